@@ -1,23 +1,21 @@
-"""The harness: cases and contenders, interleaved rounds, medians, and a table of ratios."""
+"""The harness: cases and contenders, and their rounds in turn."""
 
 from __future__ import annotations
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 ROUNDS = 7
 
 
 class Measurement(NamedTuple):
-    """One round: seconds per unit of work, and the peak memory in bytes if measured."""
+    """One round: seconds per unit of work, or what else the case measures, and the peak memory in bytes if measured."""
 
     seconds: float
     peak_bytes: int | None = None
@@ -29,26 +27,36 @@ Contender = Callable[[], Callable[[], Measurement]]
 
 @dataclass(frozen=True)
 class Case:
-    """A task that several contenders perform; the first is `wyrm`."""
+    """A task that several contenders perform; the first is `wyrm`, and names that begin with it are its variants.
+
+    `floors` are the least ratios of contenders' medians to wyrm's, and `most` the most that wyrm may take: they are
+    what the library aims at on any processor. `goal` says in words what no number says. `unit` is "s", or what else is
+    measured, of which less is better too. `other_work` names contenders that do less or other work, as a yardstick.
+    `slow` ones, and cases that are not `quick`, are left out by `--quick`.
+    """
 
     bench: str
     name: str
     contenders: Mapping[str, Contender]
     goal: str = ""
     rounds: int = ROUNDS
+    floors: Mapping[str, float] = field(default_factory=dict)
+    most: float | None = None
+    unit: str = "s"
+    other_work: Collection[str] = ()
+    slow: Collection[str] = ()
+    quick: bool = True
 
+    def __post_init__(self) -> None:
+        if strange := set(self.floors) | set(self.other_work) | set(self.slow):
+            strange -= set(self.contenders)
+            if strange:
+                raise ValueError(f"{self.key}: no contender {', '.join(sorted(strange))}")
 
-@dataclass
-class Row:
-    """The medians of one contender in one case."""
-
-    bench: str
-    case: str
-    contender: str
-    seconds: float
-    ratio_to_wyrm: float
-    peak_bytes: int | None
-    goal: str = field(default="", repr=False)
+    @property
+    def key(self) -> str:
+        """The name of the case among those of all benchmarks."""
+        return f"{self.bench}: {self.name}"
 
 
 def timed(work: Callable[[], object], units: int = 1, least: float = 0.02) -> Callable[[], Measurement]:
@@ -68,59 +76,60 @@ def timed(work: Callable[[], object], units: int = 1, least: float = 0.02) -> Ca
 
 
 def in_new_process(code: str, *arguments: str) -> Measurement:
-    """Measure one round in a fresh interpreter; the last line it prints is `{"seconds": ..., "peak_bytes": ...}`."""
+    """Measure one round in a fresh interpreter; the last line it prints is `{"seconds": ..., "peak_bytes": ...}`.
+
+    `BENCH_STARTED` tells it when it was started, by `time.monotonic`.
+    """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    finished = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True, env=environment
-    )
+    environment["BENCH_STARTED"] = repr(time.monotonic())
+    finished = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=environment)
+    if finished.returncode:
+        raise RuntimeError(finished.stderr.strip().splitlines()[-1] if finished.stderr.strip() else "a process failed")
     answer = json.loads(finished.stdout.splitlines()[-1])
     return Measurement(answer["seconds"], answer.get("peak_bytes"))
 
 
-def run(case: Case) -> tuple[list[Row], list[str]]:
-    """Return the rows of a case, and the names of contenders that are not installed."""
+# What happened in a case: `{"event": "ready" or "absent" or "round" ..., "contender": ..., ...}`.
+Tell = Callable[[dict[str, object]], None]
+
+
+def run(
+    case: Case, tell: Tell, *, rounds: int | None = None, seconds: float = float("inf"), fewest: int = 3,
+    without: Collection[str] = (),
+) -> None:  # fmt: skip
+    """Prepare the contenders of a case but for those `without`, and measure them in turn, telling each event.
+
+    After `seconds` no round begins, but each contender has the `fewest`. One that fails takes no more turns.
+    """
     ready: dict[str, Callable[[], Measurement]] = {}
-    skipped: list[str] = []
+
+    def failed(name: str, error: Exception) -> None:
+        why = f"{error.name} is not installed" if isinstance(error, ImportError) and error.name else _first_line(error)
+        tell({"event": "absent", "contender": name, "why": why})
+
     for name, prepare in case.contenders.items():
+        if name in without:
+            continue
+        tell({"event": "preparing", "contender": name})
         try:
             ready[name] = prepare()
-        except ImportError as error:
-            skipped.append(f"{name} ({error.name} is not installed)")
-    rounds: dict[str, list[Measurement]] = {name: [] for name in ready}
-    for _ in range(case.rounds):
-        for name, once in ready.items():
-            rounds[name].append(once())
-    medians = {name: statistics.median(m.seconds for m in measured) for name, measured in rounds.items()}
-    peaks = {name: [m.peak_bytes for m in measured if m.peak_bytes is not None] for name, measured in rounds.items()}
-    return [
-        Row(
-            case.bench, case.name, name, seconds, seconds / medians["wyrm"],
-            int(statistics.median(peaks[name])) if peaks[name] else None, case.goal if name == "wyrm" else "",
-        )
-        for name, seconds in medians.items()
-    ], skipped  # fmt: skip
+        except Exception as error:
+            failed(name, error)
+    start, most = time.perf_counter(), min(case.rounds, rounds or case.rounds)
+    for turn in range(most):
+        if turn >= fewest and time.perf_counter() - start > seconds:
+            break
+        for name, once in list(ready.items()):
+            tell({"event": "measuring", "contender": name})
+            try:
+                found = once()
+            except Exception as error:
+                del ready[name]
+                failed(name, error)
+                continue
+            tell({"event": "round", "contender": name, "value": found.seconds, "peak_bytes": found.peak_bytes})
 
 
-def _duration(seconds: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
-
-
-def table(rows: list[Row]) -> str:
-    """Return the rows as text; a ratio of 3.0x means three times wyrm's time."""
-    lines = [f"{'ratio':>8}  {'time':>9}  {'peak':>9}  {'contender':<22}{'case':<60}goal"]
-    for row in rows:
-        peak = "" if row.peak_bytes is None else f"{row.peak_bytes / 2**20:.0f} MiB"
-        lines.append(
-            f"{row.ratio_to_wyrm:>7.2f}x  {_duration(row.seconds):>9}  {peak:>9}  {row.contender:<22}"
-            f"{row.bench + ': ' + row.case:<60}{row.goal}".rstrip()
-        )
-    return "\n".join(lines)
-
-
-def write_json(rows: list[Row], path: Path) -> None:
-    """Write one JSON object per case and contender."""
-    records = [{name: value for name, value in vars(row).items() if name != "goal"} for row in rows]
-    path.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+def _first_line(error: Exception) -> str:
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text}"[:160]

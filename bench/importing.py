@@ -27,4 +27,4 @@ def cases() -> list[Case]:
     """One case: importing each library alone."""
     modules = {"wyrm": "wyrm", "numpy": "numpy", "jax": "jax", "torch": "torch"}
     contenders = {name: partial(_importing, module) for name, module in modules.items()}
-    return [Case("importing", "import", contenders, goal="at most 1.5 times numpy", rounds=11)]
+    return [Case("importing", "import", contenders, rounds=11, floors={"numpy": 0.714}, other_work=("numpy",))]

@@ -76,6 +76,6 @@ def cases() -> list[Case]:
         "classifier of images, 50 steps of 64": _classifier,
     }
     return [
-        Case("profiling", name, {"wyrm": partial(_plain, make), "with clocks": partial(_with_clocks, make)})
+        Case("profiling", name, {"wyrm": partial(_plain, make), "wyrm, with clocks": partial(_with_clocks, make)})
         for name, make in programs.items()
     ]

@@ -9,6 +9,8 @@ from functools import partial
 from bench.first_step import empty_cache, warm_cache
 from bench.harness import Case, Contender, Measurement
 
+# Those that `--quick` takes: one beside each peer.
+QUICK = ("autoencoder", "pendulum")
 # Each program of `bench/pairs` with the library of its peer.
 PEERS = {
     "autoencoder": "torch",
@@ -47,5 +49,5 @@ def cases() -> list[Case]:
             "wyrm, warm cache": partial(warm_cache, ours),
             library: partial(_peer, library, theirs),
         }
-        found.append(Case("programs_beside", program.replace("_", " "), contenders, rounds=3))
+        found.append(Case("programs_beside", program.replace("_", " "), contenders, rounds=3, quick=program in QUICK))
     return found

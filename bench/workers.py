@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import re
 import subprocess
@@ -22,9 +23,10 @@ def peak_bytes() -> int:
     return int(found[1]) * 1024
 
 
-def serve(prepare: Callable[[], Callable[[], object]]) -> None:
+def serve(prepare: Callable[[], Callable[[], object]], units: int = 1) -> None:
     """Run in a worker: prepare, then for each line on stdin do the work, and print its seconds and the peak memory.
 
+    The seconds are those of one of the `units` of the work.
     Short work is repeated, since a process starts slowly after waiting.
     """
     try:
@@ -39,7 +41,13 @@ def serve(prepare: Callable[[], Callable[[], object]]) -> None:
         while seconds < LEAST:
             work()
             count, seconds = count + 1, time.perf_counter() - start
-        print(json.dumps({"seconds": seconds / count, "peak_bytes": peak_bytes()}), flush=True)
+        print(json.dumps({"seconds": seconds / count / units, "peak_bytes": peak_bytes()}), flush=True)
+
+
+def _end(worker: subprocess.Popen[str]) -> None:
+    """End a worker; the time that it took counts as its parent's only once it is waited for."""
+    worker.kill()
+    worker.wait()
 
 
 def in_worker(code: str) -> Contender:
@@ -51,6 +59,7 @@ def in_worker(code: str) -> Contender:
         )
         asked, answers = worker.stdin, worker.stdout
         assert asked is not None and answers is not None
+        atexit.register(_end, worker)
 
         def answer() -> dict[str, float]:
             for line in answers:

@@ -1,8 +1,7 @@
-"""The benchmark harness: interleaving, medians, ratios, missing peers. Measurements are not asserted."""
+"""The benchmark harness: rounds in turn, cases in processes, missing and stuck peers. Measurements are not asserted."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.harness import Case, Measurement, run, table, write_json
+from bench.harness import Case, Measurement, run
+from bench.report.table import table
+from bench.runner import Limits, measure
+from tests.bench import stuck
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,27 +34,56 @@ def absent() -> Callable[[], Measurement]:
     raise ImportError(name="nowhere")
 
 
-def test_contenders_take_turns_and_medians_are_compared(tmp_path: Path) -> None:
+def failing() -> Callable[[], Measurement]:
+    return lambda: Measurement(1.0 / 0.0)
+
+
+def test_contenders_take_turns_and_one_that_fails_takes_no_more() -> None:
     log: list[str] = []
+    events: list[dict[str, object]] = []
     contenders = {
         "wyrm": contender(log, "wyrm", [1.0, 9.0, 2.0]),
         "peer": contender(log, "peer", [4.0, 4.0, 100.0]),
         "missing": absent,
+        "failing": failing,
     }
-    rows, left_out = run(Case("bench", "case", contenders, goal="2x", rounds=3))
+    run(Case("bench", "case", contenders, rounds=3), events.append)
     assert log == ["wyrm", "peer"] * 3
-    assert [(row.contender, row.seconds, row.ratio_to_wyrm) for row in rows] == [("wyrm", 2.0, 1.0), ("peer", 4.0, 2.0)]
-    assert left_out == ["missing (nowhere is not installed)"]
-    assert table(rows).splitlines()[2].split()[:3] == ["2.00x", "4", "s"]
-    write_json(rows, tmp_path / "rows.json")
-    records = json.loads((tmp_path / "rows.json").read_text(encoding="utf-8"))
-    assert list(records[1]) == ["bench", "case", "contender", "seconds", "ratio_to_wyrm", "peak_bytes"]
+    assert [each["value"] for each in events if each["event"] == "round" and each["contender"] == "peer"] == [4, 4, 100]
+    assert {each["contender"]: each["why"] for each in events if each["event"] == "absent"} == {
+        "missing": "nowhere is not installed",
+        "failing": "ZeroDivisionError: float division by zero",
+    }
+
+
+def test_no_round_begins_after_the_time_is_over_but_each_contender_has_some() -> None:
+    log: list[str] = []
+    run(Case("bench", "case", {"wyrm": contender(log, "wyrm", [1.0] * 9)}, rounds=9), lambda _: None, seconds=0.0)
+    assert log == ["wyrm"] * 3
+
+
+def test_floors_are_of_contenders() -> None:
+    with pytest.raises(ValueError, match="bench: case: no contender peer"):
+        Case("bench", "case", {"wyrm": absent}, floors={"peer": 1.0})
+
+
+def test_a_case_runs_in_a_process_and_a_stuck_peer_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.runner.PACKAGE", "tests.bench")
+    result = measure(stuck.cases()[0], Limits(1.0, 3, 5.0))
+    found = result.contenders
+    assert (found["wyrm"].rounds, found["wyrm"].median) == (3, 0.5)
+    assert (found["quick peer"].rounds, result.ratio("quick peer")) == (3, 2.0)
+    assert found["stuck peer"].missing == "no answer in 5 s"
+    assert found["missing peer"].missing == "nowhere is not installed"
+    assert found["ended peer"].missing == "ended the process (code 3)"
+    shown = table([result])
+    assert "2.00x" in shown and "no answer in 5 s" in shown
 
 
 def test_without_names_the_benchmarks_are_listed() -> None:
     listed = subprocess.run([sys.executable, "-m", "bench"], cwd=ROOT, capture_output=True, text=True, check=True)
     names = [line.split()[0] for line in listed.stdout.splitlines()]
-    assert {"engine", "importing", "chain", "typing_speed"} <= set(names)
+    assert {"engine", "importing", "chain", "typing_speed", "products", "growth", "roofline"} <= set(names)
 
 
 def test_an_unknown_name_is_refused() -> None:
@@ -61,9 +92,10 @@ def test_an_unknown_name_is_refused() -> None:
     assert "no benchmark nothing; available: engine" in finished.stderr
 
 
-@pytest.mark.parametrize("name", ["engine", "chain", "importing"])
-def test_every_case_has_wyrm_first(name: str) -> None:
-    module = __import__(f"bench.{name}", fromlist=["cases"])
-    for case in module.cases():
-        assert next(iter(case.contenders)) == "wyrm"
-        assert case.goal and case.rounds >= 5
+def test_every_case_has_wyrm_first_and_a_name_of_its_own() -> None:
+    from bench.__main__ import MODULES
+    from bench.runner import cases_of
+
+    every = [case for name in MODULES for case in cases_of(name)]
+    assert len({case.key for case in every}) == len(every)
+    assert all(next(iter(case.contenders)) == "wyrm" and case.rounds >= 3 for case in every)

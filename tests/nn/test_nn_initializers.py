@@ -9,7 +9,9 @@ import torch
 from scipy import stats
 
 import wyrm as wy
+from wyrm.engines.native.run import draws
 from wyrm.nn import initializers as init
+from wyrm.ops.random import standard_draws
 
 RANDOM: list[Any] = [
     init.Uniform(-0.5, 1.5),
@@ -53,6 +55,57 @@ def test_a_generator_moves_on(initializer: Any) -> None:
 @pytest.mark.parametrize("initializer", RANDOM, ids=str)
 def test_float32_is_float64_rounded(initializer: Any) -> None:
     np.testing.assert_array_equal(initializer(SHAPE, 3), initializer(SHAPE, 3, np.float64).astype(np.float32))
+
+
+# Larger arrays are drawn by native code.
+LARGE = (1100, 1000)
+LARGE_RANDOM: list[Any] = [init.Normal(0.2, mean=1.0), init.Uniform(-0.5, 1.5)]
+
+
+@pytest.mark.parametrize("initializer", LARGE_RANDOM, ids=str)
+def test_numbers_of_large_arrays(initializer: Any) -> None:
+    generator = np.random.default_rng(3)
+    first, second = initializer(LARGE, generator, np.float64), initializer(LARGE, generator, np.float64)
+    np.testing.assert_array_equal(first, initializer(LARGE, 3, np.float64))
+    np.testing.assert_array_equal(first.astype(np.float32), initializer(LARGE, 3))
+    for drawn in (first, second):
+        distribution = stats.norm(1.0, 0.2) if isinstance(initializer, init.Normal) else stats.uniform(-0.5, 2.0)
+        assert stats.kstest(drawn.ravel(), distribution.cdf).pvalue > 0.01
+    assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 0.01
+
+
+def test_large_arrays_have_the_numbers_of_their_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    (first, second), count = np.random.default_rng(3).integers(0, 2**32, 2).tolist(), LARGE[0] * LARGE[1]
+    position = np.arange(count, dtype=np.uint64)
+    normal = 1.0 + 0.2 * standard_draws.normal_at(position, first, second, np.float32(0.0)).astype(np.float64)
+    uniform = -0.5 + 2.0 * standard_draws.uniform_at(position, first, second, np.float64(0.0))
+    for processors in (1, 3):
+        monkeypatch.setattr(draws, "processors", lambda found=processors: found)
+        for initializer, expected in zip(LARGE_RANDOM, (normal, uniform), strict=True):
+            np.testing.assert_array_equal(initializer(LARGE, 3, np.float64).ravel(), expected)
+
+
+def test_a_key_has_as_many_numbers_as_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draws, "POSITIONS", 2**20)
+    monkeypatch.setattr(draws, "_CHUNK", 2**18)
+    drawn = init.Normal()(LARGE, 3).ravel()
+    (first, second), other = np.random.default_rng(3).integers(0, 2**32, (2, 2)).tolist()
+    numbers = np.concatenate([
+        standard_draws.normal_at(np.arange(size, dtype=np.uint64), key[0], key[1], np.float32(0.0))
+        for size, key in ((2**20, (first, second)), (drawn.size - 2**20, other))
+    ])  # fmt: skip
+    np.testing.assert_array_equal(drawn, numbers)
+
+
+def test_a_layer_keeps_what_is_drawn_for_it_and_copies_what_others_have() -> None:
+    first, second = (wy.nn.Linear(*LARGE, seed=3).weight.value for _ in range(2))
+    assert not np.shares_memory(first, second)
+    np.testing.assert_array_equal(first, second)
+    given = init.XavierUniform()(LARGE, 3)
+    parameters = wy.Parameter(given), wy.Parameter(given)
+    given[:] = 0.0
+    for each in parameters:
+        assert (each.value != 0.0).any()
 
 
 def test_constants() -> None:

@@ -125,6 +125,8 @@ def _converted(leaf: BaseNode, value: object) -> np.ndarray:
         array = as_array(value) if isinstance(value, float | int) else column_array(label(leaf), value)
     if array.size == 0 and not isinstance(value, np.ndarray):
         array = array.astype(leaf.dtype)
+    if type(array) is np.ndarray and array.dtype is leaf.dtype and array.flags.c_contiguous:
+        return array[...]  # a view, whose shape stays if someone assigns another one to the array
     kinds = {"i": "iu", "b": "b", "f": "fiub"}[leaf.dtype.kind]
     if array.dtype.kind not in kinds:
         taken = {"i": "integers", "b": "a mask", "f": "numbers"}[leaf.dtype.kind]

@@ -20,6 +20,7 @@ from wyrm.errors import Diverged, OptionError
 from wyrm.graph.axes import resolve
 from wyrm.graph.base import BaseNode
 from wyrm.graph.loop_form import LOOPS
+from wyrm.graph.namespace import NUMPY
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array, check_shape, store, stored
 from wyrm.ops.elementwise.formula import formula_value
@@ -38,7 +39,7 @@ def by_numpy(node: BaseNode, operands: Sequence[Any], shape: tuple[int, ...]) ->
     """
     if node.formula:
         return np.asarray(formula_value(np, node, operands), node.dtype)
-    return node.evaluate(np, *operands, shape=shape)
+    return node.evaluate(NUMPY, *operands, shape=shape)
 
 
 class SimpleEngine(Engine):

@@ -163,8 +163,11 @@ class Totals:
             self._others[given] = self if same else plain
         return self._others[given]
 
-    def weights(self, rows: int) -> NDArray[np.float64]:
-        """Return the weight of each node's value for a batch of this many rows: 1 for a sum, `rows` for a mean."""
+    def weights(self, rows: int | NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the weight of each node's value for a batch of this many rows: 1 for a sum, `rows` for a mean.
+
+        `rows` of several batches are of the shape (batches, 1).
+        """
         of_sums, of_means = self._weights
         return of_sums + rows * of_means
 

@@ -264,7 +264,9 @@ def nan_to_num(
     largest = float(np.finfo(node.dtype).max)
     high, low = largest if posinf is None else posinf, -largest if neginf is None else neginf
     infinite: Node = IsInf(node)
-    result = where(infinite, where(node > 0.0, high, operand(low, node)), node)
+    is_positive: Node = node > 0.0
+    largest_of_sign: Node = where(is_positive, high, operand(low, node))
+    result: Node = where(infinite, largest_of_sign, node)
     unknown: Node = IsNan(node)
     return where(unknown, nan, result)
 

@@ -140,9 +140,12 @@ def _mask(name: str, x: BaseNode, where: Any) -> Node | None:
 
 def _converted(name: str, x: Any, dtype: DTypeLike | None) -> Any:
     """Return the operand in the dtype in which NumPy computes the reduction."""
-    if dtype is None or np.dtype(dtype) == x.dtype or (np.dtype(dtype) == np.int64 and _counts(name, x)):
+    if dtype is None:
         return x
-    if np.dtype(dtype) not in (np.float32, np.float64):
+    wanted = np.dtype(dtype)
+    if wanted == x.dtype or (wanted == np.int64 and _counts(name, x)):
+        return x
+    if wanted not in (np.float32, np.float64):
         refuse_keywords(f"numpy.{name} of a node", ("dtype",), ("axis", "keepdims", "initial", "where"))
     return x.astype(dtype)
 

@@ -14,6 +14,7 @@ from wyrm.errors import IndexOutOfRange, ShapeError
 from wyrm.graph.axes import Axis, Dim, Dims, axis_size
 from wyrm.graph.axes import resolve as resolve_dims
 from wyrm.graph.base import BaseNode, describe, original
+from wyrm.graph.namespace import NUMPY
 from wyrm.graph.source_location import located_at
 from wyrm.graph.storage import stored
 
@@ -90,7 +91,7 @@ def _of_one(part: BaseNode, shape: Sequence[int]) -> NDArray[np.bool_] | None:
     positions = np.arange(math.prod(shape)).reshape(shape)
     try:
         for view in _views(part):
-            positions = view.evaluate(np, positions, shape=resolve_dims(view.dims, sizes))
+            positions = view.evaluate(NUMPY, positions, shape=resolve_dims(view.dims, sizes))
     except (ShapeError, IndexError):  # data of this shape does not fit, which the run reports
         return None
     mask = np.zeros(math.prod(shape), np.bool_)

@@ -20,7 +20,7 @@ from wyrm.graph.rows import RowSparse
 from wyrm.graph.shapes import remedy, wrong_rank
 from wyrm.graph.typing import DTypeLike, FloatArray, Size
 from wyrm.graph.weak_types import FLOATS, chosen
-from wyrm.support.memory import aligned
+from wyrm.support.memory import ALIGNMENT, aligned
 
 # How the axes of a leaf are declared.
 DeclaredDims: TypeAlias = Axis | type[Dim] | Sequence[Size | Dim | type[Dim]] | None
@@ -235,8 +235,23 @@ def _refuse_axes(value: object) -> None:
 _LARGE = 256
 
 
+# The array that the next leaf may keep.
+_handed: weakref.ref[np.ndarray] | None = None
+
+
+def hand_over(array: np.ndarray) -> None:
+    """Let the next leaf that is given this array keep it, if nobody else has it, instead of a copy."""
+    global _handed
+    _handed = weakref.ref(array)
+
+
 def _copied(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    global _handed
     if array.size >= _LARGE:
+        if _handed is not None and _handed() is array:
+            _handed = None
+            if array.dtype is dtype and array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0:
+                return array
         return aligned(array.shape, dtype, array)
     copy = np.array(array, dtype, order="C")
     return copy if copy.dtype is dtype else copy.view(dtype)  # the result of a weak node has a dtype that is equal

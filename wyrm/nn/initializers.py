@@ -3,13 +3,13 @@
 >>> wy.nn.initializers.XavierUniform()((3, 2), seed=0).shape
 (3, 2)
 
-Numbers are drawn in float64 and then rounded, so a float32 model starts from the rounded values of a float64 one.
+A float32 model starts from the rounded values of a float64 one. The numbers of a seed depend on nothing else but the
+shape: neither on the processor nor on the number of threads.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from wyrm.errors import DTypeError, OptionError
+from wyrm.graph.storage import hand_over
 from wyrm.graph.typing import DTypeLike
+from wyrm.support.memory import aligned_bytes
 
 if TYPE_CHECKING:  # at run time, naming the generator would import numpy.random together with wyrm
     Seed: TypeAlias = int | np.random.Generator
@@ -35,8 +37,8 @@ class Initializer(Protocol):
     def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = ..., /) -> np.ndarray: ...
 
 
-# Numbers in a chunk; the chunks of a larger array are drawn in parallel.
-_CHUNK = 2**18
+# Up to so many numbers NumPy draws, which takes a few milliseconds; native code would have to be loaded.
+_FEW = 2**19
 
 
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -66,6 +68,8 @@ def initialized(
         )
     draw: Any = initializer
     drawn: np.ndarray = draw(shape, seed, dtype)
+    if type(initializer).__module__ == __name__:  # nobody else has the array
+        hand_over(drawn)
     return drawn
 
 
@@ -78,25 +82,25 @@ def _check(name: str, value: object, rule: str = "", holds: Callable[[float], bo
 
 
 def _uniform(low: float, high: float, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> np.ndarray:
+    if math.prod(shape) > _FEW:
+        return _many("uniform", low, high, shape, seed, dtype)
     return np.asarray(np.random.default_rng(seed).uniform(low, high, shape), dtype)
 
 
 def _normal(mean: float, deviation: float, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> np.ndarray:
-    rng, drawn = np.random.default_rng(seed), np.empty(shape, dtype)
-    flat = drawn.reshape(-1)
-    chunks = [flat[start : start + _CHUNK] for start in range(0, flat.size, _CHUNK)]
+    if math.prod(shape) > _FEW:
+        return _many("normal", mean, deviation, shape, seed, dtype)
+    return np.asarray(np.random.default_rng(seed).normal(mean, deviation, shape), dtype)
 
-    def draw(rng: np.random.Generator, chunk: np.ndarray) -> None:
-        chunk[:] = rng.normal(mean, deviation, chunk.size)
 
-    if len(chunks) <= 1:
-        draw(rng, flat)
-        return drawn
-    # A large table takes seconds on one thread. Each chunk has its own generator, so threads do not change the numbers.
-    from concurrent.futures import ThreadPoolExecutor
+def _many(distribution: str, a: float, b: float, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> np.ndarray:
+    """Draw by native code, on all processors: NumPy takes seconds for the numbers of a large model."""
+    from wyrm.engines.native.run import draws
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(draw, rng.spawn(len(chunks)), chunks))
+    size, dtype = math.prod(shape), np.dtype(dtype)
+    drawn = aligned_bytes(size * dtype.itemsize).view(dtype).reshape(shape)
+    keys = np.random.default_rng(seed).integers(0, 2**32, (-(-size // draws.POSITIONS), 2)).tolist()
+    draws.fill(draws.fill_normal if distribution == "normal" else draws.fill_uniform, drawn, keys, a, b)
     return drawn
 
 

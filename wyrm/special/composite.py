@@ -260,8 +260,9 @@ def gammasgn(x: Operand[S]) -> Node[Any, S]:
     node = as_node(x)
     below = Floor(node).erase()
     odd = (0.5 * below - Floor(0.5 * below)) * 4.0  # 2 for an odd number, else 0
-    sign = where(node > 0.0, 1.0, 1.0 - odd)
-    return where(node.equal(below) & (node < 0.0), math.nan, sign)
+    is_positive, is_pole = node > 0.0, node.equal(below) & (node < 0.0)
+    sign: Node = where(is_positive, 1.0, 1.0 - odd)
+    return where(is_pole, math.nan, sign)
 
 
 def rgamma(x: Operand[S]) -> Node[Any, S]:
@@ -272,8 +273,8 @@ def rgamma(x: Operand[S]) -> Node[Any, S]:
     """
     node = as_node(x)
     # Below 1/2, `sin(pi x) / pi` has the zeros, and `gamma(1 - x)` is smooth: NIST DLMF 5.5.3.
-    below = (node < 0.5) & (node > -math.inf)
-    left = where(below, node, 0.25)
+    below: Node = (node < 0.5) & (node > -math.inf)
+    left: Node = where(below, node, 0.25)
     nearest: Node = Rint(left)
     odd = 0.5 * nearest - Floor(0.5 * nearest)  # 1/2 for an odd number, else 0
     distance = left - nearest
@@ -283,7 +284,8 @@ def rgamma(x: Operand[S]) -> Node[Any, S]:
     largest = 0.99 * math.log(np.finfo(node.dtype).max)
     size = where(distance.equal(0.0), size.minimum(largest), size)
     right: Node = GammaLn(abs(where(below, 1.0, node)))  # infinite at -inf too
-    return where(below, sine * size.exp(), (-right).exp())
+    at_left, at_right = sine * size.exp(), (-right).exp()
+    return where(below, at_left, at_right)
 
 
 def erfcinv(y: Operand[S]) -> Node[Any, S]:

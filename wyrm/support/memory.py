@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 
 # Bytes of a cache line, and of the longest vectors: a vector that crosses two lines takes twice as long.
 ALIGNMENT = 64
+# Arrays of at least this many bytes get huge pages.
+_LARGE = 2**22
 # Bytes of the arrays for other sizes of data that a function or a program keeps for the next call with them.
 KEPT_BYTES = 2**27
 
 
-def aligned_bytes(size: int) -> NDArray[np.uint8]:
+def aligned_bytes(size: int, *, zero: bool = False) -> NDArray[np.uint8]:
     """Return bytes that begin at a cache line and share none with other memory, such as another thread's."""
-    lines = -(-size // ALIGNMENT)
-    memory = np.empty((lines + 1) * ALIGNMENT, np.uint8)
+    count = (-(-size // ALIGNMENT) + 1) * ALIGNMENT
+    memory = np.zeros(count, np.uint8) if zero else np.empty(count, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + size]
 
@@ -27,10 +29,14 @@ def aligned_bytes(size: int) -> NDArray[np.uint8]:
 def aligned(shape: tuple[int, ...], dtype: np.dtype, value: float | np.ndarray = 0) -> np.ndarray:
     """Return an array that begins at a cache line and is filled with `value`.
 
-    The fill is explicit: memory that `np.zeros` leaves to the system comes in small pages, which are slow to map.
+    The fill is explicit, but for large arrays of zeros: those the system provides in huge pages when they are first
+    used, so that they are not written twice. Small pages are slow to map.
     """
-    array = aligned_bytes(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
-    array[...] = value
+    size = math.prod(shape) * dtype.itemsize
+    zero = size >= _LARGE and not isinstance(value, np.ndarray) and value == 0
+    array = aligned_bytes(size, zero=zero).view(dtype).reshape(shape)
+    if not zero:
+        array[...] = value
     return array
 
 

@@ -17,6 +17,7 @@ from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode, Undefined, Zero, describe
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS
+from wyrm.graph.namespace import NUMPY
 from wyrm.graph.op import Op
 from wyrm.graph.rows import RowSparse
 from wyrm.ops.elementwise.elementwise import Elementwise
@@ -99,7 +100,7 @@ def of_meaning(each: Alone, expected: object) -> list[Finding]:
         return []
     given: list[Any] = [operand.copy() for operand in operands]
     shape, sizes = value.shape, _sizes(node)
-    found = node.evaluate_for(sizes)(np, *given, shape=shape)
+    found = node.evaluate_for(sizes)(NUMPY, *given, shape=shape)
     name = f"{type(node).__name__}.evaluate"
     for parent, before, after in zip(node.parents, operands, given, strict=True):
         if not np.array_equal(before, after, equal_nan=after.dtype.kind == "f"):

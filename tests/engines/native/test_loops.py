@@ -78,3 +78,17 @@ def test_values_that_are_computed_again_give_the_same_gradients(norm: Any) -> No
     for parameter, value in before.items():
         expected = value - 0.1 * parameter.gradient
         np.testing.assert_allclose(parameter.value, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_value_is_stored_that_scalars_read_by_an_index() -> None:
+    x = np.linspace(-1.0, 2.0, 7)
+
+    def function(x: Any, i: Any) -> Any:
+        above = wy.maximum(x, 0.5) - x  # cheap: the second loop computes it again
+        return (above / (x * x).sum()).sum() + above[i]
+
+    native, reference = wy.function(function, engine="native"), wy.function(function)
+    for index in (0, 1, 3):
+        for compute in (lambda each: each, lambda each: each.grad()):
+            found, expected = (compute(each)(x, np.array(index)) for each in (native, reference))
+            np.testing.assert_allclose(found, expected, rtol=1e-14)

@@ -11,6 +11,12 @@ from tests.fuzz.productions.needs import KEEP, MATRIX, SCALAR, VECTOR, X, choice
 S = "slow"
 ROW = shaped(lambda c: c.x.dims[1:])
 
+
+def regular(c: wy.Node, row: wy.Node) -> wy.Node:
+    """Return a matrix that has an inverse."""
+    return np.eye(2) * 3.0 + 0.1 * c[:, None] * row
+
+
 TABLE = [
     P("scan", lambda x, h, r: wy.scan(lambda c, row: ((c * 0.5 + row).sin(), c * row), h, x, reverse=r)[1], S, x=MATRIX, h=ROW, r=KEEP),
     P("scan for its carry", lambda x, h: wy.scan(lambda c, row: ((c * row).tanh() + 0.5, None), h, x)[0], S, x=MATRIX, h=ROW),
@@ -29,6 +35,6 @@ TABLE = [
     P("switch by a computed index", lambda x: wy.switch(wy.argmax(x), [lambda a: a.sin(), lambda a: a * a], x), S, x=VECTOR),
     P("cond in a scan", lambda x, h: wy.scan(lambda c, row: (wy.cond(row.sum() > 0.0123, lambda a: a.sin(), lambda a: a * 0.5 + row, c), c), h, x)[1], S, x=MATRIX, h=ROW),
     P("scan in a cond", lambda x, h: wy.cond(x.sum() > 0.0123, lambda a: wy.scan(lambda c, row: (c * row.cos(), None), a, x)[0], lambda a: a * 2.0, h), S, x=MATRIX, h=ROW),
-    P("solve in a scan", lambda x, h: wy.scan(lambda c, row: (wy.linalg.solve(np.eye(2) * 3.0 + 0.1 * c[:, None] * row, row), c), h, x)[0], S, x=shaped(lambda c: (3, 2)), h=ROW),
+    P("solve in a scan", lambda x, h: wy.scan(lambda c, row: (wy.linalg.solve(regular(c, row), row), c), h, x)[0], S, x=shaped(lambda c: (3, 2)), h=ROW),
     P("sort in a scan", lambda x, h: wy.scan(lambda c, row: (wy.sort(c + row), wy.cumsum(c)), h, x)[1], S, x=shaped(lambda c: (3, 4)), h=ROW),
 ]

@@ -15,6 +15,7 @@ from wyrm.errors import RegistrationError, WyrmError
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode, describe, explain
 from wyrm.graph.jax_form import JAX, JaxForm
+from wyrm.graph.namespace import NUMPY
 from wyrm.ops.kernels.host_jax import on_host
 from wyrm.ops.random.philox import COUNTERS
 
@@ -98,7 +99,7 @@ def call_evaluate(
 
     def compute(*arrays: np.ndarray) -> Any:
         given = (x.astype(kind, copy=False) for x, kind in zip(arrays, kinds, strict=True))
-        return np.broadcast_to(np.asarray(evaluate(np, *given, shape=shape)), shape)
+        return np.broadcast_to(np.asarray(evaluate(NUMPY, *given, shape=shape)), shape)
 
     # Activations of a program that computes in bfloat16 are floats here.
     floats = [x.astype(kind) if kind.kind == "f" else x for x, kind in zip(operands, kinds, strict=True)]

@@ -28,6 +28,7 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.index_operands import is_checked_when_set
 from wyrm.graph.leaves import Constant
+from wyrm.graph.namespace import NUMPY
 from wyrm.graph.op import cell_of, set_cell, set_cells
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import Leaf, Storage, bound_array, stored, tick
@@ -218,7 +219,7 @@ class EvaluationPlan:
         if not node.takes_rows:
             operands = self._all_dense(i, operands)
         if node.is_view:
-            view = node.evaluate_for(self.sizes)(np, *(operand.value for operand in operands), shape=shape)
+            view = node.evaluate_for(self.sizes)(NUMPY, *(operand.value for operand in operands), shape=shape)
             if np.may_share_memory(view, operands[0].value):
                 return self._adopt(node, shape, view) or Cell(view, self._alone)
         cell = self._adopt(node, shape) or Cell(None, self._alone)

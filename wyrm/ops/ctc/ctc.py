@@ -163,14 +163,22 @@ def _composed(log_probability: Node, labels: Any, steps: Any, lengths: Any, blan
     of_labels: Node = never.broadcast_to((batch, count))
     total = _at_end(of_blanks, of_labels, column, place)
     for t in range(axis_size(log_probability.dims[1]) or 0):
-        row = log_probability[:, t]
-        before = where(follows, of_labels[:, :-1], MASKED_SCORE)
-        entered: Node = LogAddExp(of_blanks[:, :-1], concatenate([column, before], axis=1))
-        blanks: Node = LogAddExp(of_blanks, concatenate([column, of_labels], axis=1))
-        of_labels = LogAddExp(of_labels, entered) + row.take_along_axis(labels, axis=-1)
-        of_blanks = blanks + row[:, blank : blank + 1]
+        row: Node = log_probability[:, t]
+        of_row = row.take_along_axis(labels, axis=-1), row[:, blank : blank + 1]
+        of_blanks, of_labels = _after(of_blanks, of_labels, of_row, follows, column)
         total = where(steps == t + 1, _at_end(of_blanks, of_labels, column, place), total)
     return where(total > 0.5 * MASKED_SCORE, -total, 0.0)
+
+
+def _after(
+    of_blanks: Node, of_labels: Node, of_row: tuple[Node, Node], follows: Any, column: Node
+) -> tuple[Node, Node]:
+    """Return the forward values after a step, whose log-probabilities of the labels and of the blank are `of_row`."""
+    before: Node = where(follows, of_labels[:, :-1], MASKED_SCORE)
+    entered: Node = LogAddExp(of_blanks[:, :-1], concatenate([column, before], axis=1))
+    blanks: Node = LogAddExp(of_blanks, concatenate([column, of_labels], axis=1))
+    labels: Node = LogAddExp(of_labels, entered)
+    return blanks + of_row[1], labels + of_row[0]
 
 
 def _at_end(of_blanks: Node, of_labels: Node, column: Node, place: Any) -> Node:

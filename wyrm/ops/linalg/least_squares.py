@@ -11,10 +11,9 @@ from wyrm.graph.loop_form import LOOPS, Decomposed
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array
-from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.linalg.matrices import MatrixOp, matrix
-from wyrm.ops.linalg.svd import LeftSingularVectors, RightSingularVectors, SingularValues
+from wyrm.ops.linalg.svd import LeftSingularVectors, RightSingularVectors, SingularValues, reciprocals
 
 
 class LeastSquares(MatrixOp[Axes]):
@@ -82,8 +81,8 @@ class _LeastSquaresLoops(Decomposed):
         values: Node = SingularValues(*parts)
         left, right = LeftSingularVectors(*parts), RightSingularVectors(*parts)
         inside, outside = (right, left) if node.transposed else (left, right)
-        scales = where(values > values[..., :1] * node.cutoff, 1.0 / values, 0.0)
-        result: Node = outside @ (scales[..., None] * (inside.mT @ b))
+        scales = reciprocals(values, node.cutoff)[..., None]
+        result: Node = outside @ (scales * (inside.mT @ b))
         return result
 
 

@@ -201,6 +201,12 @@ class PseudoInverse(MatrixOp[Axes]):
 JAX.register(PseudoInverse)(PseudoInverseForm)
 
 
+def reciprocals(values: Node, cutoff: float) -> Node:
+    """Return the reciprocals of singular values, and 0 for those of at most `cutoff` times the largest one."""
+    counted: Node = values > values[..., :1] * cutoff
+    return where(counted, 1.0 / values, 0.0)
+
+
 @LOOPS.register(PseudoInverse)
 class _PseudoInverseLoops(Decomposed):
     def decompose(self, node: PseudoInverse) -> Node:
@@ -209,5 +215,4 @@ class _PseudoInverseLoops(Decomposed):
         values: Node = SingularValues(*parts)
         right: Node = RightSingularVectors(*parts)
         left: Node = LeftSingularVectors(*parts)
-        reciprocals = where(values > values[..., :1] * node.cutoff, 1.0 / values, 0.0)
-        return (right * reciprocals[..., None, :]) @ left.mT
+        return (right * reciprocals(values, node.cutoff)[..., None, :]) @ left.mT

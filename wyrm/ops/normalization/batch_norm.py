@@ -19,7 +19,7 @@ from wyrm.graph.base import ZERO, BaseNode, Gradient, explain, format_dims, labe
 from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
-from wyrm.graph.typing import Array, FloatArray
+from wyrm.graph.typing import Arithmetic, Array, FloatArray
 from wyrm.ops.batching import batch_axis, spread
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype, constant_like
 from wyrm.ops.gradients.accumulation import composite_vjp
@@ -32,7 +32,7 @@ from wyrm.ops.reducing.reduction import Sum
 
 # --- the formulas, for arrays and for nodes ---------------------------------------------------------------------------
 
-Value = TypeVar("Value", FloatArray, Node)
+Value = TypeVar("Value", bound=Arithmetic)
 
 
 class _Functions(NamedTuple, Generic[Value]):
@@ -41,15 +41,19 @@ class _Functions(NamedTuple, Generic[Value]):
     total: Callable[[Value], Value]  # the sum over all axes but that of the channels
     along: Callable[[Value], Value]  # a vector of the channels, to broadcast along the operands
     stack: Callable[[list[Value]], Value]
-    sqrt: Callable[[Value], Value]
+    deviation: Callable[[Value, float], Value]  # the root of the variance and a small number
     count: Any  # the number of values of each channel
 
 
 def _of_arrays(xp: ArrayNamespace, x: FloatArray, axis: int) -> _Functions[FloatArray]:
     others = _others(x.ndim, axis)
     shape = tuple(-1 if i == axis else 1 for i in range(axis, x.ndim))
+
+    def deviation(variance: FloatArray, epsilon: float) -> FloatArray:
+        return xp.sqrt(variance + epsilon)
+
     count = x.dtype.type(math.prod(x.shape[i] for i in others))
-    return _Functions(lambda v: summed(xp, v, others), lambda v: v.reshape(shape), xp.stack, xp.sqrt, count)
+    return _Functions(lambda v: summed(xp, v, others), lambda v: v.reshape(shape), xp.stack, deviation, count)
 
 
 def _of_nodes(x: Node, axis: int) -> _Functions[Node]:
@@ -58,7 +62,7 @@ def _of_nodes(x: Node, axis: int) -> _Functions[Node]:
         lambda v: Sum(v, others),
         lambda v: v.reshape((v.dims[0], *[1] * after)) if after else v,
         stack,
-        lambda v: v.sqrt(),
+        lambda variance, epsilon: (variance + epsilon).sqrt(),
         batch_count(x, axis),
     )
 
@@ -86,7 +90,7 @@ def _scaled(
     of: _Functions[Value], x: Value, mean: Value, variance: Value, vectors: Sequence[Value], epsilon: float
 ) -> Value:
     """Return `x` normalized; `vectors` are the weight and the bias, or none."""
-    scale = 1.0 / of.sqrt(variance + epsilon)
+    scale = 1.0 / of.deviation(variance, epsilon)
     if not vectors:
         return of.along(scale) * (x - of.along(mean))
     weight, bias = vectors
@@ -98,7 +102,7 @@ def _vector_gradients(
 ) -> tuple[Value, Value]:
     """Return the gradients with respect to the weight and the bias."""
     products = of.total(gradient * (x - of.along(mean)))
-    return products / of.sqrt(variance + epsilon), of.total(gradient)
+    return products / of.deviation(variance, epsilon), of.total(gradient)
 
 
 def _gradient(
@@ -112,7 +116,7 @@ def _gradient(
 ) -> Value:
     """Return the gradient with respect to the operand; `weights` is the weight, or none."""
     (mean, variance), (of_weight, of_bias) = moments, vector_gradients
-    inverse = 1.0 / of.sqrt(variance + epsilon)
+    inverse = 1.0 / of.deviation(variance, epsilon)
     slope = of_weight * inverse / of.count
     part = gradient - of.along(of_bias / of.count) - (x - of.along(mean)) * of.along(slope)
     return part * of.along(inverse * weights[0] if weights else inverse)

@@ -20,7 +20,7 @@ from wyrm.graph.base import explain, format_dims, label
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
-from wyrm.graph.typing import Array, AtLeast1D, Bs, FloatArray, N, OfShape, Shaped
+from wyrm.graph.typing import Arithmetic, Array, AtLeast1D, Bs, FloatArray, N, OfShape, Shaped
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, common_dtype, method, operand
 from wyrm.ops.gradients.accumulation import composite_vjp
@@ -36,7 +36,7 @@ from wyrm.support.foreign_names import explains_keywords
 
 # --- the formulas, for arrays and for nodes ---------------------------------------------------------------------------
 
-Value = TypeVar("Value", FloatArray, Node)
+Value = TypeVar("Value", bound=Arithmetic)
 
 Checked = TypeVar("Checked", bound=Array)
 
@@ -46,7 +46,7 @@ class _Functions(NamedTuple, Generic[Value]):
 
     mean: Callable[[Value], Value]  # over the last axis, with keepdims
     plain_mean: Callable[[Value], Value]  # the same for operands that may contain infinity
-    sqrt: Callable[[Value], Value]
+    deviation: Callable[[Value, float], Value]  # the root of the variance and a small number
     total: Callable[[Value], Value]  # sum over all axes but the last
     stack: Callable[[list[Value]], Value]
 
@@ -55,11 +55,15 @@ def _total_of_nodes(x: Node) -> Node:
     return Sum(x, tuple(range(x.ndim - 1))) if x.ndim > 1 else x
 
 
+def _deviation_of_nodes(variance: Node, epsilon: float) -> Node:
+    return (variance + epsilon).sqrt()
+
+
 def _mean_of_nodes(x: Node) -> Node:
     return x.mean(-1, keepdims=True)
 
 
-_OF_NODES: _Functions[Node] = _Functions(_mean_of_nodes, _mean_of_nodes, lambda x: x.sqrt(), _total_of_nodes, stack)
+_OF_NODES: _Functions[Node] = _Functions(_mean_of_nodes, _mean_of_nodes, _deviation_of_nodes, _total_of_nodes, stack)
 
 
 def _of_arrays(xp: ArrayNamespace) -> _Functions[FloatArray]:
@@ -70,13 +74,16 @@ def _of_arrays(xp: ArrayNamespace) -> _Functions[FloatArray]:
     def plain_mean(x: FloatArray) -> FloatArray:
         return xp.mean(x, axis=-1, keepdims=True)
 
-    return _Functions(mean, plain_mean, xp.sqrt, lambda x: summed(xp, x, range(x.ndim - 1)), xp.stack)
+    def deviation(variance: FloatArray, epsilon: float) -> FloatArray:
+        return xp.sqrt(variance + epsilon)
+
+    return _Functions(mean, plain_mean, deviation, lambda x: summed(xp, x, range(x.ndim - 1)), xp.stack)
 
 
 def _normalized(of: _Functions[Value], x: Value, centred: bool, epsilon: float) -> tuple[Value, Value]:
     """Return the normalized operand, before weight and bias, and `1 / sqrt(variance + epsilon)`."""
     distance = x - of.mean(x) if centred else x
-    inverse = 1.0 / of.sqrt(of.plain_mean(distance * distance) + epsilon)
+    inverse = 1.0 / of.deviation(of.plain_mean(distance * distance), epsilon)
     return distance * inverse, inverse
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from wyrm.graph.axes import Axis
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS, ByKernel
-from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.namespace import NUMPY, ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, AtLeast1D, FloatArray, IntegerArray, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
@@ -39,7 +39,7 @@ class RunningArg(OneAxis[Any, Axes], IndexNode[Axes]):
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> IntegerArray:
         (x,) = operands
         running = (np.maximum if self.greatest else np.minimum).accumulate(x, axis=self.axis)
-        found: IntegerArray = np.maximum.accumulate(_candidates(np, x, running, self.axis), axis=self.axis)
+        found: IntegerArray = np.maximum.accumulate(_candidates(NUMPY, x, running, self.axis), axis=self.axis)
         return found
 
 

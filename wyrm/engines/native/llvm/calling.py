@@ -118,9 +118,13 @@ class LoadedFunction:
         found = results_of(words[len(words) - len(self.results) :].tolist(), self.results)
         return found[0] if self.single else tuple(found)
 
+    def error(self, status: int) -> IndexError:
+        """Return the error of a status code."""
+        return IndexError(self.errors[status])
+
     def refuse(self, status: int) -> NoReturn:
-        """Raise the `IndexError` of a status code."""
-        raise IndexError(self.errors[status])
+        """Raise the error of a status code."""
+        raise self.error(status)
 
 
 class CachedTable:
@@ -180,6 +184,21 @@ class BoundFunction:
     def may_fail(self) -> bool:
         """Whether a call may raise an error."""
         return bool(self._machine.errors)
+
+    def error(self, status: int) -> IndexError:
+        """Return the error of a status code."""
+        return self._machine.error(status)
+
+    def addresses(self) -> tuple[int, int, int]:
+        """Return the addresses of the machine code, of the table that it takes, and of the result, 0 unless whole."""
+        entry: Any = self._machine.entry
+        address: int = ctypes.cast(entry, ctypes.c_void_p).value or 0
+        return address, self._address, self._address + 8 * (len(self.words) - 1) if self._machine.whole else 0
+
+    def word_of(self, position: int) -> int:
+        """Return where the table has an argument of `head`, for a caller that replaces a number there."""
+        word: int = self._head_positions[position][1]
+        return word
 
     def pointers(self) -> Iterator[tuple[int, int, np.ndarray]]:
         """Yield the arrays of the arguments: the argument's position, the word with the array's address, the array."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import groupby
 
 from wyrm.engines.native.ir.program import (
     Assign,
@@ -16,6 +17,7 @@ from wyrm.engines.native.ir.program import (
     Leave,
     LibraryCall,
     LoopFunction,
+    Number,
     Product,
     Return,
     Statement,
@@ -27,6 +29,7 @@ from wyrm.engines.native.ir.program import (
 )
 from wyrm.engines.native.ir.types import BOOL, FLOAT32, PointerType, ScalarType
 from wyrm.engines.native.llvm.cache import key
+from wyrm.engines.native.llvm.call_table import FEWEST_CALLS, CallTable, returned_type
 from wyrm.engines.native.llvm.instructions import Instructions, in_memory, llvm_type
 from wyrm.engines.native.products import matrix, pool
 from wyrm.engines.native.products.target import host
@@ -55,7 +58,7 @@ def emit(
     for name, (symbol, function) in outside.items():
         symbols[name], known[name] = symbol, function
         types = ", ".join(llvm_type(each.type) for each in function.parameters)
-        declared.add(f"declare {_returned(function)} @{symbol}({types})")
+        declared.add(f"declare {returned_type(function)} @{symbol}({types})")
     if not entry:
         symbols[functions[-1].name] = SHARED
     metadata = ['!0 = !{!"llvm.loop.unroll.runtime.disable"}']
@@ -81,7 +84,7 @@ def _entry(function: LoopFunction, symbols: Mapping[str, str], at_use: bool) -> 
         if parameter.type == BOOL:
             lines += [f"  %b{position} = trunc i8 %a{position} to i1"]
         arguments.append(f"{type} %{'b' if parameter.type == BOOL else 'a'}{position}")
-    returned = _returned(function)
+    returned = returned_type(function)
     call = f"call {returned} @{symbols[function.name]}({', '.join(arguments)})"
     lines.append(f"  {call}" if returned == "void" else f"  %result = {call}")
     if returned != "void":
@@ -103,11 +106,6 @@ def _entry(function: LoopFunction, symbols: Mapping[str, str], at_use: bool) -> 
     return "\n".join([f"define i32 @{ENTRY}(ptr %table) {{", *lines, f"  ret i32 {status}", "}"])
 
 
-def _returned(function: LoopFunction) -> str:
-    types = [*(["i32"] if function.fails else []), *map(llvm_type, function.results)]
-    return "{ " + ", ".join(types) + " }" if types else "void"
-
-
 class _FunctionEmitter(Instructions):
     """Emits the text of one function."""
 
@@ -122,6 +120,7 @@ class _FunctionEmitter(Instructions):
         self._symbols, self._known = symbols, known
         # The targets of `break` and `continue` of the enclosing loops.
         self._loops: list[tuple[str, str]] = []
+        self._table = CallTable(symbols, known) if at_use else None
 
     def text(self) -> str:
         """Return the definition of the function."""
@@ -141,18 +140,40 @@ class _FunctionEmitter(Instructions):
         for each in function.cleared:
             self._put(each, "zeroinitializer")
         self._body(function.body)
-        end = "ret void" if _returned(function) == "void" else f"ret {_returned(function)} zeroinitializer"
+        end = "ret void" if returned_type(function) == "void" else f"ret {returned_type(function)} zeroinitializer"
         kind = " alwaysinline" if function.inlined else " noinline" if self._noinline else ""
         symbol = self._symbols[function.name]
         linkage = "" if symbol == SHARED else "internal "
-        head = f"define {linkage}{_returned(function)} @{symbol}({', '.join(parameters)}){kind} nounwind {{"
-        return "\n".join([head, "start:", *self._slots, *self._lines, f"  {end}", "}"])
+        head = f"define {linkage}{returned_type(function)} @{symbol}({', '.join(parameters)}){kind} nounwind {{"
+        around = [] if self._table is None else self._table.texts()
+        return "\n".join([head, "start:", *self._slots, *self._lines, f"  {end}", "}", *around])
 
     # --- statements -----------------------------------------------------------------------------------------------
 
     def _body(self, statements: Sequence[Statement]) -> None:
-        for statement in statements:
-            self._statement(statement)
+        for of_table, group in groupby(statements, self._is_of_table):
+            found = list(group)
+            if of_table and len(found) >= FEWEST_CALLS:
+                self._calls([each for each in found if isinstance(each, Invoke)])
+                continue
+            for statement in found:
+                self._statement(statement)
+
+    def _is_of_table(self, statement: Statement) -> bool:
+        """Return whether a statement is a call without results whose arguments are constants and words of the table."""
+        if self._table is None or not isinstance(statement, Invoke) or statement.results:
+            return False
+        return all(isinstance(each, Number) or self._is_word(each) for each in statement.arguments)
+
+    def _is_word(self, argument: Expression) -> bool:
+        return isinstance(argument, Variable) and argument.name in self._words and argument.name not in self._values
+
+    def _calls(self, calls: Sequence[Invoke]) -> None:
+        """Emit calls as a loop over a table of them."""
+        assert self._table is not None
+        status = self._new(self._table.call(calls, self._words))
+        if self._function.fails:
+            self._return_if(status)
 
     def _statement(self, statement: Statement) -> None:
         match statement:
@@ -246,7 +267,7 @@ class _FunctionEmitter(Instructions):
         self._jump(self._returning("0", [(llvm_type(value.type), self._value(value)) for value in values]))
 
     def _returning(self, status: str, values: Sequence[tuple[str, str]]) -> str:
-        returned = _returned(self._function)
+        returned = returned_type(self._function)
         fields = [*([("i32", status)] if self._function.fails else []), *values]
         if not fields:
             return "ret void"
@@ -256,12 +277,12 @@ class _FunctionEmitter(Instructions):
         return f"ret {returned} {whole}"
 
     def _fail(self, code: str) -> None:
-        returned = _returned(self._function)
+        returned = returned_type(self._function)
         self._jump(f"ret {returned} {self._new(f'insertvalue {returned} zeroinitializer, i32 {code}, 0')}")
 
     def _invoke(self, call: Invoke) -> None:
         function = self._known[call.function]
-        fails, returned = function.fails, _returned(function)
+        fails, returned = function.fails, returned_type(function)
         arguments = ", ".join(f"{llvm_type(each.type)} {self._value(each)}" for each in call.arguments)
         text = f"call {returned} @{self._symbols[call.function]}({arguments})"
         if returned == "void":
@@ -269,15 +290,18 @@ class _FunctionEmitter(Instructions):
             return
         result = self._new(text)
         if fails:
-            status = self._new(f"extractvalue {returned} {result}, 0")
-            failed, going_on = self._labels("failed", "on")
-            self._do(f"br i1 {self._new(f'icmp ne i32 {status}, 0')}, label %{failed}, label %{going_on}")
-            self._label(failed)
-            whole = self._new(f"insertvalue {_returned(self._function)} zeroinitializer, i32 {status}, 0")
-            self._do(f"ret {_returned(self._function)} {whole}")
-            self._label(going_on)
+            self._return_if(self._new(f"extractvalue {returned} {result}, 0"))
         for position, variable in enumerate(call.results):
             self._put(variable, self._new(f"extractvalue {returned} {result}, {position + fails}"))
+
+    def _return_if(self, status: str) -> None:
+        """Return the status of a call unless it is 0."""
+        failed, going_on = self._labels("failed", "on")
+        self._do(f"br i1 {self._new(f'icmp ne i32 {status}, 0')}, label %{failed}, label %{going_on}")
+        self._label(failed)
+        whole = self._new(f"insertvalue {returned_type(self._function)} zeroinitializer, i32 {status}, 0")
+        self._do(f"ret {returned_type(self._function)} {whole}")
+        self._label(going_on)
 
     def _product(self, product: Product) -> None:
         symbol = product_module(product.type)[0]

@@ -115,8 +115,8 @@ class Instructions:
                     found = self._new(f"load {'i8' if type == BOOL else llvm_type(type)}, ptr {at}")
                     return self._new(f"trunc i8 {found} to i1") if type == BOOL else found
                 return self._new(f"load {llvm_type(type)}, ptr {self._place(expression)}")
-            case Number(value, type):
-                return _constant(value, type)
+            case Number():
+                return constant(expression)
             case Load(pointer, index, type):
                 found = self._new(f"load {in_memory(type)}, ptr {self._at(pointer, index, in_memory(type))}")
                 return self._new(f"icmp ne i8 {found}, 0") if type == BOOL else found
@@ -212,6 +212,11 @@ class Instructions:
 
 def _sign(type: ScalarType) -> str:
     return "s" if type.kind == "i" else "u"
+
+
+def constant(number: Number) -> str:
+    """Return a constant."""
+    return _constant(number.value, number.type)
 
 
 def _constant(value: float | int | bool, type: ScalarType) -> str:

@@ -54,7 +54,7 @@ class _Loaded:
     """The function of the module, once it is loaded, and the limit that is in force."""
 
     call: Callable[[None, None, int], int] | None = None
-    limit = 0
+    limit = most = 0
 
 
 def processors() -> int:
@@ -70,15 +70,15 @@ def _most_threads() -> int:
 
 def loaded(call: Callable[[None, None, int], int]) -> None:
     """Take over the function of the module."""
-    _Loaded.call = call
-    call(None, None, _Loaded.limit or _most_threads())
+    _Loaded.call, _Loaded.most = call, _most_threads()
+    call(None, None, _Loaded.limit or _Loaded.most)
 
 
 def limit(threads: int | None) -> None:
     """Let products use at most this many threads; None: all processors."""
     _Loaded.limit = threads or 0
     if _Loaded.call is not None:
-        _Loaded.call(None, None, _Loaded.limit or _most_threads())
+        _Loaded.call(None, None, _Loaded.limit or _Loaded.most)
 
 
 def _forget() -> None:

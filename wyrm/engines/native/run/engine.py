@@ -6,7 +6,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,11 @@ from wyrm.engines.native import LoopOption, NativeOptions
 from wyrm.engines.native.llvm.blas import limited
 from wyrm.engines.native.run.calls import FixedShapeProgram, RepeatedCall
 from wyrm.engines.native.run.data_parallel import DataParallelStep, parts_of
-from wyrm.engines.native.run.epoch import NativeEpoch, Snapshot
+from wyrm.engines.native.run.epoch import NativeEpoch
 from wyrm.engines.native.run.runner import Head, NativeRunner
 from wyrm.engines.native.run.shuffle import Shuffle
-from wyrm.engines.native.run.threads import Barrier, Partitioner, Pool
+from wyrm.engines.native.run.snapshot import Snapshot
+from wyrm.engines.native.run.threads import Barrier, Partition, Partitioner, Pool
 from wyrm.engines.native.stages.loops import loop_index
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
@@ -33,6 +34,9 @@ from wyrm.graph.loop_form import LOOPS, LoopForm
 from wyrm.graph.storage import bound_array, stored, touch
 from wyrm.support.interrupts import deferred
 from wyrm.support.options import choice
+
+if TYPE_CHECKING:
+    from wyrm.engines.native.run.prepared import PreparedEpoch
 
 # The row order of a step on inputs as wholes, which count as one row.
 _ALONE = np.zeros(1, np.int64)
@@ -62,6 +66,9 @@ class NativeEngine(Engine):
         self.rate: float = 0.0  # steps a second of one thread
         self.pool: Pool = Pool()
         self.snapshot: Snapshot | None = None
+        # The last epoch's partition, batch size and whether it was shuffled; and its calls, if it was done again.
+        self.last_epoch: tuple[Partition, int, bool] | None = None
+        self.prepared: PreparedEpoch | None = None
         self.shuffles: defaultdict[int, Shuffle] = defaultdict[int, Shuffle](Shuffle)
         self.partitioner: Partitioner = Partitioner()
         self.count_lock: threading.Lock = threading.Lock()
@@ -265,7 +272,7 @@ class NativeEngine(Engine):
     def after_fork(self) -> None:
         """Forget half-written arrays and locks of threads that do not exist in a forked process."""
         self.count_lock = threading.Lock()
-        self._repeated_call = None
+        self._repeated_call = self.prepared = None
         self.runner.after_fork()
         if self._step is not None:
             self._step.runner.after_fork()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Sequence
@@ -18,18 +17,18 @@ from wyrm.engines.columns import Columns, as_column
 from wyrm.engines.epochs import Epoch
 from wyrm.engines.native.llvm.blas import limited
 from wyrm.engines.native.run.data_parallel import parts_of
-from wyrm.engines.native.run.threads import Barrier, Partition, RowRange
+from wyrm.engines.native.run.snapshot import Snapshot
+from wyrm.engines.native.run.threads import Barrier, Partition, RowRange, order_of_ranges, turns
 from wyrm.engines.native.stages.memory import Binding
-from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.engines.optimizer import GradientArray, add
 from wyrm.errors import Diverged, OptionError
 from wyrm.graph.base import BaseNode
-from wyrm.graph.storage import bound_array
 from wyrm.support.interrupts import deliver
 from wyrm.support.memory import aligned
 
 if TYPE_CHECKING:
     from wyrm.engines.native.run.engine import NativeEngine
+    from wyrm.engines.native.run.prepared import PreparedEpoch
 
 # Seconds that a chunk of steps should take; Ctrl-C, the progress bar and the snapshot come between chunks.
 _CHUNK = 0.05
@@ -46,19 +45,6 @@ class ThreadWork:
     numbers: NDArray[np.float64]
 
 
-def turns(counts: Sequence[int], thread: int) -> NDArray[np.int64]:
-    """Return the positions of a thread's steps among all threads' steps, when threads with steps left take turns.
-
-    >>> [turns([3, 1], thread).tolist() for thread in (0, 1)]
-    [[0, 2, 3], [1]]
-    """
-    mine = np.arange(counts[thread], dtype=np.int64)
-    positions = np.zeros_like(mine)
-    for other, count in enumerate(counts):
-        positions += np.minimum(mine + (other < thread), count)
-    return positions
-
-
 class NativeEpoch:
     """The steps of an epoch on one set of columns."""
 
@@ -72,6 +58,7 @@ class NativeEpoch:
         self.steps: int = 0
         self.first: int = epoch.done.batches
         self.first_step: int = engine.steps
+        self.seed: int | None = epoch.seed
         # Tells the threads to stop at the end of their chunk.
         self.stop: threading.Event = threading.Event()
         # The step with a loss that is not finite, and its learning rate.
@@ -79,6 +66,8 @@ class NativeEpoch:
         self.failing_rate: float = 0.0
         # The steps before the last snapshot.
         self.snapshot_steps: int = 0
+        # Whether native code has found all numbers finite after the last step.
+        self.checked: bool = False
         # The rows of each range that are left after its full batches.
         self.rest: dict[RowRange, NDArray[np.int64]] = {}
 
@@ -102,13 +91,17 @@ class NativeEpoch:
         if engine.snapshot is None or not engine.snapshot.is_current():
             engine.snapshot = Snapshot(graph)
         self.snapshot: Snapshot = engine.snapshot
-        self.snapshot.take()
+        prepared = None if data_parallel else self._prepared(partition)
+        if prepared is None:
+            self.snapshot.take()
         deliver()
         free = not graph.source.multiplies or (engine.runner.large and threads == 1)
         with nullcontext() if free else limited(1):
             try:
                 if data_parallel:
                     self._run_data_parallel(threads)
+                elif prepared is not None:
+                    self._run_prepared(prepared)
                 else:
                     self._run_partition(partition)
             finally:
@@ -121,7 +114,7 @@ class NativeEpoch:
         """Unless everything is finite, restore the last snapshot and its step counts."""
         engine, optimizer = self.engine, self.engine.graph.optimizer
         assert optimizer is not None
-        if self.failed_at is None and not self.snapshot.is_finite():
+        if self.failed_at is None and not self.checked and not self.snapshot.is_finite():
             self.failed_at = max(0, self.steps - 1)
         if self.failed_at is None:
             return
@@ -142,6 +135,50 @@ class NativeEpoch:
             f"{self.epoch.number}, batch {failed + 1} at learning rate {self.failing_rate:g}; the parameters are as "
             f"they were after batch {last}. Lower the learning rate, or look for the cause with wy.watch_nan()"
         )
+
+    # --- all steps in one call a thread ---------------------------------------------------------------------------
+
+    def _prepared(self, partition: Partition) -> PreparedEpoch | None:
+        """Return this epoch as one call a thread; None if it takes too long for that, or is the first of its kind."""
+        engine, batch = self.engine, self.batch
+        shuffled, rows, threads = self.seed is not None, self.columns.rows, len(partition.phases[0])
+        last, engine.last_epoch = engine.last_epoch, (partition, batch, shuffled)
+        again = last is not None and last[0] is partition and last[1:] == (batch, shuffled)
+        longest = rows / (batch * threads)
+        if not again or self.epoch.skipped or not engine.runner.compiled or longest > engine.rate * _CHUNK:
+            return None
+        from wyrm.engines.native.run.prepared import PreparedEpoch, is_preparable
+
+        prepared = engine.prepared
+        if prepared is None or not prepared.fits(self.columns, self.flat, partition, batch, shuffled):
+            prepared = None
+            if is_preparable(self.snapshot, threads):
+                prepared = PreparedEpoch(engine, self.columns, self.flat, partition, batch, shuffled, self.snapshot)
+        engine.prepared = prepared
+        return prepared
+
+    def _run_prepared(self, prepared: PreparedEpoch) -> None:
+        """Do all steps; those done before an error count too."""
+        engine, start = self.engine, time.perf_counter()
+        # What follows is not to be undone, unless native code ends early.
+        self.checked = True
+        try:
+            prepared.run(self.seed, self.stop)
+        finally:
+            engine.rate = prepared.longest / max(time.perf_counter() - start, 1e-6)
+            self._count(prepared.totals, prepared.batches)
+        ended = prepared.ended_by()
+        if ended is None:
+            return
+        steps, status = ended
+        if steps is None:
+            self.failed_at = max(0, self.steps - 1)
+            return
+        if status:
+            self.checked = False
+            raise engine.runner.refused(steps.binding, steps.function.error(status))
+        steps.binding.forget_rows()
+        self.failed_at = self.steps
 
     # --- threads over ranges of the rows --------------------------------------------------------------------------
 
@@ -166,7 +203,7 @@ class NativeEpoch:
                 own = of_phase[:count] if alike else of_phase[turns(counts, thread)]
                 shares[thread].append(ThreadWork(ranges, step, own))
                 step += count
-        barrier, seed = self.engine.barrier(threads, self.stop), self.epoch.seed
+        barrier, seed = self.engine.barrier(threads, self.stop), self.seed
         jobs = [
             partial(self._run_phases, partition, own, thread, seed, barrier, in_main=threads == 1)
             for thread, own in enumerate(shares)
@@ -199,11 +236,9 @@ class NativeEpoch:
 
     def _run_phase(self, partition: Partition, share: ThreadWork, thread: int, seed: int | None, in_main: bool) -> None:
         """Run one thread through its ranges of a phase, one after another."""
-        ranges = list(share.ranges)
-        if seed is not None and len(ranges) > 1:
-            np.random.default_rng([seed, thread]).shuffle(ranges)
         done = 0
-        for each in ranges:
+        for position in order_of_ranges(len(share.ranges), seed, thread):
+            each = share.ranges[position]
             order = partition.rows_of(each)
             if seed is not None:
                 self.engine.shuffles[thread](order, (seed + each.start) % 2**63)
@@ -252,7 +287,7 @@ class NativeEpoch:
         numbers: NDArray[np.float64],
     ) -> int:
         """Do steps and return how many; steps done before an exception are counted too."""
-        engine, epoch = self.engine, self.epoch
+        engine = self.engine
         totals: NDArray[np.float64] = aligned((1 + len(engine.graph.outputs),), np.dtype(np.float64))
         try:
             engine.runner.call(binding, self.flat, (0, count, batch, step, order, totals, numbers))
@@ -261,16 +296,24 @@ class NativeEpoch:
                 self.steps += int(totals[1])
                 engine.count(int(totals[1]))
             raise
-        steps_done = int(totals[1])
         with engine.count_lock:
-            sums = np.concatenate([totals[:1], totals[2:]]) * epoch.totals.weights(batch)
-            self.steps += steps_done
-            engine.count(steps_done)
-            epoch.add(steps_done, steps_done * batch, sums, totals[0] * batch)
+            steps_done = self._count(totals[None], np.array([float(batch)]))
             if steps_done < count:
                 self.failed_at = self.steps
                 self.stop.set()
         return steps_done
+
+    def _count(self, totals: NDArray[np.float64], batches: NDArray[np.float64]) -> int:
+        """Count the steps of calls, from the totals and the batch size of each, and return how many they are."""
+        steps = totals[:, 1]
+        done, rows = int(steps.sum()), int(steps @ batches)
+        # The totals are the sum of the losses, the number of steps and the sums of the other outputs.
+        outputs = totals[:, :1] if totals.shape[1] == 2 else np.delete(totals, 1, axis=1)
+        sums = (outputs * self.epoch.totals.weights(batches[:, None])).sum(0)
+        self.steps += done
+        self.engine.count(done)
+        self.epoch.add(done, rows, sums, float(totals[:, 0] @ batches))
+        return done
 
     def _take_snapshot_if_due(self) -> None:
         """Take a snapshot if one is due, for `Diverged` to restore."""
@@ -286,7 +329,7 @@ class NativeEpoch:
 
     def _run_data_parallel(self, threads: int) -> None:
         """Do data-parallel steps: each computes the gradients of its batches in as many parts as there are threads."""
-        rows, seed = self.columns.rows, self.epoch.seed
+        rows, seed = self.columns.rows, self.seed
         if threads == 1:  # the order of an epoch that does not accumulate
             order = self.epoch.order(rows, self.engine.shuffles[0])
         else:
@@ -337,43 +380,3 @@ class NativeEpoch:
         epoch.position.done = done
         epoch.bar.add(len(order), losses)
         return loss
-
-
-class Snapshot:
-    """A copy of the parameters, the buffers and the optimizer's state."""
-
-    def __init__(self, graph: NativeGraph) -> None:
-        optimizer = graph.optimizer
-        assert optimizer is not None
-        self.arrays: list[np.ndarray] = []
-        for parameter in graph.parameters:
-            self.arrays += [bound_array(parameter), *optimizer.state_of(parameter).values()]
-        self.arrays += map(bound_array, graph.buffers)
-        self._leaves = [(leaf, bound_array(leaf)) for leaf in (*graph.parameters, *graph.buffers)]
-        self._copies = [np.empty_like(array) for array in self.arrays]
-        self.cost: float = 0.0
-        self.taken: float = 0.0
-
-    def take(self) -> None:
-        """Copy everything."""
-        start = time.perf_counter()
-        for array, copy in zip(self.arrays, self._copies, strict=True):
-            np.copyto(copy, array)
-        self.taken = time.perf_counter()
-        self.cost = self.taken - start
-
-    def is_finite(self) -> bool:
-        """Return whether all arrays are finite."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            if all(math.isfinite(array.sum()) for array in self.arrays):
-                return True
-        return all(bool(np.isfinite(array).all()) for array in self.arrays)
-
-    def is_current(self) -> bool:
-        """Return whether these are still the arrays of the parameters and buffers."""
-        return all(bound_array(leaf) is array for leaf, array in self._leaves)
-
-    def restore(self) -> None:
-        """Write the copy back."""
-        for array, copy in zip(self.arrays, self._copies, strict=True):
-            np.copyto(array, copy)

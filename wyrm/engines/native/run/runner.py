@@ -30,6 +30,7 @@ from wyrm.support.interrupts import deferred
 from wyrm.support.memory import KEPT_BYTES
 
 if TYPE_CHECKING:
+    from wyrm.engines.native.llvm.calling import BoundFunction
     from wyrm.engines.native.llvm.library import CompiledFunction, Listing
 
 Feed = Mapping[Any, Any]
@@ -149,16 +150,20 @@ class NativeRunner:
         try:
             done: int = self.load()([*head, *self._values(binding, columns)]) if bound is None else bound()
         except IndexError as error:
-            from wyrm.engines.native.run.in_python import index_error
-
-            binding.forget_rows()
-            raise index_error(self.name, self.graph.targets, binding, error) from None
+            raise self.refused(binding, error) from None
         except BaseException:
             binding.forget_rows()
             raise
         if done < head[1]:
             binding.forget_rows()
         return done
+
+    def refused(self, binding: Binding, error: IndexError) -> Exception:
+        """Return the error that says why native code has ended with this one; the step is not finished."""
+        from wyrm.engines.native.run.in_python import index_error
+
+        binding.forget_rows()
+        return index_error(self.name, self.graph.targets, binding, error)
 
     @staticmethod
     def _values(binding: Binding, columns: Mapping[BaseNode, np.ndarray]) -> list[Any]:
@@ -176,21 +181,24 @@ class NativeRunner:
         bound: Any = binding.compiled
         if bound and (not self.compiled or bound.take(head, [columns[leaf] for leaf in binding.columns])):
             return bound if self.compiled else None
-        run = self.load()
-        from wyrm.engines.native.llvm.calling import BoundFunction
-
-        head = head or self._head
+        self.load()
         # One thread compiles while the others wait.
         with deferred, self._compiling, self._refusals():
             if self.compiled:
-                changing = [len(head) + position for position in binding.columns.values()]
-                binding.compiled = BoundFunction(run, head, self._values(binding, columns), changing)
+                binding.compiled = self.bound(binding, columns, head or self._head)
                 return binding.compiled
             with self._announcement():
                 for function, arguments in self._called(binding):
                     function.compile_for(arguments)
         binding.compiled = True
         return None
+
+    def bound(self, binding: Binding, columns: Mapping[BaseNode, np.ndarray], head: Head) -> BoundFunction:
+        """Return the compiled `run` bound to these arrays and to `head`."""
+        from wyrm.engines.native.llvm.calling import BoundFunction
+
+        changing = [len(head) + position for position in binding.columns.values()]
+        return BoundFunction(self.load(), head, self._values(binding, columns), changing)
 
     @contextmanager
     def _refusals(self) -> Iterator[None]:

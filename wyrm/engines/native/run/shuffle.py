@@ -1,4 +1,4 @@
-"""Kernels that order rows: a random shuffle, and a sort by blocks."""
+"""Kernels around the steps of an epoch: they order rows, at random or by blocks, and copy and check whole arrays."""
 
 from __future__ import annotations
 
@@ -63,6 +63,32 @@ def fingerprint(column: np.ndarray) -> int:
     return int(total)
 
 
+def count_up(order: np.ndarray, start: int) -> None:
+    """Fill `order` with `start`, `start + 1` and so on."""
+    for i in range(order.shape[0]):
+        order[i] = start + i
+
+
+def copy(source: np.ndarray, target: np.ndarray) -> None:
+    """Copy one array to another of its length."""
+    for i in range(source.shape[0]):
+        target[i] = source[i]
+
+
+def put_pair(target: np.ndarray, first: int, second: int) -> None:
+    """Write two numbers."""
+    target[0] = first
+    target[1] = second
+
+
+def is_finite(array: np.ndarray) -> int:
+    """Return 1 if no number is a NaN or an infinity, else 0."""
+    others = 0
+    for i in range(array.shape[0]):
+        others += int(not np.isfinite(array[i]))
+    return 1 if others == 0 else 0
+
+
 @cache
 def compiled(function: Any) -> Any:
     """Return one of these functions as native code."""
@@ -72,11 +98,15 @@ def compiled(function: Any) -> Any:
     return CompiledFunction(KernelFunction(function))
 
 
+# How many swaps a shuffle draws at once.
+PLACES = 512
+
+
 class Shuffle:
     """Shuffles orders of rows, for one thread."""
 
     def __init__(self) -> None:
-        self._places = np.empty(512, np.uint64)
+        self._places = np.empty(PLACES, np.uint64)
         self._bound: Any = None
 
     def __call__(self, order: NDArray[np.int64], seed: int) -> None:

@@ -145,6 +145,8 @@ class Partitioner:
     def __init__(self) -> None:
         # A key of the last partition's inputs, the partition, and the columns in its order.
         self._known: tuple[tuple[int, ...], Partition, dict[BaseNode, np.ndarray]] | None = None
+        # Rows and threads of the last partition that no column decides, and that partition.
+        self._plain: tuple[tuple[int, int], Partition] | None = None
 
     def divide(
         self, rows: int, threads: int, given: Mapping[BaseNode, np.ndarray], sums: Sequence[RowSums]
@@ -156,7 +158,9 @@ class Partitioner:
         """
         leaves = key_columns(sums, given) if threads > 1 else None
         if leaves is None:
-            return divide(rows, threads), given
+            if self._plain is None or self._plain[0] != (rows, threads):
+                self._plain = (rows, threads), divide(rows, threads)
+            return self._plain[1], given
         keys = [given[leaf] for leaf in leaves]
         alone = given.keys() == set(leaves)
         now = threads, alone, *(compiled(fingerprint)(key) for key in keys)
@@ -212,6 +216,27 @@ def _blocks(starts: NDArray[np.int64], stripes: int, threads: int, first: int, s
         for j in range(second, stripes, threads)
         if starts[i * stripes + j] < starts[i * stripes + j + 1]
     ]
+
+
+def turns(counts: Sequence[int], thread: int) -> NDArray[np.int64]:
+    """Return the positions of a thread's steps among all threads' steps, when threads with steps left take turns.
+
+    >>> [turns([3, 1], thread).tolist() for thread in (0, 1)]
+    [[0, 2, 3], [1]]
+    """
+    mine = np.arange(counts[thread], dtype=np.int64)
+    positions = np.zeros_like(mine)
+    for other, count in enumerate(counts):
+        positions += np.minimum(mine + (other < thread), count)
+    return positions
+
+
+def order_of_ranges(count: int, seed: int | None, thread: int) -> list[int]:
+    """Return the order in which a thread goes through its ranges of a phase."""
+    order = list(range(count))
+    if seed is not None and count > 1:
+        np.random.default_rng([seed, thread]).shuffle(order)
+    return order
 
 
 def key_columns(sums: Sequence[RowSums], columns: Mapping[BaseNode, np.ndarray]) -> list[BaseNode] | None:

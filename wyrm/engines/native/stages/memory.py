@@ -238,7 +238,9 @@ class Binding:
         if buffer.base is not None:
             assert buffer.view is not None
             operand = self.array(buffer.base)
-            view: np.ndarray = buffer.view.evaluate_for(self.sizes)(np, operand, *buffer.view.parents[1:], shape=shape)
+            view: np.ndarray = buffer.view.evaluate_for(self.sizes)(
+                NUMPY, operand, *buffer.view.parents[1:], shape=shape
+            )
             if view.size and not np.may_share_memory(view, operand):
                 raise AssertionError(f"{buffer.name} is not a view of {buffer.base.name}")
             return view
@@ -374,6 +376,6 @@ def _python_function(
 
     def evaluate() -> None:
         check_index_operands(node, operands, sizes)
-        out[...] = np.asarray(compute(np, *operands, shape=out.shape))
+        out[...] = np.asarray(compute(NUMPY, *operands, shape=out.shape))
 
     return evaluate

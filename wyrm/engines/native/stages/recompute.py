@@ -91,17 +91,17 @@ def _read_elsewhere(tree: LoopTree) -> dict[Computed, list[_Reading]]:
             if isinstance(value, Computed) and not in_scope(value, path):
                 found[value].append(_Reading(statement, path))
                 aligned = id(reference) in direct and reference.index == loop_index(value.node.dims)
-                if not (aligned and len(value.domain) == len(path)):
+                if not (aligned and len(value.domain) == len(path) and isinstance(path[-1], Loop)):
                     refused.add(value)
     return {value: readings for value, readings in found.items() if value not in refused}
 
 
 def _statements(block: Block, path: list[Block]) -> Iterator[tuple[ElementStatement, list[Block]]]:
-    """Yield the statements in loops, with the loops around them."""
+    """Yield the statements in loops and blocks of scalars, with these around them."""
     for item in block.items:
-        if isinstance(item, Loop):
+        if isinstance(item, Block):
             yield from _statements(item, [*path, item])
-        elif isinstance(item, ElementStatement) and path:
+        elif isinstance(item, ElementStatement):
             yield item, path
 
 

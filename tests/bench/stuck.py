@@ -1,0 +1,35 @@
+"""A case whose peers are missing, stuck, or end the process, for the tests of the harness."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+from bench.harness import Case, Measurement
+
+
+def _answering(seconds: float) -> Callable[[], Callable[[], Measurement]]:
+    return lambda: lambda: Measurement(seconds)
+
+
+def _missing() -> Callable[[], Measurement]:
+    raise ImportError(name="nowhere")
+
+
+def _stuck() -> Callable[[], Measurement]:
+    time.sleep(1000.0)
+    raise AssertionError
+
+
+def _ended() -> Callable[[], Measurement]:
+    os._exit(3)
+
+
+def cases() -> list[Case]:
+    """One case."""
+    contenders = {
+        "wyrm": _answering(0.5), "quick peer": _answering(1.0), "missing peer": _missing, "ended peer": _ended,
+        "stuck peer": _stuck,
+    }  # fmt: skip
+    return [Case("stuck", "a case", contenders, rounds=3)]

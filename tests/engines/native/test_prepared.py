@@ -1,0 +1,230 @@
+"""Short epochs in one call a thread: what may change between two of them, and what ends one early."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import wyrm as wy
+from wyrm.engines.native.run.epoch import NativeEpoch
+from wyrm.errors import Diverged, IndexOutOfRange, LinAlgError
+
+ROWS, ITEMS = 230, 40
+
+
+class Batch(wy.Dim): ...
+
+
+class Line:
+    """A line with noise from the graph, trained in batches of 32: seven full ones and a smaller one."""
+
+    def __init__(self, optimizer: Callable[..., Any] = wy.optim.Adam, rate: Any = 0.05, **options: Any) -> None:
+        wy.nn.seed(0)
+        random = np.random.default_rng(0)
+        self.x, self.factor = wy.Input(dims=(Batch(),), name="x"), wy.Input(name="factor")
+        self.slope, self.offset = wy.Parameter(0.1), wy.Parameter(0.2)
+        noise = wy.random.normal((Batch(),), seed=1)
+        error = self.slope * self.x + self.offset - self.factor + 0.01 * noise
+        loss = error.square().mean()
+        self.optimizer = optimizer([self.slope, self.offset], rate, **options)
+        self.program = wy.compile(loss, self.optimizer, metrics={"mean": error.mean(), "sum": error.sum()})
+        self.factor.set(2.0)
+        self.data: NDArray[np.float32] = random.normal(size=ROWS).astype(np.float32)
+
+    def epoch(self, **options: Any) -> dict[str, float]:
+        found: Any = self.program.epoch({self.x: self.data}, **{"batch_size": 32, "shuffle": True, **options})
+        return found
+
+    def values(self) -> tuple[float, float]:
+        return float(self.slope), float(self.offset)
+
+
+@pytest.fixture
+def in_chunks(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return a function after which no epoch is one call."""
+    return lambda: monkeypatch.setattr(NativeEpoch, "_prepared", lambda self, partition: None)
+
+
+def _is_prepared(program: Any) -> bool:
+    engine: Any = program._engine
+    return engine.prepared is not None
+
+
+def _changed(line: Line, number: int) -> None:
+    """Change something between two epochs, another thing each time."""
+    match number % 9:
+        case 3:
+            line.data[::2] += 1.0
+        case 4:
+            line.optimizer.learning_rate = 0.01
+        case 5:
+            line.data = line.data[::-1].copy()
+        case 6:
+            line.factor.set(1.0)
+        case 7:
+            line.slope.set(0.5)
+        case 8:
+            line.program.load_state_dict({"steps": 1000, "epochs": 40})
+
+
+@pytest.mark.parametrize("optimizer", [wy.optim.SGD, wy.optim.Adam, wy.optim.AdamW, wy.optim.Lion])
+def test_epochs_in_one_call_equal_those_in_chunks(optimizer: Any, in_chunks: Callable[[], None]) -> None:
+    found, expected = Line(optimizer), Line(optimizer)
+    results = []
+    for number in range(18):
+        _changed(found, number)
+        results.append((found.epoch(), found.values()))
+    assert _is_prepared(found.program)
+    in_chunks()
+    for number in range(18):
+        _changed(expected, number)
+        outputs, values = expected.epoch(), expected.values()
+        assert results[number][0] == pytest.approx(outputs, rel=1e-12)
+        assert results[number][1] == values
+    assert not _is_prepared(expected.program)
+    assert found.program.state_dict() == expected.program.state_dict()
+    assert found.optimizer.steps == expected.optimizer.steps
+
+
+def test_other_sizes_and_options_are_other_epochs(in_chunks: Callable[[], None]) -> None:
+    def epochs(line: Line) -> list[Any]:
+        every: list[Any] = []
+        for rows, options in [
+            (230, {}), (230, {"batch_size": 23}), (100, {}), (20, {}), (230, {"shuffle": False}), (230, {"seed": 5}),
+            (230, {"batch_size": 230}), (230, {"accumulate": 2}), (230, {}),
+        ]:  # fmt: skip
+            whole = line.data
+            line.data = whole[:rows]
+            every += [(line.epoch(**options), line.values()) for _ in range(3)]
+            line.data = whole
+        return every
+
+    found = epochs(Line())
+    in_chunks()
+    for (mine, values), (outputs, same) in zip(found, epochs(Line()), strict=True):
+        assert mine == pytest.approx(outputs, rel=1e-12)
+        assert values == same
+
+
+def test_schedules_are_followed(in_chunks: Callable[[], None]) -> None:
+    schedule = lambda step: 0.1 / (1.0 + 0.1 * step)  # noqa: E731
+    found, expected = Line(rate=schedule), Line(rate=schedule)
+    mine = [found.epoch() for _ in range(6)]
+    assert _is_prepared(found.program)
+    in_chunks()
+    assert mine == [pytest.approx(expected.epoch(), rel=1e-12) for _ in range(6)]
+    assert found.values() == expected.values()
+
+
+def test_a_schedule_that_raises_changes_nothing() -> None:
+    line = Line(rate=lambda step: 0.1 if step < 30 else 1 / 0)
+    for _ in range(3):
+        line.epoch()
+    before = line.values(), line.program.state_dict()
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            line.epoch()
+        assert (line.values(), line.program.state_dict()) == before
+
+
+def test_a_loss_that_is_not_finite_leaves_the_last_good_state() -> None:
+    line = Line(wy.optim.SGD)
+    for _ in range(4):
+        line.epoch()
+    before, state = line.values(), {name: array.copy() for name, array in line.optimizer.state_dict().items()}
+    counts = line.program.state_dict()
+    line.data[200] = 3e38
+    for _ in range(2):
+        with pytest.raises(Diverged, match=r"became NaN or infinite in epoch 5, batch . at learning rate 0.05; the"):
+            line.epoch()
+        assert line.values() == before
+        assert all((array == state[name]).all() for name, array in line.optimizer.state_dict().items())
+        assert line.program.state_dict() == counts
+    line.data[200] = 0.0
+    line.epoch()
+    assert line.program.state_dict() == {"steps": 40, "epochs": 5}
+
+
+def test_parameters_that_are_not_finite_at_the_end_are_undone() -> None:
+    x, slope = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(1.0)
+    program = wy.compile((slope * x).mean(), wy.optim.SGD([slope], 1.0))
+    data = np.ones(4, np.float32)
+    for _ in range(3):
+        program.epoch({x: data}, batch_size=4)
+    before = float(slope)
+    data[:] = 3e38  # the loss is finite, the step is not
+    slope.set(-1.0)
+    program.optimizer.learning_rate = 1e3
+    with pytest.raises(Diverged, match="epoch 4, batch 1"):
+        program.epoch({x: data}, batch_size=4)
+    assert (before, float(slope)) == (-2.0, -1.0)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("rows", [ROWS, 4001])
+def test_tables_are_trained_as_in_chunks(threads: int, rows: int, in_chunks: Callable[[], None]) -> None:
+    random = np.random.default_rng(1)
+    users, items = random.integers(0, ITEMS, rows), random.integers(0, 2 * ITEMS, rows)
+
+    def training() -> list[Any]:
+        wy.nn.seed(0)
+        batch = Batch()
+        user, item = wy.IndexInput(dims=(batch,), name="user"), wy.IndexInput(dims=(batch,), name="item")
+        first, second = wy.nn.Embedding(ITEMS, 4), wy.nn.Embedding(2 * ITEMS, 4)
+        drawn = wy.random.index(2 * ITEMS, (batch,), seed=0)
+        score = first(user).vector_dot(second(item)) - first(user).vector_dot(second(drawn))
+        program = wy.compile(-score.sigmoid().mean(), wy.optim.Adagrad([first.weight, second.weight], 0.1))
+        found: list[Any] = []
+        given = {user: users.copy(), item: items.copy()}
+        for number in range(8):
+            if number == 5:
+                given[item][:20] = given[user][:20]
+            found.append(program.epoch(given, batch_size=7, shuffle=True, threads=threads, mode="synchronized"))
+            found.append((first.weight.value.copy(), second.weight.value.copy()))
+        with pytest.raises(IndexOutOfRange, match=r"column item holds 80 in row 7.*no parameter has moved"):
+            given[item][7] = 2 * ITEMS
+            program.epoch(given, batch_size=7, shuffle=True, threads=threads, mode="synchronized")
+        assert (found[-1][0] == first.weight.value).all()
+        return found
+
+    mine = training()
+    in_chunks()
+    for found, expected in zip(mine, training(), strict=True):
+        if isinstance(found, float):
+            assert found == pytest.approx(expected, rel=1e-10)
+        else:
+            assert all((a == b).all() for a, b in zip(found, expected, strict=True))
+
+
+def test_an_error_of_native_code_ends_the_epoch_after_the_steps_before(in_chunks: Callable[[], None]) -> None:
+    def training() -> list[Any]:
+        x, slope = wy.Input(dims=(Batch(), 2, 2), name="x", dtype=np.float64), wy.Parameter(1.0, dtype=np.float64)
+        program = wy.compile(wy.linalg.cholesky(slope * x).mean(), wy.optim.SGD([slope], 0.01))
+        data, found = np.tile(np.eye(2), (50, 1, 1)), list[Any]()
+        for number in range(5):
+            data[20] = -np.eye(2) if number == 3 else np.eye(2)
+            if number == 3:
+                with pytest.raises(LinAlgError, match="no parameter has moved in this step"):
+                    program.epoch({x: data}, batch_size=8)
+            else:
+                found.append(program.epoch({x: data}, batch_size=8))
+            found.append((float(slope), program.state_dict(), program.optimizer.steps))
+        return found
+
+    mine = training()
+    in_chunks()
+    assert mine == training()
+
+
+def test_a_copy_begins_anew() -> None:
+    line = Line()
+    for _ in range(3):
+        line.epoch()
+    other = copy.deepcopy(line.program)
+    expected = [line.epoch() for _ in range(3)]
+    assert [other.epoch({line.x: line.data}, batch_size=32, shuffle=True) for _ in range(3)] == expected

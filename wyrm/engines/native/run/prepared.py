@@ -1,0 +1,285 @@
+"""`PreparedEpoch`: all calls of a short epoch, which each thread does in one call of native code."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.engines.columns import Columns
+from wyrm.engines.native.llvm.calling import BoundFunction, address_of
+from wyrm.engines.native.llvm.sequence import BARRIERS, Call, CallSequence, SharedState
+from wyrm.engines.native.run.shuffle import PLACES, compiled, copy, count_up, is_finite, put_pair, shuffle
+from wyrm.engines.native.run.snapshot import Snapshot
+from wyrm.engines.native.run.threads import Partition, RowRange, order_of_ranges, turns
+from wyrm.engines.native.stages.memory import Binding
+from wyrm.graph.base import BaseNode
+from wyrm.graph.storage import bound_array
+from wyrm.support.memory import ALIGNMENT, aligned
+
+if TYPE_CHECKING:
+    from wyrm.engines.native.run.engine import NativeEngine
+
+# The positions of the step number and of the optimizer's numbers among the first arguments of `run`, and of the seed
+# among those of `shuffle`.
+_STEP, _NUMBERS, _SEED = 3, 6, 1
+# Numbers in a cache line, of which two threads share none.
+_LINE = ALIGNMENT // 8
+
+
+@dataclass
+class Steps:
+    """Steps in one call of `run`: how many, on batches of which size, with which arrays of the program."""
+
+    function: BoundFunction
+    count: int
+    batch: int
+    binding: Binding
+    # The number of the first step among those of the epoch.
+    first: int = 0
+
+
+@dataclass(frozen=True)
+class _Range:
+    """A range of rows: the calls that order them, among them the shuffle, and the steps on its full batches."""
+
+    start: int
+    before: list[Call]
+    shuffled: BoundFunction | None
+    steps: Steps | None
+
+
+@dataclass(frozen=True)
+class _Share:
+    """One thread's part of a phase; its numbers are those of the epoch at `turns`."""
+
+    ranges: list[_Range]
+    first: int
+    turns: NDArray[np.int64]
+    numbers: NDArray[np.float64]
+
+
+class PreparedEpoch:
+    """An epoch in one call a thread, over data and with options that `fits` compares with those of its creation.
+
+    The first thread copies what a divergence goes back to, all threads do their ranges, phase by phase, and the first
+    one the rows left over from full batches. `totals` has what was done, and `ended_by` the steps that ended it early.
+    """
+
+    def __init__(
+        self, engine: NativeEngine, columns: Columns, flat: dict[BaseNode, np.ndarray], partition: Partition,
+        batch: int, shuffled: bool, snapshot: Snapshot,
+    ) -> None:  # fmt: skip
+        self._engine, self._columns, self._flat = engine, columns, flat
+        self._partition, self._batch, self._shuffled, self._snapshot = partition, batch, shuffled, snapshot
+        self._shapes = columns.shapes(engine.graph.inputs, batch)
+        self._bindings: dict[tuple[int, int], Binding] = {}
+        self._threads = len(partition.phases[0])
+        self._state = SharedState(self._threads)
+        self._order = np.empty(columns.rows, np.int64)
+        self._places = [np.empty(PLACES, np.uint64) for _ in range(self._threads)]
+        counts = [[sum(map(self._full, ranges)) for ranges in phase] for phase in partition.phases]
+        in_threads = sum(map(sum, counts))
+        self._numbers = engine.numbers(in_threads + -(-(columns.rows - in_threads * batch) // batch))
+        self.steps: list[Steps] = []
+        # A row for each range and two for the rest; calls of two threads share no cache line.
+        most = sum(len(ranges) for phase in partition.phases for ranges in phase) + 2
+        width = 1 + len(engine.graph.outputs)
+        self._all_totals: NDArray[np.float64] = aligned((most, -(-width // _LINE) * _LINE), np.dtype(np.float64))
+        self._shares: list[list[_Share]] = []
+        used = 0
+        for phase, each in zip(partition.phases, counts, strict=True):
+            positions = [used + turns(each, thread) for thread in range(self._threads)]
+            firsts = [used + sum(each[:thread]) for thread in range(self._threads)]
+            own = zip(range(self._threads), phase, firsts, positions, strict=True)
+            self._shares.append([self._share(*of) for of in own])
+            used += sum(each)
+        self._last = self._tail(in_threads)
+        pairs = [pair for pair in snapshot.pairs if pair[0].size]
+        self._copies = [_bound(copy, array.reshape(-1), kept.reshape(-1)) for array, kept in pairs]
+        # The most steps of one thread.
+        self.longest: int = sum(map(max, counts)) + len(self._numbers) - in_threads
+        # The arrays of inputs without a column, which keep the data that they hold.
+        self._held = [
+            (leaf, binding.array(buffer))
+            for binding in self._bindings.values()
+            for leaf, buffer in engine.graph.source.fed
+            if leaf not in columns.given
+        ]
+        # Ranges in another order each time need their calls anew.
+        self._moves = shuffled and any(len(share.ranges) > 1 for phase in self._shares for share in phase)
+        self._shuffles = [
+            (each.shuffled, each.start)
+            for phase in self._shares for share in phase for each in share.ranges if each.shuffled is not None
+        ]  # fmt: skip
+        self._sequences = self._in_sequence(None)
+        # The totals of each call, and its batch size.
+        self.totals: NDArray[np.float64] = self._all_totals[: len(self.steps), :width]
+        self.batches: NDArray[np.float64] = np.array([float(each.batch) for each in self.steps])
+
+    def fits(
+        self, columns: Columns, flat: Mapping[BaseNode, np.ndarray], partition: Partition, batch: int, shuffled: bool
+    ) -> bool:
+        """Take these columns; return whether the epoch is one over such data, with these options."""
+        if partition is not self._partition or batch != self._batch or shuffled != self._shuffled:
+            return False
+        if columns.given.keys() != self._columns.given.keys() or not self._snapshot.is_current():
+            return False
+        if columns.shapes(self._engine.graph.inputs, batch) != self._shapes:
+            return False
+        self._flat.update(flat)
+        return all(each.is_current() for each in self._bindings.values()) and all(
+            each.function.take(None, [self._flat[leaf] for leaf in each.binding.columns]) for each in self.steps
+        )
+
+    def run(self, seed: int | None, stop: threading.Event) -> None:
+        """Do the epoch; `totals` then has what was done."""
+        self._all_totals[:] = 0.0
+        for leaf, array in self._held:
+            np.copyto(array, bound_array(leaf))
+        self._set_numbers()
+        if self._moves:
+            self._sequences = self._in_sequence(seed)
+        for shuffled, start in self._shuffles:
+            shuffled.words[shuffled.word_of(_SEED)] = (seed + start) % 2**63 if seed is not None else 0
+        for each in self.steps:
+            each.function.words[each.function.word_of(_STEP)] = self._engine.steps + each.first
+        self._state.begin()
+        if self._threads == 1:
+            self._run(0)
+        else:
+            self._engine.pool.run([partial(self._run, thread) for thread in range(self._threads)], stop)
+
+    def _run(self, thread: int) -> None:
+        self._sequences[thread].run()
+
+    def ended_by(self) -> tuple[Steps | None, int] | None:
+        """Return the steps that ended the epoch early and the status they ended with, which is 0 if a loss is to blame.
+
+        There are no steps if it was the check at the end. None if all was done.
+        """
+        for sequence in self._sequences:
+            call = sequence.ended_by
+            if call is not None:
+                steps = next((each for each in self.steps if each.function is call.function), None)
+                return steps, sequence.status
+        return None
+
+    # --- making the calls -----------------------------------------------------------------------------------------
+
+    def _full(self, rows: RowRange) -> int:
+        return (rows.stop - rows.start) // self._batch
+
+    def _share(self, thread: int, ranges: list[RowRange], first: int, positions: NDArray[np.int64]) -> _Share:
+        numbers, made, done = self._numbers[positions], list[_Range](), 0
+        for each in ranges:
+            order, given = self._order[each.start : each.stop], self._partition.order
+            if given is None:
+                fill = _bound(count_up, order, each.start)
+            else:
+                fill = _bound(copy, given[each.start : each.stop], order)
+            calls, shuffled, steps, count = [Call(fill)], None, None, self._full(each)
+            if self._shuffled:
+                shuffled = BoundFunction(compiled(shuffle), (order, 0), (self._places[thread],), ())
+                calls.append(Call(shuffled))
+            if count:
+                stripes = each.stripe, self._partition.stripes
+                calls += self._stripes(self._binding(self._batch, thread), stripes)
+                steps = self._steps(self._batch, thread, count, first + done, order, numbers[done:])
+            made.append(_Range(each.start, calls, shuffled, steps))
+            done += count
+        return _Share(made, first, positions, numbers)
+
+    def _tail(self, first: int) -> list[Call]:
+        """Return the calls for the rows left over from full batches, and the checks at the end."""
+        batch, calls, left = self._batch, list[Call](), list[NDArray[np.int64]]()
+        for each in (each for phase in self._partition.phases for ranges in phase for each in ranges):
+            left.append(self._order[each.start + self._full(each) * batch : each.stop])
+        order, place = np.empty(sum(map(len, left)), np.int64), 0
+        for rows in left:
+            if len(rows):
+                calls.append(Call(_bound(copy, rows, order[place : place + len(rows)])))
+                place += len(rows)
+        count = len(order) // batch
+        if count:
+            calls += self._stripes(self._binding(batch, 0), (0, 1))
+            calls.append(_call(self._steps(batch, 0, count, first, order, self._numbers[first:])))
+        if rest := len(order) % batch:
+            calls.append(_call(self._steps(rest, 0, 1, first + count, order[count * batch :], self._numbers[-1:])))
+        arrays = [array.reshape(-1) for array, _ in self._snapshot.pairs if array.size and array.dtype.kind == "f"]
+        return [*calls, *(Call(_bound(is_finite, array), 1) for array in arrays)]
+
+    def _binding(self, batch: int, thread: int) -> Binding:
+        if (batch, thread) not in self._bindings:
+            self._bindings[batch, thread] = self._engine.binding(self._columns, self._flat, batch, thread)
+        return self._bindings[batch, thread]
+
+    def _steps(
+        self, batch: int, thread: int, count: int, first: int, order: NDArray[np.int64], numbers: NDArray[np.float64]
+    ) -> Steps:
+        """Return a call of `run`."""
+        binding, runner = self._binding(batch, thread), self._engine.runner
+        totals = self._all_totals[len(self.steps)][: 1 + len(self._engine.graph.outputs)]
+        function = runner.bound(binding, self._flat, (0, count, batch, 0, order, totals, numbers))
+        steps = Steps(function, count, batch, binding, first)
+        self.steps.append(steps)
+        return steps
+
+    def _stripes(self, binding: Binding, stripes: tuple[int, int]) -> list[Call]:
+        """Return the calls after which random nodes draw from a stripe of their table."""
+        return [Call(_bound(put_pair, array, *stripes)) for _, array in binding.stripes]
+
+    def _in_sequence(self, seed: int | None) -> list[CallSequence]:
+        """Return the calls of each thread, with the ranges of a phase in the order of a seed."""
+        meet: list[Call | None] = [None] if self._threads > 1 else []
+        every: list[list[Call | None]] = [[] for _ in range(self._threads)]
+        every[0] += [Call(each) for each in self._copies]
+        for phase in self._shares:
+            for thread, share in enumerate(phase):
+                every[thread] += [*meet, *self._calls(share, thread, seed)]
+        for calls in every:
+            calls += meet
+        every[0] += self._last
+        return [CallSequence(calls, self._state) for calls in every]
+
+    def _calls(self, share: _Share, thread: int, seed: int | None) -> Iterator[Call]:
+        done = 0
+        for position in order_of_ranges(len(share.ranges), seed, thread):
+            each = share.ranges[position]
+            yield from each.before
+            if each.steps is not None:
+                steps, numbers = each.steps, share.numbers[done:]
+                steps.first = share.first + done
+                place = steps.function.word_of(_NUMBERS)
+                steps.function.words[place] = address_of(numbers)
+                steps.function.words[place + 1] = len(numbers)
+                done += steps.count
+                yield _call(steps)
+
+    def _set_numbers(self) -> None:
+        """Take over the optimizer's numbers for the next steps."""
+        now = self._engine.numbers(len(self._numbers))
+        if np.array_equal(now, self._numbers):
+            return
+        self._numbers[:] = now
+        for share in (share for phase in self._shares for share in phase):
+            share.numbers[:] = now[share.turns]
+
+
+def is_preparable(snapshot: Snapshot, threads: int) -> bool:
+    """Return whether native code can copy and check these arrays, and let the threads meet."""
+    arrays = [array for array, _ in snapshot.pairs]
+    return (threads == 1 or BARRIERS) and all(each.flags.c_contiguous and each.dtype.kind in "fi" for each in arrays)
+
+
+def _call(steps: Steps) -> Call:
+    return Call(steps.function, steps.count)
+
+
+def _bound(kernel: Callable[..., Any], *arguments: object) -> BoundFunction:
+    return BoundFunction(compiled(kernel), arguments, (), ())
