@@ -27,7 +27,7 @@ from wyrm.engines.native.ir.program import (
     called,
     every,
 )
-from wyrm.engines.native.ir.types import BOOL, FLOAT32, PointerType, ScalarType
+from wyrm.engines.native.ir.types import BOOL, PointerType, ScalarType
 from wyrm.engines.native.llvm.cache import key
 from wyrm.engines.native.llvm.call_table import FEWEST_CALLS, CallTable, returned_type
 from wyrm.engines.native.llvm.instructions import Instructions, in_memory, llvm_type

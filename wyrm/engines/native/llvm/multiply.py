@@ -18,7 +18,7 @@ from wyrm.engines.native.kernels.calls import builtin, general, same_size
 from wyrm.engines.native.kernels.expressions import Expressions
 from wyrm.engines.native.kernels.functions import KernelFunction
 from wyrm.engines.native.kernels.values import KernelValue, NotCompiled, Num, Static, View, literal
-from wyrm.engines.native.llvm.blas import LAPACK
+from wyrm.engines.native.llvm.lapack import LAPACK
 from wyrm.ops.kernels import native
 from wyrm.ops.kernels.native import DEBUG
 from wyrm.ops.kernels.sums import accumulated, natural

@@ -114,7 +114,9 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     for shorter, longer in pairwise(_DEPTHS):
         longest = to.select(to.compare("sgt", "%inner", shorter**2), "i64", str(longer), longest)
     # A few rows wait for memory, which comes fastest as few rows of the right operand, each as a whole.
-    waits = to.both(to.compare("sle", "%rows", _FEW_ROWS), to.compare("sge", to.multiply("%inner", "%columns"), elements))
+    waits = to.both(
+        to.compare("sle", "%rows", _FEW_ROWS), to.compare("sge", to.multiply("%inner", "%columns"), elements)
+    )
     longest = to.select(to.both(in_place, waits), "i64", str(_SHALLOW), longest)
     parts = to.higher(to.divide(to.add("%inner", to.subtract(longest, 1)), longest), 1)
     part = to.divide(to.add("%inner", to.subtract(parts, 1)), parts)
@@ -135,6 +137,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     left = vectors.address(to, buffer, behind_block)
     panels_of_block = to.higher(to.divide(str(elements), to.multiply(to.higher(part, 1), width)), 1)
     block = to.lower(to.multiply(panels_of_block, width), _WIDEST)
+
     def columns(first: str) -> None:
         count = to.lower(to.subtract("%columns", first), block)
         rest = to.new(f"urem i64 {count}, {width}")

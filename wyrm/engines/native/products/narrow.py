@@ -156,7 +156,7 @@ def _transpose(vectors: Vectors) -> str:
 
 
 def _dot_products(vectors: Vectors, parameters: str) -> str:
-    """Return the function for a left operand with contiguous rows: its rows times those of the right one, transposed."""
+    """Return the function for a left operand with contiguous rows, each times each column of the right one."""
     to, longest = Writer(), _TERMS * vectors.width
     in_place = to.compare("eq", "%br", 1)
     low = to.compare("sle", "%rows", _ROWS_TOGETHER)
@@ -201,9 +201,7 @@ def _write_transposed(vectors: Vectors) -> str:
 
     def block(column: str) -> None:
         highest = most_columns(vectors) - 1
-        rows = [
-            vectors.load(to, "%block", to.add(column, _ACROSS * min(row, highest))) for row in range(vectors.width)
-        ]
+        rows = [vectors.load(to, "%block", to.add(column, _ACROSS * min(row, highest))) for row in range(vectors.width)]
         for lane, value in enumerate(vectors.transposed(to, rows)):
             vectors.store(to, value, scratch, lane * vectors.width)
 
@@ -238,9 +236,7 @@ def _across(vectors: Vectors, parameters: str) -> str:
             f"ptr {right}, i64 %ac, i64 1, ptr {block}, i64 {_ACROSS}, i1 false)"
         )
         c = vectors.address(to, "%c", to.multiply(row, "%cr"))
-        to.do(
-            f"call void @write_transposed(ptr {block}, i64 %columns, i64 {count}, ptr {c}, i64 %cr, i1 %beta)"
-        )
+        to.do(f"call void @write_transposed(ptr {block}, i64 %columns, i64 {count}, ptr {c}, i64 %cr, i1 %beta)")
 
     to.loop("%rows", _ACROSS, part)
     to.do(f"call void @give(ptr {memory})")

@@ -21,7 +21,8 @@ _FETCHING_PAYS = 64
 def tile(vectors: Vectors, rows: int, wide: int) -> str:
     """Return a function that computes `rows` rows of `wide` vectors, of which the first `columns` elements count.
 
-    `a` has strides `ar` and `ac`; the rows of `b` are `bs` apart, and whole vectors but on targets with masks. `adds`: the result is added to `c`.
+    `a` has strides `ar` and `ac`; the rows of `b` are `bs` apart. They are whole vectors, but where masks cost nothing.
+    `adds`: the result is added to `c`.
     """
     to = Writer()
     bases = [vectors.address(to, "%a", to.multiply("%ar", row)) for row in range(0, rows, _ROWS_AN_ADDRESS)]
