@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from wyrm.engines.native.ir.types import ScalarType
 from wyrm.engines.native.products import narrow
-from wyrm.engines.native.products.packing import TILES_TOGETHER, pack_columns, pack_left, pack_rows
+from wyrm.engines.native.products.packing import TILES_TOGETHER, aligned, pack_columns, pack_left, pack_rows
 from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.tiles import sizes, table, tile
 from wyrm.engines.native.products.vectors import Vectors
@@ -50,6 +50,7 @@ def text(target: Target, number: ScalarType, pool: str) -> str:
     # The elements of a packed block of the right operand: at least a panel of the longest block of the inner axis.
     block = max(target.block_bytes // vectors.bytes, _DEPTHS[-1] * vectors.columns)
     slack = vectors.width * vectors.columns
+    left = TILES_TOGETHER * _DEPTHS[-1] * vectors.height
     return "\n".join([
         *vectors.declarations(),
         *DECLARED,
@@ -62,7 +63,7 @@ def text(target: Target, number: ScalarType, pool: str) -> str:
         pack_rows(vectors),
         pack_columns(vectors),
         pack_left(vectors),
-        _take((block + slack + TILES_TOGETHER * _DEPTHS[-1] * vectors.height) * vectors.bytes),
+        _take(max(block + slack + left, narrow.buffer_elements(vectors)) * vectors.bytes),
         _give(),
         _one_thread(vectors, block, block + slack),
         *narrow.functions(vectors, _PARAMETERS),
@@ -131,8 +132,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     reads_all = in_place if vectors.target.masks else "false"
     copies = to.new(f"select i1 {reads_all}, i1 {copied}, i1 true")
     memory = to.either(copies, lambda: [to.new("call ptr @take()")], ["null"], "ptr")[0]
-    word = to.new(f"and i64 {to.add(to.new(f'ptrtoint ptr {memory} to i64'), 63)}, -64")
-    buffer = to.new(f"inttoptr i64 {word} to ptr")
+    buffer = aligned(to, memory)
 
     left = vectors.address(to, buffer, behind_block)
     panels_of_block = to.higher(to.divide(str(elements), to.multiply(to.higher(part, 1), width)), 1)

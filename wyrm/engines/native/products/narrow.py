@@ -6,6 +6,9 @@ vector at the end. Where its columns are, the transposed product has vectors alo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from wyrm.engines.native.products.packing import aligned
 from wyrm.engines.native.products.vectors import Vectors
 from wyrm.engines.native.products.writer import Writer
 
@@ -50,74 +53,39 @@ def _block_of_dots(vectors: Vectors) -> str:
     to, width = Writer(), vectors.width
     # The operands and the sums of a block fit in 32 or 16 registers.
     high = 4 if vectors.target.tile[0] * vectors.target.tile[1] > 16 else 2
-    scratch = to.new(f"alloca [{high * _COLUMNS} x {vectors.number}], align 64")
+    sums = to.new(f"alloca [{high * _COLUMNS} x {vectors.number}], align 64")
     even = to.new(f"and i64 %depth, {-width}")
-    rest = vectors.below(to, to.subtract("%depth", even))
-    some = to.compare("slt", even, "%depth")
-    four = f"<{_COLUMNS} x {vectors.number}>"
+    rest, some = vectors.below(to, to.subtract("%depth", even)), to.compare("slt", even, "%depth")
+
+    def starts(base: str, stride: str, first: str, last: str, count: int) -> list[str]:
+        """Return the addresses of rows; those behind the last one repeat it, and their results are not written."""
+        rows = (to.add(first, to.lower(last, row)) for row in range(count))
+        return [vectors.address(to, base, to.multiply(stride, row)) for row in rows]
 
     def columns(column: str) -> None:
-        last = to.subtract(to.subtract("%columns", column), 1)
-        right = [
-            vectors.address(to, "%b", to.multiply("%bs", to.add(column, to.lower(last, lane))))
-            for lane in range(_COLUMNS)
-        ]
-        whole = to.compare("sge", last, _COLUMNS - 1)
+        last_column = to.subtract(to.subtract("%columns", column), 1)
+        right = starts("%b", "%bs", column, last_column, _COLUMNS)
 
         def rows(row: str) -> None:
-            below = to.subtract(to.subtract("%rows", row), 1)
-            left = [
-                vectors.address(to, "%a", to.multiply("%ar", to.add(row, to.lower(below, lane))))
-                for lane in range(high)
-            ]
+            last_row = to.subtract(to.subtract("%rows", row), 1)
+            left = starts("%a", "%ar", row, last_row, high)
 
-            def step(index: str, totals: list[str], mask: str | None = None) -> list[str]:
-                ys = [vectors.load(to, each, index, mask) for each in right]
-                sums = []
-                for row, start in enumerate(left):
-                    x = vectors.load(to, start, index, mask)
-                    sums += [
-                        vectors.multiply_add(to, x, y, totals[row * _COLUMNS + column]) for column, y in enumerate(ys)
-                    ]
-                return sums
+            def step(index: str, totals: Sequence[str], mask: str | None = None) -> list[str]:
+                ys, xs = ([vectors.load(to, each, index, mask) for each in side] for side in (right, left))
+                pairs = [(x, y) for x in xs for y in ys]
+                return [vectors.multiply_add(to, x, y, total) for (x, y), total in zip(pairs, totals, strict=True)]
 
             zeros = [(vectors.type, "zeroinitializer")] * (high * _COLUMNS)
-            totals = to.loop(even, width, lambda index, *totals: step(index, list(totals)), zeros)
+            totals = to.loop(even, width, lambda index, *totals: step(index, totals), zeros)
             totals = to.either(some, lambda: step(even, totals, rest), totals, vectors.type)
             for first in range(0, len(totals), width):
-                vectors.store(to, vectors.summed(to, totals[first : first + width]), scratch, first)
+                vectors.store(to, vectors.summed(to, totals[first : first + width]), sums, first)
 
-            def write(lane: int) -> None:
+            def write(lane: str) -> None:
                 place = vectors.address(to, vectors.address(to, "%c", to.multiply("%cr", to.add(row, lane))), column)
-                found = vectors.address(to, scratch, lane * _COLUMNS)
+                _write_sums(vectors, to, vectors.address(to, sums, to.multiply(lane, _COLUMNS)), place, last_column)
 
-                def vector(*, adds: bool) -> None:
-                    value = to.new(f"load {four}, ptr {found}, align {vectors.bytes}")
-                    if adds:
-                        before = to.new(f"load {four}, ptr {place}, align {vectors.bytes}")
-                        value = to.new(f"fadd {four} {before}, {value}")
-                    to.do(f"store {four} {value}, ptr {place}, align {vectors.bytes}")
-
-                def single(index: str) -> None:
-                    source, target = vectors.address(to, found, index), vectors.address(to, place, index)
-                    value = to.new(f"load {vectors.number}, ptr {source}")
-                    before = to.either(
-                        "%adds",
-                        lambda: [to.new(f"load {vectors.number}, ptr {target}")],
-                        [vectors.zero],
-                        vectors.number,
-                    )
-                    total = to.new(f"fadd {vectors.number} {before[0]}, {value}")
-                    to.do(f"store {vectors.number} {total}, ptr {target}")
-
-                to.branch(
-                    whole,
-                    lambda: to.branch("%adds", lambda: vector(adds=True), lambda: vector(adds=False)),
-                    lambda: to.loop(to.add(last, 1), 1, single) and None,
-                )
-
-            for lane in range(high):
-                to.branch(to.compare("sge", below, lane), lambda lane=lane: write(lane))
+            to.loop(to.lower(to.add(last_row, 1), high), 1, write)
 
         to.loop("%rows", high, rows)
 
@@ -127,6 +95,33 @@ def _block_of_dots(vectors: Vectors) -> str:
         "ptr noalias %c, i64 %cr, i1 %adds"
     )
     return to.function(f"internal void @block_of_dots({parameters}) noinline nounwind")
+
+
+def _write_sums(vectors: Vectors, to: Writer, sums: str, place: str, last: str) -> None:
+    """Write the sums of a row of a block up to the column `last`: one vector, or one number after the other."""
+
+    def write(type: str, source: str, target: str, *, adds: bool) -> None:
+        value = to.new(f"load {type}, ptr {source}, align {vectors.bytes}")
+        if adds:
+            before = to.new(f"load {type}, ptr {target}, align {vectors.bytes}")
+            value = to.new(f"fadd {type} {before}, {value}")
+        to.do(f"store {type} {value}, ptr {target}, align {vectors.bytes}")
+
+    def some(type: str, source: str, target: str) -> None:
+        to.branch(
+            "%adds",
+            lambda: write(type, source, target, adds=True),
+            lambda: write(type, source, target, adds=False),
+        )
+
+    def single(index: str) -> None:
+        some(vectors.number, vectors.address(to, sums, index), vectors.address(to, place, index))
+
+    def each() -> None:
+        to.loop(to.add(last, 1), 1, single)
+
+    whole = to.compare("sge", last, _COLUMNS - 1)
+    to.branch(whole, lambda: some(f"<{_COLUMNS} x {vectors.number}>", sums, place), each)
 
 
 def _transpose(vectors: Vectors) -> str:
@@ -162,8 +157,7 @@ def _dot_products(vectors: Vectors, parameters: str) -> str:
     low = to.compare("sle", "%rows", _ROWS_TOGETHER)
     together = to.select(low, "i64", "%rows", _ROWS_TOGETHER)
     memory = to.new("call ptr @take()")
-    word = to.new(f"and i64 {to.add(to.new(f'ptrtoint ptr {memory} to i64'), 63)}, -64")
-    buffer = to.new(f"inttoptr i64 {word} to ptr")
+    buffer = aligned(to, memory)
 
     def part(start: str) -> None:
         depth = to.lower(to.subtract("%inner", start), longest)
@@ -225,8 +219,7 @@ def _across(vectors: Vectors, parameters: str) -> str:
     """Return the function for a left operand with contiguous columns: it computes and writes the transposed product."""
     to = Writer()
     memory = to.new("call ptr @take()")
-    word = to.new(f"and i64 {to.add(to.new(f'ptrtoint ptr {memory} to i64'), 63)}, -64")
-    block = to.new(f"inttoptr i64 {word} to ptr")
+    block = aligned(to, memory)
 
     def part(row: str) -> None:
         count = to.lower(to.subtract("%rows", row), _ACROSS)

@@ -107,5 +107,11 @@ def pack_left(vectors: Vectors) -> str:
     return to.function(f"internal void @pack_left({parameters}) noinline nounwind")
 
 
+def aligned(to: Writer, memory: str) -> str:
+    """Return the first address in memory that begins a line of the cache."""
+    word = to.new(f"ptrtoint ptr {memory} to i64")
+    return to.new(f"inttoptr i64 {to.new(f'and i64 {to.add(word, 63)}, -64')} to ptr")
+
+
 def _parameters(stride: str) -> str:
     return f"ptr noalias %b, i64 {stride}, i64 %depth, i64 %columns, ptr noalias %to"

@@ -15,7 +15,6 @@ class Vectors:
     def __init__(self, target: Target, number: ScalarType) -> None:
         self.target = target
         self.number = "float" if number == FLOAT32 else "double"
-        self.zero = "0.0"
         self.bytes = number.itemsize
         # The elements of a vector.
         self.width = target.bits // number.bits
