@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import time
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from bench.report.draw import draw
 from bench.report.machine import processor, settings, slug, software
 from bench.report.results import RESULTS, Machine, Result
 from bench.report.table import table
-from bench.runner import QUICK, WHOLE, cases_of, measure
+from bench.runner import QUICK, WHOLE, cases_of, folder_of, measure
 
 # Each module has `cases()`, and its docstring starts with what it measures.
 MODULES = (
@@ -36,6 +37,8 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", metavar="CASE", default=[], help=only)
     missing = "with 'all': measure what the file does not have, or has of few rounds, or of a busy machine"
     parser.add_argument("--missing", action="store_true", help=missing)
+    before = "a working tree of an earlier version of wyrm, a contender in each case"
+    parser.add_argument("--before", type=Path, metavar="FOLDER", help=before)
     arguments = parser.parse_args()
     names = list(arguments.names)
     if not names:
@@ -65,16 +68,16 @@ def main() -> int:
         "settings": settings(), "versions": software(),
     }  # fmt: skip
     # After each case the file is whole: what was cut short goes on by `--missing`.
-    run_number = len(machine.runs)
     results = []
-    for position, case in enumerate(chosen):
-        print(f"[{position + 1} of {len(chosen)}] {case.key}", file=sys.stderr, flush=True)
-        results.append(measure(case, QUICK if arguments.quick else WHOLE, arguments.quick))
-        if path is not None:
-            store(path, machine, run_number, about, results)
+    with nullcontext() if arguments.before is None else folder_of(arguments.before) as folder:
+        for position, case in enumerate(chosen):
+            print(f"[{position + 1} of {len(chosen)}] {case.key}", file=sys.stderr, flush=True)
+            results.append(measure(case, QUICK if arguments.quick else WHOLE, arguments.quick, folder))
+            if path is not None:
+                store(path, machine, about, results)
     rooflines = roofline(arguments, names, machine)
     if rooflines is not None and path is not None:
-        store(path, machine, run_number, about, results, rooflines)
+        store(path, machine, about, results, rooflines)
     print(table(results))
     if path is not None and path.parent.resolve() == RESULTS.resolve():
         for each in draw():
@@ -82,9 +85,7 @@ def main() -> int:
     return 0
 
 
-def store(
-    path: Path, machine: Machine, run: int, about: dict[str, Any], results: list[Result], rooflines: Any = None
-) -> None:
+def store(path: Path, machine: Machine, about: dict[str, Any], results: list[Result], rooflines: Any = None) -> None:
     """Write the file with what it had and what was measured so far."""
     whole = Machine(machine.processor, list(machine.runs), dict(machine.results), list(machine.roofline))
     whole.merge(about, results, rooflines)

@@ -108,9 +108,8 @@ def cases() -> list[Case]:
         ours, peers = {"wyrm": partial(empty_cache, code)}, _PEERS.get(name, {})
         theirs: dict[str, Contender] = {peer: partial(empty_cache, each) for peer, each in peers.items()}
         empty, warm = _MOST.get(name, (None, None))
-        floors = {"jax": 1.6} if name == "fizzbuzz" else {}
         found.append(
-            Case("first_step", f"{name}, empty cache", ours | theirs, rounds=5, most=empty, floors=floors,
+            Case("first_step", f"{name}, empty cache", ours | theirs, rounds=5, most=empty,
                  slow=("torch.compile",) if peers else ())
         )  # fmt: skip
         warmed: dict[str, Contender] = {"wyrm": partial(warm_cache, code)}

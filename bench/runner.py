@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Collection, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -26,6 +26,8 @@ ROOT = Path(__file__).parents[1]
 # The package whose modules have cases.
 PACKAGE = "bench"
 LEFT_OUT = "left out by --quick"
+# The contender of an earlier version, the processes of each version, and the least ratio at which nothing got slower.
+BEFORE, TURNS, UNCHANGED = "wyrm, before", 2, 0.97
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,29 @@ def cases_of(bench: str, package: str = PACKAGE) -> list[Case]:
     return cases
 
 
-def measure(case: Case, limits: Limits, quick: bool = False) -> Result:
-    """Measure a case in a process of its own; where a contender does not answer in time, measure again without it."""
+@contextmanager
+def folder_of(library: Path) -> Iterator[Path]:
+    """Return a folder whose processes import the `wyrm` of another working tree, and everything else from here."""
+    from bench.models import DATA
+
+    with tempfile.TemporaryDirectory(prefix="wyrm-before-") as name:
+        folder = Path(name)
+        for package in ("bench", "tests"):
+            (folder / package).symlink_to(ROOT / package)
+        (folder / "wyrm").symlink_to(library.resolve() / "wyrm")
+        os.environ["WYRM_DATA"] = str(DATA.resolve())
+        yield folder
+
+
+def measure(case: Case, limits: Limits, quick: bool = False, before: Path | None = None) -> Result:
+    """Measure a case in a process of its own; where a contender does not answer in time, measure again without it.
+
+    With `before`, a folder of `folder_of`, an earlier version of wyrm is a contender, whose processes and further ones
+    of this version take turns.
+    """
     _adopt_orphans()
     missing = {name: LEFT_OUT for name in case.slow if quick}
-    before, load, start = Busy.now(), load_average(), time.perf_counter()
+    busy, load, start = Busy.now(), load_average(), time.perf_counter()
     while True:
         events, code = _events(case, limits, missing)
         stuck = _stuck(events) if code is not None else None
@@ -61,10 +81,18 @@ def measure(case: Case, limits: Limits, quick: bool = False) -> Result:
         missing[stuck] = _why(code, limits)
     if stuck is not None and not found[stuck].rounds:
         found[stuck] = Measured(missing=_why(code, limits))
+    floors = dict(case.floors)
+    if before is not None and found["wyrm"].rounds:
+        theirs, peers = list[dict[str, Any]](), set(case.contenders) - {"wyrm"}
+        for _ in range(TURNS):
+            theirs += _events(case, limits, peers, before)[0]
+            events += _events(case, limits, peers)[0]
+        found["wyrm"] = _spread(events, "wyrm")
+        found[BEFORE], floors[BEFORE] = _spread(theirs, "wyrm"), UNCHANGED
     took = time.perf_counter() - start
     return Result(
-        case.bench, case.name, case.unit, case.goal, dict(case.floors), case.most, sorted(case.other_work), 0,
-        round(load, 2), round(Busy.now().others_since(before, took), 2), round(took, 1), found,
+        case.bench, case.name, case.unit, case.goal, floors, case.most, sorted(case.other_work), 0,
+        round(load, 2), round(Busy.now().others_since(busy, took), 2), round(took, 1), found,
     )  # fmt: skip
 
 
@@ -79,7 +107,9 @@ def _why(code: int | None, limits: Limits) -> str:
     return f"no answer in {limits.limit:.0f} s" if code == -signal.SIGKILL else f"ended the process (code {code})"
 
 
-def _events(case: Case, limits: Limits, without: Collection[str]) -> tuple[list[dict[str, Any]], int | None]:
+def _events(
+    case: Case, limits: Limits, without: Collection[str], folder_of_library: Path = ROOT
+) -> tuple[list[dict[str, Any]], int | None]:
     """Run a case in a new process; return what happened, and None, or how the process ended if not by itself."""
     with tempfile.TemporaryDirectory(prefix="wyrm-bench-") as folder:
         log = Path(folder) / "events"
@@ -92,7 +122,12 @@ def _events(case: Case, limits: Limits, without: Collection[str]) -> tuple[list[
         command = [sys.executable, "-m", "bench.runner", PACKAGE, case.bench, case.name, str(log), json.dumps(options)]
         with (Path(folder) / "output").open("w", encoding="utf-8") as output:
             process = subprocess.Popen(
-                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+                command,
+                cwd=folder_of_library,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
             )
             try:
                 code = process.wait(limits.limit)
@@ -126,16 +161,19 @@ def _stuck(events: list[dict[str, Any]]) -> str | None:
 
 def _measured(case: Case, events: list[dict[str, Any]], missing: dict[str, str]) -> dict[str, Measured]:
     """Return the spread of each contender's rounds, or why it has none."""
-    absent = missing | {each["contender"]: each["why"] for each in events if each["event"] == "absent"}
-    found = {}
-    for name in case.contenders:
-        rounds = [each for each in events if each["event"] == "round" and each["contender"] == name]
-        if rounds and name not in absent:
-            peaks = [each["peak_bytes"] for each in rounds if each["peak_bytes"] is not None]
-            found[name] = Measured.of([each["value"] for each in rounds], peaks)
-        else:
-            found[name] = Measured(missing=absent.get(name, "not measured"))
-    return found
+    return {
+        name: Measured(missing=missing[name]) if name in missing else _spread(events, name) for name in case.contenders
+    }
+
+
+def _spread(events: list[dict[str, Any]], contender: str) -> Measured:
+    own = [each for each in events if each["contender"] == contender]
+    absent = [each["why"] for each in own if each["event"] == "absent"]
+    rounds = [each for each in own if each["event"] == "round"]
+    if absent or not rounds:
+        return Measured(missing=absent[0] if absent else "not measured")
+    peaks = [each["peak_bytes"] for each in rounds if each["peak_bytes"] is not None]
+    return Measured.of([each["value"] for each in rounds], peaks)
 
 
 def main() -> None:

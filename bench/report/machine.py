@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,7 +63,7 @@ def software() -> dict[str, str]:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             found[package] = "not installed"
-    return found | {"blas": blas(), "wyrm": _commit()}
+    return found | {"blas of numpy": blas(), "blas of torch": blas_of_torch(), "wyrm": _commit()}
 
 
 def blas() -> str:
@@ -76,6 +77,14 @@ def blas() -> str:
         f"{pool['num_threads']} threads"
         for pool in pools
     )
+
+
+def blas_of_torch() -> str:
+    """Return the BLAS that PyTorch was built with, and its vectors; a process of its own loads it."""
+    code = "import torch; print(torch.__config__.show())"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    found = [re.search(pattern, shown) for pattern in (r"BLAS_INFO=(\w+)", r"CPU capability usage: (\S+)")]
+    return ", ".join(match[1] for match in found if match)
 
 
 def settings() -> dict[str, str]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bench.__main__ import complete
 from bench.harness import Case, Measurement, run
+from bench.report.results import Machine, Measured, Result
 from bench.report.table import table
-from bench.runner import Limits, measure
+from bench.runner import BEFORE, Limits, folder_of, measure
 from tests.bench import stuck
 
 ROOT = Path(__file__).parents[2]
@@ -78,6 +81,26 @@ def test_a_case_runs_in_a_process_and_a_stuck_peer_is_left_out(monkeypatch: pyte
     assert found["ended peer"].missing == "ended the process (code 3)"
     shown = table([result])
     assert "2.00x" in shown and "no answer in 5 s" in shown
+
+
+def test_an_earlier_version_takes_turns_with_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.runner.PACKAGE", "tests.bench")
+    monkeypatch.setenv("WYRM_DATA", "")
+    with folder_of(ROOT) as folder:
+        result = measure(stuck.cases()[1], Limits(1.0, 3, 60.0), before=folder)
+    assert result.floors[BEFORE] == 0.97 and result.ratio(BEFORE) == 0.9
+    assert (result.contenders["wyrm"].rounds, result.contenders[BEFORE].rounds) == (6, 4)
+
+
+def test_a_case_is_complete_unless_it_was_disturbed_or_lacks_rounds_or_a_contender() -> None:
+    case = stuck.cases()[1]
+    result = Result("stuck", "alone", "s", "", {}, None, [], 0, 0.0, 0.0, 1.0, {"wyrm": Measured.of([1.0], [])})
+    quick = Machine({}, [{"quick": True}], {result.key: result})
+    assert complete(case, quick, quick=True) and not complete(case, quick, quick=False)
+    assert not complete(case, Machine({}), quick=True)
+    disturbed = replace(result, others=0.5)
+    assert not complete(case, Machine({}, [{"quick": False}], {result.key: disturbed}), quick=False)
+    assert not complete(stuck.cases()[0], Machine({}, [{"quick": False}], {"stuck: a case": result}), quick=False)
 
 
 def test_without_names_the_benchmarks_are_listed() -> None:

@@ -52,6 +52,22 @@ def test_vmap_updates_each_row() -> None:
         np.testing.assert_array_equal(found[row], expected)
 
 
+@pytest.mark.parametrize(
+    "mapped", [(0, 0, 0), (0, None, 0), (None, 0, 0), (None, None, 0), (0, 0, None), (0, None, None)]
+)
+def test_vmap_updates_one_row_of_each(mapped: Any) -> None:
+    x, rows, values = np.stack([X, X + 1.0, X + 2.0]), np.array([2, 0, 1]), V
+    given = tuple(each if axis == 0 else each[0] for each, axis in zip((x, rows, values), mapped, strict=True))
+    gradient = wy.function(lambda x, i, v: (x.at[i].set(v * v) ** 2).sum()).grad(wrt=(0, 2))
+    results = wy.vmap(lambda x, i, v: (x.at[i].set(v), *gradient(x, i, v)), in_axes=mapped)(*given)
+    for row in range(3):
+        one, i, value = (each[row] if axis == 0 else each for each, axis in zip(given, mapped, strict=True))
+        expected, slope = one.copy(), 2.0 * one
+        expected[i], slope[i] = value, 0.0
+        for found, want in zip(results, (expected, slope, 4.0 * value**3), strict=True):
+            np.testing.assert_allclose(found[row], want, rtol=1e-13)
+
+
 class Batch(wy.Dim): ...
 
 

@@ -11,6 +11,7 @@ from tests.samples.sample import Sample, integers, normal
 from wyrm.ops.indexing.advanced_indexing import FromEnd
 from wyrm.ops.indexing.gather import Gather, IndexGather, Place
 from wyrm.ops.indexing.index_update import LastWriter
+from wyrm.ops.indexing.replaced import Replaced
 
 
 def _place(values: Any, rows: Any, columns: Any) -> Any:
@@ -24,6 +25,12 @@ def _place_side_by_side(values: Any, rows: Any) -> Any:
     result = np.zeros((2, 4, 3))
     key: Any = (slice(None), rows)
     np.add.at(result, key, values)
+    return result
+
+
+def _replaced(x: Any, values: Any, positions: Any) -> Any:
+    result = x.copy()
+    np.put_along_axis(result, np.broadcast_to(positions, values.shape), values, -1)
     return result
 
 
@@ -87,6 +94,22 @@ def samples() -> list[Sample]:
             lambda x, i: x[:, i],
             empty=False,
             differentiable=False,
+        ),
+        *(
+            Sample(
+                Replaced,
+                Replaced,
+                (normal(*rows, 5), normal(*rows, 2), positions),
+                _replaced,
+                name=f"Replaced-{name}",
+                empty=False,
+                misfit=(normal(*rows, 5), normal(*rows, 3), positions),
+            )
+            for name, rows, positions in (
+                ("flat", (), np.array([4, 1])),
+                ("same", (3,), np.array([4, 1])),
+                ("rows", (3,), np.array([[4, 1], [0, 2], [3, 0]])),
+            )
         ),
         Sample(
             LastWriter,

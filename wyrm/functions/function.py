@@ -95,9 +95,13 @@ class Function(Generic[P, R]):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the result as arrays; called with nodes, return the nodes that compute it."""
         last = self._last
-        if last is not None and not kwargs and last.fits(args):
+        if last is not None and not kwargs:
             with self._lock:
-                return last.call(last.call_unchecked(args))
+                found = last.prompt(args)
+                if found is not None:
+                    return found
+                if last.fits(args):
+                    return last.call(last.call_unchecked(args))
         leaves, structure = self._leaves(args)
         if any(isinstance(leaf, BaseNode) for leaf in leaves):
             return self.function(*self._own(args), **kwargs)

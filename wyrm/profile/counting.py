@@ -27,6 +27,7 @@ from wyrm.engines.native.ir.program import (
     Product,
     Return,
     Select,
+    ShiftedSums,
     Statement,
     Store,
     Variable,
@@ -148,6 +149,8 @@ class Counter:
             case Invoke(results, name, arguments):
                 found_values = self.call(self._functions[name], [self._value(each) for each in arguments])
                 self._variables |= dict(zip((each.name for each in results), found_values, strict=True))
+            case ShiftedSums(operands, type):
+                self._shifted_sums([self._value(each) for each in operands], type)
             case LibraryCall() | Product():
                 self.tally.exact = False  # the number of its operations is not known
 
@@ -292,6 +295,23 @@ class Counter:
         self.tally.products += flops
         self._touch(self.tally.read, x, m * k * type.itemsize)
         self._touch(self.tally.read, y, k * n * type.itemsize)
+        if adds is not False and adds != 0:
+            self._touch(self.tally.read, out, m * n * type.itemsize)
+        self._touch(self.tally.written, out, m * n * type.itemsize)
+
+    def _shifted_sums(self, values: Sequence[KnownValue], type: ScalarType) -> None:
+        """Count sums of shifted rows, given the operands of `ShiftedSums`."""
+        rows, columns, depth, weights, _, _, offsets, box, out, _, adds = values
+        sizes = [self._known(size) for size in (rows, columns, depth)]
+        if None in sizes:
+            self.tally.exact = False
+            return
+        m, n, k = (int(size or 0) for size in sizes)
+        self._count(2.0 * m * n * k, type)
+        self.tally.products += 2.0 * m * n * k
+        self._touch(self.tally.read, weights, m * k * type.itemsize)
+        self._touch(self.tally.read, offsets, 8 * k)
+        self._touch(self.tally.read, box, n * k * type.itemsize)
         if adds is not False and adds != 0:
             self._touch(self.tally.read, out, m * n * type.itemsize)
         self._touch(self.tally.written, out, m * n * type.itemsize)

@@ -2,39 +2,45 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from wyrm.graph.typing import FloatArray, IntegerArray
 from wyrm.ops.kernels.sums import natural
 
-# Elements of a vector register; a run of outputs is computed in multiples of it.
+# Elements of the widest vector register. A box has so many more than are asked for.
 VECTOR, HALF = 16, 8
+Pair = tuple[int, int]
 Triple = tuple[int, int, int]
 
 
-def lanes(x: FloatArray, start: int, out: FloatArray, first: int, addend: np.floating, count: int) -> None:
-    """`out[first + i] = x[start + i] + addend` for i < `count`, a constant after inlining."""
+def lanes(x: FloatArray, start: int, out: FloatArray, first: int, count: int) -> None:
+    """`out[first + i] = x[start + i]` for i < `count`, a constant after inlining."""
     for i in range(count):
-        out[natural(first + i)] = x[natural(start + i)] + addend
+        out[natural(first + i)] = x[natural(start + i)]
 
 
-def copy(x: FloatArray, start: int, out: FloatArray, first: int, addend: np.floating, count: int) -> None:
-    """`out[first + i] = x[start + i] + addend` for i < `count`, in whole vectors that overlap at the end."""
+def copy(x: FloatArray, start: int, out: FloatArray, first: int, count: int) -> None:
+    """`out[first + i] = x[start + i]` for i < `count`, in whole vectors that overlap at the end."""
     if count >= VECTOR:
         for i in range(0, count - VECTOR, VECTOR):
-            lanes(x, start + i, out, first + i, addend, VECTOR)
-        lanes(x, start + count - VECTOR, out, first + count - VECTOR, addend, VECTOR)
+            lanes(x, start + i, out, first + i, VECTOR)
+        lanes(x, start + count - VECTOR, out, first + count - VECTOR, VECTOR)
     elif count >= HALF:
-        lanes(x, start, out, first, addend, HALF)
-        lanes(x, start + count - HALF, out, first + count - HALF, addend, HALF)
+        lanes(x, start, out, first, HALF)
+        lanes(x, start + count - HALF, out, first + count - HALF, HALF)
     else:
-        lanes(x, start, out, first, addend, count)
+        lanes(x, start, out, first, count)
 
 
-def fill_zeros(out: FloatArray) -> None:
-    """`out[:] = 0`."""
-    for i in range(out.size):
-        out[i] = 0
+def zeros(out: FloatArray, first: int, end: int) -> None:
+    """`out[first:end] = 0`."""
+    for i in range(natural(end - first)):
+        out[natural(first + i)] = 0
+
+
+def clear_columns(out: FloatArray, begin: int, width: int, first: int, end: int, rows: int) -> None:
+    """Fill the columns `first` to `end` of rows of this width with zeros."""
+    for i in range(natural(first), end):
+        for h in range(natural(rows)):
+            out[natural(begin + i + h * width)] = 0
 
 
 def low_end(first: int, step: int) -> int:
@@ -47,66 +53,86 @@ def high_end(first: int, step: int, count: int, size: int, low: int) -> int:
     return max(low, min(count, (size - first + step - 1) // step))
 
 
-def fill_box(volume: FloatArray, out: FloatArray, first: Triple, size: Triple, pitch: Triple, step: Triple) -> None:
-    """Fill `size` elements of a box: element i is `volume[first + i * step]`, or 0 outside of `volume`."""
-    low = min(size[2], low_end(first[2], step[2]))
-    high = high_end(first[2], step[2], size[2], volume.shape[2], low)
-    start, count, zero = natural(first[2] + low * step[2]), natural(high - low), out.dtype.type(0)
+def fill_row(
+    plane: FloatArray, start: int, step: int, out: FloatArray, at: int, low: int, high: int, width: int
+) -> None:
+    """Fill `width` elements of a row that begins at `at`: elements `low` to `high` from `plane`, zeros around them."""
+    zeros(out, at, at + low)
+    if step == 1:
+        copy(plane, start, out, at + low, high - low)
+    else:
+        for i in range(natural(high - low)):
+            out[natural(at + low + i)] = plane[natural(start + i * step)]
+    zeros(out, at + high, at + width)
+
+
+def fill_box(
+    volume: FloatArray,
+    extent: Triple,
+    out: FloatArray,
+    first: Triple,
+    size: Triple,
+    pitch: tuple[int, int],
+    step: Triple,
+) -> None:
+    """Fill `size` elements of a box: element i is `volume[first + i * step]`, or 0 outside of `extent`.
+
+    `volume` has the axes (depth, height and width in one). Where rows follow each other in both arrays, all rows of a
+    plane are copied at once, and then the ends that belong to the rows beside them are cleared.
+    """
+    width = size[2]
+    low = min(width, low_end(first[2], step[2]))
+    high = high_end(first[2], step[2], width, extent[2], low)
+    top = min(size[1], low_end(first[1], step[1]))
+    bottom = high_end(first[1], step[1], size[1], extent[1], top)
+    start = first[2] + low * step[2]
+    flat = step[1] == 1 and step[2] == 1 and width == extent[2] and width == pitch[1] and low < high and top < bottom
     for d in range(size[0]):
-        z = first[0] + d * step[0]
-        for h in range(size[1]):
-            y = first[1] + h * step[1]
-            at = natural((d * pitch[1] + h) * pitch[2])
-            if 0 <= z < volume.shape[0] and 0 <= y < volume.shape[1]:
-                row = volume[natural(z), natural(y)]
-                for i in range(low):
-                    out[natural(at + i)] = 0
-                if step[2] == 1:
-                    copy(row, start, out, natural(at + low), zero, count)
-                else:
-                    for i in range(count):
-                        out[natural(at + low + i)] = row[natural(start + i * step[2])]
-                for i in range(high, size[2]):
-                    out[natural(at + i)] = 0
+        z, at = first[0] + d * step[0], d * pitch[0] * pitch[1]
+        if z < 0 or z >= extent[0]:
+            zeros(out, at, at + size[1] * pitch[1])
+        else:
+            plane = volume[natural(z)]
+            zeros(out, at, at + top * pitch[1])
+            if flat:
+                begin = at + top * width
+                copy(plane, (first[1] + top) * width + start, out, begin + low, (bottom - top - 1) * width + high - low)
+                clear_columns(out, begin, width, 0, low, bottom - top)
+                clear_columns(out, begin, width, high, width, bottom - top)
             else:
-                for i in range(size[2]):
-                    out[natural(at + i)] = 0
+                for h in range(top, bottom):
+                    source = (first[1] + h * step[1]) * extent[2] + start
+                    fill_row(plane, source, step[2], out, at + h * pitch[1], low, high, width)
+            zeros(out, at + bottom * pitch[1], at + size[1] * pitch[1])
 
 
 def fill_boxes(
-    source: FloatArray, box: FloatArray, first: Triple, size: Triple, halo: Triple, pitch: Triple, step: Triple,
-    shifts: IntegerArray, images: int,
+    source: FloatArray, extent: Triple, box: FloatArray, first: Triple, size: Triple, pitch: Pair, step: Triple,
+    shifts: IntegerArray,
 ) -> None:  # fmt: skip
-    """Fill the box, of the axes (channels, phases, `images`, depth, height, width), for the outputs from `first` on."""
-    volume, filled = pitch[0] * pitch[1] * pitch[2], (size[0] + halo[0], size[1] + halo[1], size[2] + halo[2])
-    for c in range(source.shape[1]):
-        for q in range(shifts.shape[0]):
-            corner = (
-                first[0] * step[0] + shifts[q, 0],
-                first[1] * step[1] + shifts[q, 1],
-                first[2] * step[2] + shifts[q, 2],
-            )
-            for b in range(source.shape[0]):
-                start = ((c * shifts.shape[0] + q) * images + b) * volume
-                fill_box(source[b, c], box[start : start + volume], corner, filled, pitch, step)
+    """Fill the box, of the axes (phases and channels in one, elements), for the outputs from `first` on."""
+    for q in range(shifts.shape[0]):
+        corner = (
+            first[0] * step[0] + shifts[q, 0],
+            first[1] * step[1] + shifts[q, 1],
+            first[2] * step[2] + shifts[q, 2],
+        )
+        for c in range(source.shape[0]):
+            fill_box(source[c], extent, box[q * source.shape[0] + c], corner, size, pitch, step)
 
 
-def copy_box(
-    x: FloatArray, volume: FloatArray, addend: np.floating, first: Triple, size: Triple, pitch: Triple, step: Triple
-) -> None:
-    """`volume[first + i * step] = x[i] + addend` for `size` elements of a box, where that is inside of `volume`."""
+def spread_run(x: FloatArray, out: FloatArray, extent: Triple, first: Triple, size: Triple, step: Triple) -> None:
+    """`out[z, first + i * step] = x[i]` for the i of `size`, where that is inside of `extent`.
+
+    `out` has the depth, the height and the width in one axis, `x` the rows of a plane, one after another: z is
+    `first[0]`, and `size[0]` and `step[0]` are ignored.
+    """
     low = min(size[2], low_end(first[2], step[2]))
-    high = high_end(first[2], step[2], size[2], volume.shape[2], low)
-    start, count = natural(first[2] + low * step[2]), natural(high - low)
-    for d in range(size[0]):
-        z = first[0] + d * step[0]
-        for h in range(size[1]):
-            y = first[1] + h * step[1]
-            if 0 <= z < volume.shape[0] and 0 <= y < volume.shape[1]:
-                at = natural((d * pitch[1] + h) * pitch[2] + low)
-                row = volume[natural(z), natural(y)]
-                if step[2] == 1:
-                    copy(x, at, row, start, addend, count)
-                else:
-                    for i in range(count):
-                        row[natural(start + i * step[2])] = x[natural(at + i)] + addend
+    high = high_end(first[2], step[2], size[2], extent[2], low)
+    for h in range(size[1]):
+        y = first[1] + h * step[1]
+        if 0 <= first[0] < extent[0] and 0 <= y < extent[1]:
+            start = natural((first[0] * extent[1] + y) * extent[2] + first[2] + low * step[2])
+            at = natural(h * size[2] + low)
+            for i in range(natural(high - low)):
+                out[start + i * step[2]] = x[at + i]

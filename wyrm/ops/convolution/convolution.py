@@ -26,25 +26,32 @@ from wyrm.ops.convolution.base import ConvolutionOp, Options
 from wyrm.ops.convolution.boxes import VECTOR
 from wyrm.ops.convolution.jax_form import ConvolutionForm, InputGradientForm, WeightGradientForm
 from wyrm.ops.convolution.kernels import correlation_kernel, weight_gradient_kernel
-from wyrm.ops.convolution.tables import Tables, forward_tables, input_gradient_tables
+from wyrm.ops.convolution.tables import (
+    Tables,
+    forward_tables,
+    input_gradient_tables,
+    weight_gradient_tables,
+)
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.windows import Window
 
 
 class _ConvolutionLoops(ByKernel):
-    def volumes(self, array: Array) -> Array:
-        """Return a view of the array with three spatial axes."""
-        return array.reshape(*array.shape[:2], *_in_space(array.shape[2:], 1))
+    def space(self, array: Array) -> tuple[int, int, int]:
+        """Return the sizes of the array's three spatial axes."""
+        first, second, third = _in_space(array.shape[2:], 1)
+        return first, second, third
+
+    def source(self, array: Array) -> Array:
+        """Return a view of the array with the axes (batch, channels, depth, height and width in one)."""
+        depth, height, width = self.space(array)
+        return array.reshape(*array.shape[:2], depth, height * width)
 
     def windows(self, node: ConvolutionOp, sizes: Sequence[int]) -> tuple[Window, Window, Window]:
         """Return the windows along three axes."""
         first, second, third = _in_space(node.windows(sizes), Window(1))
         return first, second, third
-
-    def box(self, tables: Tables, channels: int, dtype: np.dtype) -> Array:
-        """Return scratch memory for the inputs of a tile."""
-        return scratch(channels * len(tables.source_shifts) * tables.volume + VECTOR, dtype)
 
     def correlation(
         self, node: ConvolutionOp, tables: Tables, operands: Sequence[Array], out: Array, steps: tuple[int, int]
@@ -52,14 +59,20 @@ class _ConvolutionLoops(ByKernel):
         """Return the arguments of `correlation_kernel`."""
         source, weight, *biases = operands
         channels, rows = source.shape[1] // node.groups, out.shape[1] // node.groups
-        bias = biases[0] if biases else np.zeros(0, node.dtype)
+        bias, offsets = biases[0] if biases else np.zeros(0, node.dtype), tables.offsets
+        boxes = channels * len(tables.source_shifts)
+        if biases:
+            offsets = np.append(offsets, boxes * tables.volume)
+        # Runs are side by side in the result unless phases are between them.
+        apart = tables.out_step != (1, 1, 1)
         return (
-            self.volumes(source),
+            self.source(source),
             weight.reshape(-1),
             bias,
-            self.volumes(out),
+            out.reshape(*out.shape[:2], math.prod(out.shape[2:])),
             node.groups,
-            tables.merged,
+            self.space(source),
+            self.space(out),
             tables.tile,
             tables.span,
             tables.halo,
@@ -69,11 +82,11 @@ class _ConvolutionLoops(ByKernel):
             tables.source_shifts,
             tables.out_shifts,
             tables.starts,
-            tables.offsets,
+            offsets,
             tables.positions,
-            scratch(rows * len(tables.offsets), node.dtype),
-            self.box(tables, channels, node.dtype),
-            scratch((rows, tables.volume + VECTOR), node.dtype),
+            scratch(2 * rows * len(offsets), node.dtype),
+            scratch((boxes + 1 + -(-VECTOR // tables.volume), tables.volume), node.dtype),
+            scratch((rows, tables.run) if apart else (0, 0), node.dtype),
         )
 
 
@@ -154,8 +167,7 @@ class _ForwardLoops(_ConvolutionLoops):
         x, weight = operands[:2]
         windows = self.windows(node, weight.shape[2:])
         rows, taps = weight.shape[0] // node.groups, math.prod(weight.shape[1:])
-        sizes = self.volumes(out).shape[2:]
-        tables = forward_tables(windows, x.shape[0], weight.shape[1], sizes, x.itemsize, dots=False)
+        tables = forward_tables(windows, weight.shape[1], rows, self.space(x), self.space(out), x.itemsize)
         return self.correlation(node, tables, operands, out, (rows * taps, taps))
 
 
@@ -220,8 +232,8 @@ class _InputGradientLoops(_ConvolutionLoops):
         gradient, weight = operands
         windows = self.windows(node, weight.shape[2:])
         channels, inputs, taps = weight.shape[0] // node.groups, weight.shape[1], math.prod(weight.shape[2:])
-        sizes = self.volumes(out).shape[2:]
-        tables = input_gradient_tables(windows, gradient.shape[0], channels, inputs, sizes, gradient.itemsize)
+        sizes = self.space(gradient), self.space(out)
+        tables = input_gradient_tables(windows, channels, inputs, *sizes, gradient.itemsize)
         return self.correlation(node, tables, operands, out, (channels * inputs * taps, taps))
 
 
@@ -283,27 +295,23 @@ class _WeightGradientLoops(_ConvolutionLoops):
         x, gradient = operands
         windows = self.windows(node, out.shape[2:])
         channels, rows = out.shape[1], out.shape[0] // node.groups
-        sizes = self.volumes(gradient).shape[2:]
-        tables = forward_tables(windows, x.shape[0], channels, sizes, x.itemsize, dots=True)
-        taps = math.prod(out.shape[1:])
-        whole = -(-rows // 4) * 4
-        offsets = np.zeros(-(-taps // 4) * 4, np.int64)
-        offsets[:taps] = tables.offsets
+        sizes = self.space(x), self.space(gradient)
+        tables, jobs = weight_gradient_tables(windows, channels, rows, *sizes, x.itemsize)
         return (
-            self.volumes(x),
-            self.volumes(gradient),
-            out.reshape(out.shape[0], taps),
+            self.source(x),
+            gradient.reshape(*gradient.shape[:2], math.prod(gradient.shape[2:])),
+            out.reshape(out.shape[0], math.prod(out.shape[1:])),
             node.groups,
-            tables.merged,
+            self.space(x),
             tables.tile,
+            tables.span,
             tables.halo,
             tables.source_step,
             tables.source_shifts,
-            offsets,
-            taps,
-            self.box(tables, channels, node.dtype),
-            scratch((whole, tables.volume), node.dtype),
-            scratch((whole, len(offsets)), node.dtype),
+            jobs,
+            tables.positions,
+            scratch((channels * len(tables.source_shifts), tables.volume), node.dtype),
+            scratch((len(tables.positions), rows), node.dtype),
         )
 
 

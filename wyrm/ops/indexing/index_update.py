@@ -20,6 +20,7 @@ from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, IntegerArray, Number
 from wyrm.ops.elementwise.elementwise import Axes, S, operand
 from wyrm.ops.indexing.joining import Concatenate
+from wyrm.ops.indexing.replaced import Replaced
 from wyrm.ops.indexing.take_along_axis import PlaceAlongAxis, TakeAlongAxis
 
 
@@ -123,6 +124,8 @@ class Updates(Generic[S]):
         """
         positions, flat = self._flat(values)
         x: Any = self.node
+        if all(map(_is_single, self.key if isinstance(self.key, tuple) else (self.key,))):
+            return Replaced(x.ravel(), flat, positions).reshape(x.dims)
         values_and_elements = Concatenate((flat, x.ravel()), 0)
         result: Node = TakeAlongAxis(values_and_elements, LastWriter(positions, x.size), 0).reshape(x.dims)
         return result
@@ -162,6 +165,11 @@ class Updates(Generic[S]):
                 f"at: {describe(selected)} does not broadcast to the selected elements, {format_dims(positions.dims)}"
             ) from None
         return positions.reshape((-1,)), spread.ravel()
+
+
+def _is_single(key: object) -> bool:
+    """Return whether a part of a key selects each position of its axis at most once."""
+    return key is None or key is ... or isinstance(key, int | np.integer | slice) or getattr(key, "dims", None) == ()
 
 
 Node.at = property(Updates)  # type: ignore[assignment]  # declared with its type for type checkers

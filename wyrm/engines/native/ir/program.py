@@ -179,6 +179,19 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True)
+class ShiftedSums:
+    """Sums of shifted rows: `out[i, k] = sum_j weights[j, i] * box[offsets[j] + k]`, perhaps added to `out`.
+
+    The operands are the rows and the columns of out, and the number of offsets; weights, the first term that counts,
+    and the number of all; offsets, in elements of box; box; out, whose columns are contiguous, and the stride of its
+    rows; and whether it is added to, as a bool. See `wyrm.engines.native.products.shifted.text`.
+    """
+
+    operands: tuple[Expression, ...]
+    type: ScalarType
+
+
+@dataclass(frozen=True, slots=True)
 class LibraryCall:
     """A call of a BLAS or LAPACK function, such as "dpotrf". Fortran takes all arguments by address.
 
@@ -189,7 +202,7 @@ class LibraryCall:
     arguments: tuple[Expression, ...]
 
 
-Statement = Assign | Store | For | While | If | Leave | Return | Fail | Invoke | Product | LibraryCall
+Statement = Assign | Store | For | While | If | Leave | Return | Fail | Invoke | Product | ShiftedSums | LibraryCall
 
 
 def every(statements: Sequence[Statement]) -> Iterator[Statement]:
@@ -330,5 +343,7 @@ def _lines(body: Sequence[Statement], indent: str) -> Iterator[str]:
                 yield f"{indent}{f'{_list(results)} = ' if results else ''}{function}({_list(arguments)})"
             case Product(operands):
                 yield f"{indent}product({_list(operands)})"
+            case ShiftedSums(operands):
+                yield f"{indent}shifted_sums({_list(operands)})"
             case LibraryCall(name, arguments):
                 yield f"{indent}{name}({_list(arguments)})"

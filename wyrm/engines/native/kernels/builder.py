@@ -20,6 +20,7 @@ from wyrm.engines.native.ir.program import (
     Operation,
     Product,
     Select,
+    ShiftedSums,
     Statement,
     Store,
     Variable,
@@ -54,7 +55,7 @@ class Builder:
 
     def add(self, statement: Statement) -> None:
         """Append a statement."""
-        if isinstance(statement, Store | Invoke | Product | LibraryCall):
+        if isinstance(statement, Store | Invoke | Product | ShiftedSums | LibraryCall):
             self._writes += 1
         self.statements.append(statement)
 

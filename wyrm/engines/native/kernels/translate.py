@@ -23,6 +23,7 @@ from wyrm.engines.native.ir.program import (
     Number,
     Operation,
     Product,
+    ShiftedSums,
     Statement,
     Store,
     Variable,
@@ -201,7 +202,7 @@ def _callees_first(root: str, calls: Callable[[str], list[str]]) -> list[str]:
 
 
 # The position of the result among the operands of a product.
-_RESULT = 9
+_RESULTS: dict[type, int] = {Product: 9, ShiftedSums: 8}
 
 
 def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> frozenset[int]:
@@ -231,8 +232,8 @@ def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> 
     for each in statements:
         if isinstance(each, Store):
             written |= of(each.pointer)
-        elif isinstance(each, Product):
-            written |= of(each.operands[_RESULT])
+        elif isinstance(each, Product | ShiftedSums):
+            written |= of(each.operands[_RESULTS[type(each)]])
         elif isinstance(each, LibraryCall):
             written = written.union(*map(of, each.arguments))
         elif isinstance(each, Invoke):

@@ -20,6 +20,7 @@ from wyrm.engines.native.ir.program import (
     Number,
     Product,
     Return,
+    ShiftedSums,
     Statement,
     Store,
     Variable,
@@ -31,7 +32,7 @@ from wyrm.engines.native.ir.types import BOOL, PointerType, ScalarType
 from wyrm.engines.native.llvm.cache import key
 from wyrm.engines.native.llvm.call_table import FEWEST_CALLS, CallTable, returned_type
 from wyrm.engines.native.llvm.instructions import Instructions, in_memory, llvm_type
-from wyrm.engines.native.products import matrix, pool
+from wyrm.engines.native.products import matrix, pool, shifted
 from wyrm.engines.native.products.target import host
 from wyrm.engines.native.products.writer import SHARED
 
@@ -65,8 +66,10 @@ def emit(
     root, calls = functions[-1], Counter(name for each in functions for name in called(each.body))
     texts = []
     for each in functions:
-        # The cost of calling a function with nested loops is negligible, but inlining a copy takes long to compile.
+        # The cost of calling a function with nested loops is negligible, but inlining a copy takes long to compile. So
+        # does optimizing a function that holds many loops of calls, such as branches and their gradients.
         noinline = _depth(each.body) > 1 and not (entry and calls[each.name] == 1)
+        noinline |= each is not root and _calls_in_loops(each.body)
         texts.append(
             _FunctionEmitter(each, declared, metadata, symbols, known, noinline, at_use and each is root).text()
         )
@@ -195,7 +198,7 @@ class _FunctionEmitter(Instructions):
                 self._fail(str(code))
             case Invoke():
                 self._invoke(statement)
-            case Product():
+            case Product() | ShiftedSums():
                 self._product(statement)
             case LibraryCall():
                 self._library_call(statement)
@@ -303,8 +306,8 @@ class _FunctionEmitter(Instructions):
         self._do(f"ret {returned_type(self._function)} {whole}")
         self._label(going_on)
 
-    def _product(self, product: Product) -> None:
-        symbol = product_module(product.type)[0]
+    def _product(self, product: Product | ShiftedSums) -> None:
+        symbol = product_module(type(product), product.type)[0]
         types = [llvm_type(each.type) for each in product.operands]
         self._declared.add(f"declare void @{symbol}({', '.join(types)})")
         given = [f"{type} {self._value(each)}" for type, each in zip(types, product.operands, strict=True)]
@@ -341,6 +344,11 @@ def _depth(statements: Sequence[Statement]) -> int:
     return deepest
 
 
+def _calls_in_loops(statements: Sequence[Statement]) -> bool:
+    """Return whether a loop, not inside of another statement, calls functions."""
+    return any(isinstance(each, For | While) and any(True for _ in called(each.body)) for each in statements)
+
+
 def _assigned(statements: Sequence[Statement]) -> Iterator[Variable]:
     """Yield the variables that the statements assign."""
     for each in every(statements):
@@ -354,11 +362,13 @@ def _assigned(statements: Sequence[Statement]) -> Iterator[Variable]:
 
 
 @cache
-def product_module(number: ScalarType) -> tuple[str, str]:
+def product_module(kind: type[Product | ShiftedSums], number: ScalarType) -> tuple[str, str]:
     """Return the symbol and the text of the module for a type of floats, for this processor.
 
-    Its function takes the operands of `wyrm.engines.native.ir.program.Product`.
+    Its function takes the operands of a statement of this kind.
     """
+    if kind is ShiftedSums:
+        return _named(shifted.text(host(), number))
     return _named(matrix.text(host(), number, pool_module()[0]))
 
 

@@ -15,13 +15,14 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from wyrm.engines.native.ir.program import Number, Product, every
+from wyrm.engines.native.ir.program import Number, Product, ShiftedSums, every
 from wyrm.engines.native.ir.types import INT64, ScalarType
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.translate import Parameterized, Translation
 from wyrm.engines.native.kernels.values import GroupKind, Kind, NotCompiled, NumKind
 from wyrm.engines.native.llvm import cache
 from wyrm.engines.native.llvm import multiply as _products  # noqa: F401  # registers products and calls of LAPACK
+from wyrm.engines.native.llvm import shifted as _shifted  # noqa: F401  # registers sums of shifted rows
 from wyrm.engines.native.llvm.cache import CompilationCount
 from wyrm.engines.native.llvm.calling import CachedTable, LoadedFunction, kind_of_argument, table_of, words_of
 from wyrm.engines.native.llvm.emit import ENTRY, emit, pool_module, product_module
@@ -29,12 +30,12 @@ from wyrm.engines.native.llvm.lapack import LAPACK, address_of
 from wyrm.engines.native.llvm.optimize import (
     AS_WRITTEN,
     Compilation,
-    SecondProcess,
     Unit,
     assembly,
     machine_code,
     target_machine,
 )
+from wyrm.engines.native.llvm.second_process import second_process
 from wyrm.engines.native.products import pool
 from wyrm.engines.native.products.writer import SHARED
 from wyrm.ops.kernels.native import DEBUG
@@ -111,7 +112,7 @@ def _load(function: Routine, kinds: tuple[Kind, ...]) -> LoadedFunction:
             return _loaded(symbols, kept, *rest)
     deliver()
     with (
-        SecondProcess(early=function.calls_shared and cache.store().is_empty()) as second,
+        second_process(early=function.calls_shared and cache.store().is_nearly_empty()) as second,
         Compilation(lambda unit: machine_code(unit.text, unit.level), _keep, second) as compilation,
     ):
         modules = Modules(compilation)
@@ -207,9 +208,14 @@ class Modules:
         outside = {each: (self._shared(each), known[each]) for each in translation.shared_by(name)}
         at_use = entry and translation.functions[name].source.calls_apart
         functions = [known[each] for each in translation.needed(name)]
-        types = {each.type for function in functions for each in every(function.body) if isinstance(each, Product)}
-        modules = [product_module(each) for each in sorted(types, key=str)]
-        if modules:
+        products = {
+            (type(each), each.type)
+            for function in functions
+            for each in every(function.body)
+            if isinstance(each, Product | ShiftedSums)
+        }
+        modules = [product_module(*each) for each in sorted(products, key=str)]
+        if any(kind is Product for kind, _ in products):
             modules.insert(0, pool_module())
         self._products[name] = [self._unit(*each, level=AS_WRITTEN) for each in modules]
         text = emit(functions, outside, entry, at_use)

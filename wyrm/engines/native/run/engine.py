@@ -16,6 +16,7 @@ from wyrm.engines.engine import Engine, ProgramPlan
 from wyrm.engines.epochs import Epoch, EpochOptions
 from wyrm.engines.native import LoopOption, NativeOptions
 from wyrm.engines.native.llvm.lapack import limited
+from wyrm.engines.native.llvm.second_process import start_for_first_program
 from wyrm.engines.native.run.calls import FixedShapeProgram, RepeatedCall
 from wyrm.engines.native.run.data_parallel import DataParallelStep, parts_of
 from wyrm.engines.native.run.epoch import NativeEpoch
@@ -57,6 +58,7 @@ class NativeEngine(Engine):
         evaluates: bool = False,
         loop: LoopOption = "auto",
     ) -> None:
+        start_for_first_program()
         graph = NativeGraph(outputs, optimizer)
         self._begin(graph, NativeRunner(graph, "auto" if evaluates else loop))
 
@@ -88,9 +90,11 @@ class NativeEngine(Engine):
     def call(self, feed: object, *, checked: bool = False) -> list[np.ndarray]:
         """Return the outputs, at once if nothing is trained and the data has the last call's shapes and dtypes."""
         last = self._repeated_call
-        if last is not None and self.graph.optimizer is None and last.take(feed):
-            self._set_step_numbers()
-            found = last.run(self.runner, self._head)
+        if last is not None and self.graph.optimizer is None:
+            found = None if last.prompt is None or type(feed) is not dict else last.prompt(feed, self.steps)
+            if found is None and last.take(feed):
+                self._set_step_numbers()
+                found = last.run(self.runner, self._head)
             if found is not None:
                 self.steps += 1
                 return found
