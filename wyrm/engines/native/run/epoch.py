@@ -95,8 +95,9 @@ class NativeEpoch:
         if prepared is None:
             self.snapshot.take()
         deliver()
-        free = not graph.source.multiplies or (engine.runner.large and threads == 1)
-        with nullcontext() if free else limited(1, calls=graph.source.calls_libraries):
+        calls, large = graph.source.calls_libraries, engine.runner.large and threads == 1
+        free = large or not (calls or graph.source.op_kernels.multiplies)
+        with nullcontext() if free else limited(1, calls=calls):
             try:
                 if data_parallel:
                     self._run_data_parallel(threads)

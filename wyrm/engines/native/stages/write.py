@@ -112,11 +112,6 @@ class Source:
         return len(self.run.code.parameters)
 
     @property
-    def multiplies(self) -> bool:
-        """Whether a step may compute products, which share threads."""
-        return self.calls_libraries or self.op_kernels.multiplies
-
-    @property
     def calls_libraries(self) -> bool:
         """Whether a step may call BLAS or LAPACK of NumPy or SciPy."""
         return bool(self.evaluated) or self.op_kernels.calls_lapack
