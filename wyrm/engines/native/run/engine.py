@@ -23,7 +23,7 @@ from wyrm.engines.native.run.epoch import NativeEpoch
 from wyrm.engines.native.run.runner import Head, NativeRunner
 from wyrm.engines.native.run.shuffle import Shuffle
 from wyrm.engines.native.run.snapshot import Snapshot
-from wyrm.engines.native.run.threads import Barrier, Partition, Partitioner, Pool
+from wyrm.engines.native.run.threads import Barrier, Partition, Partitioner, Pool, Stop
 from wyrm.engines.native.stages.loops import loop_index
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
@@ -174,7 +174,7 @@ class NativeEngine(Engine):
 
     def backward(self, columns: Columns, threads: int, weight: float, blas_threads: int) -> float:
         """Add `weight` times the gradients of the loss over all rows to the parameters' gradients; return the loss."""
-        step, rows, stop = self.data_parallel, columns.rows, threading.Event()
+        step, rows, stop = self.data_parallel, columns.rows, Stop()
         flat = {leaf: as_column(array) for leaf, array in columns.given.items()}
         combination = step.combination(columns.given)
         parts = parts_of(np.arange(rows), threads, combination)
@@ -222,7 +222,7 @@ class NativeEngine(Engine):
     def _new_step(self) -> DataParallelStep:
         return DataParallelStep(*self.graph.outputs, optimizer=self.graph.optimizer)
 
-    def barrier(self, threads: int, stop: threading.Event) -> Barrier:
+    def barrier(self, threads: int, stop: Stop) -> Barrier:
         """Return where the threads of an epoch wait for each other."""
         return Barrier(threads, stop)
 

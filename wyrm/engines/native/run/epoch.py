@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -18,7 +17,7 @@ from wyrm.engines.epochs import Epoch
 from wyrm.engines.native.llvm.blas import limited
 from wyrm.engines.native.run.data_parallel import parts_of
 from wyrm.engines.native.run.snapshot import Snapshot
-from wyrm.engines.native.run.threads import Barrier, Partition, RowRange, order_of_ranges, turns
+from wyrm.engines.native.run.threads import Barrier, Partition, RowRange, Stop, order_of_ranges, turns
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.optimizer import GradientArray, add
 from wyrm.errors import Diverged, OptionError
@@ -60,7 +59,7 @@ class NativeEpoch:
         self.first_step: int = engine.steps
         self.seed: int | None = epoch.seed
         # Tells the threads to stop at the end of their chunk.
-        self.stop: threading.Event = threading.Event()
+        self.stop: Stop = Stop()
         # The step with a loss that is not finite, and its learning rate.
         self.failed_at: int | None = None
         self.failing_rate: float = 0.0
@@ -307,14 +306,15 @@ class NativeEpoch:
 
     def _count(self, totals: NDArray[np.float64], batches: NDArray[np.float64]) -> int:
         """Count the steps of calls, from the totals and the batch size of each, and return how many they are."""
-        steps = totals[:, 1]
-        done, rows = int(steps.sum()), int(steps @ batches)
+        weighted = batches @ totals
+        steps, rows = totals[:, 1], int(weighted[1])
+        done = int(np.add.reduce(steps))
         # The totals are the sum of the losses, the number of steps and the sums of the other outputs.
         outputs = totals[:, :1] if totals.shape[1] == 2 else np.delete(totals, 1, axis=1)
-        sums = (outputs * self.epoch.totals.weights(batches[:, None])).sum(0)
+        sums = np.add.reduce(outputs * self.epoch.totals.weights(batches[:, None]))
         self.steps += done
         self.engine.count(done)
-        self.epoch.add(done, rows, sums, float(totals[:, 0] @ batches))
+        self.epoch.add(done, rows, sums, float(weighted[0]))
         return done
 
     def _take_snapshot_if_due(self) -> None:
