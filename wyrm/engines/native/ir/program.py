@@ -192,18 +192,6 @@ class ShiftedSums:
 
 
 @dataclass(frozen=True, slots=True)
-class Gemm:
-    """A BLAS call that multiplies two column-major matrices: `c = beta * c + a @ b`.
-
-    The operands are those of BLAS `gemm` without alpha: whether a and b are transposed, the sizes m, n and k, a and its
-    leading dimension, b and its leading dimension, beta as a bool, c and its leading dimension.
-    """
-
-    operands: tuple[Expression, ...]
-    type: ScalarType
-
-
-@dataclass(frozen=True, slots=True)
 class LibraryCall:
     """A call of a BLAS or LAPACK function, such as "dpotrf". Fortran takes all arguments by address.
 
@@ -214,9 +202,7 @@ class LibraryCall:
     arguments: tuple[Expression, ...]
 
 
-Statement = (
-    Assign | Store | For | While | If | Leave | Return | Fail | Invoke | Product | ShiftedSums | Gemm | LibraryCall
-)
+Statement = Assign | Store | For | While | If | Leave | Return | Fail | Invoke | Product | ShiftedSums | LibraryCall
 
 
 def every(statements: Sequence[Statement]) -> Iterator[Statement]:
@@ -361,7 +347,5 @@ def _lines(body: Sequence[Statement], indent: str) -> Iterator[str]:
                 yield f"{indent}product({_list(operands)})"
             case ShiftedSums(operands):
                 yield f"{indent}shifted_sums({_list(operands)})"
-            case Gemm(operands):
-                yield f"{indent}gemm({_list(operands)})"
             case LibraryCall(name, arguments):
                 yield f"{indent}{name}({_list(arguments)})"

@@ -168,8 +168,9 @@ class OpKernels:
 
     def __init__(self) -> None:
         self.kernels: list[KernelFunction] = []
-        # Whether any kernel calls BLAS or LAPACK.
+        # Whether any kernel multiplies matrices, and whether any calls LAPACK.
         self.multiplies: bool = False
+        self.calls_lapack: bool = False
         self._checked: dict[FunctionType, None] = {}
 
     def add(self, function: Callable[..., Any], name: str) -> KernelFunction:
@@ -211,7 +212,8 @@ class OpKernels:
                 self._check_use(function, used, function.__globals__[used], kernel)
 
     def _check_use(self, function: FunctionType, used: str, value: Any, kernel: str) -> None:
-        self.multiplies |= value is multiply_into or value is lapack
+        self.multiplies |= value is multiply_into
+        self.calls_lapack |= value is lapack
         if isinstance(value, FunctionType):
             if value not in _BUILTINS:
                 self._check(value, kernel)

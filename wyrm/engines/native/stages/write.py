@@ -109,9 +109,9 @@ class Source:
         return len(self.run.code.parameters)
 
     @property
-    def multiplies(self) -> bool:
-        """Whether a step may call BLAS."""
-        return bool(self.evaluated) or self.op_kernels.multiplies
+    def calls_libraries(self) -> bool:
+        """Whether a step may call BLAS or LAPACK of NumPy or SciPy."""
+        return bool(self.evaluated) or self.op_kernels.calls_lapack
 
     @property
     def calls(self) -> list[Invocation]:
