@@ -19,7 +19,7 @@ from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.functions_of_numbers import either, function_of, of_several
 from wyrm.engines.native.kernels.indexing import WHOLE
 from wyrm.engines.native.kernels.statements import FunctionBody
-from wyrm.engines.native.kernels.values import KernelValue, Kind, Num, View, literal, rebuilt, variables_of
+from wyrm.engines.native.kernels.values import ONE, KernelValue, Kind, Num, View, literal, rebuilt, variables_of
 
 _OPERATORS = frozenset(
     ["add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "less", "less_equal", "greater",
@@ -153,6 +153,9 @@ class _RoutineWriter:
                 return indexing.read(self._selected(array, index))
             case arrays.ArraySize(array, axis):
                 return Num(self._array(array).shape[axis], natural=True)
+            case arrays.Flat(array):
+                view = self._array(array)
+                return View(view.pointer, view.element, (ONE,), (ONE,), "contiguous")
             case arrays.Convert(operand, type):
                 return Num(as_type(self.number(operand), type).expression)
             case arrays.CallResult(function, arguments):

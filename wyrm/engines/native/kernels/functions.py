@@ -24,6 +24,7 @@ class Routine:
     `distinct`: an array that it writes to never shares memory with another of its arrays. `inlined`: it is inlined into
     its callers. `fused`: a multiplication and an addition may be contracted into a fused multiply-add. `shared`: it is
     compiled once, in a module that programs share: "always", or only for callers with `calls_shared` ("called").
+    `alone`: parameters whose arrays share no memory with others, though the function is not `distinct`.
     `calls_apart`: all its callees are compiled in other modules, except inlined ones without loops: the compile time of
     a function grows faster than its size. `generated`: its constants become arguments of the machine code.
     """
@@ -33,6 +34,7 @@ class Routine:
         name: str,
         *,
         distinct: bool = False,
+        alone: frozenset[str] = frozenset(),
         inlined: bool = False,
         fused: bool = False,
         shared: Literal["never", "called", "always"] = "never",
@@ -42,6 +44,7 @@ class Routine:
     ) -> None:
         self.__name__ = name
         self.distinct = distinct
+        self.alone = alone
         self.inlined = inlined
         self.fused = fused
         self.shared = shared
@@ -97,7 +100,8 @@ class Routine:
     def options(self) -> tuple[Any, ...]:
         """The options that it is compiled with."""
         return (
-            self.distinct, self.inlined, self.fused, self.shared, self.calls_shared, self.calls_apart, self.generated
+            self.distinct, self.inlined, self.fused, self.shared, self.calls_shared, self.calls_apart, self.generated,
+            *sorted(self.alone),
         )  # fmt: skip
 
 

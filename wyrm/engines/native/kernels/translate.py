@@ -16,7 +16,6 @@ from wyrm.engines.native.ir.program import (
     Assign,
     Expression,
     For,
-    Gemm,
     Invoke,
     LibraryCall,
     LoopFunction,
@@ -132,6 +131,7 @@ class Translation:
             tuple(builder.statements),
             cleared=tuple(each for name in body.cleared for each in variables_of(name, known.kinds[name])),
             distinct=function.distinct and no_alias,
+            alone=function.alone,
             inlined=function.inlined,
             fused=function.fused,
             fails=builder.fails or any(self.functions[name].function.fails for name in called(builder.statements)),
@@ -204,7 +204,7 @@ def _callees_first(root: str, calls: Callable[[str], list[str]]) -> list[str]:
 
 
 # The position of the result among the operands of a product.
-_RESULTS: dict[type, int] = {Product: 9, ShiftedSums: 8, Gemm: 10}
+_RESULTS: dict[type, int] = {Product: 9, ShiftedSums: 8}
 
 
 def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> frozenset[int]:
@@ -234,7 +234,7 @@ def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> 
     for each in statements:
         if isinstance(each, Store):
             written |= of(each.pointer)
-        elif isinstance(each, Product | ShiftedSums | Gemm):
+        elif isinstance(each, Product | ShiftedSums):
             written |= of(each.operands[_RESULTS[type(each)]])
         elif isinstance(each, LibraryCall):
             written = written.union(*map(of, each.arguments))

@@ -19,7 +19,7 @@ from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.values import NotCompiled
 from wyrm.engines.native.llvm import cache
-from wyrm.engines.native.stages.loops import PythonCall
+from wyrm.engines.native.stages.loops import PythonCall, passed
 from wyrm.engines.native.stages.memory import Binding, plan_memory
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import CompileError, NotDifferentiable, RegistrationError, ShapeError
@@ -263,7 +263,7 @@ class NativeRunner:
         values = dict(zip(self.graph.source.arguments, binding.values, strict=True))
         for call in self.graph.source.calls:
             if not isinstance(call.function, PythonCall):
-                yield self._entry(call.function), [values[argument.name] for argument in call.arguments]
+                yield self._entry(call.function), [passed(argument, values) for argument in call.arguments]
 
     def after_fork(self) -> None:
         """Forget half-written arrays and locks of threads that do not exist in a forked process."""

@@ -35,7 +35,7 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.index_operands import check_index_operands
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.namespace import NUMPY
-from wyrm.graph.storage import bound_array, stored
+from wyrm.graph.storage import Storage, bound_array, stored
 from wyrm.ops.control.steps import Steps
 from wyrm.ops.random.philox import COUNTERS
 from wyrm.support.memory import ALIGNMENT, aligned
@@ -166,7 +166,8 @@ class Binding:
         for call, arguments in self._calls.items():
             if LOOPS.of(call.node).draws_from(call.node) is not None:
                 self.stripes.append((call, arguments[-1]))
-        self._held = [
+        # The leaves whose arrays are bound, with those arrays.
+        self.held: list[tuple[Storage, np.ndarray]] = [
             (stored(buffer.leaf), array)
             for buffer, array in self._arrays.items()
             if buffer.leaf is not None
@@ -182,7 +183,7 @@ class Binding:
 
     def is_current(self) -> bool:
         """Return whether the leaves still hold the arrays that were bound."""
-        for storage, array in self._held:  # noqa: SIM110  # a generator took a tenth of each call
+        for storage, array in self.held:  # noqa: SIM110  # a generator took a tenth of each call
             if storage.array is not array:
                 return False
         return True
