@@ -15,7 +15,7 @@ from wyrm.engines.columns import Columns, as_column, check_ranges, completed
 from wyrm.engines.engine import Engine, ProgramPlan
 from wyrm.engines.epochs import Epoch, EpochOptions
 from wyrm.engines.native import LoopOption, NativeOptions
-from wyrm.engines.native.llvm.blas import limited
+from wyrm.engines.native.llvm.lapack import limited
 from wyrm.engines.native.llvm.second_process import start_for_first_program
 from wyrm.engines.native.run.calls import FixedShapeProgram, RepeatedCall
 from wyrm.engines.native.run.data_parallel import DataParallelStep, parts_of
@@ -34,6 +34,7 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.loop_form import LOOPS, LoopForm
 from wyrm.graph.storage import bound_array, stored, touch
 from wyrm.support.interrupts import deferred
+from wyrm.support.memory import with_collector_paused
 from wyrm.support.options import choice
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class NativeEngine(Engine):
         loop: LoopOption = "auto",
     ) -> None:
         start_for_first_program()
-        graph = NativeGraph(outputs, optimizer)
+        graph = with_collector_paused(NativeGraph, outputs, optimizer)
         self._begin(graph, NativeRunner(graph, "auto" if evaluates else loop))
 
     def _begin(self, graph: NativeGraph, runner: NativeRunner) -> None:
@@ -178,7 +179,7 @@ class NativeEngine(Engine):
         flat = {leaf: as_column(array) for leaf, array in columns.given.items()}
         combination = step.combination(columns.given)
         parts = parts_of(np.arange(rows), threads, combination)
-        with deferred, limited(blas_threads):
+        with deferred, limited(blas_threads, calls=self.graph.source.calls_libraries):
             bindings = [self.binding(columns, flat, len(part), i, step.runner) for i, part in enumerate(parts)]
             loss, gradients = step.gradients(
                 bindings, flat, parts, self.steps, lambda jobs: self.pool.run(jobs, stop), combination, weight

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from wyrm.engines.columns import Columns, as_column
 from wyrm.engines.epochs import Epoch
-from wyrm.engines.native.llvm.blas import limited
+from wyrm.engines.native.llvm.lapack import limited
 from wyrm.engines.native.run.data_parallel import parts_of
 from wyrm.engines.native.run.snapshot import Snapshot
 from wyrm.engines.native.run.threads import Barrier, Partition, RowRange, Stop, order_of_ranges, turns
@@ -94,8 +94,9 @@ class NativeEpoch:
         if prepared is None:
             self.snapshot.take()
         deliver()
-        free = not graph.source.multiplies or (engine.runner.large and threads == 1)
-        with nullcontext() if free else limited(1):
+        calls, large = graph.source.calls_libraries, engine.runner.large and threads == 1
+        free = large or not (calls or graph.source.op_kernels.multiplies)
+        with nullcontext() if free else limited(1, calls=calls):
             try:
                 if data_parallel:
                     self._run_data_parallel(threads)
