@@ -438,3 +438,24 @@ def _in_other_axes(c: Any, x: Any) -> Any:
 def test_mistakes(build: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         build()
+
+
+def test_axes_of_equal_sizes_and_other_names_are_refused() -> None:
+    class Left(wy.Dim): ...
+
+    class Right(wy.Dim): ...
+
+    on = wy.Input(1.0) > 0.0
+    x: Any = wy.Parameter.zeros((Left(3),))  # type checkers refuse these calls too
+    y: Any = wy.Parameter.zeros((Right(3),))
+    square: Any = wy.Parameter.zeros((Left(3), Right(3)))
+    calls: list[tuple[str, Any]] = [
+        (r"result of .* has the axes \(Left\(3\),\) but becomes", lambda: wy.cond(on, lambda: x, lambda: y)),
+        (r"result of .* but becomes", lambda: wy.switch(wy.IndexConstant(0), [lambda: x, lambda: y])),
+        (r"carry has the axes .* but becomes", lambda: wy.scan(lambda c, _: (y, c), x, length=2)),
+        (r"carry has the axes .* but becomes", lambda: wy.while_loop(lambda c: c.sum() > 0.0, lambda c: c.T, square)),
+    ]
+    for message, call in calls:
+        with pytest.raises(ShapeError, match=message):
+            call()
+    assert wy.cond(on, lambda: x, lambda: wy.zeros(3)).shape == (3,)

@@ -163,6 +163,14 @@ CALLS = {
     "wy.nn.GRU(c, b)(x_abc, x_abc)": "GRU of (A, B, C): expected (A, B)",
     "wy.nn.MultiHeadAttention(c, 1)(x_abc, key=x_acb)": "MultiHeadAttention(key=) of (A, C, B): expected (A, C, C)",
     "wy.nn.Conv2d(a, b, 3)(x_abc)": "Conv2d of (A, B, C): expected (Any, A, Any, Any)",
+    "wy.nn.LSTMCell(b, c)(x_ab, (x_ba, x_ab))": (
+        "LSTMCell: argument 2 is ((B, A), (A, B)), expected LSTMState[A, C] | None"
+    ),
+    "wy.nn.GRUCell(b, c)(x_ab, (x_ab, x_ab))": "GRUCell: argument 2 is ((A, B), (A, B)), expected (A, C) | None",
+    "wy.nn.LSTM(c, b)(x_abc, x_ab)": "LSTM: argument 2 is (A, B), expected LSTMState[A, B] | None",
+    "wy.nn.MultiHeadAttention(c, 1)(x_ab, x_ab, x_ab)": (
+        "MultiHeadAttention: no overload takes (A, B), (A, B), (A, B)"
+    ),
 }
 
 
@@ -202,6 +210,14 @@ def unknown(v: Any) -> Any:
     return v
 
 
+def step(h: wy.Tensor[B], v: wy.Tensor[B]) -> tuple[wy.Tensor[B], wy.Tensor[()]]:
+    return h + v, h.sum()
+
+
+def turned_step(h: wy.Tensor[A, B], v: wy.Tensor[B, C]) -> tuple[wy.Tensor[B, A], None]:
+    return h.T, None
+
+
 """
 )
 OF_FUNCTIONS = {
@@ -222,6 +238,14 @@ OF_FUNCTIONS = {
     "wy.vmap(wy.nn.Linear(b, c))(x_ab)": "(A, C)",
     "first_half(x_ab)": "(A,)",
     "wy.vmap(unknown)(x_ab)": "Any",
+    "wy.scan(step, x_b, x_ab)": "((B,), (A,))",
+    "wy.scan(lambda h, v: ((h @ x_bc @ x_bc.T + v).tanh(), None), x_b, x_ab)": "((B,), None)",
+    "wy.scan(lambda h, _: (h * 2.0, h), x_b, length=3)": "((B,), (Any, B))",
+    "wy.scan(lambda h, v: ((h[0] + v, h[1]), h[1]), (x_b, x_ab), x_ab)": "(((B,), (A, B)), (A, A, B))",
+    "wy.scan(lambda h, v: (h + v[0] * v[1], None), x_b, (x_ab, x_ab))": "((B,), None)",
+    "wy.scan(lambda h, v: ((h[0] + v, h[1] + 1), h[1]), (x_b, wy.IndexConstant(0)), x_ab)": "(((B,), ()), (A,))",
+    "wy.while_loop(lambda h: h.sum() > 1.0, lambda h: h * 0.5, x_ab)": "(A, B)",
+    "wy.while_loop(lambda h: h[1] < 3, lambda h: (h[0] * 0.5, h[1] + 1), (x_ab, wy.IndexConstant(0)))": "((A, B), ())",
     "wy.jacobian(lambda v: v * 2.0)(x_ab)": "(A, B, A, B)",
     "wy.jacobian(lambda v: v.sum(axis=1))(x_ab)": "(A, A, B)",
     "wy.hessian(lambda v: (v * v).sum())(x_a)": "(A, A)",
@@ -233,6 +257,20 @@ OF_FUNCTIONS = {
     ),
     "wy.switch(index, [double, turned], x_ab)": "switch: the functions return (A, B) and (B, A)",
     "wy.switch(index, [lambda: x_ab, lambda: x_ba])": "switch: the functions return (A, B) and (B, A)",
+    "wy.scan(turned_step, x_ab, x_abc)": "scan of (A, B) and (A, B, C): carry has the axes (A, B) but becomes (B, A)",
+    "wy.scan(lambda h, v: (h.T, None), x_ab, x_abc)": (
+        "scan of (A, B) and (A, B, C): carry has the axes (A, B) but becomes (B, A)"
+    ),
+    "wy.scan(lambda h, v: ((h[1], h[0]), None), (x_a, x_b), x_ba)": (
+        "scan of (A,) and (B,) and (B, A): carry[0] has the axes (A,) but becomes (B,)"
+    ),
+    "wy.scan(lambda h, v: (h + v, None), x_a, x_ab)": "+ of (A,) and (B,): A against B",
+    "wy.scan(lambda h, v: (h + v[0] * v[1], None), x_b, (x_ab, x_ba))": (
+        "scan of (B,) and (A, B) and (B, A): sequence lengths differ: A, B"
+    ),
+    "wy.while_loop(lambda h: h.sum() > 1.0, lambda h: h.T, x_ab)": (
+        "while_loop of (A, B): carry has the axes (A, B) but becomes (B, A)"
+    ),
     "wy.vmap(lambda v: v)(s)": ("vmap of (): the operand has no axis to map over; set in_axes to None for it"),
     "wy.vmap(lambda v, w: v.sum() * w.sum())(x_ab, x_ba)": "vmap of (A, B) and (B, A): batch sizes differ: A and B",
     "wy.vmap(lambda v: v @ x_ab)(x_ab)": "@ of (B,) and (A, B): B against A",
@@ -262,6 +300,8 @@ def test_axes_of_functions_of_users_are_those_of_the_run_time() -> None:
 
 
 def _axes(value: Any) -> str:
+    if value is None:
+        return "None"
     items = (
         [_axes(part) for part in value] if isinstance(value, tuple) else [type(axis).__name__ for axis in value.dims]
     )
@@ -293,23 +333,30 @@ def value(node: Cube) -> float:
     return float(node.sum())
 
 
+def total() -> wy.Tensor[A, B]:
+    return x_ab + x_ba
+
+
 reveal_type(Cube(x_ab))
 reveal_type(Product(x_ab, y_ab).sum(axis=0))
 Cube(x_ab) + x_ba
 reveal_type(Scaled(x_ab, 2.0).shape)
 value(Cube(x_ab))
+Product(x_ab, x_ba)
 """
 )
 
 
 def test_own_ops_without_type_arguments_keep_their_axes(tmp_path: Path) -> None:
     said = [message for line in sorted(says(OWN_OPS, tmp_path).items()) for message in line[1]]
-    assert [(severity, short(text)) for severity, text, _ in said[:3]] == [
+    assert [(severity, short(text)) for severity, text, _ in said[:4]] == [
+        ("error", "+ of (A, B) and (B, A): A against B"),  # and nothing of what the function returns
         ("note", 'Revealed type is "Cube[Parameter[tuple[A, B]], tuple[A, B]]"'),
         ("note", 'Revealed type is "Sum[Product[Any, Any, tuple[A, B]], tuple[B]]"'),
         ("error", "+ of (A, B) and (B, A): A against B"),
     ]
-    assert [severity for severity, _, _ in said[3:]] == ["note"]
+    assert [severity for severity, _, _ in said[4:]] == ["note", "error"]
+    assert said[5][1] == "Product of (A, B) and (B, A): A against B"  # and nothing of type parameters
 
 
 def test_an_exception_in_a_hook_leaves_what_mypy_does_without_it(monkeypatch: pytest.MonkeyPatch) -> None:

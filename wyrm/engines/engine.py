@@ -14,7 +14,7 @@ parameters and buffers hold their arrays (`wyrm.graph.storage`), and the optimiz
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypedDict
 
 import numpy as np
@@ -54,7 +54,12 @@ class ProgramPlan(NamedTuple):
 
 
 class FixedShapeFunction(Protocol):
-    """What `wyrm.function` calls: outputs as a function of inputs of fixed shapes, one array for each."""
+    """What `wyrm.function` calls: outputs as a function of inputs of fixed shapes, one array for each.
+
+    `prompt`, unless None, does the same for arrays and numbers that it checks itself, and returns None for others.
+    """
+
+    prompt: Callable[[Any, int], list[Any] | None] | None = None
 
     @property
     def draws(self) -> bool:

@@ -10,11 +10,11 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths
 from wyrm.functions.tracing import enclosing_trace
+from wyrm.graph.axes import Dims, unify
 from wyrm.graph.base import BaseNode, describe, format_dims, label
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.shapes import same_sizes
 from wyrm.graph.source_location import building
 from wyrm.graph.traversal import replaced
 from wyrm.graph.weak_types import chosen, default_type, in_type, is_weak
@@ -77,7 +77,7 @@ def checked_carry(
         raise ShapeError(f"{what} changes the structure of the carry: {value!r}")
     nodes = leaf_nodes(leaves, dtype)
     for given, node in zip(placeholders, nodes, strict=True):
-        if not same_sizes(given.dims, node.dims):
+        if not _are_same(given.dims, node.dims):
             raise ShapeError(
                 f"{what}: {label(given)} has the axes {format_dims(given.dims)} but becomes {describe(node)}; a carry "
                 f"keeps its axes from step to step"
@@ -88,6 +88,18 @@ def checked_carry(
                 f"{what}: {label(given)} is {given.dtype} but becomes {describe(node)}; cast it with .astype"
             )
     return nodes
+
+
+def _are_same(left: Dims, right: Dims) -> bool:
+    """Return whether axes have the same sizes, and the same names where both have one."""
+    if len(left) != len(right):
+        return False
+    try:
+        for pair in zip(left, right, strict=True):
+            unify(*pair)
+    except ShapeError:
+        return False
+    return True
 
 
 def initial_carry(init: object, beside: Sequence[object], what: str) -> tuple[list[Any], PyTreeDef, np.dtype]:

@@ -95,9 +95,13 @@ class Function(Generic[P, R]):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the result as arrays; called with nodes, return the nodes that compute it."""
         last = self._last
-        if last is not None and not kwargs and last.fits(args):
+        if last is not None and not kwargs:
             with self._lock:
-                return last.call(last.call_unchecked(args))
+                found = last.prompt(args)
+                if found is not None:
+                    return found
+                if last.fits(args):
+                    return last.call(last.call_unchecked(args))
         leaves, structure = self._leaves(args)
         if any(isinstance(leaf, BaseNode) for leaf in leaves):
             return self.function(*self._own(args), **kwargs)
@@ -257,10 +261,11 @@ class Function(Generic[P, R]):
         self._calls[key] = self._last = call  # most recently used last
         if len(self._calls) > _KEPT_TRACES:
             del self._calls[next(iter(self._calls))]
-        held = call.bytes
-        for other in islice(reversed(self._calls.values()), 1, None):
-            held += other.bytes if other.holds_arrays else 0
-            if held > KEPT_BYTES and other.holds_arrays:
+        holding = [other for other in islice(reversed(self._calls.values()), 1, None) if other.holds_arrays]
+        held = call.bytes if holding else 0
+        for other in holding:
+            held += other.bytes
+            if held > KEPT_BYTES:
                 other.release()
         return call
 

@@ -243,6 +243,16 @@ class Specialization:
         self._dtypes = [dtype for _, dtype in kinds]
         self._integers = [position for position, dtype in enumerate(self._dtypes) if dtype.kind == "i"]
         self._storages = [stored(leaf) for leaf in trace.inputs]
+        # Whether the fast check need not look at how the dtypes of arguments decide those of numbers beside them; and
+        # the dtype of numbers if all arguments are scalars.
+        first = self._dtypes[0] if plain and kinds else None
+        same = first is not None and chosen(first) is first and all(dtype is first for dtype in self._dtypes)
+        self._scalar = first if not any(shape for shape, _ in kinds) else None
+        self._may_be_prompt = same and engine not in UNCOMPILED and bool(trace.outputs)
+        # The function that does the whole of a call, if its engine has one.
+        self._program: FixedShapeFunction | None = None
+        form = trace.structure
+        self._is_tuple = form.kind is tuple and all(part.kind is None for part in form.inside)
         self._runner: ReferenceRunner | None = None
         # Whether the arrays of a call are allocated.
         self.holds_arrays: bool = False
@@ -314,11 +324,25 @@ class Specialization:
             return [array[()] if array.ndim == 0 else array for array in self._by_reference(arrays)]
         return self._compiled(arrays)
 
+    def prompt(self, args: Sequence[Any]) -> Any:
+        """Return the result of the function if the engine can do the whole call at once, else None."""
+        program = self._program
+        if program is None or program.prompt is None:
+            return None
+        if self._scalar is not None and number_dtype(()) is not self._scalar:
+            return None
+        found = program.prompt(args, 0)
+        if found is None or self._is_tuple:
+            return found if found is None else tuple(found)
+        return self.call(found)
+
     def call_unchecked(self, args: Sequence[Any]) -> list[np.ndarray]:
         """Return the leaves of the result without checking the arguments, which must fit."""
         if self.engine in UNCOMPILED or self._integers or not self.trace.outputs:
             return self(args)
         compiled = self.compiled
+        if self._may_be_prompt and not compiled.draws:
+            self._program = compiled
         return compiled(args, advance_step() if compiled.draws else 0)
 
     def _compiled(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -22,7 +22,7 @@ from mypy.types import (
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Plus, Times
-from wyrm.mypy.checking import arguments_of, member, report, type_of_call
+from wyrm.mypy.checking import arguments_of, fail, member, report, type_of_call
 from wyrm.mypy.functions import Functions
 from wyrm.mypy.messages import AXES, OPERATORS, message, message_of_functions, message_with_sizes
 from wyrm.mypy.reading import (
@@ -54,8 +54,9 @@ _BY_SIZES = frozenset({"reshape", "resize"})
 _OF_ONES = frozenset({"broadcast_to", "squeeze"})
 # Axes are not made longer than this: some functions compute arrays of them.
 _LARGEST = 10_000
-# These take functions and return what they return.
-_OF_FUNCTIONS = frozenset({"cond", "switch"})
+# These take functions and return what they return: that of one of the functions, or that of many steps.
+_OF_BRANCHES = frozenset({"cond", "switch"})
+_OF_FUNCTIONS = _OF_BRANCHES | {"scan", "while_loop"}
 # These may join axes into one, or make a new one of another.
 _JOINING = frozenset({"column_stack", "cumprod", "cumsum", "flatten", "ravel", "reshape", "resize"})
 
@@ -90,6 +91,7 @@ class _Call(ABC):
         self._checker = context.api
         self._functions = Functions(plugin, context.api, classes, text)
         self._arguments = arguments_of(context)
+        self._has_failed = False
 
     @abstractmethod
     def declared(self) -> Type:
@@ -106,7 +108,7 @@ class _Call(ABC):
                 found = self._built()
             except Unknown:
                 found = self._by_declarations()
-        if not errors.has_new_errors():
+        if not errors.has_new_errors() and not self._has_failed:
             report_sizes(self._checker, self._text, self._context.context)
         return found
 
@@ -127,8 +129,9 @@ class _Call(ABC):
         if len(errors) == 1 + len(choices) and self.name not in _BY_SIZES:
             error = errors[1] if "size" in str(value) and not self._takes_functions() else value
             operands = [type_ for _, type_ in reader.leaves]
-            text = message_of_functions(self.name, self._functions.returned) or message(self.name, operands, error)
-            self._checker.fail(text, self._context.context, code=AXES)
+            returned = self._functions.returned if self.name in _OF_BRANCHES else []
+            text = message_of_functions(self.name, returned) or message(self.name, operands, error)
+            self._fail(text)
             return self._unknown_node()
         fitting = [each for each in found[:2] if not isinstance(each[1], ShapeError)]
         if not fitting or any(isinstance(value, Exception) for _, value in fitting):
@@ -137,6 +140,10 @@ class _Call(ABC):
         if written[0] != written[-1]:
             raise Unknown
         return written[0]
+
+    def _fail(self, text: str) -> None:
+        self._has_failed = True
+        fail(self._checker, text, self._context.context, AXES)
 
     def _takes_functions(self) -> bool:
         return self.name in _OF_FUNCTIONS
@@ -214,8 +221,11 @@ class _Call(ABC):
         try:
             with self._checker.msg.filter_errors(save_filtered_errors=True) as errors:
                 found = type_of_call(self._checker, self.declared(), self._arguments, self._context.context)
+            if self._functions.errors:  # what is wrong in a lambda for its operands is all there is to say
+                self._checker.msg.add_errors(self._functions.errors)
+                return found
             shorten = partial(of_function, function=OPERATORS.get(self.name, self.name))
-            report(self._checker, errors.filtered_errors(), shorten)
+            report(self._checker, errors.filtered_errors(), (shorten, None))
             return found
         except RuntimeError:  # mypy cannot expand `*Bs` by a union of known and unknown axes
             return unknown()
@@ -310,7 +320,7 @@ def report_sizes(checker: TypeChecker, text: Text, context: Context) -> None:
     """Add an error where the text of a call tells that sizes do not fit."""
     failed = text.failure(context) if isinstance(context, Expression) else None
     if failed is not None:
-        checker.fail(message_with_sizes(failed.called, failed.operands, failed.error), context, code=AXES)
+        fail(checker, message_with_sizes(failed.called, failed.operands, failed.error), context, AXES)
 
 
 def type_of_module_call(context: MethodContext, receiver: Instance, text: Text) -> Type:
@@ -320,7 +330,9 @@ def type_of_module_call(context: MethodContext, receiver: Instance, text: Text) 
     callee = member("__call__", receiver, context.context, checker)
     with checker.msg.filter_errors(save_filtered_errors=True) as errors:
         found = type_of_call(checker, callee, arguments_of(context), context.context, receiver)
-    report(checker, errors.filtered_errors(), partial(of_module, module=receiver.type.name), AXES)
+    name = receiver.type.name
+    forms = (partial(of_module, module=name), AXES), (partial(of_function, function=name), None)
+    report(checker, errors.filtered_errors(), *forms)
     if not errors.has_new_errors():
         report_sizes(checker, text, context.context)
     return found

@@ -9,7 +9,7 @@ from mypy.checker import TypeChecker
 from mypy.checkmember import analyze_member_access
 from mypy.errorcodes import ErrorCode
 from mypy.errors import ErrorInfo
-from mypy.nodes import ARG_STAR, ARG_STAR2, ArgKind, Context, Expression, TempNode
+from mypy.nodes import ARG_STAR, ARG_STAR2, ArgKind, Context, Expression, LambdaExpr, TempNode
 from mypy.plugin import FunctionContext, MethodContext
 from mypy.types import Instance, Type, UnionType, get_proper_type
 
@@ -80,24 +80,41 @@ def _checked(checker: TypeChecker, argument: Argument) -> Expression:
     return argument.expression
 
 
+def fail(checker: TypeChecker, text: str, context: Context, code: ErrorCode) -> None:
+    """Add an error, also where mypy only tries whether an expression fits: it would try again, exponentially often.
+
+    In a lambda the operands may be a trial too, of which errors may not stay.
+    """
+    watchers = checker.msg.errors._watchers
+    hidden = [] if any(isinstance(scope, LambdaExpr) for scope in checker.scope.stack) else list(watchers)
+    if hidden:
+        watchers.clear()
+    try:
+        checker.fail(text, context, code=code)
+    finally:
+        watchers.extend(hidden)
+
+
 def report(
     checker: TypeChecker,
     errors: Sequence[ErrorInfo],
-    shorten: Callable[[str], str | None],
-    code: ErrorCode | None = None,
+    *forms: tuple[Callable[[str], str | None], ErrorCode | None],
 ) -> None:
-    """Add errors to mypy's, in short where `shorten` can, without the notes that follow.
+    """Add errors to mypy's, without the notes that follow, in the first short form there is for each.
 
+    A form is a function that shortens a message or returns None, and the code of such errors; None keeps mypy's.
     Of a lambda whose result does not fit, mypy says two things; the second says all.
     """
     returned = any(error.message.startswith("Incompatible return value") for error in errors)
-    short: str | None = None
+    is_short = False
     for error in errors:
         if error.severity == "error":
-            short = shorten(error.message)
-            if short is not None and not (returned and error.message.startswith("Argument ")):
+            short = ((text, code) for shorten, code in forms if (text := shorten(error.message)) is not None)
+            found = next(short, None)
+            is_short = found is not None
+            if found is not None and not (returned and error.message.startswith("Argument ")):
                 place = Context(error.line, error.column)
                 place.end_line, place.end_column = error.end_line, error.end_column
-                checker.fail(short, place, code=code or error.code)
-        if short is None:
+                checker.fail(found[0], place, code=found[1] or error.code)
+        if not is_short:
             checker.msg.add_errors([error])

@@ -9,7 +9,7 @@ from mypy.checker import TypeChecker
 from mypy.errors import ErrorInfo
 from mypy.nodes import ARG_NAMED, ARG_POS, CallExpr, Expression, LambdaExpr, RefExpr, TempNode
 from mypy.plugin import Plugin
-from mypy.types import CallableType, Instance, Overloaded, ProperType, TupleType, Type, get_proper_type
+from mypy.types import CallableType, Instance, NoneType, Overloaded, ProperType, TupleType, Type, get_proper_type
 
 import wyrm as wy
 from wyrm.mypy.messages import AXES
@@ -112,23 +112,22 @@ def _nodes(values: Any) -> Any:
     for value in values:
         if isinstance(value, tuple):
             yield from _nodes(value)
-        else:
+        elif value is not None:
             yield value
 
 
 def _made(type_: Type, operands: Sequence[Any], reader: Reader) -> Any:
-    """Return a node of a type, or a tuple of nodes, that depends on all operands."""
+    """Return a node of a type, or a tuple of nodes, that depends on all operands of floats."""
     proper = get_proper_type(type_)
+    if isinstance(proper, NoneType):
+        return None
     if isinstance(proper, TupleType):
         return tuple(_made(item, operands, reader) for item in proper.items)
     if not isinstance(proper, Instance) or not is_node(proper):
         raise Unknown
     value = reader.result(proper)
-    if not isinstance(value, wy.Node) or value.dtype.kind != "f":
-        if operands:
-            raise Unknown
-        return value
     for operand in operands:
         if operand.dtype.kind == "f":
-            value = value + operand.sum()
+            total = operand.sum()
+            value = value + total if value.dtype.kind == "f" else wy.where(total > 0.0, value, value)
     return value

@@ -15,6 +15,7 @@ from wyrm.mypy.reading import shape_of
 # A size that was chosen for the check, the name of the op before a reason, and a leaf that was made for it.
 _SIZE = re.compile(r"(?<=\w)\(\d*\)")
 _OP = re.compile(r"^\w+(?: of \S+|\(.*?\))?: ")
+_CARRY = re.compile(r"( has the axes \(.*?\) but becomes )\w+ (\(.*?\)).*")
 _ITSELF = re.compile(r"^\S+ is the operand and")
 _BESIDE = re.compile(r", in the operand(?:, the operand)*$")
 _LEAF = re.compile(r"\b\w+ \((?:[^()]|\(\d*\))*\) \w+ \(at [^()]*\)")
@@ -73,6 +74,7 @@ def message_with_sizes(called: Any, operands: Sequence[BaseNode], error: Excepti
 
 def _brief(reason: str) -> str:
     """Return a reason without the name of the op; of a long one, the two axes that do not fit."""
+    reason = _CARRY.sub(r"\1\2", reason)
     reason = _BESIDE.sub("", _OP.sub("", _LEAF.sub("the operand", reason.replace(" (different axes)", ""))))
     reason = _ITSELF.sub("the operand", reason)
     detail, separator, pair = reason.rpartition(": ")

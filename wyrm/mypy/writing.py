@@ -8,7 +8,7 @@ from typing import Any
 from mypy.maptype import map_instance_to_supertype
 from mypy.nodes import TypeInfo
 from mypy.plugin import CheckerPluginInterface, Plugin
-from mypy.types import AnyType, Instance, TupleType, Type, TypeOfAny, TypeVarType, get_proper_type
+from mypy.types import AnyType, Instance, NoneType, TupleType, Type, TypeOfAny, TypeVarType, get_proper_type
 from mypy.typevars import fill_typevars
 
 import wyrm as wy
@@ -41,7 +41,9 @@ class Writer:
         self._leaves = {id(leaf): type_ for leaf, type_ in leaves}
 
     def result(self, node: Any) -> Type:
-        """Return the type of the node, or the tuple or list of nodes, that a call returns; else raise `Unknown`."""
+        """Return the type of what a call returns: a node, None, or a tuple or list of them; else raise `Unknown`."""
+        if node is None:
+            return NoneType()
         if type(node) is tuple:
             return self._tuple([self.result(item) for item in node])
         if type(node) is list and node:

@@ -114,10 +114,14 @@ class Program(ExplainsNames, Inspected, Generic[R, E], metaclass=ExplainsNamesOf
             warn_of_training(self._modes, self._predicts)
         with self._lock:
             data: object = {} if feed is None else feed
-            if pinned_step() is None:
-                return self._answer(self._engine.call(data))
-            with drawing(self._engine):
-                return self._answer(self._engine.call(data))
+            if pinned_step() is not None:
+                with drawing(self._engine):
+                    return self._answer(self._engine.call(data))
+            values = self._engine.call(data)
+            if self._single and not self._metrics:  # at once, for calls of a microsecond
+                first: Any = values[0]
+                return first  # type: ignore[no-any-return]  # R is an array then
+            return self._answer(values)
 
     def _answer(self, values: list[np.ndarray]) -> R:
         answer: Any = values[0] if self._single else values

@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
 from wyrm.engines.native.llvm import optimize as parallel
-from wyrm.engines.native.llvm.optimize import Compilation, SecondProcess, Unit, machine_code
+from wyrm.engines.native.llvm import second_process
+from wyrm.engines.native.llvm.optimize import Compilation, Unit, machine_code
+from wyrm.engines.native.llvm.second_process import SecondProcess
 
 pytestmark = pytest.mark.optimized
 
@@ -26,7 +29,7 @@ UNITS = [unit(number) for number in range(1, 7)]
 @pytest.fixture(autouse=True)
 def core(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Pretend that the machine has a spare core."""
-    monkeypatch.setattr(parallel, "_has_a_core", lambda: True)
+    monkeypatch.setattr(second_process, "_has_a_core", lambda: True)
     yield
 
 
@@ -61,7 +64,7 @@ def test_what_was_made_before_an_interruption_is_kept() -> None:
         return b"code"
 
     with SecondProcess(early=False) as second, pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(parallel, "_has_a_core", lambda: False)
+        patch.setattr(second_process, "_has_a_core", lambda: False)
         compiled_all(UNITS, interrupted, lambda unit, _: kept.append(unit.symbol), second)
     assert len(kept) == 2
 
@@ -116,3 +119,40 @@ def test_the_second_process_begins_before_all_modules_are_made() -> None:
         compilation.add(UNITS[1])
         assert list(compilation.finish()) == [each.symbol for each in UNITS[:2]]
     assert UNITS[0].symbol not in compiled
+
+
+@pytest.fixture
+def first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Pretend that this process has compiled nothing."""
+    monkeypatch.setattr(second_process._First, "asked", False)
+    monkeypatch.setenv("WYRM_CACHE_DIR", str(tmp_path))
+
+
+@pytest.mark.usefixtures("first")
+def test_the_process_that_starts_with_the_first_program_is_taken_once() -> None:
+    second_process.start_for_first_program()
+    second_process.start_for_first_program()
+    with second_process.second_process(early=False) as taken, second_process.second_process(early=False) as other:
+        assert taken.runs and not other.runs
+        assert taken.is_ready()
+    assert not taken.runs
+
+
+@pytest.mark.usefixtures("first")
+def test_a_process_that_no_program_takes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(second_process, "_UNUSED", 0.05)
+    second_process.start_for_first_program()
+    started = second_process._First.process
+    assert started is not None
+    while started.runs:
+        time.sleep(0.01)
+    with second_process.second_process(early=False) as other:
+        assert other is not started and not other.runs
+
+
+@pytest.mark.usefixtures("first")
+def test_no_process_starts_with_a_first_program_whose_cache_is_full(tmp_path: Path) -> None:
+    for number in range(10):
+        (tmp_path / f"wyrm_{number:032}.machine").write_bytes(b"")
+    second_process.start_for_first_program()
+    assert second_process._First.process is None

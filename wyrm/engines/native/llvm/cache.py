@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 from wyrm.ops.kernels.native import DEBUG
@@ -95,6 +96,8 @@ _NAME = re.compile(r"wyrm_[0-9a-f]{32}\.(machine|link)")
 _TEMPORARY = re.compile(rf"{_NAME.pattern}\.\w+\.tmp")
 # Seconds after which a temporary file is considered abandoned by a killed process; writing one takes far less.
 _ABANDONED_AFTER = 3600.0
+# A kernel alone has two entries, its code and the link to it; a program that trains a model has ten.
+_FEW = 6
 _DIGEST = 32  # bytes of a SHA-256 digest
 # Do not follow symbolic links, and do not block on named pipes. Not every system has these flags.
 _READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
@@ -182,10 +185,10 @@ class CodeStore:
                 f"The next process compiles it again. Set WYRM_CACHE_DIR to a writable folder",
             )
 
-    def is_empty(self) -> bool:
-        """Return whether the folder is empty or does not exist."""
+    def is_nearly_empty(self) -> bool:
+        """Return whether the folder does not exist, or has fewer entries than a program that trains a model."""
         try:
-            return next(self.folder.iterdir(), None) is None
+            return sum(1 for _ in islice(self.folder.iterdir(), _FEW)) < _FEW
         except OSError:
             return True
 

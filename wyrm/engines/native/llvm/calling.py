@@ -189,6 +189,11 @@ class BoundFunction:
         """Return the error of a status code."""
         return self._machine.error(status)
 
+    @property
+    def entry(self) -> tuple[Callable[[int], int], int]:
+        """The machine code, and the address of the table that it takes; it returns a status, 0 without an error."""
+        return self._machine.entry, self._address
+
     def addresses(self) -> tuple[int, int, int]:
         """Return the addresses of the machine code, of the table that it takes, and of the result, 0 unless whole."""
         entry: Any = self._machine.entry

@@ -7,20 +7,18 @@ Threads would gain nothing: llvmlite holds a lock during every call of LLVM.
 
 from __future__ import annotations
 
-import os
 import struct
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
-import llvmlite
 import llvmlite.binding as llvm
+
+if TYPE_CHECKING:
+    from wyrm.engines.native.llvm.second_process import SecondProcess
 
 # The header of a message: an optimization level or a success flag, and the number of bytes that follow.
 _HEAD = struct.Struct("<BQ")
@@ -123,79 +121,9 @@ Keep = Callable[[Unit, bytes], None]
 _WORTH = 40_000
 
 
-class SecondProcess:
-    """A second compiler process. It starts only if a core is idle, and ends with the `with` block.
-
-    `early`: start it at once, before the modules are known, which pays off if the cache is empty.
-    """
-
-    def __init__(self, early: bool) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        self._ready = False
-        if early:
-            self.start()
-
-    def __enter__(self) -> SecondProcess:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.communicate()
-
-    @property
-    def runs(self) -> bool:
-        """Whether the process was started."""
-        return self._process is not None
-
-    def start(self) -> bool:
-        """Start the process unless it runs already or no core is idle; return whether it runs."""
-        if self._process is None and _has_a_core():
-            paths = [str(Path(llvmlite.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-            with suppress(OSError):
-                self._process = subprocess.Popen(
-                    [sys.executable, "-P", __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL, start_new_session=True,
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-                )  # fmt: skip
-        return self._process is not None
-
-    def is_ready(self) -> bool:
-        """Wait until the process can compile; return whether it can."""
-        self._ready = self._ready or self._answer() == b""
-        return self._ready
-
-    def machine_code(self, unit: Unit) -> bytes | None:
-        """Compile a module in the second process, which is ready; return None if that fails."""
-        return self._answer((unit.level, unit.text.encode()))
-
-    def _answer(self, *messages: tuple[int, bytes]) -> bytes | None:
-        """Send messages and return what the process answers; None if it fails."""
-        process = self._process
-        if process is None or process.stdin is None or process.stdout is None:
-            return None
-        try:
-            for message in messages:
-                send(process.stdin, *message)
-            answer = receive(process.stdout)
-        except (OSError, ValueError):
-            return None
-        return answer[1] if answer is not None and answer[0] == 1 else None
-
-
-def _has_a_core() -> bool:
-    """Return whether a second core is idle: in the mean of the last minute, or now."""
-    try:
-        if len(os.sched_getaffinity(0)) < 2:
-            return False
-        cores = os.cpu_count() or 1
-        if os.getloadavg()[0] < cores:
-            return True
-        running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
-        return running < cores
-    except (AttributeError, OSError, ValueError, IndexError):  # not available on every system
-        return False
+def _time(unit: Unit) -> float:
+    """Return an estimate of the time that a module takes: code of level 0 and code as written take less a character."""
+    return len(unit.text) * {0: 0.03, AS_WRITTEN: 0.12}.get(unit.level, 1.0)
 
 
 class Compilation:
@@ -256,15 +184,15 @@ class Compilation:
         return {unit.symbol: self._found[unit.symbol] for unit in self._units}
 
     def _next(self) -> Unit | None:
-        """Take the largest module that waits; wait for one while more may follow, and return None after the last."""
+        """Take the module that takes longest to compile; wait for one while more may follow; None after the last."""
         with self._changed:
             while not self._waiting and not self._complete:
                 self._changed.wait()
             if not self._waiting:
                 return None
-            largest = max(self._waiting, key=lambda unit: len(unit.text))
-            self._waiting.remove(largest)
-            return largest
+            longest = max(self._waiting, key=_time)
+            self._waiting.remove(longest)
+            return longest
 
     def _add(self, unit: Unit, code: bytes) -> None:
         self._found[unit.symbol] = code

@@ -72,6 +72,11 @@ class CallSequence:
         """The call by which this thread ended the last run before its end."""
         return self.calls[self._table[_DONE]] if self._table[_FAILED] else None
 
+    @property
+    def entry(self) -> tuple[Callable[[int], int], int]:
+        """The machine code, and the address of the table that it takes, for a caller that reads the state itself."""
+        return _entry(), self._address
+
     def run(self) -> None:
         """Do the calls."""
         self.status = _entry()(self._address)

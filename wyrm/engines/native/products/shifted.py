@@ -76,7 +76,7 @@ def _tile(vectors: Vectors, rows: int, wide: int) -> str:
     row_of_c = "%c"
     for _ in range(rows):
         for v in range(wide):
-            vectors.prefetch(to, row_of_c, v * vectors.width, writes=True)
+            vectors.prefetch(to, row_of_c, v * vectors.width)
         row_of_c = vectors.address(to, row_of_c, "%cr")
 
     def part(number: str, weights: str, start: str) -> list[str]:
@@ -98,7 +98,7 @@ def _tile(vectors: Vectors, rows: int, wide: int) -> str:
             def term(_index: str, weights: str, box: str, *totals: str) -> list[str]:
                 right = [vectors.load(to, box, v * vectors.width, mask) for v, mask in enumerate(masks)]
                 for v in range(wide):
-                    vectors.prefetch(to, box, (wide + v) * vectors.width)
+                    vectors.prefetch(to, box, (wide + v) * vectors.width, reads=True)
                 sums: list[str] = []
                 for row in range(rows):
                     left = vectors.repeated(to, vectors.address(to, weights, row))

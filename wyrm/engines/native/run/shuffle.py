@@ -89,6 +89,14 @@ def is_finite(array: np.ndarray) -> int:
     return 1 if others == 0 else 0
 
 
+def are_within(array: np.ndarray, low: int, high: int) -> int:
+    """Return 1 if all integers are at least `low` and below `high`, else 0."""
+    others = 0
+    for i in range(array.shape[0]):
+        others += int(array[i] < low or array[i] >= high)
+    return 1 if others == 0 else 0
+
+
 @cache
 def compiled(function: Any) -> Any:
     """Return one of these functions as native code."""

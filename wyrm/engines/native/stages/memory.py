@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -34,7 +35,7 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.index_operands import check_index_operands
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.namespace import NUMPY
-from wyrm.graph.storage import bound_array, stored
+from wyrm.graph.storage import Storage, bound_array, stored
 from wyrm.ops.control.steps import Steps
 from wyrm.ops.random.philox import COUNTERS
 from wyrm.support.memory import ALIGNMENT, aligned
@@ -59,19 +60,20 @@ def lowest_offsets(intervals: Sequence[Interval]) -> tuple[list[int], int]:
     ([0, 64, 0], 128)
     """
     offsets = [0] * len(intervals)
-    placed: list[int] = []
+    # The start, the end and the life of those that are placed, by start.
+    placed: list[tuple[int, int, int, int]] = []
     for i in sorted(range(len(intervals)), key=lambda i: -intervals[i].size):
-        interval, place = intervals[i], 0
-        for j in sorted(placed, key=offsets.__getitem__):
-            other = intervals[j]
-            if other.first > interval.last or other.last < interval.first:
+        size, first, last, place = intervals[i].size, intervals[i].first, intervals[i].last, 0
+        for start, end, born, dead in placed:
+            if born > last or dead < first:
                 continue
-            if offsets[j] - place >= interval.size:
+            if start - place >= size:
                 break
-            place = max(place, offsets[j] + _rounded(other.size))
+            if end > place:
+                place = end
         offsets[i] = place
-        placed.append(i)
-    return offsets, max((offsets[i] + _rounded(interval.size) for i, interval in enumerate(intervals)), default=0)
+        insort(placed, (place, place + _rounded(size), first, last))
+    return offsets, max((end for _, end, _, _ in placed), default=0)
 
 
 def _rounded(size: int) -> int:
@@ -164,7 +166,8 @@ class Binding:
         for call, arguments in self._calls.items():
             if LOOPS.of(call.node).draws_from(call.node) is not None:
                 self.stripes.append((call, arguments[-1]))
-        self._held = [
+        # The leaves whose arrays are bound, with those arrays.
+        self.held: list[tuple[Storage, np.ndarray]] = [
             (stored(buffer.leaf), array)
             for buffer, array in self._arrays.items()
             if buffer.leaf is not None
@@ -180,7 +183,7 @@ class Binding:
 
     def is_current(self) -> bool:
         """Return whether the leaves still hold the arrays that were bound."""
-        for storage, array in self._held:  # noqa: SIM110  # a generator took a tenth of each call
+        for storage, array in self.held:  # noqa: SIM110  # a generator took a tenth of each call
             if storage.array is not array:
                 return False
         return True
