@@ -69,7 +69,7 @@ def sums() -> Callable[[str, type], Sums]:
 
 def steps_of(random: np.random.Generator, reach: int) -> tuple[Any, Any, Any]:
     """Return random steps, (place, count, mask), the ends of partial sums, and the places of all terms."""
-    steps = [[random.integers(0, reach), random.integers(0, 40), 0] for _ in range(random.integers(0, 9))]
+    steps = [[int(random.integers(0, reach)), int(random.integers(0, 40)), 0] for _ in range(random.integers(0, 9))]
     ends = np.sort(random.integers(0, len(steps) + 1, random.integers(0, 4)))
     places = [place + STRIDE * number for place, count, _ in steps for number in range(count)]
     return (

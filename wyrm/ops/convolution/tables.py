@@ -211,7 +211,7 @@ def _chosen(
     reads: Sequence[Sequence[Triple]], step: Triple, span: Triple, element: int, cost: Callable[..., float]
 ) -> tuple[_Box, Triple]:
     """Return the box and the tile that cost least; `element` is the size in bytes of an input's channels."""
-    found = []
+    found: list[tuple[float, int, _Box, Triple]] = []
     for spread in ((False, False, False), (False, False, True), (False, True, True), (True, True, True)):
         box = _Box.of(reads, step, spread)
         for tile in _tiles(box, span, element * len(box.shifts)):
@@ -299,12 +299,12 @@ class _Sums:
                 direct.append((_flat(reads[tap], source), channels, place))
                 place += len(masks[-1])
             direct, direct_ends = _in_parts(direct, space)
-        integers = [
+        moved, shifts, firsts, all_steps, all_direct = (
             np.array(each, np.int64).reshape(-1, 3) for each in (box.shifts, self.out_shifts, starts, steps, direct)
-        ]
+        )
         return Tables(
-            tile, span, box.halo, step, self.out_step, *integers[:3], np.concatenate(positions), integers[3],
-            np.array(ends, np.int64), integers[4], np.array(direct_ends, np.int64), np.concatenate(masks),
+            tile, span, box.halo, step, self.out_step, moved, shifts, firsts, np.concatenate(positions), all_steps,
+            np.array(ends, np.int64), all_direct, np.array(direct_ends, np.int64), np.concatenate(masks),
         )  # fmt: skip
 
 

@@ -307,7 +307,7 @@ class _FunctionEmitter(Instructions):
         self._label(going_on)
 
     def _product(self, product: Product | ShiftedSums) -> None:
-        symbol = product_module(type(product), product.type)[0]
+        symbol = product_module(isinstance(product, ShiftedSums), product.type)[0]
         types = [llvm_type(each.type) for each in product.operands]
         self._declared.add(f"declare void @{symbol}({', '.join(types)})")
         given = [f"{type} {self._value(each)}" for type, each in zip(types, product.operands, strict=True)]
@@ -362,12 +362,12 @@ def _assigned(statements: Sequence[Statement]) -> Iterator[Variable]:
 
 
 @cache
-def product_module(kind: type[Product | ShiftedSums], number: ScalarType) -> tuple[str, str]:
+def product_module(shifts: bool, number: ScalarType) -> tuple[str, str]:
     """Return the symbol and the text of the module for a type of floats, for this processor.
 
-    Its function takes the operands of a statement of this kind.
+    Its function takes the operands of `ShiftedSums` if `shifts`, else those of `Product`.
     """
-    if kind is ShiftedSums:
+    if shifts:
         return _named(shifted.text(host(), number))
     return _named(matrix.text(host(), number, pool_module()[0]))
 

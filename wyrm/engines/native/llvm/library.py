@@ -210,13 +210,13 @@ class Modules:
         at_use = entry and translation.functions[name].source.calls_apart
         functions = [known[each] for each in translation.needed(name)]
         products = {
-            (type(each), each.type)
+            (isinstance(each, ShiftedSums), each.type)
             for function in functions
             for each in every(function.body)
             if isinstance(each, Product | ShiftedSums)
         }
         modules = [product_module(*each) for each in sorted(products, key=str)]
-        if any(kind is Product for kind, _ in products):
+        if not all(shifts for shifts, _ in products):
             modules.insert(0, pool_module())
         self._products[name] = [self._unit(*each, level=AS_WRITTEN) for each in modules]
         text = emit(functions, outside, entry, at_use)
