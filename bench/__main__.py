@@ -57,6 +57,9 @@ def main() -> int:
     machine = Machine.read(path) if path is not None and path.exists() else Machine(described)
     warn_of_settings()
     chosen = [case for name in names if name != ROOFLINE for case in cases_of(name)]
+    if everything:  # results of cases that there are no more
+        present = {case.key for case in chosen}
+        machine.results = {key: result for key, result in machine.results.items() if key in present}
     if arguments.only:
         chosen = [case for case in chosen if case.key.startswith(tuple(arguments.only))]
     if arguments.quick:

@@ -332,7 +332,7 @@ def _jax_cases() -> list[Case]:
             quick=False,
         ),
         Case(
-            "gpt2", "engine jax: compile 24 layers", compilations, rounds=3, floors={"wyrm, 6 layers": 0.83},
+            "gpt2", "engine jax: compile 24 layers", compilations, rounds=2, floors={"wyrm, 6 layers": 0.83},
             quick=False,
         ),
     ]  # fmt: skip

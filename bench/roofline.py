@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.fma import peak
+from bench.models import THREADS
 from bench.report.roofline import text
 
 ROOT = Path(__file__).parents[1]
@@ -41,6 +42,8 @@ def profiled(name: str) -> dict[str, Any]:
     kind, size, *threads = name.split(", ")
     if kind == "gpt2":
         title, profile, repeats = f"a step of GPT-2, {size}", _gpt2(size), 1.0
+        if profile.threads == 1:
+            title = f"{title}, products by {THREADS} threads"
     else:
         profile, repeats = _bpr(int(size.split()[0]), int(threads[0].split()[0]))
         title = f"an epoch of BPR on MovieLens 100K, {size}"

@@ -23,7 +23,8 @@ def _checking(source: str) -> Callable[[], Measurement]:
 
     directory = tempfile.TemporaryDirectory(prefix="wyrm-typing-")
     folder = Path(directory.name)
-    cache = folder / "cache"
+    # The cases, each in a process of its own, fill one cache; mypy sees what of it is out of date.
+    cache = Path(tempfile.gettempdir()) / f"wyrm-bench-mypy-{os.getuid()}"
 
     def check(path: Path) -> None:
         command = [

@@ -12,7 +12,7 @@ import wyrm as wy
 from wyrm import declare
 from wyrm.declare import functions, methods, packages
 from wyrm.errors import RegistrationError
-from wyrm.graph.binding import METHODS
+from wyrm.graph.registration import METHODS
 from wyrm.ops.cross_entropy.softmax import Softmax
 from wyrm.ops.products.product import MatMul
 from wyrm.support.late_imports import PACKAGES
@@ -24,7 +24,7 @@ def test_the_generated_files_are_those_that_the_code_gives() -> None:
 
 
 def test_a_new_op_has_its_method_its_function_and_its_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wyrm.graph.binding.METHODS", METHODS.copy())
+    monkeypatch.setattr("wyrm.graph.registration.METHODS", METHODS.copy())
     for owner in (wy.Node, wy.IndexNode):
         monkeypatch.setattr(owner, "_tests_shrink", None, raising=False)  # what is bound ends with the test
     del wy.Node._tests_shrink  # type: ignore[attr-defined]  # set above

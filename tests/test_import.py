@@ -75,7 +75,7 @@ def test_the_methods_of_nodes_are_there_from_the_start() -> None:
         "import importlib, pkgutil, wyrm; owners = wyrm.Node, wyrm.IndexNode, wyrm.Parameter; "
         "before = {(owner.__name__, name) for owner in owners for name in vars(owner)}; "
         "[importlib.import_module(each.name) for each in pkgutil.walk_packages(wyrm.ops.__path__, 'wyrm.ops.')]; "
-        "from wyrm.graph.binding import METHODS; assert METHODS and set(METHODS) <= before"
+        "from wyrm.graph.registration import METHODS; assert METHODS and set(METHODS) <= before"
     )
     subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 

@@ -91,9 +91,9 @@ from wyrm.graph import (
     Undefined,
     any_dim,
 )
-from wyrm.graph.binding import bind as _bind
 from wyrm.graph.jax_form import JAX, JaxForm
 from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.registration import bind as _bind
 from wyrm.ops.control.updating import updating
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Binary, Elementwise, Unary

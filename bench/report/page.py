@@ -64,16 +64,14 @@ def machine_text(name: str, machine: Machine) -> str:
         f"{about['system']}.",
         *(["", f"**Measure again: {machine.caveat}.**"] if machine.caveat else []),
         "",
-        "| started | cases | rounds | commit | software | settings |",
-        "| --- | --- | --- | --- | --- | --- |",
     ]
     for position, run in enumerate(machine.runs):
         count = sum(result.run == position for result in machine.results.values())
         versions = ", ".join(f"{key} {value}" for key, value in run["versions"].items() if key != "wyrm")
-        values = ", ".join(f"{key}={value}" for key, value in run["settings"].items()) or "none"
+        values = ", ".join(f"`{key}={value}`" for key, value in run["settings"].items()) or "none"
         lines.append(
-            f"| {run['started']} | {count} | {'few (`--quick`)' if run['quick'] else 'all'} | "
-            f"{run['versions']['wyrm']} | {versions} | {values} |"
+            f"- {run['started']}, commit {run['versions']['wyrm']}: {count} cases{' of few rounds' * run['quick']}; "
+            f"{versions}; settings: {values}."
         )
     return "\n".join(lines) + "\n"
 

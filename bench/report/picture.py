@@ -108,7 +108,10 @@ def draw(machines: Mapping[str, Machine], digest: str, dark: bool) -> str:
     drawing.axis(top)
     where = f"{names}. All rows: docs/benchmarks.md"
     drawing.text(_WIDTH / 2, top + 58, where, size=11, anchor="middle", color=_FAINT)
-    return drawing.finish(top + 70, digest)
+    caveats = [f"Preliminary: {machine.caveat}" for machine in machines.values() if machine.caveat]
+    for position, caveat in enumerate(caveats):
+        drawing.text(_WIDTH / 2, top + 75 + 17 * position, caveat, size=11, anchor="middle", color=_FAINT)
+    return drawing.finish(top + 70 + 17 * len(caveats), digest)
 
 
 class _Drawing:

@@ -29,6 +29,15 @@ def title_of(record: Mapping[str, Any]) -> str:
     return f"{record['name']}: {duration(record['seconds'])} of {'one thread' if count == 1 else f'{count} threads'}"
 
 
+def rest_of(record: Mapping[str, Any]) -> str:
+    """Return how much of the time is above the least time, and in which parts most of that is."""
+    parts, whole = record["parts"][:-1], record["seconds"]
+    rests = sorted(((part["seconds"] - part["least"]) / whole, part["name"]) for part in parts)[::-1]
+    least = record["parts"][-1]["least"] / whole
+    most = "; ".join(f"{share:.0%} {name}" for share, name in rests[:4])
+    return f"{least:.0%} of the time is the least time; of the rest, the most is in: {most}."
+
+
 def text(records: Sequence[Mapping[str, Any]]) -> str:
     """Return the rooflines for the terminal."""
     parts = []
@@ -36,7 +45,9 @@ def text(records: Sequence[Mapping[str, Any]]) -> str:
         cells = [list(_NAMES), *lines_of(record)]
         widths = [max(len(line[place]) for line in cells) for place in range(len(_NAMES))]
         rows = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells]
-        parts.append("\n".join([title_of(record), record["peaks"], "", *(row.rstrip() for row in rows)]))
+        parts.append(
+            "\n".join([title_of(record), record["peaks"], rest_of(record), "", *(row.rstrip() for row in rows)])
+        )
     return "\n\n".join(parts)
 
 
@@ -45,16 +56,17 @@ def roofline_tables(machines: Mapping[str, Machine]) -> list[str]:
     parts = []
     for machine in machines.values():
         for record in machine.roofline:
-            lines = [f"**{title_of(record)}** on {machine.name}, {record['peaks']}", ""]
+            about = f"{rest_of(record)} The {record['peaks']}."
+            lines = [f"**{title_of(record)}** on {machine.name}", "", about, ""]
             lines += [f"| {' | '.join(_NAMES)} |", f"| {' | '.join('---' for _ in _NAMES)} |"]
             lines += [f"| {' | '.join(cells)} |" for cells in lines_of(record)]
             parts.append("\n".join(lines) + "\n")
-    about = (
+    section = (
         "What the parts of a step compute and move, each array of a call counted once, beside the machine's measured "
         "peaks. The least time is that of the FLOPs or of the bytes at the peak, whichever is longer; the rest of a "
         "part's time is above it.\n"
     )
-    return ["## Rooflines", about, *parts] if parts else []
+    return ["## Rooflines", section, *parts] if parts else []
 
 
 def _large(count: float) -> str:

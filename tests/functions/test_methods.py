@@ -10,7 +10,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.declare import functions as declared
-from wyrm.graph.binding import FUNCTIONS
+from wyrm.graph.registration import FUNCTIONS
 from wyrm.ops.elementwise.exponential import Exp
 from wyrm.ops.reducing.reduction import Sum
 

@@ -11,7 +11,7 @@ import pytest
 
 import wyrm as wy
 import wyrm.declare  # imports all ops
-from wyrm.graph.binding import METHODS
+from wyrm.graph.registration import METHODS
 
 EMPTY = inspect.Parameter.empty
 # What NumPy's signatures show for a keyword that only some arrays take, and the value that it then has.

@@ -10,7 +10,7 @@ import pytest
 import wyrm as wy
 from wyrm.errors import DTypeError, NotDifferentiable, RegistrationError, ShapeError
 from wyrm.graph import REGISTRY
-from wyrm.graph.binding import METHODS
+from wyrm.graph.registration import METHODS
 from wyrm.testing import check_grads
 
 
@@ -168,7 +168,7 @@ def test_an_op_cannot_take_the_name_of_a_method_that_nodes_have(name: str) -> No
 
 
 def test_an_op_may_be_a_new_method_and_be_defined_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wyrm.graph.binding.METHODS", METHODS.copy())
+    monkeypatch.setattr("wyrm.graph.registration.METHODS", METHODS.copy())
     monkeypatch.setattr(wy.Node, "_tests_times", None, raising=False)  # what is bound ends with the test
     del wy.Node._tests_times  # type: ignore[attr-defined]  # set above
     for factor in ("2.0", "3.0"):

@@ -12,7 +12,7 @@ import wyrm as wy
 from wyrm.errors import RegistrationError
 from wyrm.graph import REGISTRY, loop_form
 from wyrm.graph.loop_form import Reducer
-from wyrm.graph.rules import Rules
+from wyrm.graph.registration import Rules
 
 
 class Rule:

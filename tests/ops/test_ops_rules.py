@@ -12,7 +12,7 @@ import pytest
 
 import wyrm
 from wyrm.graph.loop_form import ByFlatIndex, ByKernel, Decomposed, Gathered, Reduced, SameIndex, Scattered
-from wyrm.graph.rules import Rules
+from wyrm.graph.registration import Rules
 from wyrm.ops.indexing.along_axis import ReducedAxisLoops
 from wyrm.ops.products.jax_form import ProductForm
 from wyrm.ops.random.draws import KeyedLoops

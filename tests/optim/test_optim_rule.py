@@ -208,3 +208,40 @@ def test_an_optimizer_is_copied_with_its_parameters(again: Callable[[Any], Any])
         mover.step()
     np.testing.assert_array_equal(other.parameters[0].value, x.value)
     assert other.parameters[0] is not x
+
+
+def test_numbers_that_are_computed_ahead_follow_the_rate_and_the_counts() -> None:
+    parameter = wy.Parameter(np.ones(3, np.float32))
+    optimizer = wy.optim.AdamW([parameter], 0.1, weight_decay=0.5)
+    optimizer.rule(parameter)
+
+    def check(done: int, count: int) -> None:
+        found = optimizer.numbers(count)
+        for step in range(count):
+            expected = optimizer.hyperparameters(done + 1 + step)
+            assert {name: values[step] for name, values in found.items()} == pytest.approx(expected, rel=1e-14)
+            assert all(len(values) == count for values in found.values())
+
+    for done in (0, 7, 14):
+        check(done, 7)
+        optimizer.advance(7)
+    optimizer.learning_rate = 0.2
+    check(21, 7)
+    check(21, 5000)
+    state = optimizer.state_dict()
+    optimizer.load_state_dict(state | {"steps": np.asarray(3), "counts": np.asarray([3])})
+    check(3, 7)
+    optimizer.load_step_counts([4990, 4990])
+    check(4990, 40)
+    optimizer.learning_rate = 0.1
+    optimizer.load_step_counts([0, 0])
+    check(0, 7)
+    other = copy.deepcopy(optimizer)
+    other.betas = (0.5, 0.6)
+    assert other.numbers(1)["step_size"] == pytest.approx([0.1 / 0.5])
+    groups = wy.optim.Adam([{"parameters": [parameter], "learning_rate_factor": 0.5}], 0.1)
+    groups.rule(parameter)
+    for rate in (0.1, 0.2, 0.1):
+        groups.learning_rate = rate
+        assert groups.numbers(3)["decay"].tolist() == [1.0] * 3
+        assert groups.numbers(1)["step_size"] == pytest.approx([rate / 2 / 0.1])

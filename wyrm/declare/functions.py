@@ -16,8 +16,8 @@ from typing import Any
 from wyrm import special
 from wyrm.declare import methods as declare
 from wyrm.functions import methods
-from wyrm.graph.binding import FUNCTIONS, METHODS, ONLY_METHODS
 from wyrm.graph.node import IndexNode
+from wyrm.graph.registration import FUNCTIONS, METHODS, ONLY_METHODS
 
 _FILE = '''"""{summary}, for type checkers.
 

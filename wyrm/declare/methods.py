@@ -23,8 +23,8 @@ import wyrm.graph
 import wyrm.ops
 from wyrm.errors import RegistrationError
 from wyrm.graph import REGISTRY
-from wyrm.graph.binding import FUNCTIONS, INTEGER_METHODS, METHODS
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.registration import FUNCTIONS, INTEGER_METHODS, METHODS
 from wyrm.ops.elementwise.elementwise import Elementwise
 
 for _each in pkgutil.walk_packages(wyrm.ops.__path__, "wyrm.ops."):

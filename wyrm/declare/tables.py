@@ -17,7 +17,7 @@ from wyrm import _names, functions
 from wyrm.declare import packages
 from wyrm.declare.functions import names, ops
 from wyrm.declare.methods import formatted
-from wyrm.graph.binding import METHODS
+from wyrm.graph.registration import METHODS
 from wyrm.support.late_imports import PACKAGES
 
 _TABLE = '''"""Names that are imported on first use.

@@ -261,10 +261,11 @@ class Function(Generic[P, R]):
         self._calls[key] = self._last = call  # most recently used last
         if len(self._calls) > _KEPT_TRACES:
             del self._calls[next(iter(self._calls))]
-        held = call.bytes
-        for other in islice(reversed(self._calls.values()), 1, None):
-            held += other.bytes if other.holds_arrays else 0
-            if held > KEPT_BYTES and other.holds_arrays:
+        holding = [other for other in islice(reversed(self._calls.values()), 1, None) if other.holds_arrays]
+        held = call.bytes if holding else 0
+        for other in holding:
+            held += other.bytes
+            if held > KEPT_BYTES:
                 other.release()
         return call
 

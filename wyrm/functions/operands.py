@@ -13,9 +13,9 @@ from wyrm.errors import ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import AxisLike
 from wyrm.graph.base import BaseNode, describe
-from wyrm.graph.binding import FUNCTIONS
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import Node
+from wyrm.graph.registration import FUNCTIONS
 from wyrm.graph.source_location import user_location
 from wyrm.graph.typing import Array, AtLeast1D, Bs, N, Number, OfShape, Shaped
 from wyrm.ops.elementwise.elementwise import L, operand

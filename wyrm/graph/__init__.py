@@ -6,7 +6,7 @@ from wyrm.graph.index_leaves import IndexConstant, IndexInput
 from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.node import IndexNode, IndexTensor, Node, Tensor
 from wyrm.graph.parameters import Buffer, Parameter
-from wyrm.graph.rules import REGISTRY
+from wyrm.graph.registration import REGISTRY
 from wyrm.graph.typing import Array, FloatArray, Number, Shaped
 
 __all__ = [

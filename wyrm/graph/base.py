@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 from wyrm.errors import DTypeError, IndexOutOfRange, MissingShape, RegistrationError, ShapeError
 from wyrm.graph.axes import Dims, axis_size
 from wyrm.graph.op import Op, Stateful, set_cell, set_runner
-from wyrm.graph.rules import register
+from wyrm.graph.registration import register
 from wyrm.graph.source_location import Origin, SourceLocation, built_nodes, location_of, user_origin
 from wyrm.graph.traversal import copied, flatten, restore, topological_order
 from wyrm.graph.weak_types import FLOATS, WEAK32, WEAK64, chosen, is_weak, joined
@@ -63,7 +63,8 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
     attributes are not those of `__slots__`, and `TypeError` for an operand that is not a node.
     """
 
-    __slots__ = ("__weakref__", "dims", "dtype", "name", "origin", "parents")
+    # `_storage` is that of a leaf. It is a slot of all nodes, so that `drafted` makes leaves too; no node grows by it.
+    __slots__ = ("__weakref__", "_storage", "dims", "dtype", "name", "origin", "parents")
 
     attributes: ClassVar[tuple[str, ...]] = ()
     """The names of the static attributes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from wyrm.graph.rules import Rules
+from wyrm.graph.registration import Rules
 
 if TYPE_CHECKING:
     from wyrm.graph.axes import Dim

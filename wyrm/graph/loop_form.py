@@ -14,7 +14,7 @@ import numpy as np
 
 from wyrm.errors import RegistrationError
 from wyrm.graph.index_maps import IndexMap
-from wyrm.graph.rules import Rules
+from wyrm.graph.registration import Rules
 from wyrm.graph.typing import Array
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import numpy as np
 from wyrm.errors import MissingShape, NotDifferentiable
 from wyrm.graph import methods, values
 from wyrm.graph.base import _BASES, ZERO, BaseNode, Gradient, P_co, S, describe
-from wyrm.graph.binding import takes_methods
 from wyrm.graph.op import runner_of
+from wyrm.graph.registration import takes_methods
 from wyrm.graph.typing import Bs, FloatArray, IntegerArray
 from wyrm.support.foreign_names import ForeignName, explains_keywords, nodes
 from wyrm.support.late_imports import Late

@@ -11,8 +11,8 @@ from wyrm.errors import DTypeError
 from wyrm.graph import methods
 from wyrm.graph.arrays import as_array
 from wyrm.graph.base import describe
-from wyrm.graph.binding import takes_methods
 from wyrm.graph.leaves import LeafOptions, S_co, _FloatLeaf, assign
+from wyrm.graph.registration import takes_methods
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import DeclaredDims
 from wyrm.graph.typing import D1, D2, D3, D4, AxisOf, DTypeLike, FloatArray, NewDims, Number, Size, Sizes, Values

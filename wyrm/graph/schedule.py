@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import count, pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -17,12 +17,16 @@ from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_checks import first_out_of_range, has_all, rebased, source_of, used
 from wyrm.graph.index_operands import IndexOperand, holds_data, is_within
 from wyrm.graph.leaves import Constant
-from wyrm.graph.loop_form import LOOPS
+from wyrm.graph.loop_form import LOOPS, LoopForm
 from wyrm.graph.quotients import named_multiple
-from wyrm.graph.storage import held_shape
+from wyrm.graph.storage import held_shape, stored
 from wyrm.graph.traversal import topological_order
 from wyrm.support.texts import exact
 
+# A number for each op without attributes, whose nodes with equal parents are equal. A key of numbers alone is no object
+# that the garbage collector must visit.
+_PLAIN: dict[type[BaseNode], int] = {}
+_numbers = count()
 _NO_SHAPES: Mapping[BaseNode, tuple[int, ...]] = MappingProxyType({})
 
 
@@ -36,8 +40,8 @@ class Schedule:
     """
 
     __slots__ = (
-        "_checking", "_derived", "_representative", "_source", "leaves", "nodes", "outputs", "parent_positions",
-        "position", "sizes", "stops",
+        "_checking", "_derived", "_known", "_representative", "_source", "leaves", "nodes", "outputs",
+        "parent_positions", "position", "sizes", "stops",
     )  # fmt: skip
 
     def __init__(
@@ -49,6 +53,8 @@ class Schedule:
         self.position: dict[BaseNode, int] = {} if after is None else dict(after.position)
         self.nodes: list[BaseNode] = [] if after is None else list(after.nodes)
         self.parent_positions: list[tuple[int, ...]] = [] if after is None else list(after.parent_positions)
+        # The position of the first node with a key: that of `_key`, and of a constant its storage too.
+        self._known: dict[object, int] = {} if after is None else dict(after._known)
         order = topological_order(outputs, self.position)
         sizes, self._source = _one_size_per_name(order, after)
         self.sizes: dict[type[Dim], int] = sizes
@@ -66,28 +72,37 @@ class Schedule:
         self.outputs: list[BaseNode] = [self.nodes[self.position[output]] for output in outputs]
         nodes = self.nodes[done:] if original_outputs is None else topological_order(original_outputs)
         self._checking: list[BaseNode] = [] if after is None else list(after._checking)
-        self._checking += [node for node in _with_bodies(nodes) if type(node).check_sizes is not BaseNode.check_sizes]
+        if any(map(_may_check, set(map(type, nodes)))):
+            self._checking += [
+                node for node in _with_bodies(nodes) if type(node).check_sizes is not BaseNode.check_sizes
+            ]
         self.stops: tuple[int, ...] = (*(() if after is None else after.stops), len(self.nodes))
 
     def _add(self, order: Iterable[BaseNode]) -> None:
         """Append the nodes that are new, and merge equal operations."""
-        position, nodes, parent_positions = self.position, self.nodes, self.parent_positions
-        known: dict[object, int] = {}
-        for i, node in enumerate(nodes):
-            try:
-                known[_key(node, parent_positions[i])] = i
-            except TypeError:  # as below
-                continue
+        position, nodes, parent_positions, known = self.position, self.nodes, self.parent_positions, self._known
+        parents: tuple[int, ...]
         for node in order:
-            if node.same_value:
-                position[node] = position[node.parents[0]]
-                continue
-            parents = tuple([position[parent] for parent in node.parents])
+            given, op = node.parents, type(node)
+            if len(given) == 2:  # most nodes; the other form takes twice the time
+                parents = position[given[0]], position[given[1]]
+            else:
+                parents = tuple([position[parent] for parent in given])
             new = len(nodes)
-            try:
-                index = known.setdefault(_key(node, parents), new)
-            except TypeError:  # an unhashable attribute, such as an array: never merged
-                index = new
+            number = _PLAIN.get(op)
+            if number is not None:
+                index = known.setdefault((number, parents), new)
+            elif node.same_value:
+                index = parents[0]
+            elif op is Constant:
+                storage = stored(node)
+                found = known.get(storage)
+                index = known[storage] = known.setdefault(_key(node, parents), new) if found is None else found
+            else:
+                try:
+                    index = known.setdefault(_key(node, parents), new)
+                except TypeError:  # an attribute that cannot be hashed, such as an array: the node is never merged
+                    index = new
             position[node] = index
             if index == new:
                 nodes.append(node)
@@ -172,6 +187,12 @@ def _bind_multiple(leaf: BaseNode, axis: Axis, size: int, sizes: dict[type[Dim],
     sizes[name] = number
 
 
+def _may_check(op: type[BaseNode]) -> bool:
+    """Return whether nodes of this class, or those in a loop that it is, check their sizes."""
+    loops: bool = type(LOOPS.of_op(op)).steps is not LoopForm.steps
+    return loops or op.check_sizes is not BaseNode.check_sizes
+
+
 def _with_bodies(nodes: Iterable[BaseNode]) -> Iterator[BaseNode]:
     """Yield the nodes, and after a loop those inside of it."""
     for node in nodes:
@@ -192,8 +213,8 @@ def _key(node: BaseNode, parents: tuple[int, ...]) -> object:
             return Constant, *node.key
         if node.is_leaf:
             return node
-    if not node.attributes:
-        return type(node), parents
+    if parents and not node.attributes:
+        return _PLAIN.setdefault(type(node), next(_numbers)), parents
     return type(node), parents, tuple([exact(getattr(node, name)) for name in node.attributes])
 
 

@@ -122,13 +122,20 @@ _ours: dict[int, CodeType] = {}
 _last: tuple[CodeType | None, ModuleCall | None, dict[int, Origin]] = (None, None, {})
 
 
-def user_origin() -> Origin:
-    """Return the innermost running line outside wyrm; the direct caller is skipped, because it belongs to wyrm."""
+def user_origin(depth: int = 2) -> Origin:
+    """Return the innermost running line outside wyrm; the nearest frames are skipped, because they belong to wyrm."""
     global _last
     call = _place.get()
     if call is not None and isinstance(call, tuple):
         return call
-    frame: FrameType = sys._getframe(2)
+    try:
+        frame: FrameType = sys._getframe(depth)
+    except ValueError:  # a thread whose first function is wyrm's
+        frame = sys._getframe(2)
+    code = frame.f_code
+    last, within, origins = _last
+    if code is last and call is within and (known := origins.get(frame.f_lasti)) is not None:
+        return known
     while True:
         code = frame.f_code
         if id(code) not in _ours:
@@ -188,9 +195,8 @@ class located_at:
     def __exit__(self, *_: object) -> None:
         _place.reset(self._token)
 
-    def move(self, origin: Origin) -> None:
-        """Give new nodes this origin from now on."""
-        _place.set(origin)
+    # Give new nodes this origin from now on. A builtin, because a gradient calls it for each node.
+    move = staticmethod(_place.set)
 
 
 # Read the running call of a module, or the origin that `located_at` gives; start a call, and end it by the token.

@@ -130,7 +130,7 @@ def touch(storage: Storage) -> None:
 class Leaf(BaseNode[tuple[()]], abstract=True):
     """A node that starts a graph: it holds an array instead of computing one."""
 
-    __slots__ = ("_storage",)
+    __slots__ = ()
     is_leaf = True
     _storage: Storage
 
@@ -141,7 +141,7 @@ class Leaf(BaseNode[tuple[()]], abstract=True):
 
 _BASES.add(Leaf)
 # The slot's own setter, like those of `BaseNode`.
-hold: Final[Callable[[Leaf, Storage], None]] = Leaf.__dict__["_storage"].__set__
+hold: Final[Callable[[Leaf, Storage], None]] = BaseNode.__dict__["_storage"].__set__
 
 
 def stored(leaf: BaseNode) -> Storage:

@@ -310,3 +310,35 @@ class SWA(Average):
 
     def weight(self, count: NDArray[np.float64]) -> NDArray[np.float64]:
         return 1.0 / count
+
+
+# The numbers of so many epochs, and at most of so many steps, are computed at once.
+_EPOCHS_AHEAD, _STEPS_AHEAD = 32, 4096
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """A rule's scalars for the steps after `first` ones at a constant learning rate; without a rate, those of none."""
+
+    rate: float | None = None
+    first: int = 0
+    numbers: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+
+    def of(self, rate: float, done: int, count: int) -> dict[str, NDArray[np.float64]] | None:
+        """Return the scalars for `count` steps after `done` ones, if they are known."""
+        start = done - self.first
+        if rate != self.rate or start < 0 or start + count > len(next(iter(self.numbers.values()))):
+            return None
+        return {name: value[start : start + count] for name, value in self.numbers.items()}
+
+    @staticmethod
+    def count(count: int) -> int:
+        """Return for how many steps to compute the scalars if `count` are asked for."""
+        return max(count, min(_EPOCHS_AHEAD * count, _STEPS_AHEAD))
+
+
+def in_each_step(value: object, count: int) -> NDArray[np.float64]:
+    """Return the array of a scalar's values in `count` steps; a number is the same in all of them."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        return value.astype(np.float64, copy=False)
+    return np.full(count, value, np.float64)

@@ -22,7 +22,7 @@ from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import store, stored
 from wyrm.ops.elementwise.comparison import where
-from wyrm.optim.options import STEP_OPTIONS, LearningRate, check_names
+from wyrm.optim.options import STEP_OPTIONS, Ahead, LearningRate, check_names, in_each_step
 from wyrm.support.foreign_names import ExplainsNames, ForeignName, keywords_of
 from wyrm.support.options import number
 
@@ -230,6 +230,7 @@ class GroupRules(ExplainsNames):
     # The factor of the whole optimizer's learning rate; None for a group with a rate of its own.
     _rate_factor: float | None = None
     _rules: dict[tuple[object, ...], Rule]
+    _ahead: Ahead = Ahead()
     steps: int
     learning_rate: Rate
     clip_value: float | None = None
@@ -326,9 +327,17 @@ class GroupRules(ExplainsNames):
     def numbers_of(self, done: int, count: int) -> dict[str, NDArray[np.float64]]:
         """Return the rule's scalars for the `count` steps of parameters after `done` ones, by name, as arrays."""
         if not callable(self._learning_rate):
+            ahead = self._ahead.of(self._learning_rate, done, count)
+            if ahead is not None:
+                return ahead
+            # Once there are rules, the options of wyrm's own optimizers are fixed, and with them the next numbers.
+            known = bool(self._rules) and type(self).__module__.startswith("wyrm.")
+            many = Ahead.count(count) if known else count
             try:  # vectorized, if `hyperparameters` is plain arithmetic
-                found = self.numbers_at(np.arange(done + 1, done + count + 1, dtype=np.float64))  # type: ignore[arg-type]  # steps
-                return {name: _in_each_step(value, count) for name, value in found.items()}
+                found = self.numbers_at(np.arange(done + 1, done + many + 1, dtype=np.float64))  # type: ignore[arg-type]  # steps
+                numbers = {name: in_each_step(value, many) for name, value in found.items()}
+                self._ahead = Ahead(self._learning_rate, done, numbers) if known else Ahead()
+                return {name: value[:count] for name, value in numbers.items()}
             except (TypeError, ValueError):
                 pass  # `hyperparameters` branches on the step: fall back to a loop
         steps, each = self.steps, []
@@ -366,13 +375,6 @@ class GroupRules(ExplainsNames):
             if self._rate_factor != 1.0:
                 mine["learning_rate_factor"] = self._rate_factor
         return {name: value for name, value in mine.items() if name not in others or others[name] != value}
-
-
-def _in_each_step(value: object, count: int) -> NDArray[np.float64]:
-    """Return the array of a scalar's values in `count` steps; a number is the same in all of them."""
-    if isinstance(value, np.ndarray) and value.ndim:
-        return value.astype(np.float64, copy=False)
-    return np.full(count, value, np.float64)
 
 
 def _flushed(state: Node, gradient: Node) -> Node:

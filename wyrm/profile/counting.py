@@ -14,7 +14,6 @@ from wyrm.engines.native.ir.program import (
     Expression,
     Fail,
     For,
-    Gemm,
     If,
     Invoke,
     Leave,
@@ -152,7 +151,7 @@ class Counter:
                 self._variables |= dict(zip((each.name for each in results), found_values, strict=True))
             case ShiftedSums(operands, type):
                 self._shifted_sums([self._value(each) for each in operands], type)
-            case LibraryCall() | Product() | Gemm():
+            case LibraryCall() | Product():
                 self.tally.exact = False  # the number of its operations is not known
 
     def _for(self, loop: For) -> None:

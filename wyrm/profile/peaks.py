@@ -11,7 +11,7 @@ from functools import cache, partial
 import numpy as np
 
 from wyrm.engines.native.kernels.functions import KernelFunction
-from wyrm.engines.native.llvm.blas import limited
+from wyrm.engines.native.llvm.lapack import limited
 from wyrm.engines.native.products.pool import processors
 from wyrm.errors import OptionError
 from wyrm.graph.typing import FloatArray
@@ -114,7 +114,7 @@ def _product(dtype: np.dtype, threads: int) -> float:
     from wyrm.engines.native.llvm.library import CompiledFunction
 
     multiply, rates = CompiledFunction(KernelFunction(_multiply, name="peak_of_products", distinct=True)), []
-    with limited(threads):
+    with limited(threads, calls=False):
         for rows, inner, columns in _PRODUCTS:
             shapes = (rows, inner), (inner, columns), (rows, columns)
             arrays = [aligned(shape, dtype, 1.0) for shape in shapes]

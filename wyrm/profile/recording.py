@@ -196,6 +196,8 @@ def _with(head: Head, times: NDArray[np.int64], sums: NDArray[np.int64]) -> Head
 class RecordingEngine(NativeEngine):
     """An engine that records the times of its native code, of the threads' waits, and of the optimizer in Python."""
 
+    prepares = False  # every step passes through `RecordingRunner.call`
+
     def __init__(self, graph: NativeGraph, runner: RecordingRunner) -> None:
         self._recorder = runner.recorder
         self._begin(graph, runner)

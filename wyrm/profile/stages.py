@@ -12,7 +12,7 @@ import numpy as np
 from wyrm.engines.native.ir.types import PointerType
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.values import types_of
-from wyrm.engines.native.stages.loops import KernelCall, PythonCall, nodes_of
+from wyrm.engines.native.stages.loops import KernelCall, PythonCall, nodes_of, passed
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.graph.axes import Dim, resolve
@@ -154,7 +154,7 @@ def described(site: Site, frame: Frame) -> Description:
         return Description(name, "Python", part, nodes, None)
     if invocation.scan is not None:
         return Description(name, "scan", part, nodes, None)
-    work = _work(invocation.function, [values[each.name] for each in invocation.arguments], frame.counted)
+    work = _work(invocation.function, [passed(each, values) for each in invocation.arguments], frame.counted)
     if item is None:
         updated = () if invocation.updated is None else (invocation.updated,)
         return Description(name, "update", "update", updated, work)
@@ -169,7 +169,7 @@ def frame_inside(site: Site, frame: Frame, part: StepPart) -> Frame:
     """Return the arrays of the calls of a loop inside the graph, which are all of one part."""
     assert site.invocation is not None and site.invocation.scan is not None
     loop = site.invocation.scan
-    arguments = [frame.values[each.name] for each in site.invocation.arguments]
+    arguments = [passed(each, frame.values) for each in site.invocation.arguments]
     # The function of a loop takes its own arguments last.
     values = dict(zip(loop.arguments, arguments[-len(loop.arguments) :], strict=True))
     nodes = {node for invocation in loop.invocations if invocation.item for node in nodes_of(invocation.item)}

@@ -33,8 +33,8 @@ from threadpoolctl import threadpool_info
 x = wy.Input(dims=(4, 3), name="x"); w = wy.Parameter([1.0, 2.0, 3.0])
 program = wy.compile((x @ w).tanh().sum(), wy.optim.SGD([w], 0.1))
 program.backward({x: [[0.5, 0.25, 0.125]] * 4}, threads=2)
-from wyrm.engines.native.llvm.blas import limits
-limited = {library.filepath for library in limits.controller.lib_controllers}
+from wyrm.engines.native.llvm.lapack import libraries
+limited = {library.filepath for library in libraries.controller.lib_controllers}
 assert {found["filepath"] for found in threadpool_info()} == limited, limited
 """
 

@@ -58,7 +58,7 @@ def test_they_compute_what_one_function_and_the_reference_compute(monkeypatch: p
         found.append([float(program(data)) for _ in range(3)])
         np.testing.assert_allclose(found[-1][0], first, rtol=1e-12)
         assert ("call i32 @each" in program.llvm) == (largest < 10_000)
-    np.testing.assert_allclose(*found, rtol=1e-9)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-9)
 
 
 def test_a_call_that_fails_ends_the_step() -> None:

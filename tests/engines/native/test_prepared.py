@@ -37,7 +37,8 @@ class Line:
         self.data: NDArray[np.float32] = random.normal(size=ROWS).astype(np.float32)
 
     def epoch(self, **options: Any) -> dict[str, float]:
-        found: Any = self.program.epoch({self.x: self.data}, **{"batch_size": 32, "shuffle": True, **options})
+        chosen: dict[str, Any] = {"batch_size": 32, "shuffle": True, **options}
+        found: dict[str, float] = self.program.epoch({self.x: self.data}, **chosen)
         return found
 
     def values(self) -> tuple[float, float]:
@@ -94,10 +95,11 @@ def test_epochs_in_one_call_equal_those_in_chunks(optimizer: Any, in_chunks: Cal
 def test_other_sizes_and_options_are_other_epochs(in_chunks: Callable[[], None]) -> None:
     def epochs(line: Line) -> list[Any]:
         every: list[Any] = []
-        for rows, options in [
+        kinds: list[tuple[int, dict[str, Any]]] = [
             (230, {}), (230, {"batch_size": 23}), (100, {}), (20, {}), (230, {"shuffle": False}), (230, {"seed": 5}),
             (230, {"batch_size": 230}), (230, {"accumulate": 2}), (230, {}),
-        ]:  # fmt: skip
+        ]  # fmt: skip
+        for rows, options in kinds:
             whole = line.data
             line.data = whole[:rows]
             every += [(line.epoch(**options), line.values()) for _ in range(3)]
@@ -152,14 +154,15 @@ def test_a_loss_that_is_not_finite_leaves_the_last_good_state() -> None:
 
 def test_parameters_that_are_not_finite_at_the_end_are_undone() -> None:
     x, slope = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(1.0)
-    program = wy.compile((slope * x).mean(), wy.optim.SGD([slope], 1.0))
+    optimizer = wy.optim.SGD([slope], 1.0)
+    program = wy.compile((slope * x).mean(), optimizer)
     data = np.ones(4, np.float32)
     for _ in range(3):
         program.epoch({x: data}, batch_size=4)
     before = float(slope)
     data[:] = 3e38  # the loss is finite, the step is not
     slope.set(-1.0)
-    program.optimizer.learning_rate = 1e3
+    optimizer.learning_rate = 1e3
     with pytest.raises(Diverged, match="epoch 4, batch 1"):
         program.epoch({x: data}, batch_size=4)
     assert (before, float(slope)) == (-2.0, -1.0)
@@ -204,7 +207,8 @@ def test_tables_are_trained_as_in_chunks(threads: int, rows: int, in_chunks: Cal
 def test_an_error_of_native_code_ends_the_epoch_after_the_steps_before(in_chunks: Callable[[], None]) -> None:
     def training() -> list[Any]:
         x, slope = wy.Input(dims=(Batch(), 2, 2), name="x", dtype=np.float64), wy.Parameter(1.0, dtype=np.float64)
-        program = wy.compile(wy.linalg.cholesky(slope * x).mean(), wy.optim.SGD([slope], 0.01))
+        optimizer = wy.optim.SGD([slope], 0.01)
+        program = wy.compile(wy.linalg.cholesky(slope * x).mean(), optimizer)
         data, found = np.tile(np.eye(2), (50, 1, 1)), list[Any]()
         for number in range(5):
             data[20] = -np.eye(2) if number == 3 else np.eye(2)
@@ -213,7 +217,7 @@ def test_an_error_of_native_code_ends_the_epoch_after_the_steps_before(in_chunks
                     program.epoch({x: data}, batch_size=8)
             else:
                 found.append(program.epoch({x: data}, batch_size=8))
-            found.append((float(slope), program.state_dict(), program.optimizer.steps))
+            found.append((float(slope), program.state_dict(), optimizer.steps))
         return found
 
     mine = training()

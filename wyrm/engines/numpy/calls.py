@@ -22,7 +22,8 @@ from wyrm.ops.elementwise.formula import MASKS, FormulaCall, Operand, array_func
 if TYPE_CHECKING:
     from wyrm.engines.numpy.plan import EvaluationPlan
 
-Call: TypeAlias = Callable[[], Any]
+# A function and its arguments: two tuples of objects that are in no cycle, which the garbage collector leaves alone.
+Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 Owners: TypeAlias = "tuple[weakref.ref[EvaluationPlan], ...]"
 
 
@@ -78,7 +79,7 @@ class EvaluateInto:
     def __init__(self, node: BaseNode, operands: list[Cell], sizes: Mapping[type[Dim], int], out: np.ndarray) -> None:
         self.node: BaseNode = node
         self.out: np.ndarray = out
-        self.evaluate: Call
+        self.evaluate: Callable[[], Any]
         evaluate = node.evaluate_for(sizes)
         if node.takes_rows:  # each run replaces row-sparse values, while arrays stay the same objects
             self.evaluate = lambda: evaluate(NUMPY, *[operand.value for operand in operands], shape=out.shape)
@@ -166,10 +167,8 @@ def formula_calls(
     return calls
 
 
-def bound_calls(
-    node: BaseNode, operands: list[np.ndarray], out: np.ndarray, scratch: Scratch
-) -> list[Callable[[], Any]]:
-    """Return calls without arguments that evaluate the node's formula on `operands` and write the result to `out`."""
+def bound_calls(node: BaseNode, operands: list[np.ndarray], out: np.ndarray, scratch: Scratch) -> list[Call]:
+    """Return calls that evaluate the node's formula on `operands` and write the result to `out`."""
     floats = [operand.dtype for operand in operands if operand.dtype.kind == "f"]
     number = node.dtype if node.dtype.kind == "f" else floats[0] if floats else np.dtype(np.float32)
     last = len(parse(node.formula)) - 1
@@ -180,15 +179,15 @@ def bound_calls(
         shape = np.broadcast_shapes(*(argument.shape for argument in arguments))
         return scratch.array(shape, np.dtype(np.bool_) if name in MASKS else number, position)
 
-    bound: list[Callable[[], Any]] = []
+    bound: list[Call] = []
     for name, arguments, into in formula_calls(node, operands, number, lambda array: array, result):
         if name == "where":
             condition, chosen, other = arguments
-            bound += [partial(np.copyto, into, other), partial(np.copyto, into, chosen, where=condition)]
+            bound += [(np.copyto, (into, other)), (partial(np.copyto, where=condition), (into, chosen))]
         elif name in _KEYWORD_OUT:
-            bound.append(partial(array_function(NUMPY, name), *arguments, out=into))
+            bound.append((partial(array_function(NUMPY, name), out=into), arguments))
         else:
-            bound.append(partial(array_function(NUMPY, name), *arguments, into))
+            bound.append((array_function(NUMPY, name), (*arguments, into)))
     return bound
 
 

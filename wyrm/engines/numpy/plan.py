@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable
-from functools import partial
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
@@ -41,20 +40,21 @@ class _Traits(NamedTuple):
     """What a plan needs to know of a node's class."""
 
     leaf: bool
-    # The NumPy function and operands, if a single call computes a node of the class; else None.
-    simple: tuple[Callable[..., Any], tuple[int, ...]] | None
+    # The NumPy function, and the positions of its operands, if a single call computes a node of the class; else None.
+    function: Callable[..., Any] | None
+    operands: tuple[int, ...]
 
 
-_known_traits: dict[type, _Traits] = {}
+_TRAITS: dict[type, _Traits] = {}
+_BOTH = (0, 1)
 
 
 def _traits(cls: type[BaseNode]) -> _Traits:
-    traits = _known_traits.get(cls)
-    if traits is None:
-        chooses = cls.index_operands is not BaseNode.index_operands
-        plain = not (cls.is_view or chooses or cls.gives_rows or cls.takes_rows)
-        simple = single_call(cls.formula) if plain and cls.formula else None
-        traits = _known_traits[cls] = _Traits(issubclass(cls, Leaf), simple)
+    chooses = cls.index_operands is not BaseNode.index_operands
+    plain = not (cls.is_view or chooses or cls.gives_rows or cls.takes_rows)
+    simple = single_call(cls.formula) if plain and cls.formula else None
+    function, operands = (None, ()) if simple is None else simple
+    traits = _TRAITS[cls] = _Traits(issubclass(cls, Leaf), function, _BOTH if operands == _BOTH else operands)
     return traits
 
 
@@ -114,9 +114,8 @@ class EvaluationPlan:
         # Most nodes share their dims tuple with another node. The schedule keeps these tuples alive, so ids are unique.
         shapes: dict[int, tuple[int, ...]] = {}
         alone, parent_positions, sparse = self._alone, schedule.parent_positions, self._sparse
-        for i in range(len(cells), len(schedule.nodes)):
-            node = schedule.nodes[i]
-            leaf, simple = _traits(type(node))
+        for i, node in enumerate(islice(schedule.nodes, len(cells), None), len(cells)):
+            leaf, function, chosen = _TRAITS.get(type(node)) or _traits(type(node))
             if leaf:
                 array = bound_array(node)
                 cell = Cell(array, alone)
@@ -124,22 +123,25 @@ class EvaluationPlan:
                     self.leaves.append((i, stored(node), array))
                 lent.append(None)
             else:
-                dims = node.dims
+                dims, parents = node.dims, parent_positions[i]
                 shape = shapes.get(id(dims))
                 if shape is None:
                     shape = shapes[id(dims)] = schedule.shape(node, sizes)
-                operands = [cells[p] for p in parent_positions[i]]
-                if simple is None:
-                    cell = self._prepare(node, i, shape, operands)
+                if function is None:
+                    cell = self._prepare(node, i, shape, [cells[p] for p in parents])
+                    if node.gives_rows:
+                        sparse.add(i)
                 else:
-                    if sparse and not sparse.isdisjoint(parent_positions[i]):
-                        operands = self._all_dense(i, operands)
-                    adopted = None if cell_of(node) is None else self._adopt(node, shape)
+                    adopted = None if node._cell is None else self._adopt(node, shape)
                     cell = adopted or Cell(np.empty(shape, node.dtype), alone)
-                    function, chosen = simple
-                    calls.append(partial(function, *[operands[p].value for p in chosen], cell.value))
-                if node.gives_rows:
-                    sparse.add(i)
+                    if sparse and not sparse.isdisjoint(parents):
+                        operands = self._all_dense(i, [cells[p] for p in parents])
+                        calls.append((function, (*[operands[p].value for p in chosen], cell.value)))
+                    elif chosen is _BOTH:  # most nodes
+                        first, second = parents
+                        calls.append((function, (cells[first].value, cells[second].value, cell.value)))
+                    else:
+                        calls.append((function, (*[cells[parents[p]].value for p in chosen], cell.value)))
                 lent.append(cell)
             cells.append(cell)
             begins.append(len(calls))
@@ -224,16 +226,16 @@ class EvaluationPlan:
                 return self._adopt(node, shape, view) or Cell(view, self._alone)
         cell = self._adopt(node, shape) or Cell(None, self._alone)
         if not all(is_checked_when_set(node, choice) for choice in node.index_operands()):
-            calls.append(CheckIndices(node, operands, self.sizes))
+            calls.append((CheckIndices(node, operands, self.sizes), ()))
         if node.gives_rows:
-            calls.append(Evaluate(node, operands, shape, cell))
+            calls.append((Evaluate(node, operands, shape, cell), ()))
             return cell
         if cell.value is None:
             cell.value = np.empty(shape, node.dtype)
         if node.formula:
             calls += bound_calls(node, [operand.value for operand in operands], cell.value, self._scratch)
         else:
-            calls.append(EvaluateInto(node, operands, self.sizes, cell.value))
+            calls.append((EvaluateInto(node, operands, self.sizes, cell.value), ()))
         return cell
 
     def _all_dense(self, i: int, operands: list[Cell]) -> list[Cell]:
@@ -254,7 +256,7 @@ class EvaluationPlan:
             dense.value[...] = 0.0
             rows.value.add_to(dense.value)
 
-        self._calls.append(fill)
+        self._calls.append((fill, ()))
         return dense
 
     # --- running --------------------------------------------------------------------------------------------------
@@ -284,11 +286,11 @@ class EvaluationPlan:
         elif self._partners and self._has_partners():
             self._run_by_age(stage, now)
         elif stage.ran_at == 0:
-            for call in islice(self._calls, self._begins[stage.start], self._begins[stage.stop]):
-                call()
+            for function, arguments in islice(self._calls, self._begins[stage.start], self._begins[stage.stop]):
+                function(*arguments)
         elif changed:
-            for call in self._program(stage, tuple(changed)):
-                call()
+            for function, arguments in self._program(stage, tuple(changed)):
+                function(*arguments)
 
     def _program(self, stage: _PlanStage, changed: tuple[int, ...]) -> list[Call]:
         """Return the calls of the stage that depend on the changed leaves."""
@@ -315,14 +317,14 @@ class EvaluationPlan:
             parents = parent_positions[i]
             if not parents:
                 if stage.ran_at == 0:
-                    for call in calls[begins[i] : begins[i + 1]]:
-                        call()
+                    for function, arguments in calls[begins[i] : begins[i + 1]]:
+                        function(*arguments)
                 continue
             cell = cells[i]
             newest = max([cells[p].stamp for p in parents])
             if cell.stamp < newest or cell.stamp == 0:
-                for call in calls[begins[i] : begins[i + 1]]:
-                    call()
+                for function, arguments in calls[begins[i] : begins[i + 1]]:
+                    function(*arguments)
                 cell.stamp = now
 
     def _run_observed(self, stage: _PlanStage, observer: Observer) -> None:
@@ -330,8 +332,8 @@ class EvaluationPlan:
         now = tick()
         for i in range(stage.start, stage.stop):
             start = time.perf_counter()
-            for call in self._calls[self._begins[i] : self._begins[i + 1]]:
-                call()
+            for function, arguments in self._calls[self._begins[i] : self._begins[i + 1]]:
+                function(*arguments)
             seconds = time.perf_counter() - start
             self.cells[i].stamp = now
             node = self.schedule.nodes[i]

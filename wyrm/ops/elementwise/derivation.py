@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from wyrm.errors import RegistrationError
 from wyrm.graph.base import ZERO, BaseNode, Gradient
+from wyrm.graph.drafts import binary, unary
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.namespace import NUMPY
 from wyrm.ops.elementwise.derivatives import DERIVATIVES, WRITTEN, Rule
@@ -196,7 +198,9 @@ def derived_vjp(formula: str, derivatives: tuple[Rule, ...], wanted: tuple[bool,
             plain.add(i)
         position[exact(EarlierCall(i - len(given)))] = i
     results = [position[exact(found[operand])] if operand in found else 2 for operand in operands]
-    only = results[0] if len(results) == 1 else None
+    # One result is no tuple.
+    pick = itemgetter(*results)
+    several = len(results) > 1
 
     def vjp(node: BaseNode, gradient: Node) -> tuple[Gradient, ...]:
         values = [gradient, node, ZERO, *node.parents]
@@ -206,7 +210,8 @@ def derived_vjp(formula: str, derivatives: tuple[Rule, ...], wanted: tuple[bool,
             values += numbers
         for make in makers:
             values.append(make(values))
-        return (values[only],) if only is not None else tuple([values[i] for i in results])
+        found: Any = pick(values)
+        return found if several else (found,)
 
     return vjp
 
@@ -223,14 +228,14 @@ def _maker(step: _Step, at: Sequence[int], numbers: Container[int]) -> _Make:
         return lambda values: _called(function, [values[i] for i in at], values[0])
     if len(at) == 1:
         (only,) = at
-        return lambda values: op(values[only])
+        return lambda values: unary(op, values[only])
     # Most steps have two operands. What follows does the same as `_called`, in less time.
     first, second = at
     if constant[0]:
-        return lambda values: op(_constant(values[first], values[second], values[0]), values[second])
+        return lambda values: binary(op, _constant(values[first], values[second], values[0]), values[second])
     if constant[1]:
-        return lambda values: op(values[first], _constant(values[second], values[first], values[0]))
-    return lambda values: op(values[first], values[second])
+        return lambda values: binary(op, values[first], _constant(values[second], values[first], values[0]))
+    return lambda values: binary(op, values[first], values[second])
 
 
 def _constant(value: float, beside: Node, gradient: Node) -> Node:

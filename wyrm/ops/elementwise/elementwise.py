@@ -16,10 +16,10 @@ from wyrm.errors import DTypeError, RegistrationError, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Dim, Dims, broadcast
 from wyrm.graph.base import BaseNode, Gradient, describe, label
-from wyrm.graph.binding import FUNCTIONS, method
-from wyrm.graph.leaves import Constant, as_constant
+from wyrm.graph.drafts import binary, can_be_drafted, unary
+from wyrm.graph.leaves import Constant, as_constant, float_constant
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.rules import lacking
+from wyrm.graph.registration import FUNCTIONS, lacking, method
 from wyrm.graph.typing import Shaped
 from wyrm.graph.weak_types import FLOATS, default_type
 from wyrm.ops.batching import aligned
@@ -49,7 +49,7 @@ def bind_class(cls: Any, of_masks: Callable[[Node], Callable[..., Any]] | None =
     """
 
     def plain(self: Node) -> Any:
-        return cls(self)
+        return unary(cls, self)
 
     def with_arguments(self: Node, *arguments: Any, **keywords: Any) -> Any:
         try:
@@ -108,6 +108,8 @@ def as_operand(value: object, beside: BaseNode) -> Node | None:
     """Return `value` as a node with the dtype of the other operand `beside`; None if it does not hold numbers."""
     if isinstance(value, Node):
         return value
+    if type(value) is float and (beside.dtype is _FLOAT32 or beside.dtype is _FLOAT64):
+        return float_constant(value, beside.dtype)
     if isinstance(value, IndexNode):
         raise DTypeError(f"{describe(value)} holds integers; convert them with .astype(np.float32)")
     if isinstance(value, list):
@@ -154,6 +156,8 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
     derivatives: ClassVar[tuple[Rule, ...]] = ()
     # For each choice of wanted operands, the function that returns their gradients.
     _vjps: ClassVar[dict[tuple[bool, ...], VJP]] = {}
+    # Whether `unary` and `binary` may make nodes of the class without asking its rules.
+    plain: ClassVar[bool] = False
     # The names of the functions that construct the op, separated by spaces; those of `wyrm.special` start with
     # "special.". They are no methods of nodes.
     function: ClassVar[str] = ""
@@ -216,6 +220,13 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
                     f"an operand ({', '.join(known)}) nor in its __slots__"
                 )
 
+    @classmethod
+    def _has_plain_rules(cls, family: type[Elementwise]) -> bool:
+        """Return whether nodes of the class have no slots of their own, and all that makes them is that of a family."""
+        made_by = (cls.__new__, cls.__init__, cls._construct, cls.dtype_rule, cls.shape_rule)
+        plain = (object.__new__, family.__init__, BaseNode._construct, Elementwise.dtype_rule, family.shape_rule)
+        return made_by == plain and can_be_drafted(cls)
+
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return self.vjp_by(gradient, (True,) * len(self.parents))
 
@@ -260,6 +271,7 @@ class Unary(Elementwise[tuple[Left_co], Axes], abstract=True):
 
     def __init_subclass__(cls, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
+        cls.plain = cls._has_plain_rules(Unary)
         if cls.method and "method" in cls.__dict__:
             bind_class(cls)
 
@@ -310,6 +322,7 @@ def {{method}}(self: Shaped[R, S], other: Number | Array) -> {{op}}[Constant, R,
 
     def __init_subclass__(cls, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
+        cls.plain = cls._has_plain_rules(Binary)
         if "operator" in cls.__dict__ and cls.operator:
             bind_operator(cls, cls.operator)
         if "method" in cls.__dict__ and cls.method:
@@ -352,19 +365,24 @@ def bind_operator(
     `as_operand(value, node)` returns the other operand as a node, None if it does not hold numbers.
     """
 
+    op: Any = cls
+    build = binary if isinstance(cls, type) and issubclass(cls, Binary) else lambda op, x, y: op(x, y)
+
     def left(self: BaseNode, other: object) -> object:
-        equality = name in ("eq", "ne")
-        node = None if equality and isinstance(other, list) else as_operand(other, self)
-        if node is None and equality:
+        node = other if isinstance(other, on) else as_operand(other, self)
+        return NotImplemented if node is None else build(op, self, node)
+
+    def equality(self: BaseNode, other: object) -> object:
+        node = None if isinstance(other, list) else as_operand(other, self)
+        if node is None:
             check_comparable(self, other)
-        return NotImplemented if node is None else cls(self, node)
+        return NotImplemented if node is None else build(op, self, node)
 
     def right(self: BaseNode, other: object) -> object:
         node = as_operand(other, self)
-        return NotImplemented if node is None else cls(node, self)
+        return NotImplemented if node is None else build(op, node, self)
 
-    op: Any = cls
-    method(f"__{name}__", on, op)(left)
+    method(f"__{name}__", on, op)(equality if name in ("eq", "ne") else left)
     if name not in COMPARISONS:
         method(f"__r{name}__", on, op)(right)
 

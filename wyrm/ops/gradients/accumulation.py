@@ -46,8 +46,6 @@ def unbroadcast(gradient: Node, dims: Dims) -> Node:
 def _add(contributions: list[Node]) -> Node:
     """Return the sum of the contributions to the gradient of one node; a sum of row-sparse ones is row-sparse."""
     total = contributions[0]
-    if len(contributions) == 1:
-        return total
     sparse = [c for c in contributions if c.gives_rows]
     dense = [c for c in contributions if not c.gives_rows]
     for part in (sparse, dense):
@@ -62,6 +60,8 @@ def _add(contributions: list[Node]) -> Node:
 def _contribution(node: BaseNode, position: int, gradient: Gradient) -> Node | None:
     """Return the contribution of `node` to its parent's gradient, a checked result of `vjp`; None for `ZERO`."""
     parent = node.parents[position]
+    if isinstance(gradient, Node) and gradient.dtype is parent.dtype and gradient.dims == parent.dims:
+        return gradient  # most are
     if gradient is ZERO:
         return None
     if isinstance(gradient, Undefined):
@@ -120,31 +120,40 @@ def accumulated(
         order = [*dict.fromkeys(wrt), *topological_order(outputs, targets)]
     elif order is None:
         order = topological_order(outputs)
-    dependent = set(targets)  # the nodes that depend on a node of wrt
+    # The nodes of wrt and those that depend on them, with the answers whether the parents do too.
+    dependent: dict[BaseNode, tuple[bool, ...]] = dict.fromkeys(targets, ())
+    wanted: tuple[bool, ...]
     for node in order:
-        if not dependent.isdisjoint(node.parents):
-            dependent.add(node)
+        parents = node.parents
+        if len(parents) == 2:  # most nodes; the other form takes twice the time
+            wanted = parents[0] in dependent, parents[1] in dependent
+        elif parents:
+            wanted = tuple([parent in dependent for parent in parents])
+        else:
+            continue
+        if True in wanted:
+            dependent[node] = wanted
     contributions: dict[BaseNode, list[Node]] = {}
     for output, cotangent in zip(outputs, cotangents, strict=True):
         contributions.setdefault(output, []).append(cotangent)
     gradients: dict[BaseNode, Node] = {}
     with located_at(None) as location:
         for node in reversed(order):
-            terms = contributions.pop(node, None) if node in dependent else None
-            if terms is None:
+            terms = contributions.pop(node, None)
+            if terms is None or node not in dependent:
                 continue
+            wanted = dependent[node]
             location.move(node.origin)
-            gradient = _add(terms)
+            gradient = terms[0] if len(terms) == 1 else _add(terms)
             if node in targets:
                 gradients[node] = gradient
                 if leaves:
                     continue
-            parents = node.parents
-            needed = [parent in dependent for parent in parents]
-            if True not in needed:
+            if not wanted:
                 continue
+            parents = node.parents
             residual_parents = node.residual_parents
-            for position, part in enumerate(_checked_vjp(node, gradient, needed)):
+            for position, part in enumerate(_checked_vjp(node, gradient, wanted)):
                 parent = parents[position]
                 if residual_parents and position in residual_parents:
                     if parent in targets and not leaves:
@@ -154,8 +163,12 @@ def accumulated(
                                 f"no gradient with respect to {label(parent)}, which is computed from another operand",
                             )
                         )
-                elif needed[position] and (term := _contribution(node, position, part)) is not None:
-                    contributions.setdefault(parent, []).append(term)
+                elif wanted[position] and (term := _contribution(node, position, part)) is not None:
+                    terms = contributions.get(parent)
+                    if terms is None:
+                        contributions[parent] = [term]
+                    else:
+                        terms.append(term)
     return gradients
 
 

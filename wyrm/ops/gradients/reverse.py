@@ -60,12 +60,10 @@ def _stand_ins(wrt: Sequence[Any], reached: Collection[BaseNode]) -> list[Any]:
     return found
 
 
-def _bound(node: BaseNode) -> list[type[Dim]]:
+def _bound(leaf: BaseNode) -> list[type[Dim]]:
     """Return the axes that get their size from a leaf's data, those too that an axis of it is a multiple of."""
-    if not node.is_leaf:
-        return []
-    multiples = [found[0] for axis in node.dims if (found := named_multiple(axis)) is not None]
-    named = [axis for axis in node.dims if isinstance(axis, Dim) and axis.size is None and not axis.derived]
+    multiples = [found[0] for axis in leaf.dims if (found := named_multiple(axis)) is not None]
+    named = [axis for axis in leaf.dims if isinstance(axis, Dim) and axis.size is None and not axis.derived]
     return [*map(type, named), *multiples]
 
 
@@ -81,7 +79,7 @@ def with_sizes(
     """
     binders: dict[type[Dim], BaseNode] = {}
     for leaf in topological_order(outputs) if order is None else order:
-        for name in _bound(leaf):
+        for name in _bound(leaf) if leaf.is_leaf else ():
             binders.setdefault(name, leaf)
     if not binders:
         return list(gradients)
@@ -91,7 +89,7 @@ def with_sizes(
         used = bound = 0
         for name in open_axes(node.dims):
             used |= flag.get(name, 0)
-        for name in _bound(node):
+        for name in _bound(node) if node.is_leaf else ():
             bound |= flag.get(name, 0)
         for parent in node.parents:
             used, bound = used | missing[parent][0], bound | missing[parent][1]

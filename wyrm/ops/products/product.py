@@ -47,7 +47,7 @@ class Product(Node[tuple[Left_co, Right_co], Axes], abstract=True):
 
 
 def multiply_into(x: FloatArray, y: FloatArray, out: FloatArray, beta: float) -> None:
-    """Write `beta * out + x @ y` into `out`, for matrices and `beta` 0 or 1. The reference: an engine may call BLAS."""
+    """Write `beta * out + x @ y` into `out`, for matrices and `beta` 0 or 1. Engines have faster ones."""
     for i in range(out.shape[0]):
         for k in range(out.shape[1]):
             out[i, k] = out[i, k] if beta else 0.0

@@ -98,7 +98,7 @@ def backward_kernel(
 ) -> None:
     """Fill `out`, of the axes (batch, time, 5 * hidden), with the entries of `GRUGradient`.
 
-    `transposed` is scratch memory for `weights.T`, or empty: BLAS would copy a strided `weights.T` at each step.
+    `transposed` is scratch memory for `weights.T`, or empty: a product would pack a strided `weights.T` at each step.
     """
     width, steps = weights.shape[0], out.shape[1]
     transpose_into(weights, transposed)

@@ -147,7 +147,7 @@ def backward_kernel(
 ) -> None:
     """Fill `out`, of the axes (batch, time, (gates + 1) * hidden), with the entries of `LSTMGradient`.
 
-    `transposed` is scratch memory for `weights.T`, or empty: BLAS would copy a strided `weights.T` at each step.
+    `transposed` is scratch memory for `weights.T`, or empty: a product would pack a strided `weights.T` at each step.
     """
     width, gates = weights.shape
     split, steps = gates - 2 * width, out.shape[1]  # the candidate starts at `split`

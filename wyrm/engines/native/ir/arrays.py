@@ -59,6 +59,13 @@ class ArraySize:
 
 
 @dataclass(frozen=True, slots=True)
+class Flat:
+    """An array without axes as one with a single element."""
+
+    array: str
+
+
+@dataclass(frozen=True, slots=True)
 class Apply:
     """A scalar function applied to operands; `function` is its name in a formula, or one of three more.
 
@@ -86,7 +93,7 @@ class CallResult:
     arguments: tuple[Expression, ...]
 
 
-Expression = Name | Literal | Element | ArraySize | Apply | Convert | CallResult
+Expression = Name | Literal | Element | ArraySize | Flat | Apply | Convert | CallResult
 
 
 # --- statements ------------------------------------------------------------------------------------------------------
@@ -270,6 +277,8 @@ def text_of(expression: Expression, names: Renaming = str) -> str:
             return f"{names(array)}[{_list(index, names) or '()'}]"
         case ArraySize(array, axis):
             return f"{names(array)}.shape[{axis}]"
+        case Flat(array):
+            return f"{names(array)}.reshape(1)"
         case Apply(function, operands):
             x = [text_of(each, names) for each in operands]
             if function in _SIGNS:

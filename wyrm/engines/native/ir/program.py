@@ -192,18 +192,6 @@ class ShiftedSums:
 
 
 @dataclass(frozen=True, slots=True)
-class Gemm:
-    """A BLAS call that multiplies two column-major matrices: `c = beta * c + a @ b`.
-
-    The operands are those of BLAS `gemm` without alpha: whether a and b are transposed, the sizes m, n and k, a and its
-    leading dimension, b and its leading dimension, beta as a bool, c and its leading dimension.
-    """
-
-    operands: tuple[Expression, ...]
-    type: ScalarType
-
-
-@dataclass(frozen=True, slots=True)
 class LibraryCall:
     """A call of a BLAS or LAPACK function, such as "dpotrf". Fortran takes all arguments by address.
 
@@ -214,9 +202,7 @@ class LibraryCall:
     arguments: tuple[Expression, ...]
 
 
-Statement = (
-    Assign | Store | For | While | If | Leave | Return | Fail | Invoke | Product | ShiftedSums | Gemm | LibraryCall
-)
+Statement = Assign | Store | For | While | If | Leave | Return | Fail | Invoke | Product | ShiftedSums | LibraryCall
 
 
 def every(statements: Sequence[Statement]) -> Iterator[Statement]:
@@ -260,8 +246,9 @@ class LoopFunction:
     """A function with its parameters, the types of its results, and its body.
 
     `cleared`: variables that may be read before they are assigned; they start as zero. `distinct`: pointer parameters
-    do not alias (LLVM's noalias). `inlined`: always inlined into its callers. `fused`: a multiplication and an addition
-    may be contracted into one fused multiply-add. `fails`: it may return an error code.
+    do not alias (LLVM's noalias); `alone`: those with these names do not. `inlined`: always inlined into its callers.
+    `fused`: a multiplication and an addition may be contracted into one fused multiply-add. `fails`: it may return an
+    error code.
     """
 
     name: str
@@ -270,6 +257,7 @@ class LoopFunction:
     body: tuple[Statement, ...]
     cleared: tuple[Variable, ...] = ()
     distinct: bool = False
+    alone: frozenset[str] = frozenset()
     inlined: bool = False
     fused: bool = False
     fails: bool = False
@@ -359,7 +347,5 @@ def _lines(body: Sequence[Statement], indent: str) -> Iterator[str]:
                 yield f"{indent}product({_list(operands)})"
             case ShiftedSums(operands):
                 yield f"{indent}shifted_sums({_list(operands)})"
-            case Gemm(operands):
-                yield f"{indent}gemm({_list(operands)})"
             case LibraryCall(name, arguments):
                 yield f"{indent}{name}({_list(arguments)})"

@@ -19,7 +19,7 @@ from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.functions_of_numbers import either, function_of, of_several
 from wyrm.engines.native.kernels.indexing import WHOLE
 from wyrm.engines.native.kernels.statements import FunctionBody
-from wyrm.engines.native.kernels.values import KernelValue, Num, View, literal, rebuilt, variables_of
+from wyrm.engines.native.kernels.values import ONE, KernelValue, Kind, Num, View, literal, rebuilt, variables_of
 
 _OPERATORS = frozenset(
     ["add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "less", "less_equal", "greater",
@@ -63,6 +63,8 @@ class _RoutineWriter:
 
     def __init__(self, body: FunctionBody) -> None:
         self.body, self.builder = body, body.builder
+        # The value of each variable with the kind that it has.
+        self._named: dict[str, tuple[Kind, KernelValue]] = {}
 
     # --- statements -----------------------------------------------------------------------------------------------
 
@@ -139,8 +141,10 @@ class _RoutineWriter:
         """Return the value of an expression."""
         match expression:
             case arrays.Name(name):
-                kind = self.body.kinds[name]
-                return rebuilt(kind, variables_of(name, kind))
+                kind, found = self.body.kinds[name], self._named.get(name)
+                if found is None or found[0] is not kind:
+                    found = self._named[name] = kind, rebuilt(kind, variables_of(name, kind))
+                return found[1]
             case arrays.Literal(value, None):
                 return literal(value)
             case arrays.Literal(value, type) if type is not None:
@@ -149,6 +153,9 @@ class _RoutineWriter:
                 return indexing.read(self._selected(array, index))
             case arrays.ArraySize(array, axis):
                 return Num(self._array(array).shape[axis], natural=True)
+            case arrays.Flat(array):
+                view = self._array(array)
+                return View(view.pointer, view.element, (ONE,), (ONE,), "contiguous")
             case arrays.Convert(operand, type):
                 return Num(as_type(self.number(operand), type).expression)
             case arrays.CallResult(function, arguments):

@@ -12,7 +12,6 @@ from wyrm.engines.native.ir.program import (
     Expression,
     Fail,
     For,
-    Gemm,
     If,
     Invoke,
     LibraryCall,
@@ -56,7 +55,7 @@ class Builder:
 
     def add(self, statement: Statement) -> None:
         """Append a statement."""
-        if isinstance(statement, Store | Invoke | Product | ShiftedSums | Gemm | LibraryCall):
+        if isinstance(statement, Store | Invoke | Product | ShiftedSums | LibraryCall):
             self._writes += 1
         self.statements.append(statement)
 

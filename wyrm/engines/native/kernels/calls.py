@@ -1,4 +1,4 @@
-"""Calls that are not calls of kernels: BLAS products, reorderable sums, scalar functions and Python builtins."""
+"""Calls that are not calls of kernels: products, reorderable sums, scalar functions and Python builtins."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wyrm.engines.native.ir.program import Expression, Gemm, Number, Operation, Product
+from wyrm.engines.native.ir.program import Expression, Number, Operation, Product
 from wyrm.engines.native.ir.types import BOOL, INT64
 from wyrm.engines.native.kernels import indexing
 from wyrm.engines.native.kernels.arithmetic import as_type, bits_of, truth
@@ -203,25 +203,6 @@ def in_registers(body: Expressions, arguments: Sequence[KernelValue]) -> KernelV
     sizes = (*out.shape, x.shape[1])
     operands = (*sizes, x.pointer, *x.strides, y.pointer, *y.strides, out.pointer, out.strides[0], truth(beta))
     body.builder.add(Product(operands, out.element))
-    return literal(0)
-
-
-def gemm(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
-    """Add a BLAS call with the operands of `Gemm`; those at positions 0, 1 and 9 are bools."""
-    _exactly(arguments, 12, "gemm")
-    operands: list[Expression] = []
-    for position, each in enumerate(arguments):
-        if (position in (5, 7, 10)) != isinstance(each, View):
-            raise NotCompiled("gemm: expected arrays as operands 5, 7 and 10, and scalars as the others")
-        if isinstance(each, View):
-            operands.append(each.pointer)
-        elif isinstance(each, Num):
-            operands.append(truth(each) if position in (0, 1, 9) else as_type(each, INT64).expression)
-        else:
-            raise NotCompiled("gemm: the sizes must be scalars")
-    out = arguments[10]
-    assert isinstance(out, View)
-    body.builder.add(Gemm(tuple(operands), out.element))
     return literal(0)
 
 

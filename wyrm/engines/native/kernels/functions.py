@@ -24,6 +24,7 @@ class Routine:
     `distinct`: an array that it writes to never shares memory with another of its arrays. `inlined`: it is inlined into
     its callers. `fused`: a multiplication and an addition may be contracted into a fused multiply-add. `shared`: it is
     compiled once, in a module that programs share: "always", or only for callers with `calls_shared` ("called").
+    `alone`: parameters whose arrays share no memory with others, though the function is not `distinct`.
     `calls_apart`: all its callees are compiled in other modules, except inlined ones without loops: the compile time of
     a function grows faster than its size. `generated`: its constants become arguments of the machine code.
     """
@@ -33,6 +34,7 @@ class Routine:
         name: str,
         *,
         distinct: bool = False,
+        alone: frozenset[str] = frozenset(),
         inlined: bool = False,
         fused: bool = False,
         shared: Literal["never", "called", "always"] = "never",
@@ -42,6 +44,7 @@ class Routine:
     ) -> None:
         self.__name__ = name
         self.distinct = distinct
+        self.alone = alone
         self.inlined = inlined
         self.fused = fused
         self.shared = shared
@@ -97,7 +100,8 @@ class Routine:
     def options(self) -> tuple[Any, ...]:
         """The options that it is compiled with."""
         return (
-            self.distinct, self.inlined, self.fused, self.shared, self.calls_shared, self.calls_apart, self.generated
+            self.distinct, self.inlined, self.fused, self.shared, self.calls_shared, self.calls_apart, self.generated,
+            *sorted(self.alone),
         )  # fmt: skip
 
 
@@ -255,11 +259,22 @@ def _definitions(text: str) -> dict[tuple[str, int], ast.FunctionDef]:
     except SyntaxError:  # not a Python file, such as Markdown with code in it
         return {}
     found = {}
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.FunctionDef):
             first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
             found[node.name, first] = node
     return found
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield all statements inside of a module or a function, without the expressions in them."""
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inner = getattr(node, field, ())
+            yield from inner
+            stack += inner
 
 
 def names_in(node: ast.AST) -> set[str]:
@@ -302,7 +317,7 @@ def may_overflow(tree: ast.FunctionDef) -> set[str]:
 
 def _assignments(tree: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
     """Yield each assigned name with the expression assigned to it."""
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         match node:
             case ast.Assign(targets, value):
                 for target in targets:

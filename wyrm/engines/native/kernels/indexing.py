@@ -292,9 +292,13 @@ def overlap(views: Sequence[tuple[int, View]], written: frozenset[int]) -> bool:
 
     Two views of one array do not count: kernels must only pass on views that do not overlap.
     """
-    for first, one in views:
-        for second, other in views:
-            same = first != second and root_of(one.pointer) == root_of(other.pointer)
-            if same and first in written and isinstance(one.pointer, Variable) | isinstance(other.pointer, Variable):
-                return True
-    return False
+    of_root: dict[str | None, list[tuple[int, View]]] = {}
+    for position, view in views:
+        of_root.setdefault(root_of(view.pointer), []).append((position, view))
+    return any(
+        first != second and first in written and isinstance(one.pointer, Variable) | isinstance(other.pointer, Variable)
+        for same in of_root.values()
+        if len(same) > 1
+        for first, one in same
+        for second, other in same
+    )

@@ -16,7 +16,6 @@ from wyrm.engines.native.ir.program import (
     Assign,
     Expression,
     For,
-    Gemm,
     Invoke,
     LibraryCall,
     LoopFunction,
@@ -66,6 +65,7 @@ class Translation:
         # The messages of the error codes.
         self.errors: dict[int, str] = {}
         self.functions: dict[str, Specialization] = {}
+        # None while a function is being translated.
         self._found: dict[tuple[int, tuple[Kind, ...], bool], Specialization | None] = {}
         self._keep: list[Routine] = []
 
@@ -75,10 +75,10 @@ class Translation:
         With `no_alias=False` its arrays may alias even if it is declared `distinct`.
         """
         key = id(function), kinds, no_alias
-        if key in self._found:
-            found = self._found[key]
-            if found is None:
-                raise NotCompiled(f"{function.__name__} calls itself; write a loop", function.where())
+        found = self._found.get(key, function)
+        if found is None:
+            raise NotCompiled(f"{function.__name__} calls itself; write a loop", function.where())
+        if isinstance(found, Specialization):
             return found
         self._found[key] = None
         self._keep.append(function)  # the key has its id, which must not be reused
@@ -131,6 +131,7 @@ class Translation:
             tuple(builder.statements),
             cleared=tuple(each for name in body.cleared for each in variables_of(name, known.kinds[name])),
             distinct=function.distinct and no_alias,
+            alone=function.alone,
             inlined=function.inlined,
             fused=function.fused,
             fails=builder.fails or any(self.functions[name].function.fails for name in called(builder.statements)),
@@ -203,7 +204,7 @@ def _callees_first(root: str, calls: Callable[[str], list[str]]) -> list[str]:
 
 
 # The position of the result among the operands of a product.
-_RESULTS: dict[type, int] = {Product: 9, ShiftedSums: 8, Gemm: 10}
+_RESULTS: dict[type, int] = {Product: 9, ShiftedSums: 8}
 
 
 def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> frozenset[int]:
@@ -233,7 +234,7 @@ def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> 
     for each in statements:
         if isinstance(each, Store):
             written |= of(each.pointer)
-        elif isinstance(each, Product | ShiftedSums | Gemm):
+        elif isinstance(each, Product | ShiftedSums):
             written |= of(each.operands[_RESULTS[type(each)]])
         elif isinstance(each, LibraryCall):
             written = written.union(*map(of, each.arguments))
@@ -294,7 +295,8 @@ def _visit(item: Expression | Statement, found: dict[str, Number], needed: dict[
     if isinstance(item, Operation) and item.name == "power":
         inner = inner[:1]
     for each in inner:
-        _visit(each, found, needed)
+        if type(each) is not Variable:  # most arguments of calls
+            _visit(each, found, needed)
 
 
 def _changed(item: Any, variables: dict[str, Variable], needed: dict[str, tuple[Number, ...]]) -> Any:

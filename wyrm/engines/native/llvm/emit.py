@@ -12,7 +12,6 @@ from wyrm.engines.native.ir.program import (
     Expression,
     Fail,
     For,
-    Gemm,
     If,
     Invoke,
     Leave,
@@ -29,7 +28,7 @@ from wyrm.engines.native.ir.program import (
     called,
     every,
 )
-from wyrm.engines.native.ir.types import BOOL, FLOAT32, PointerType, ScalarType
+from wyrm.engines.native.ir.types import BOOL, PointerType, ScalarType
 from wyrm.engines.native.llvm.cache import key
 from wyrm.engines.native.llvm.call_table import FEWEST_CALLS, CallTable, returned_type
 from wyrm.engines.native.llvm.instructions import Instructions, in_memory, llvm_type
@@ -131,12 +130,12 @@ class _FunctionEmitter(Instructions):
         function = self._function
         parameters = ["ptr %table"] if self._words else []
         for position, each in enumerate(() if self._words else function.parameters):
-            distinct = " noalias" if function.distinct and isinstance(each.type, PointerType) else ""
-            parameters.append(f"{llvm_type(each.type)}{distinct} %p{position}")
+            distinct = isinstance(each.type, PointerType) and (function.distinct or each.name in function.alone)
+            parameters.append(f"{llvm_type(each.type)}{' noalias' * distinct} %p{position}")
             self._values[each.name] = f"%p{position}"
-        assigned = set(_assigned(function.body))
+        assigned = {each.name for each in _assigned(function.body)}
         for each in function.parameters:
-            if each in assigned:
+            if each.name in assigned:
                 given = self._value(each)
                 self._words.pop(each.name, None)
                 self._values.pop(each.name, None)
@@ -201,8 +200,6 @@ class _FunctionEmitter(Instructions):
                 self._invoke(statement)
             case Product() | ShiftedSums():
                 self._product(statement)
-            case Gemm():
-                self._gemm(statement)
             case LibraryCall():
                 self._library_call(statement)
 
@@ -315,21 +312,6 @@ class _FunctionEmitter(Instructions):
         self._declared.add(f"declare void @{symbol}({', '.join(types)})")
         given = [f"{type} {self._value(each)}" for type, each in zip(types, product.operands, strict=True)]
         self._do(f"call void @{symbol}({', '.join(given)})")
-
-    def _gemm(self, product: Gemm) -> None:
-        """Emit a BLAS call. Fortran takes all arguments by address."""
-        name, number = ("wyrm_sgemm", "float") if product.type == FLOAT32 else ("wyrm_dgemm", "double")
-        self._declared.add(f"declare void @{name}({', '.join(['ptr'] * 13)})")
-        a_transposed, b_transposed, m, n, k, a, a_step, b, b_step, beta, c, c_step = map(self._value, product.operands)
-        letters = [self._new(f"select i1 {transposed}, i8 116, i8 110") for transposed in (a_transposed, b_transposed)]
-        factor = self._new(f"select i1 {beta}, {number} 1.0, {number} 0.0")
-        address = self._address
-        # A BLAS with 32-bit integers reads the lower halves of these 64-bit integers (little-endian).
-        m, n, k, a_step, b_step, c_step = (address("i64", size) for size in (m, n, k, a_step, b_step, c_step))
-        one, factor = address(number, "1.0"), address(number, factor)
-        first, second = (address("i8", letter) for letter in letters)
-        arguments = [first, second, m, n, k, one, a, a_step, b, b_step, factor, c, c_step]
-        self._do(f"call void @{name}({', '.join(f'ptr {each}' for each in arguments)})")
 
     def _library_call(self, call: LibraryCall) -> None:
         self._declared.add(f"declare void @wyrm_{call.name}({', '.join(['ptr'] * len(call.arguments))})")

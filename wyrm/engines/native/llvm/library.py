@@ -23,10 +23,10 @@ from wyrm.engines.native.kernels.values import GroupKind, Kind, NotCompiled, Num
 from wyrm.engines.native.llvm import cache
 from wyrm.engines.native.llvm import multiply as _products  # noqa: F401  # registers products and calls of LAPACK
 from wyrm.engines.native.llvm import shifted as _shifted  # noqa: F401  # registers sums of shifted rows
-from wyrm.engines.native.llvm.blas import BLAS, LAPACK, address_of, of_scipy
 from wyrm.engines.native.llvm.cache import CompilationCount
 from wyrm.engines.native.llvm.calling import CachedTable, LoadedFunction, kind_of_argument, table_of, words_of
 from wyrm.engines.native.llvm.emit import ENTRY, emit, pool_module, product_module
+from wyrm.engines.native.llvm.lapack import LAPACK, address_of
 from wyrm.engines.native.llvm.optimize import (
     AS_WRITTEN,
     Compilation,
@@ -40,6 +40,7 @@ from wyrm.engines.native.products import pool
 from wyrm.engines.native.products.writer import SHARED
 from wyrm.ops.kernels.native import DEBUG
 from wyrm.support.interrupts import deliver
+from wyrm.support.memory import with_collector_paused
 
 # The number of argument tables that are cached per function.
 _TABLE_CACHE_SIZE = 1024
@@ -95,7 +96,7 @@ class CompiledFunction:
         found = self._machines.get(kinds)
         if found is None:
             with self._around(), _lock:
-                found = self._machines[kinds] = _load(self.function, kinds)
+                found = self._machines[kinds] = with_collector_paused(_load, self.function, kinds)
         return found
 
 
@@ -276,15 +277,12 @@ class Loaded:
     """A module loaded into memory, and the address of its exported function."""
 
     def __init__(self, code: bytes, symbol: str) -> None:
-        for name in BLAS:
-            if f"wyrm_{name}".encode() in code:
-                llvm.add_symbol(f"wyrm_{name}", address_of(name))
         for name, function in _MEMORY.items():
             if name.encode() in code:
                 llvm.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
         for name in LAPACK:
             if f"wyrm_{name}".encode() in code:
-                llvm.add_symbol(f"wyrm_{name}", of_scipy(name))
+                llvm.add_symbol(f"wyrm_{name}", address_of(name))
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()

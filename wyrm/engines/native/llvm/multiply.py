@@ -1,4 +1,4 @@
-"""Products of matrices in kernels: by tiles, or by loops or BLAS where these are faster; and calls of LAPACK.
+"""Products of matrices in kernels: by tiles, or by loops where these are faster; and calls of LAPACK.
 
 The product is compiled and cached once per precision; programs only call it.
 """
@@ -18,23 +18,17 @@ from wyrm.engines.native.kernels.calls import builtin, general, same_size
 from wyrm.engines.native.kernels.expressions import Expressions
 from wyrm.engines.native.kernels.functions import KernelFunction
 from wyrm.engines.native.kernels.values import KernelValue, NotCompiled, Num, Static, View, literal
-from wyrm.engines.native.llvm.blas import LAPACK, kernels
+from wyrm.engines.native.llvm.lapack import LAPACK
 from wyrm.ops.kernels import native
 from wyrm.ops.kernels.native import DEBUG
 from wyrm.ops.kernels.sums import accumulated, natural
 from wyrm.ops.products import product
 
-# Few rows of the left operand are read with the rows of the right one as they come from memory, few columns of the
-# right one by dot products.
-FEW_ROWS, FEW_COLUMNS = 2, 4
-# OpenBLAS's AVX-512 kernels multiply up to 100 x 100 x 100 without packing, and few rows or columns with vectors along
-# the other axis: 128 x 100 @ 100 x 4 takes 0.9 us, by tiles 2.6. Tiles are faster if the right operand is transposed
-# and has more than `NARROW` columns: BLAS then computes dot products.
-SMALL_BY_BLAS = 10**6 if kernels() == "SkylakeX" else 0
-NARROW = 16
+# One row of the left operand, or two if the right one has at least so many elements, are read with the rows of the
+# right one as they come from memory.
+FEW_ROWS, FEW_COLUMNS, FAR = 2, 4, 1 << 16
 # Below so many multiplications the loops, which are compiled into the program, save a call and the choice of tiles.
-LOOPS_BELOW = 128 if SMALL_BY_BLAS else 600
-DOTS_BELOW = 64
+LOOPS_BELOW, DOTS_BELOW = 200, 64
 # Longer sums are split into partial sums.
 LONGEST_SUM = 4096
 
@@ -155,14 +149,6 @@ def in_registers(x: np.ndarray, y: np.ndarray, out: np.ndarray, beta: int) -> No
     raise NotImplementedError("only compiled code computes by tiles")
 
 
-def gemm(
-    x_transposed: bool, y_transposed: bool, rows: int, columns: int, inner: int, x: np.ndarray, x_step: int,
-    y: np.ndarray, y_step: int, beta: int, out: np.ndarray, step: int,
-) -> None:  # fmt: skip
-    """Call BLAS gemm for column-major matrices; see `wyrm.engines.native.ir.program.Gemm`."""
-    raise NotImplementedError("only compiled code calls BLAS")
-
-
 def as_shape(x: np.ndarray, shape: tuple[int, ...]) -> Any:
     """Return a row-major view of this shape over the memory that starts at the array's first element."""
     raise NotImplementedError("only compiled code reinterprets memory")
@@ -184,21 +170,10 @@ def multiply(x: np.ndarray, y: np.ndarray, out: np.ndarray, beta: int) -> None:
     # A single column as the transposed product: one row, with the columns of x as rows.
     across = columns == 1 and x_row == 1 and y_row == 1 and out_row == 1 and not by_dots
     products = rows * columns * inner
-    small = products <= SMALL_BY_BLAS
-    few_rows = (rows == 1 or (rows <= FEW_ROWS and not small)) and columns > FEW_COLUMNS and inner <= LONGEST_SUM
-    few_columns = columns <= FEW_COLUMNS and not small
+    low = rows == 1 or (rows <= FEW_ROWS and inner * columns >= FAR)
+    few_rows = low and columns > FEW_COLUMNS and inner <= LONGEST_SUM
     loops_by_rows = across or (by_rows and (few_rows or products < LOOPS_BELOW))
-    loops_by_dots = by_dots and (rows == 1 or few_columns or products < DOTS_BELOW)
-    x_plain, x_transposed = x_column == 1 and x_row >= inner, x_row == 1 and x_column >= rows
-    y_plain, y_transposed = y_column == 1 and y_row >= columns, y_row == 1 and y_column >= inner
-    dots_of_blas = x_plain and y_transposed and columns > NARROW
-    by_blas = (small or few_columns) and out_column == 1 and out_row >= columns and not dots_of_blas
-    if by_blas and (x_plain or x_transposed) and (y_plain or y_transposed) and not (loops_by_rows or loops_by_dots):
-        # BLAS is column-major: there, `out.T = y.T @ x.T` computes the row-major product.
-        y_step = y_row if y_plain else y_column
-        x_step = x_row if x_plain else x_column
-        gemm(not y_plain, not x_plain, columns, rows, inner, y, y_step, x, x_step, beta, out, out_row)
-        return
+    loops_by_dots = by_dots and (rows == 1 or columns == 1 or products < DOTS_BELOW)
     if not (loops_by_rows or loops_by_dots):
         if out_column == 1 and (y_column == 1 or y_row == 1):
             in_registers(x, y, out, beta)
@@ -228,7 +203,6 @@ def multiply(x: np.ndarray, y: np.ndarray, out: np.ndarray, beta: int) -> None:
 
 
 MULTIPLY = KernelFunction(multiply, distinct=True, fused=True, shared="always")
-builtin(gemm)(calls.gemm)
 builtin(in_registers)(calls.in_registers)
 builtin(as_shape)(calls.as_shape)
 builtin(element_strides)(calls.element_strides)

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from wyrm.engines.native.ir.types import ScalarType
-from wyrm.engines.native.products.packing import pack_columns, pack_left, pack_rows
+from wyrm.engines.native.products import narrow
+from wyrm.engines.native.products.packing import TILES_TOGETHER, aligned, pack_columns, pack_left, pack_rows
 from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.tiles import sizes, table, tile
 from wyrm.engines.native.products.vectors import Vectors
@@ -21,6 +22,7 @@ from wyrm.engines.native.products.writer import DECLARED, SHARED, Writer
 _DEPTHS = (256, 512)
 # Right operands that at most this many blocks of rows use are read where they lie.
 _UNPACKED_USES = 5
+_FEW_ROWS, _SHALLOW = 8, 16
 # The most columns of a block: the result is written a block at a time.
 _WIDEST = 4096
 # Rows of the left operand nearer than this many bytes share pages, and copies pay off for this many panels of columns.
@@ -48,6 +50,7 @@ def text(target: Target, number: ScalarType, pool: str) -> str:
     # The elements of a packed block of the right operand: at least a panel of the longest block of the inner axis.
     block = max(target.block_bytes // vectors.bytes, _DEPTHS[-1] * vectors.columns)
     slack = vectors.width * vectors.columns
+    left = TILES_TOGETHER * _DEPTHS[-1] * vectors.height
     return "\n".join([
         *vectors.declarations(),
         *DECLARED,
@@ -60,11 +63,12 @@ def text(target: Target, number: ScalarType, pool: str) -> str:
         pack_rows(vectors),
         pack_columns(vectors),
         pack_left(vectors),
-        _take((block + slack + _DEPTHS[-1] * vectors.height) * vectors.bytes),
+        _take(max(block + slack + left, narrow.buffer_elements(vectors)) * vectors.bytes),
         _give(),
         _one_thread(vectors, block, block + slack),
+        *narrow.functions(vectors, _PARAMETERS),
         _part(vectors),
-        _entry(pool),
+        _entry(vectors, pool),
     ])  # fmt: skip
 
 
@@ -105,27 +109,34 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     to, width = Writer(), vectors.columns
     by_rows = to.compare("eq", "%bc", 1)
     few = to.compare("sle", "%rows", _UNPACKED_USES * vectors.rows)
-    in_place = to.new(f"and i1 {by_rows}, {few}")
+    in_place = to.both(by_rows, few)
     # Blocks of the inner axis and tiles of the rows are as equal as they can be. An empty inner axis is one block.
     longest = str(_DEPTHS[0])
     for shorter, longer in pairwise(_DEPTHS):
         longest = to.select(to.compare("sgt", "%inner", shorter**2), "i64", str(longer), longest)
+    # A few rows wait for memory, which comes fastest as few rows of the right operand, each as a whole.
+    waits = to.both(
+        to.compare("sle", "%rows", _FEW_ROWS), to.compare("sge", to.multiply("%inner", "%columns"), elements)
+    )
+    longest = to.select(to.both(in_place, waits), "i64", str(_SHALLOW), longest)
     parts = to.higher(to.divide(to.add("%inner", to.subtract(longest, 1)), longest), 1)
     part = to.divide(to.add("%inner", to.subtract(parts, 1)), parts)
     tiles = to.higher(to.divide(to.add("%rows", vectors.rows - 1), vectors.rows), 1)
     fewest = to.divide("%rows", tiles)
     larger = to.subtract("%rows", to.multiply(fewest, tiles))
-    memory = to.new("call ptr @take()")
-    word = to.new(f"and i64 {to.add(to.new(f'ptrtoint ptr {memory} to i64'), 63)}, -64")
-    buffer = to.new(f"inttoptr i64 {word} to ptr")
+    # Rows of a transposed left operand that are far apart are copied: a tile would read each from another page.
+    far = to.compare("sgt", to.multiply("%ac", vectors.bytes), _NEAR)
+    contiguous = to.both(to.compare("eq", "%ar", 1), far)
+    copied = to.both(contiguous, to.compare("sge", "%columns", _COPIES_PAY * width))
+    # Where masks cost nothing, the last columns are read where they lie, too.
+    reads_all = in_place if vectors.target.masks else "false"
+    copies = to.new(f"select i1 {reads_all}, i1 {copied}, i1 true")
+    memory = to.either(copies, lambda: [to.new("call ptr @take()")], ["null"], "ptr")[0]
+    buffer = aligned(to, memory)
 
     left = vectors.address(to, buffer, behind_block)
     panels_of_block = to.higher(to.divide(str(elements), to.multiply(to.higher(part, 1), width)), 1)
     block = to.lower(to.multiply(panels_of_block, width), _WIDEST)
-    # Rows of a transposed left operand that are far apart are copied: a tile would read each from another page.
-    far = to.compare("sgt", to.multiply("%ac", vectors.bytes), _NEAR)
-    contiguous = to.new(f"and i1 {to.compare('eq', '%ar', 1)}, {far}")
-    copied = to.new(f"and i1 {contiguous}, {to.compare('sge', '%columns', _COPIES_PAY * width)}")
 
     def columns(first: str) -> None:
         count = to.lower(to.subtract("%columns", first), block)
@@ -144,9 +155,13 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
                 given = f"ptr {source}, i64 {stride}, i64 {depth}, i64 {size}, ptr {buffer}"
                 to.do(f"call void @pack_{how}({given})")
 
+            def pack_edge() -> None:
+                if not vectors.target.masks:
+                    to.branch(some, lambda: pack("rows", "%br", vectors.address(to, b, whole), rest))
+
             to.branch(
                 in_place,
-                lambda: to.branch(some, lambda: pack("rows", "%br", vectors.address(to, b, whole), rest)),
+                pack_edge,
                 lambda: to.branch(
                     by_rows,
                     lambda: pack("rows", "%br", b, count),
@@ -156,20 +171,31 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
             stride = to.select(in_place, "i64", "%br", width)
             panels = to.select(in_place, "ptr", b, buffer)
             next_panel = to.select(in_place, "i64", str(width), to.multiply(depth, width))
-            behind = vectors.address(to, buffer, to.multiply(depth, whole))
-            last = to.select(in_place, "ptr", buffer, behind)
-            adds = to.new(f"or i1 %beta, {to.compare('ne', number, 0)}")
+            if vectors.target.masks:
+                last = vectors.address(to, panels, to.select(in_place, "i64", whole, to.multiply(depth, whole)))
+                last_stride = stride
+            else:
+                last = to.select(in_place, "ptr", buffer, vectors.address(to, buffer, to.multiply(depth, whole)))
+                last_stride = str(width)
+            adds = to.one_of("%beta", to.compare("ne", number, 0))
 
             def rows(index: str, row: str) -> list[str]:
                 more = to.new(f"zext i1 {to.compare('slt', index, larger)} to i64")
                 height = to.add(fewest, more)
                 source = vectors.address(to, "%a", to.add(to.multiply(row, "%ar"), to.multiply(start, "%ac")))
 
-                def copy() -> None:
-                    to.do(f"call void @pack_left(ptr {source}, i64 %ac, i64 {depth}, i64 {height}, ptr {left})")
+                member = to.new(f"and i64 {index}, {TILES_TOGETHER - 1}")
+                first_of_group = to.both(copied, to.compare("eq", member, 0))
 
-                to.branch(copied, copy)
-                a = to.select(copied, "ptr", left, source)
+                def copy() -> None:
+                    to.do(
+                        f"call void @pack_left(ptr {source}, i64 %ac, i64 {depth}, i64 {index}, i64 {tiles}, "
+                        f"i64 {fewest}, i64 {larger}, ptr {left})"
+                    )
+
+                to.branch(first_of_group, copy)
+                packed = vectors.address(to, left, to.multiply(to.multiply(member, depth), vectors.height))
+                a = to.select(copied, "ptr", packed, source)
                 next_inner = to.select(copied, "i64", str(vectors.height), "%ac")
                 c = vectors.address(to, "%c", to.add(to.multiply(row, "%cr"), first))
                 choices = to.multiply(height, vectors.vectors)
@@ -189,7 +215,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
 
                 def edge() -> None:
                     function = to.new(f"load ptr, ptr {to.address('ptr', '@tiles', to.add(choices, wide))}")
-                    call(function, last, str(width), whole, rest)
+                    call(function, last, last_stride, whole, rest)
 
                 to.loop(whole, width, panel, [("ptr", panels)])
                 to.branch(some, edge)
@@ -200,16 +226,18 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
         to.loop(parts, 1, inner)
 
     to.loop("%columns", block, columns)
-    to.do(f"call void @give(ptr {memory})")
+    to.branch(copies, lambda: to.do(f"call void @give(ptr {memory})"))
     return to.function(f"internal void @one_thread({_PARAMETERS}) noinline nounwind")
 
 
-_RECORD = "{ " + ", ".join(type for type, _ in _OPERANDS) + " }"
+# The function that computes the product, and the operands.
+_GIVEN = (*_OPERANDS, ("ptr", "function"))
+_RECORD = "{ " + ", ".join(type for type, _ in _GIVEN) + " }"
 
 
 def _places(to: Writer, record: str) -> Iterator[tuple[str, str, str]]:
     """Yield the type, the name and the address of each operand in a record of all."""
-    for position, (type, name) in enumerate(_OPERANDS):
+    for position, (type, name) in enumerate(_GIVEN):
         yield type, name, to.new(f"getelementptr {_RECORD}, ptr {record}, i32 0, i32 {position}")
 
 
@@ -238,23 +266,33 @@ def _part(vectors: Vectors) -> str:
         "c": vectors.address(to, given["c"], to.add(to.multiply(row, given["cr"]), column)),
     }
     arguments = ", ".join(f"{type} {changed[name]}" for type, name in _OPERANDS)
-    to.branch(to.compare("sgt", count, 0), lambda: to.do(f"call void @one_thread({arguments})"))
+    to.branch(to.compare("sgt", count, 0), lambda: to.do(f"call void {given['function']}({arguments})"))
     return to.function("internal void @part(ptr %record, i64 %part, i64 %parts) noinline nounwind")
 
 
-def _entry(pool: str) -> str:
+def _entry(vectors: Vectors, pool: str) -> str:
     """Return the exported function, which shares large products among threads."""
     to = Writer()
     record = to.new(f"alloca {_RECORD}")
-    some = to.new(f"and i1 {to.compare('sgt', '%rows', 0)}, {to.compare('sgt', '%columns', 0)}")
+    some = to.both(to.compare("sgt", "%rows", 0), to.compare("sgt", "%columns", 0))
     work = to.multiply(to.multiply("%rows", "%columns"), "%inner")
+
+    # Few columns are a part of a vector; few rows do not repay copies of the right operand.
+    slim = to.compare("sle", "%columns", narrow.most_columns(vectors))
+    low = to.both(to.compare("sle", "%rows", narrow.FEW_ROWS), to.compare("eq", "%br", 1))
+    shortest = to.select(slim, "i64", str(vectors.width), narrow.LONG * vectors.width)
+    long = to.compare("sge", "%inner", shortest)
+    by_dots = to.both(to.both(to.compare("eq", "%ac", 1), long), to.one_of(slim, low))
+    across = to.both(slim, to.compare("eq", "%ar", 1))
+    function = to.select(across, "ptr", "@across", "@one_thread")
+    function = to.select(by_dots, "ptr", "@dot_products", function)
 
     def shared() -> None:
         for type, name, place in _places(to, record):
-            to.do(f"store {type} %{name}, ptr {place}")
+            to.do(f"store {type} {function if name == 'function' else f'%{name}'}, ptr {place}")
         to.new(f"call i64 @{pool}(ptr @part, ptr {record}, i64 0)")
 
-    alone = f"call void @one_thread({', '.join(f'{type} %{name}' for type, name in _OPERANDS)})"
+    alone = f"call void {function}({', '.join(f'{type} %{name}' for type, name in _OPERANDS)})"
     large = to.compare("sge", work, _SHARED_PRODUCTS)
     to.branch(some, lambda: to.branch(large, shared, lambda: to.do(alone)))
     return to.function(f"void @{SHARED}({_PARAMETERS}) nounwind")

@@ -9,6 +9,10 @@ from __future__ import annotations
 from wyrm.engines.native.products.vectors import Vectors
 from wyrm.engines.native.products.writer import Writer
 
+# The tiles of the left operand that are packed together: the rows of a tile are a part of a cache line, and each column
+# lies in another page.
+TILES_TOGETHER = 4
+
 
 def pack_rows(vectors: Vectors) -> str:
     """Return a function that packs a matrix whose rows are contiguous and `br` apart."""
@@ -43,29 +47,30 @@ def pack_columns(vectors: Vectors) -> str:
     to, width = Writer(), vectors.width
 
     def panel(first: str, target: str) -> list[str]:
-        for vector in range(vectors.vectors):
-            column = to.add(first, vector * width)
-            rest = to.subtract("%columns", column)
+        found = to.lower(to.subtract("%columns", first), vectors.columns)
 
-            def columns(column: str = column, rest: str = rest, vector: int = vector) -> None:
-                last = to.subtract(rest, 1)
-                starts = [
-                    vectors.address(to, "%b", to.multiply("%bc", to.add(column, to.lower(last, lane))))
-                    for lane in range(width)
-                ]
+        def vector(column: str) -> None:
+            last = to.subtract(to.subtract(found, column), 1)
+            starts = [
+                vectors.address(to, "%b", to.multiply("%bc", to.add(to.add(first, column), to.lower(last, lane))))
+                for lane in range(width)
+            ]
 
-                def block(row: str, *, whole: bool) -> None:
-                    mask = None if whole else vectors.below(to, to.subtract("%depth", row))
-                    found = vectors.transposed(to, [vectors.load(to, each, row, mask) for each in starts])
-                    place = vectors.address(to, target, to.add(to.multiply(row, vectors.columns), vector * width))
-                    for lane, value in enumerate(found):
-                        vectors.store(to, value, place, lane * vectors.columns)
+            def block(row: str, *, whole: bool) -> None:
+                mask = None if whole else vectors.below(to, to.subtract("%depth", row))
+                found = vectors.transposed(to, [vectors.load(to, each, row, mask) for each in starts])
+                place = vectors.address(to, target, to.add(to.multiply(row, vectors.columns), column))
+                for lane, value in enumerate(found):
+                    vectors.store(to, value, place, lane * vectors.columns)
 
+            if vectors.target.masks:
+                to.loop("%depth", width, lambda row: block(row, whole=False))
+            else:
                 even = to.new(f"and i64 %depth, {-width}")
                 to.loop(even, width, lambda row: block(row, whole=True))
                 to.branch(to.compare("slt", even, "%depth"), lambda: block(even, whole=False))
 
-            to.branch(to.compare("sgt", rest, 0), columns)
+        to.loop(found, width, vector)
         return [vectors.address(to, target, to.multiply("%depth", vectors.columns))]
 
     to.loop("%columns", vectors.columns, panel, [("ptr", "%to")])
@@ -73,18 +78,39 @@ def pack_columns(vectors: Vectors) -> str:
 
 
 def pack_left(vectors: Vectors) -> str:
-    """Return a function that packs `rows` rows of a matrix whose columns are contiguous and `ac` apart."""
+    """Return a function that packs a group of tiles of a matrix whose columns are contiguous and `ac` apart.
+
+    The first tile of the group is the `index`-th of `tiles`. The first `larger` tiles have a row more than `fewest`.
+    """
     to, starts = Writer(), range(0, vectors.height, vectors.width)
-    masks = [vectors.below(to, to.subtract("%rows", start)) for start in starts]
+    size = to.multiply("%depth", vectors.height)
+    source, target = "%a", "%to"
+    parts: list[tuple[str, str, str]] = []
+    for member in range(TILES_TOGETHER):
+        index = to.add("%index", member)
+        rows = to.add("%fewest", to.new(f"zext i1 {to.compare('slt', index, '%larger')} to i64"))
+        rows = to.select(to.compare("slt", index, "%tiles"), "i64", rows, 0)
+        for start in starts:
+            mask = vectors.below(to, to.subtract(rows, start))
+            parts.append((vectors.address(to, source, start), mask, vectors.address(to, target, start)))
+        source, target = vectors.address(to, source, rows), vectors.address(to, target, size)
 
-    def column(_index: str, source: str, place: str) -> list[str]:
-        for start, mask in zip(starts, masks, strict=True):
-            vectors.store(to, vectors.load(to, source, start, mask), place, start)
-        return [vectors.address(to, source, "%ac"), vectors.address(to, place, vectors.height)]
+    def column(_index: str, at: str, place: str) -> list[str]:
+        for source, mask, target in parts:
+            vectors.store(to, vectors.load(to, source, at, mask), target, place)
+        return [to.add(at, "%ac"), to.add(place, vectors.height)]
 
-    to.loop("%depth", 1, column, [("ptr", "%a"), ("ptr", "%to")])
-    parameters = "ptr noalias %a, i64 %ac, i64 %depth, i64 %rows, ptr noalias %to"
+    to.loop("%depth", 1, column, [("i64", "0"), ("i64", "0")])
+    parameters = (
+        "ptr noalias %a, i64 %ac, i64 %depth, i64 %index, i64 %tiles, i64 %fewest, i64 %larger, ptr noalias %to"
+    )
     return to.function(f"internal void @pack_left({parameters}) noinline nounwind")
+
+
+def aligned(to: Writer, memory: str) -> str:
+    """Return the first address in memory that begins a line of the cache."""
+    word = to.new(f"ptrtoint ptr {memory} to i64")
+    return to.new(f"inttoptr i64 {to.new(f'and i64 {to.add(word, 63)}, -64')} to ptr")
 
 
 def _parameters(stride: str) -> str:

@@ -14,27 +14,27 @@ from wyrm.engines.native.products.writer import Writer
 _ROWS_AN_ADDRESS = 3
 # So many terms are summed in registers. Sums of these sums lose less precision than one long sum.
 _BLOCK = 128
-# Few rows wait for the right operand: it is fetched so many rows ahead.
-_FEW, _AHEAD = 4, 16
+# While so many terms are summed, the rows of the result are fetched.
+_FETCHING_PAYS = 64
 
 
 def tile(vectors: Vectors, rows: int, wide: int) -> str:
     """Return a function that computes `rows` rows of `wide` vectors, of which the first `columns` elements count.
 
-    `a` has strides `ar` and `ac`; the rows of `b` are `bs` apart and whole vectors. `adds`: the result is added to `c`.
+    `a` has strides `ar` and `ac`; the rows of `b` are `bs` apart. They are whole vectors, but where masks cost nothing.
+    `adds`: the result is added to `c`.
     """
     to = Writer()
     bases = [vectors.address(to, "%a", to.multiply("%ar", row)) for row in range(0, rows, _ROWS_AN_ADDRESS)]
     two_rows = to.multiply("%ar", 2)
-    ahead = to.multiply("%bs", _AHEAD)
     offsets: list[str | int] = [0, "%ar", two_rows]
+
+    existing = vectors.below(to, to.subtract("%columns", (wide - 1) * vectors.width))
+    masks = [None] * (wide - 1) + [existing if vectors.target.masks else None]
 
     def step(_index: str, b: str, *rest: str) -> list[str]:
         starts, totals = rest[: len(bases)], rest[len(bases) :]
-        right = [vectors.load(to, b, vector * vectors.width) for vector in range(wide)]
-        if rows <= _FEW:
-            for vector in range(wide):
-                vectors.prefetch(to, vectors.address(to, b, ahead), vector * vectors.width)
+        right = [vectors.load(to, b, vector * vectors.width, mask) for vector, mask in enumerate(masks)]
         sums: list[str] = []
         for row in range(rows):
             start = starts[row // _ROWS_AN_ADDRESS]
@@ -44,6 +44,14 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
             ]
         return [vectors.address(to, b, "%bs"), *(vectors.address(to, each, "%ac") for each in starts), *sums]
 
+    def fetch_result() -> None:
+        place = "%c"
+        for _ in range(rows):
+            for vector in range(wide):
+                vectors.prefetch(to, place, vector * vectors.width)
+            place = vectors.address(to, place, "%cr")
+
+    to.branch(to.compare("sge", "%depth", _FETCHING_PAYS), fetch_result)
     count, pointers = rows * wide, ["%b", *bases]
     memory = to.new(f"alloca [{count} x {vectors.type}], align {vectors.target.bits // 8}")
     places = [to.address(vectors.type, memory, position) for position in range(count)]
@@ -74,30 +82,25 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
     alone = found[len(pointers) :]
     totals = to.either(long, lambda: added(alone), alone, vectors.type)
 
-    def write(*, whole: bool, adds: str | bool) -> None:
-        # What an addition reads: nothing where it does not add.
-        last = None if whole else vectors.below(to, to.subtract("%columns", (wide - 1) * vectors.width))
-        read: list[str | None] = [*[None] * (wide - 1), last]
-        if isinstance(adds, str):
-            count = to.select(adds, "i64", "%columns", 0)
-            read = [*(vectors.below(to, to.subtract(count, vector * vectors.width)) for vector in range(wide))]
+    def write(*, whole: bool, adds: bool) -> None:
+        last = None if whole else existing
         c = "%c"
         for row in range(rows):
             for vector in range(wide):
                 value, mask = totals[row * wide + vector], last if vector == wide - 1 else None
                 if adds:
-                    value = vectors.add(to, value, vectors.load(to, c, vector * vectors.width, read[vector]))
+                    value = vectors.add(to, value, vectors.load(to, c, vector * vectors.width, mask))
                 vectors.store(to, value, c, vector * vectors.width, mask)
             c = vectors.address(to, c, "%cr")
 
+    def some(*, whole: bool) -> None:
+        to.branch("%adds", lambda: write(whole=whole, adds=True), lambda: write(whole=whole, adds=False))
+
     if vectors.target.masks:
-        write(whole=False, adds="%adds")
+        some(whole=False)
     else:
-        to.branch(
-            to.compare("eq", "%columns", wide * vectors.width),
-            lambda: to.branch("%adds", lambda: write(whole=True, adds=True), lambda: write(whole=True, adds=False)),
-            lambda: to.branch("%adds", lambda: write(whole=False, adds=True), lambda: write(whole=False, adds=False)),
-        )
+        full = to.compare("eq", "%columns", wide * vectors.width)
+        to.branch(full, lambda: some(whole=True), lambda: some(whole=False))
     parameters = (
         "ptr noalias %a, i64 %ar, i64 %ac, ptr noalias %b, i64 %bs, i64 %depth, ptr noalias %c, i64 %cr, "
         "i64 %columns, i1 %adds"

@@ -56,8 +56,8 @@ class Vectors:
         )
 
     def prefetch(self, to: Writer, base: str, index: str | int) -> None:
-        """Ask for the memory of a vector that is read soon. Any address is allowed."""
-        to.do(f"call void @llvm.prefetch.p0(ptr {self.address(to, base, index)}, i32 0, i32 3, i32 1)")
+        """Ask for the memory of a vector that is written soon. Any address is allowed."""
+        to.do(f"call void @llvm.prefetch.p0(ptr {self.address(to, base, index)}, i32 1, i32 3, i32 1)")
 
     def store(self, to: Writer, value: str, base: str, index: str | int = 0, mask: str | None = None) -> None:
         """Store a vector; lanes outside of the mask are not written."""
@@ -92,17 +92,26 @@ class Vectors:
         """Transpose a square block: exchange blocks of 1, 2, 4, ... lanes between pairs of rows."""
         found, distance = list(rows), 1
         while distance < self.width:
-            pairs = [row for row in range(self.width) if not row & distance]
-            for row in pairs:
-                first, second = found[row], found[row + distance]
-                low = [lane if not lane & distance else self.width + lane - distance for lane in range(self.width)]
-                high = [lane + distance if not lane & distance else self.width + lane for lane in range(self.width)]
-                found[row], found[row + distance] = (
-                    self._shuffled(to, first, second, low),
-                    self._shuffled(to, first, second, high),
-                )
+            for row in (row for row in range(self.width) if not row & distance):
+                found[row], found[row + distance] = self._exchanged(to, found[row], found[row + distance], distance)
             distance *= 2
         return found
+
+    def summed(self, to: Writer, rows: Sequence[str]) -> str:
+        """Return a vector whose lane `i` is the sum of the lanes of row `i`, for as many rows as lanes."""
+        found, distance = list(rows), 1
+        while distance < self.width:
+            pairs = zip(found[::2], found[1::2], strict=True)
+            found = [self.add(to, *self._exchanged(to, first, second, distance)) for first, second in pairs]
+            distance *= 2
+        return found[0]
+
+    def _exchanged(self, to: Writer, first: str, second: str, distance: int) -> tuple[str, str]:
+        """Exchange the odd blocks of `distance` lanes of the first vector and the even ones of the second."""
+        lanes, width = range(self.width), self.width
+        low = [lane if not lane & distance else width + lane - distance for lane in lanes]
+        high = [lane + distance if not lane & distance else width + lane for lane in lanes]
+        return self._shuffled(to, first, second, low), self._shuffled(to, first, second, high)
 
     def _shuffled(self, to: Writer, first: str, second: str, lanes: Sequence[int]) -> str:
         chosen = ", ".join(f"i32 {lane}" for lane in lanes)

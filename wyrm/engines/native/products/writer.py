@@ -64,6 +64,14 @@ class Writer:
         """Compare integers by an LLVM predicate."""
         return self.new(f"icmp {how} i64 {first}, {second}")
 
+    def both(self, first: str, second: str) -> str:
+        """Return whether two conditions hold."""
+        return self.new(f"and i1 {first}, {second}")
+
+    def one_of(self, first: str, second: str) -> str:
+        """Return whether at least one of two conditions holds."""
+        return self.new(f"or i1 {first}, {second}")
+
     def select(self, condition: str, type: str, chosen: str, otherwise: str | int) -> str:
         """Choose one of two values."""
         return self.new(f"select i1 {condition}, {type} {chosen}, {type} {otherwise}")

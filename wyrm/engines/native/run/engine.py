@@ -15,7 +15,7 @@ from wyrm.engines.columns import Columns, as_column, check_ranges, completed
 from wyrm.engines.engine import Engine, ProgramPlan
 from wyrm.engines.epochs import Epoch, EpochOptions
 from wyrm.engines.native import LoopOption, NativeOptions
-from wyrm.engines.native.llvm.blas import limited
+from wyrm.engines.native.llvm.lapack import limited
 from wyrm.engines.native.llvm.second_process import start_for_first_program
 from wyrm.engines.native.run.calls import FixedShapeProgram, RepeatedCall
 from wyrm.engines.native.run.data_parallel import DataParallelStep, parts_of
@@ -23,7 +23,7 @@ from wyrm.engines.native.run.epoch import NativeEpoch
 from wyrm.engines.native.run.runner import Head, NativeRunner
 from wyrm.engines.native.run.shuffle import Shuffle
 from wyrm.engines.native.run.snapshot import Snapshot
-from wyrm.engines.native.run.threads import Barrier, Partition, Partitioner, Pool
+from wyrm.engines.native.run.threads import Barrier, Partition, Partitioner, Pool, Stop
 from wyrm.engines.native.stages.loops import loop_index
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
@@ -34,6 +34,7 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.loop_form import LOOPS, LoopForm
 from wyrm.graph.storage import bound_array, stored, touch
 from wyrm.support.interrupts import deferred
+from wyrm.support.memory import with_collector_paused
 from wyrm.support.options import choice
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class NativeEngine(Engine):
     """Runs a program as native code: `runner` compiles it, `NativeEpoch` has the loops over the rows of a data set."""
 
     Options: ClassVar[type] = NativeOptions
+    # Whether short epochs are one call of native code a thread, without the runner's `call`.
+    prepares: ClassVar[bool] = True
 
     graph: NativeGraph
 
@@ -59,7 +62,7 @@ class NativeEngine(Engine):
         loop: LoopOption = "auto",
     ) -> None:
         start_for_first_program()
-        graph = NativeGraph(outputs, optimizer)
+        graph = with_collector_paused(NativeGraph, outputs, optimizer)
         self._begin(graph, NativeRunner(graph, "auto" if evaluates else loop))
 
     def _begin(self, graph: NativeGraph, runner: NativeRunner) -> None:
@@ -172,11 +175,11 @@ class NativeEngine(Engine):
 
     def backward(self, columns: Columns, threads: int, weight: float, blas_threads: int) -> float:
         """Add `weight` times the gradients of the loss over all rows to the parameters' gradients; return the loss."""
-        step, rows, stop = self.data_parallel, columns.rows, threading.Event()
+        step, rows, stop = self.data_parallel, columns.rows, Stop()
         flat = {leaf: as_column(array) for leaf, array in columns.given.items()}
         combination = step.combination(columns.given)
         parts = parts_of(np.arange(rows), threads, combination)
-        with deferred, limited(blas_threads):
+        with deferred, limited(blas_threads, calls=self.graph.source.calls_libraries):
             bindings = [self.binding(columns, flat, len(part), i, step.runner) for i, part in enumerate(parts)]
             loss, gradients = step.gradients(
                 bindings, flat, parts, self.steps, lambda jobs: self.pool.run(jobs, stop), combination, weight
@@ -220,7 +223,7 @@ class NativeEngine(Engine):
     def _new_step(self) -> DataParallelStep:
         return DataParallelStep(*self.graph.outputs, optimizer=self.graph.optimizer)
 
-    def barrier(self, threads: int, stop: threading.Event) -> Barrier:
+    def barrier(self, threads: int, stop: Stop) -> Barrier:
         """Return where the threads of an epoch wait for each other."""
         return Barrier(threads, stop)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -15,10 +14,10 @@ from numpy.typing import NDArray
 
 from wyrm.engines.columns import Columns, as_column
 from wyrm.engines.epochs import Epoch
-from wyrm.engines.native.llvm.blas import limited
+from wyrm.engines.native.llvm.lapack import limited
 from wyrm.engines.native.run.data_parallel import parts_of
 from wyrm.engines.native.run.snapshot import Snapshot
-from wyrm.engines.native.run.threads import Barrier, Partition, RowRange, order_of_ranges, turns
+from wyrm.engines.native.run.threads import Barrier, Partition, RowRange, Stop, order_of_ranges, turns
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.optimizer import GradientArray, add
 from wyrm.errors import Diverged, OptionError
@@ -60,7 +59,7 @@ class NativeEpoch:
         self.first_step: int = engine.steps
         self.seed: int | None = epoch.seed
         # Tells the threads to stop at the end of their chunk.
-        self.stop: threading.Event = threading.Event()
+        self.stop: Stop = Stop()
         # The step with a loss that is not finite, and its learning rate.
         self.failed_at: int | None = None
         self.failing_rate: float = 0.0
@@ -95,8 +94,9 @@ class NativeEpoch:
         if prepared is None:
             self.snapshot.take()
         deliver()
-        free = not graph.source.multiplies or (engine.runner.large and threads == 1)
-        with nullcontext() if free else limited(1):
+        calls, large = graph.source.calls_libraries, engine.runner.large and threads == 1
+        free = large or not (calls or graph.source.op_kernels.multiplies)
+        with nullcontext() if free else limited(1, calls=calls):
             try:
                 if data_parallel:
                     self._run_data_parallel(threads)
@@ -147,6 +147,8 @@ class NativeEpoch:
         longest = rows / (batch * threads)
         if not again or self.epoch.skipped or not engine.runner.compiled or longest > engine.rate * _CHUNK:
             return None
+        if not engine.prepares:
+            return None
         from wyrm.engines.native.run.prepared import PreparedEpoch, is_preparable
 
         prepared = engine.prepared
@@ -165,7 +167,7 @@ class NativeEpoch:
         try:
             prepared.run(self.seed, self.stop)
         finally:
-            engine.rate = prepared.longest / max(time.perf_counter() - start, 1e-6)
+            self._set_rate(prepared.longest, time.perf_counter() - start)
             self._count(prepared.totals, prepared.batches)
         ended = prepared.ended_by()
         if ended is None:
@@ -272,10 +274,15 @@ class NativeEpoch:
             chunk = min(count - done, max(1, int(self.engine.rate * _CHUNK)))
             start = time.perf_counter()
             done += self._chunk(binding, chunk, self.batch, step + done, order[done * self.batch :], numbers[done:])
-            self.engine.rate = chunk / max(time.perf_counter() - start, 1e-6)
+            self._set_rate(chunk, time.perf_counter() - start)
             if in_main and self.failed_at is None:
                 self._take_snapshot_if_due()
             deliver()
+
+    def _set_rate(self, steps: int, seconds: float) -> None:
+        """Take over the speed of these steps; a very short call tells only how slow it is at most."""
+        rate = steps / max(seconds, 1e-6)
+        self.engine.rate = rate if seconds > _CHUNK / 50 else max(rate, self.engine.rate)
 
     def _chunk(
         self,
@@ -305,14 +312,15 @@ class NativeEpoch:
 
     def _count(self, totals: NDArray[np.float64], batches: NDArray[np.float64]) -> int:
         """Count the steps of calls, from the totals and the batch size of each, and return how many they are."""
-        steps = totals[:, 1]
-        done, rows = int(steps.sum()), int(steps @ batches)
+        weighted = batches @ totals
+        steps, rows = totals[:, 1], int(weighted[1])
+        done = int(np.add.reduce(steps))
         # The totals are the sum of the losses, the number of steps and the sums of the other outputs.
         outputs = totals[:, :1] if totals.shape[1] == 2 else np.delete(totals, 1, axis=1)
-        sums = (outputs * self.epoch.totals.weights(batches[:, None])).sum(0)
+        sums = np.add.reduce(outputs * self.epoch.totals.weights(batches[:, None]))
         self.steps += done
         self.engine.count(done)
-        self.epoch.add(done, rows, sums, float(totals[:, 0] @ batches))
+        self.epoch.add(done, rows, sums, float(weighted[0]))
         return done
 
     def _take_snapshot_if_due(self) -> None:

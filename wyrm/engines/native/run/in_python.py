@@ -103,6 +103,8 @@ class Interpreter:
                 return variables[array][tuple(self._value(each, variables) for each in index)]
             case arrays.ArraySize(array, axis):
                 return variables[array].shape[axis]
+            case arrays.Flat(array):
+                return variables[array].reshape(1)
             case arrays.Convert(operand, type):
                 return type.dtype.type(self._value(operand, variables))
             case arrays.CallResult(function, arguments):

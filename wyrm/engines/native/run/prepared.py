@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,7 @@ from wyrm.engines.native.llvm.calling import BoundFunction, address_of
 from wyrm.engines.native.llvm.sequence import BARRIERS, Call, CallSequence, SharedState
 from wyrm.engines.native.run.shuffle import PLACES, compiled, copy, count_up, is_finite, put_pair, shuffle
 from wyrm.engines.native.run.snapshot import Snapshot
-from wyrm.engines.native.run.threads import Partition, RowRange, order_of_ranges, turns
+from wyrm.engines.native.run.threads import Partition, RowRange, Stop, order_of_ranges, turns
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.graph.base import BaseNode
 from wyrm.graph.storage import bound_array
@@ -128,7 +127,7 @@ class PreparedEpoch:
         """Take these columns; return whether the epoch is one over such data, with these options."""
         if partition is not self._partition or batch != self._batch or shuffled != self._shuffled:
             return False
-        if columns.given.keys() != self._columns.given.keys() or not self._snapshot.is_current():
+        if columns.given.keys() != self._columns.given.keys() or self._snapshot is not self._engine.snapshot:
             return False
         if columns.shapes(self._engine.graph.inputs, batch) != self._shapes:
             return False
@@ -137,7 +136,7 @@ class PreparedEpoch:
             each.function.take(None, [self._flat[leaf] for leaf in each.binding.columns]) for each in self.steps
         )
 
-    def run(self, seed: int | None, stop: threading.Event) -> None:
+    def run(self, seed: int | None, stop: Stop) -> None:
         """Do the epoch; `totals` then has what was done."""
         self._all_totals[:] = 0.0
         for leaf, array in self._held:
@@ -176,7 +175,8 @@ class PreparedEpoch:
         return (rows.stop - rows.start) // self._batch
 
     def _share(self, thread: int, ranges: list[RowRange], first: int, positions: NDArray[np.int64]) -> _Share:
-        numbers, made, done = self._numbers[positions], list[_Range](), 0
+        numbers = self._numbers[first:] if self._threads == 1 else self._numbers[positions]
+        made, done = list[_Range](), 0
         for each in ranges:
             order, given = self._order[each.start : each.stop], self._partition.order
             if given is None:
@@ -263,6 +263,9 @@ class PreparedEpoch:
 
     def _set_numbers(self) -> None:
         """Take over the optimizer's numbers for the next steps."""
+        if self._threads == 1:  # the numbers of all calls are parts of these
+            self._engine.numbers(len(self._numbers), self._numbers)
+            return
         now = self._engine.numbers(len(self._numbers))
         if np.array_equal(now, self._numbers):
             return

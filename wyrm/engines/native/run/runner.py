@@ -19,7 +19,7 @@ from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.values import NotCompiled
 from wyrm.engines.native.llvm import cache
-from wyrm.engines.native.stages.loops import PythonCall
+from wyrm.engines.native.stages.loops import PythonCall, passed
 from wyrm.engines.native.stages.memory import Binding, plan_memory
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import CompileError, NotDifferentiable, RegistrationError, ShapeError
@@ -27,7 +27,7 @@ from wyrm.graph.axes import Dim, open_axes, resolve
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.storage import bound_array, check_shape, not_set, stored
 from wyrm.support.interrupts import deferred
-from wyrm.support.memory import KEPT_BYTES
+from wyrm.support.memory import KEPT_BYTES, with_collector_paused
 
 if TYPE_CHECKING:
     from wyrm.engines.native.llvm.calling import BoundFunction
@@ -87,7 +87,7 @@ class NativeRunner:
             for leaf, shape in shapes.items():
                 check_shape(leaf, shape)
             sizes = self.graph.schedule.bind(shapes)
-            binding = Binding(self.graph.source, sizes, shapes, self.graph.optimizer)
+            binding = with_collector_paused(Binding, self.graph.source, sizes, shapes, self.graph.optimizer)
             bindings.pop(key, None)
             most = max(_FEWEST_BINDINGS, _KEPT_BINDINGS // len(self._bindings))
             held = sum(each.bytes for each in bindings.values())
@@ -263,7 +263,7 @@ class NativeRunner:
         values = dict(zip(self.graph.source.arguments, binding.values, strict=True))
         for call in self.graph.source.calls:
             if not isinstance(call.function, PythonCall):
-                yield self._entry(call.function), [values[argument.name] for argument in call.arguments]
+                yield self._entry(call.function), [passed(argument, values) for argument in call.arguments]
 
     def after_fork(self) -> None:
         """Forget half-written arrays and locks of threads that do not exist in a forked process."""

@@ -39,6 +39,23 @@ _LOOK = 0.05
 # --- threads ----------------------------------------------------------------------------------------------------------
 
 
+class Stop:
+    """Tells threads to stop: the two methods of a `threading.Event` that nobody waits for, at a tenth of its price."""
+
+    __slots__ = ("_is_set",)
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def set(self) -> None:
+        """Tell them."""
+        self._is_set = True
+
+    def is_set(self) -> bool:
+        """Return whether they were told."""
+        return self._is_set
+
+
 class Pool:
     """Threads beside the calling one, as many as any call has needed."""
 
@@ -47,7 +64,7 @@ class Pool:
         self._size = 0
         self._process = 0
 
-    def run(self, jobs: Sequence[Callable[[], None]], stop: threading.Event) -> None:
+    def run(self, jobs: Sequence[Callable[[], None]], stop: Stop) -> None:
         """Run jobs in parallel, the first one in this thread; an interrupt or error sets `stop` and awaits the rest."""
         from concurrent.futures import wait
 
@@ -81,7 +98,7 @@ class Pool:
 class Barrier:
     """A barrier that opens when all threads have arrived or `stop` is set; signals are delivered meanwhile."""
 
-    def __init__(self, count: int, stop: threading.Event) -> None:
+    def __init__(self, count: int, stop: Stop) -> None:
         self._count, self._stop = count, stop
         self._waiting, self._generation = 0, 0
         self._changed = threading.Condition()
@@ -99,7 +116,7 @@ class Barrier:
                 deliver()
 
 
-def _stopping(job: Callable[[], None], stop: threading.Event) -> None:
+def _stopping(job: Callable[[], None], stop: Stop) -> None:
     """Run a job; if it fails, stop the others."""
     try:
         job()

@@ -26,13 +26,17 @@ from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.stages.expressions import expression_of, float_type, formula_code, number, scalar_type
 from wyrm.engines.native.stages.fuse import LoopTree
 from wyrm.engines.native.stages.loops import (
+    Argument,
     ArrayBuffer,
     Block,
     Computed,
     ElementStatement,
     Generated,
+    Invocation,
     Item,
+    KernelCall,
     Loop,
+    NumberArgument,
     Read,
     Reference,
     ScalarBlock,
@@ -43,9 +47,9 @@ from wyrm.engines.native.stages.loops import (
 from wyrm.engines.native.stages.materialize import Materialized
 from wyrm.engines.native.stages.nests import merged
 from wyrm.engines.native.stages.reductions import ReductionWriter
-from wyrm.engines.native.stages.runtime import OpKernels, claim
+from wyrm.engines.native.stages.runtime import OpKernels, check_all, check_counted, check_from_end, claim
 from wyrm.graph.axes import Axis, Dim, axis_size, product
-from wyrm.graph.base import format_dims
+from wyrm.graph.base import BaseNode, format_dims
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexMap, flat
 from wyrm.graph.leaves import Constant
@@ -79,6 +83,22 @@ class FunctionWriter:
             name = f"n_{type(axis).__name__.lower()}" if isinstance(axis, Dim) else f"n_{axis}"
             self._extents[axis] = SizeArgument(self.tree.name(name), axis)
         return self._extents[axis]
+
+    def index_checks(self, call: KernelCall, node: BaseNode, comment: str) -> Iterator[Invocation]:
+        """Yield the calls that check the indices of a kernel that are not known to be in range."""
+        for choice in node.index_operands():
+            indices = self.tree.schedule.representative[node.parents[choice.operand]]
+            if self.tree.ranges.is_known(indices, *choice[1:]):
+                continue
+            buffer = call.operands[choice.operand]
+            arguments: list[Argument]
+            function, arguments = check_all, [buffer, self.extent(choice.axis)]
+            if choice.from_end:
+                function = check_from_end
+            elif choice.ignore_index is not None:
+                function = check_counted
+                arguments.append(NumberArgument(self.tree.name(f"ignored_of_{buffer.name}"), choice.ignore_index))
+            yield Invocation(function, arguments, {buffer}, comment, call)
 
     def calls(self, items: Sequence[Loop | ScalarBlock]) -> list[LoopCall]:
         """Return the call that does the work of each item."""

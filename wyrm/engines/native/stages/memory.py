@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -59,19 +60,20 @@ def lowest_offsets(intervals: Sequence[Interval]) -> tuple[list[int], int]:
     ([0, 64, 0], 128)
     """
     offsets = [0] * len(intervals)
-    placed: list[int] = []
+    # The start, the end and the life of those that are placed, by start.
+    placed: list[tuple[int, int, int, int]] = []
     for i in sorted(range(len(intervals)), key=lambda i: -intervals[i].size):
-        interval, place = intervals[i], 0
-        for j in sorted(placed, key=offsets.__getitem__):
-            other = intervals[j]
-            if other.first > interval.last or other.last < interval.first:
+        size, first, last, place = intervals[i].size, intervals[i].first, intervals[i].last, 0
+        for start, end, born, dead in placed:
+            if born > last or dead < first:
                 continue
-            if offsets[j] - place >= interval.size:
+            if start - place >= size:
                 break
-            place = max(place, offsets[j] + _rounded(other.size))
+            if end > place:
+                place = end
         offsets[i] = place
-        placed.append(i)
-    return offsets, max((offsets[i] + _rounded(interval.size) for i, interval in enumerate(intervals)), default=0)
+        insort(placed, (place, place + _rounded(size), first, last))
+    return offsets, max((end for _, end, _, _ in placed), default=0)
 
 
 def _rounded(size: int) -> int:

@@ -103,6 +103,13 @@ def load(column: Array, order: IntegerArray, start: int, out: Array) -> None:
         i += 1
 
 
+@inlined
+def load_number(column: Array, order: IntegerArray, position: int, out: Array) -> None:
+    """Copy the number in row `order[position]` of a column to `out`, as `load` does."""
+    if column.shape[0] > 0:
+        out[0] = column[natural(order[natural(position)]), 0]
+
+
 # --- for loops inside a graph: arrays are flat, or have a row for each step -------------------------------------------
 
 
@@ -161,8 +168,9 @@ class OpKernels:
 
     def __init__(self) -> None:
         self.kernels: list[KernelFunction] = []
-        # Whether any kernel calls BLAS or LAPACK.
+        # Whether any kernel multiplies matrices, and whether any calls LAPACK.
         self.multiplies: bool = False
+        self.calls_lapack: bool = False
         self._checked: dict[FunctionType, None] = {}
 
     def add(self, function: Callable[..., Any], name: str) -> KernelFunction:
@@ -204,7 +212,8 @@ class OpKernels:
                 self._check_use(function, used, function.__globals__[used], kernel)
 
     def _check_use(self, function: FunctionType, used: str, value: Any, kernel: str) -> None:
-        self.multiplies |= value is multiply_into or value is lapack
+        self.multiplies |= value is multiply_into
+        self.calls_lapack |= value is lapack
         if isinstance(value, FunctionType):
             if value not in _BUILTINS:
                 self._check(value, kernel)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -176,6 +177,17 @@ def gradient_scale(name: str, max_norm: float, dtype: np.dtype) -> ArrayFunction
         Store("scale", (), Convert(checked, scalar_type(dtype))),
     )
     return ArrayFunction(name, ("total", "scale"), body)
+
+
+def updated_numbers(calls: Iterable[Invocation], arguments: Iterable[Argument]) -> set[str]:
+    """Return the names of the parameters without axes that calls update, and that one argument alone gives."""
+    used = [
+        each.buffer if isinstance(each, FlatArgument) else each
+        for each in arguments
+        if isinstance(each, ArrayBuffer | FlatArgument)
+    ]
+    count, updated = Counter(buffer.root for buffer in used), {each.updated for each in calls}
+    return {each.name for each in used if not each.dims and each.leaf in updated and count[each.root] == 1}
 
 
 class UpdateCalls:

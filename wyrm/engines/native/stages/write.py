@@ -24,7 +24,6 @@ from wyrm.engines.native.stages.loops import (
     Invocation,
     KernelCall,
     Loop,
-    NumberArgument,
     OptimizerNumber,
     PythonCall,
     ScalarBlock,
@@ -33,18 +32,16 @@ from wyrm.engines.native.stages.materialize import Materialized, materialize
 from wyrm.engines.native.stages.runtime import (
     OpKernels,
     added,
-    check_all,
-    check_counted,
-    check_from_end,
     copied,
     fill_with_invalid_indices,
     fill_with_nan,
     load,
+    load_number,
     put,
     release,
     taken,
 )
-from wyrm.engines.native.stages.updates import UpdateCalls
+from wyrm.engines.native.stages.updates import UpdateCalls, updated_numbers
 from wyrm.engines.optimizer import OptimizerInterface, UpdateRule
 from wyrm.errors import RegistrationError
 from wyrm.graph.base import BaseNode, format_dims
@@ -112,9 +109,9 @@ class Source:
         return len(self.run.code.parameters)
 
     @property
-    def multiplies(self) -> bool:
-        """Whether a step may call BLAS."""
-        return bool(self.evaluated) or self.op_kernels.multiplies
+    def calls_libraries(self) -> bool:
+        """Whether a step may call BLAS or LAPACK of NumPy or SciPy."""
+        return bool(self.evaluated) or self.op_kernels.calls_lapack
 
     @property
     def calls(self) -> list[Invocation]:
@@ -150,27 +147,11 @@ class Source:
             self.invocations.append(Invocation(PythonCall(name), [], buffers, comment, call))
             self.arguments[name] = CallArgument(name, call, -1)
             return
-        self._add_checks(call, node, comment)
+        self.invocations += self._writer.index_checks(call, node, f"the indices of {comment}")
         function = self.op_kernels.add(kernel, f"{identifier(node.op_name())}_{ending}")
         count = kernel.__code__.co_argcount
         arguments = [CallArgument(self.tree.name(f"{call.out.name}_{i}"), call, i) for i in range(count)]
         self.invocations.append(Invocation(function, arguments, buffers, comment, call))
-
-    def _add_checks(self, call: KernelCall, node: BaseNode, comment: str) -> None:
-        """Check the indices of a kernel that are not known to be in range."""
-        for choice in node.index_operands():
-            indices = self.tree.schedule.representative[node.parents[choice.operand]]
-            if self.tree.ranges.is_known(indices, *choice[1:]):
-                continue
-            buffer = call.operands[choice.operand]
-            arguments: list[Argument]
-            function, arguments = check_all, [buffer, self._writer.extent(choice.axis)]
-            if choice.from_end:
-                function = check_from_end
-            elif choice.ignore_index is not None:
-                function = check_counted
-                arguments.append(NumberArgument(self.tree.name(f"ignored_of_{buffer.name}"), choice.ignore_index))
-            self.invocations.append(Invocation(function, arguments, {buffer}, f"the indices of {comment}", call))
 
     def _add_scan(self, call: KernelCall, node: BaseNode, buffers: set[ArrayBuffer], comment: str) -> bool:
         """Call the function of a loop; return False if its body has an op without a native form."""
@@ -207,7 +188,12 @@ class Source:
         body = arrays.CountedLoop("k", Name("count"), tuple(self._step()))
         head = ["first", "count", "batch", "step", "order", "totals", "hyperparameters", *self.arguments]
         code = ArrayFunction("run", tuple(head), (body, Return(Name("count"))))
-        return ArrayRoutine(code, calls_shared=True, calls_apart=self.size > LARGEST_FUNCTION)
+        own = {load, load_number, *(call.function for call in self.loop_calls), *self.updates.values()}
+        # Nothing else may run between the steps, such as a wait for other threads.
+        is_alone = bool(self.updates) and set(arrays.callees(body)) <= own
+        alone = {"totals", *updated_numbers(self.calls, self.arguments.values())} if is_alone else ()
+        apart = self.size > LARGEST_FUNCTION
+        return ArrayRoutine(code, calls_shared=True, calls_apart=apart, alone=frozenset(alone))
 
     def _step(self) -> list[arrays.Statement]:
         statements, k = list[arrays.Statement](), Name("k")
@@ -219,7 +205,8 @@ class Source:
                 given = Apply("greater", (arrays.ArraySize(rows.name, 0), Literal(0)))
                 statements.append(When(given, tuple(self._fill_invalid(buffer))))
             start = Apply("multiply", (row_step, Name("batch")))
-            statements.append(_call(load, rows, Name("order"), start, batch))
+            loads = load if buffer.dims else load_number
+            statements.append(_call(loads, rows, Name("order"), start, batch))
         if STEP in self.tree.buffers:
             steps = Apply("add", (Apply("add", (Name("step"), Name("first"))), k))
             statements.append(Store(self._use(self.tree.buffers[STEP]).name, (), steps))
@@ -255,7 +242,7 @@ class Source:
             yield self._call_of(invocation)
 
     def _call_of(self, invocation: Invocation) -> arrays.CallStatement:
-        arguments = tuple(map(self._use, invocation.arguments))
+        arguments = tuple(map(self._given, invocation.arguments))
         return arrays.CallStatement(invocation.function, arguments, comment_of(invocation.comment))
 
     def _fill_invalid(self, buffer: ArrayBuffer) -> list[arrays.Statement]:
@@ -264,9 +251,16 @@ class Source:
         function = fill_with_nan if buffer.dtype.kind == "f" else fill_with_invalid_indices
         return [_call(function, self._flat(buffer, "spoiled"))]
 
-    def _flat(self, buffer: ArrayBuffer, kind: str = "flat") -> Name:
-        """Return a new argument: the flat array of a buffer."""
-        return self._use(FlatArgument(self.tree.name(f"{kind}_{buffer.name}"), buffer, 1))
+    def _flat(self, buffer: ArrayBuffer, kind: str = "flat") -> Expression:
+        """Return the flat array of a buffer, a new argument."""
+        return self._given(FlatArgument(self.tree.name(f"{kind}_{buffer.name}"), buffer, 1))
+
+    def _given(self, argument: Argument) -> Expression:
+        """Return what a call takes for an argument."""
+        if isinstance(argument, FlatArgument) and argument.is_number:
+            # By one pointer, so that LLVM keeps a number that is written and read again in a register.
+            return arrays.Flat(self._use(argument.buffer).name)
+        return self._use(argument)
 
     def _use(self, argument: Argument) -> Name:
         self.arguments.setdefault(argument.name, argument)
