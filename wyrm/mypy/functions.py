@@ -67,7 +67,7 @@ class Functions:
         values = [(name, reader.value(argument, self._checker.lookup_type(argument))) for name, argument in pairs]
         positional = [value for name, value in values if name is None]
         named = {name: value for name, value in values if name is not None}
-        made: Callable[..., Any] = getattr(wy, transform.callee.name)(*positional, **named)
+        made: Callable[..., Any] = getattr(wy, transform.callee.fullname.rpartition(".")[2])(*positional, **named)
         return made
 
     def _result(self, expression: Expression, operands: Sequence[Type]) -> Type:
