@@ -18,8 +18,8 @@ from bench.harness import Case, Contender, Measurement, timed
 from bench.models import THREADS
 from bench.workers import in_worker
 from wyrm.engines.native.kernels.functions import KernelFunction
-from wyrm.engines.native.llvm.lapack import limited
 from wyrm.engines.native.llvm.library import CompiledFunction
+from wyrm.engines.native.products import pool
 from wyrm.ops.products.product import multiply_into
 from wyrm.support.memory import aligned
 
@@ -35,7 +35,7 @@ Product = Callable[[Any, Any, Any], object]
 
 def _wyrm(threads: int) -> Product:
     """Return the product as programs compute it."""
-    limited(threads, calls=True).__enter__()  # for as long as this process measures
+    pool.limit(threads)
     return CompiledFunction(KernelFunction(_multiply, name="product", distinct=True))
 
 

@@ -66,7 +66,7 @@ def in_worker(code: str) -> Contender:
                 if line.startswith("{"):
                     found: dict[str, float] = json.loads(line)
                     return found
-            raise RuntimeError(f"a worker ended early: {code}")
+            raise RuntimeError(f"a worker ended early, with exit status {worker.wait()}: {code}")
 
         ready = answer()
         if "absent" in ready:

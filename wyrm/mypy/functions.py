@@ -18,10 +18,9 @@ from wyrm.mypy.text import Text
 from wyrm.mypy.writing import Writer, unknown
 
 # What makes a function of nodes of another one.
-_TRANSFORMS: dict[str, Callable[..., Any]] = {
-    "wyrm.functions.mapping.vmap": wy.vmap,
-    **{f"wyrm.functions.transforms.{each.__name__}": each for each in (wy.hessian, wy.jacobian)},
-}
+_TRANSFORMS = frozenset(
+    {"wyrm.functions.mapping.vmap", "wyrm.functions.transforms.hessian", "wyrm.functions.transforms.jacobian"}
+)
 
 
 def transform_of(expression: Expression, text: Text) -> CallExpr | None:
@@ -68,7 +67,7 @@ class Functions:
         values = [(name, reader.value(argument, self._checker.lookup_type(argument))) for name, argument in pairs]
         positional = [value for name, value in values if name is None]
         named = {name: value for name, value in values if name is not None}
-        made: Callable[..., Any] = _TRANSFORMS[transform.callee.fullname](*positional, **named)
+        made: Callable[..., Any] = getattr(wy, transform.callee.fullname.rpartition(".")[2])(*positional, **named)
         return made
 
     def _result(self, expression: Expression, operands: Sequence[Type]) -> Type:

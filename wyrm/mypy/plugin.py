@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import operator
 import os
@@ -38,11 +39,12 @@ from wyrm.mypy.messages import OPERATORS
 from wyrm.mypy.reading import MODULE, NODE, AxisClasses, base_of, is_node, shape_of
 from wyrm.mypy.text import Text
 from wyrm.mypy.writing import unknown
+from wyrm.support.late_imports import Late
 
 # The versions of mypy that the plugin is tested with: it calls functions of mypy that are not documented.
 TESTED = ("2.4",)
 # Methods that build no node, or whose result has no axes of its own.
-_OTHERS = frozenset({"backward", "erase", "forward", "item", "parameters", "set", "tolist", "zero_gradient"})
+_OTHERS = frozenset({"at", "backward", "erase", "forward", "item", "parameters", "set", "tolist", "zero_gradient"})
 
 RAISES = "WYRM_MYPY_RAISES" in os.environ
 
@@ -50,9 +52,10 @@ SignatureContext = TypeVar("SignatureContext", MethodSigContext, FunctionSigCont
 
 
 def _methods() -> frozenset[str]:
-    """Return the names of the methods and operators of nodes that build nodes."""
+    """Return the names of the methods and operators of nodes that build nodes, without importing these."""
     kinds = (wy.Node, wy.IndexNode)
-    names = {name for kind in kinds for name in dir(kind) if callable(getattr(kind, name, None))}
+    found = [(name, inspect.getattr_static(kind, name)) for kind in kinds for name in dir(kind)]
+    names = {name for name, value in found if callable(value) or isinstance(value, Late | classmethod)}
     public = {name for name in names if not name.startswith("_")} - _OTHERS
     return frozenset(public | (names & OPERATORS.keys()))
 

@@ -18,7 +18,7 @@ from wyrm.engines.native.ir.arrays import Callee
 from wyrm.engines.native.run.data_parallel import DataParallelStep
 from wyrm.engines.native.run.engine import NativeEngine
 from wyrm.engines.native.run.runner import Head, NativeRunner
-from wyrm.engines.native.run.threads import Barrier, Pool
+from wyrm.engines.native.run.threads import Barrier, Pool, Stop
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.engines.optimizer import GradientArray
@@ -203,7 +203,7 @@ class RecordingEngine(NativeEngine):
         self._begin(graph, runner)
         self.pool: Pool = _RecordingPool(self._recorder)
 
-    def barrier(self, threads: int, stop: threading.Event) -> Barrier:
+    def barrier(self, threads: int, stop: Stop) -> Barrier:
         """Return a barrier that records how long each thread waits."""
         return _RecordingBarrier(threads, stop, self._recorder)
 
@@ -243,7 +243,7 @@ class _RecordingPool(Pool):
         super().__init__()
         self._recorder = recorder
 
-    def run(self, jobs: Sequence[Callable[[], None]], stop: threading.Event) -> None:
+    def run(self, jobs: Sequence[Callable[[], None]], stop: Stop) -> None:
         """Run jobs in parallel."""
         if len(jobs) == 1:
             super().run(jobs, stop)
@@ -263,7 +263,7 @@ class _RecordingPool(Pool):
 class _RecordingBarrier(Barrier):
     """A barrier that records how long each thread waits."""
 
-    def __init__(self, count: int, stop: threading.Event, recorder: Recorder) -> None:
+    def __init__(self, count: int, stop: Stop, recorder: Recorder) -> None:
         super().__init__(count, stop)
         self._recorder = recorder
 

@@ -221,11 +221,11 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
                 )
 
     @classmethod
-    def _has_plain_rules(cls, family: type[Elementwise]) -> bool:
-        """Return whether nodes of the class have no slots of their own, and all that makes them is that of a family."""
+    def _set_plain(cls, family: type[Elementwise]) -> None:
+        """Set whether nodes of the class have no slots of their own, and all that makes them is that of a family."""
         made_by = (cls.__new__, cls.__init__, cls._construct, cls.dtype_rule, cls.shape_rule)
         plain = (object.__new__, family.__init__, BaseNode._construct, Elementwise.dtype_rule, family.shape_rule)
-        return made_by == plain and can_be_drafted(cls)
+        cls.plain = made_by == plain and can_be_drafted(cls)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return self.vjp_by(gradient, (True,) * len(self.parents))
@@ -271,7 +271,7 @@ class Unary(Elementwise[tuple[Left_co], Axes], abstract=True):
 
     def __init_subclass__(cls, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
-        cls.plain = cls._has_plain_rules(Unary)
+        cls._set_plain(Unary)
         if cls.method and "method" in cls.__dict__:
             bind_class(cls)
 
@@ -322,7 +322,7 @@ def {{method}}(self: Shaped[R, S], other: Number | Array) -> {{op}}[Constant, R,
 
     def __init_subclass__(cls, **keywords: bool) -> None:
         super().__init_subclass__(**keywords)
-        cls.plain = cls._has_plain_rules(Binary)
+        cls._set_plain(Binary)
         if "operator" in cls.__dict__ and cls.operator:
             bind_operator(cls, cls.operator)
         if "method" in cls.__dict__ and cls.method:
