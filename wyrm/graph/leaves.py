@@ -205,7 +205,7 @@ def as_constant(value: object, dtype: DTypeLike | None) -> Constant:
     Without a dtype, numbers are weak, and an array keeps its float type. Beside a weak operand both are weak.
     """
     if type(value) is float and (dtype is FLOATS[0] or dtype is FLOATS[1]):
-        return float_constant(value, dtype)
+        return float_constant(value, FLOATS[0] if dtype is FLOATS[0] else FLOATS[1])
     if dtype is None and not isinstance(value, np.ndarray | np.generic):
         dtype = default_type()
     if dtype is WEAK32 or dtype is WEAK64:

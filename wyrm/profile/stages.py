@@ -12,8 +12,8 @@ import numpy as np
 from wyrm.engines.native.ir.types import PointerType
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.values import types_of
-from wyrm.engines.native.stages.loops import KernelCall, PythonCall, nodes_of, passed
-from wyrm.engines.native.stages.memory import Binding
+from wyrm.engines.native.stages.loops import KernelCall, PythonCall, nodes_of
+from wyrm.engines.native.stages.memory import Binding, passed
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.graph.axes import Dim, resolve
 from wyrm.graph.base import BaseNode, label

@@ -19,8 +19,8 @@ from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.values import NotCompiled
 from wyrm.engines.native.llvm import cache
-from wyrm.engines.native.stages.loops import PythonCall, passed
-from wyrm.engines.native.stages.memory import Binding, plan_memory
+from wyrm.engines.native.stages.loops import PythonCall
+from wyrm.engines.native.stages.memory import Binding, passed, plan_memory
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import CompileError, NotDifferentiable, RegistrationError, ShapeError
 from wyrm.graph.axes import Dim, open_axes, resolve

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -268,13 +268,6 @@ class FlatArgument:
     def is_number(self) -> bool:
         """Whether it is an array without axes as one with a single element: `run` takes the buffer instead."""
         return self.axes == 1 and not self.buffer.dims
-
-
-def passed(argument: Argument, values: Mapping[str, Any]) -> Any:
-    """Return what a call takes for an argument, given the values of the arguments of `run` by name."""
-    if isinstance(argument, FlatArgument) and argument.is_number:
-        return values[argument.buffer.name].reshape(1)
-    return values[argument.name]
 
 
 @dataclass(eq=False)

@@ -382,3 +382,10 @@ def _python_function(
         out[...] = np.asarray(compute(NUMPY, *operands, shape=out.shape))
 
     return evaluate
+
+
+def passed(argument: Argument, values: Mapping[str, Any]) -> Any:
+    """Return what a call takes for an argument, given the values of the arguments of `run` by name."""
+    if isinstance(argument, FlatArgument) and argument.is_number:
+        return values[argument.buffer.name].reshape(1)
+    return values[argument.name]
