@@ -77,7 +77,10 @@ def test_values_in_float32(sample: Sample) -> None:
     assert node.forward().dtype == node.dtype
     if node.dtype.kind == "f":
         assert node.dtype == np.float32
-        expected = np.asarray(sample.expected(*sample.operands))
+        # At the operands as they are in float32: next to a pole, rounding them changes the result.
+        rounded = [np.asarray(each, np.float32).astype(each.dtype) if each.dtype.kind == "f" else each
+                   for each in sample.operands]  # fmt: skip
+        expected = np.asarray(sample.expected(*rounded))
         np.testing.assert_allclose(node.value, expected, rtol=2e-5, atol=2e-6)
 
 

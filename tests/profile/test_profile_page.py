@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,18 @@ def test_a_stage_is_found_by_the_keyboard_alone(open_page: OpenPage, profile: Pr
     inside = backward.count()
     page.keyboard.press("Escape")
     assert (inside, backward.count()) == (0, 1)
+
+
+def test_a_stage_too_short_to_be_seen_is_marked_by_its_module(
+    open_page: OpenPage, profile: Profile, tmp_path: Path
+) -> None:
+    first, *others = profile.stages
+    short = replace(profile, stages=(replace(first, seconds=1e-12), *others))
+    page = open_page(short.page(tmp_path / "profile.html"))
+    page.get_by_role("button", name="Equal layers together").click()
+    page.locator("#rows tr").last.click()
+    assert page.locator("#flame button.chosen").count() == 1
+    assert page.locator("#flame button.chosen.leaf").count() == 0
 
 
 def test_every_view_shows_the_chosen_stage(open_page: OpenPage, profile: Profile, tmp_path: Path) -> None:

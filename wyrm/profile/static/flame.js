@@ -35,6 +35,12 @@ function showFlame() {
   let shown = root;
   let words = "";
   const buttons = new Map();
+  const leaves = new Map();
+  const collect = (node) => {
+    if (node.stage >= 0) leaves.set(node.stage, node);
+    node.children.forEach(collect);
+  };
+  collect(root);
 
   const matches = (node) => {
     if (!words) return true;
@@ -114,8 +120,11 @@ function showFlame() {
   }
 
   function mark(index) {
+    // A stage that is too short to be seen is marked by what it is in.
+    let chosen = leaves.get(index);
+    while (chosen && !buttons.has(chosen)) chosen = chosen.parent;
     for (const [node, button] of buttons) {
-      button.classList.toggle("chosen", node.stage >= 0 && node.stage === index);
+      button.classList.toggle("chosen", node === chosen);
       button.classList.toggle("faint", node.stage >= 0 && !matches(node));
     }
   }
