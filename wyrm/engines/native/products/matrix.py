@@ -28,8 +28,8 @@ _WIDEST = 4096
 # Rows of the left operand nearer than this many bytes share pages, and copies pay off for this many panels of columns.
 _NEAR = 1024
 _COPIES_PAY = 4
-# Threads share products of at least this many multiplications: a thread takes several microseconds to wake up.
-_SHARED_PRODUCTS = 8_000_000
+# Threads share products of at least this many multiplications: less is done before another thread has begun.
+_SHARED_PRODUCTS = 1_500_000
 # Packed blocks that are kept for the next product, one for each thread that runs at the same time.
 _KEPT_BUFFERS = 16
 _OPERANDS = (

@@ -1,19 +1,27 @@
 """Threads that share a product, inside a program: native code starts them, hands them work and waits.
 
-They sleep while there is none. One product at a time has them; others that run meanwhile use their own thread alone.
+They take parts of the work one after the other, as the thread that has it does, which therefore never waits for one
+that is still waking up. They sleep while there is no work. One product at a time has them; others that run meanwhile
+use their own thread alone.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Callable
 
 from wyrm.engines.native.products.writer import DECLARED, SHARED, Writer
 
 # The most threads that share a product.
 _MOST = 64
-# How often a thread reads whether it may go on before it sleeps: for about 20 microseconds, as waking up takes longer.
-_SPINS = 500
+# How often a thread reads whether it may go on before it sleeps: for some tens of microseconds, as waking up takes as
+# long. The pauses, by processor, let another thread of the core run meanwhile.
+_SPINS = 1000
+_X86, _ARM = "void @llvm.x86.sse2.pause()", "void @llvm.aarch64.isb(i32 15)"
+_PAUSE = {"x86_64": _X86, "AMD64": _X86, "aarch64": _ARM, "arm64": _ARM}.get(platform.machine())
+# The bits of a word that count the parts taken; the others have the turn.
+_COUNT_BITS = 32
 # The size of a mutex and of a condition of any POSIX system is lower.
 _OPAQUE = 256
 # Only the machine code of this module has this name.
@@ -23,7 +31,7 @@ _POSIX = os.name == "posix"
 
 _STATE = {
     "mutex": f"[{_OPAQUE} x i8]", "started": f"[{_OPAQUE} x i8]", "ended": f"[{_OPAQUE} x i8]", "ready": "i64",
-    "busy": "i64", "limit": "i64", "threads": "i64", "turn": "i64", "pending": "i64", "parts": "i64",
+    "busy": "i64", "limit": "i64", "threads": "i64", "turn": "i64", "taken": "i64", "pending": "i64", "parts": "i64",
     "function": "ptr", "arguments": "ptr", "seen": f"[{_MOST} x i64]",
 }  # fmt: skip
 _THREADS = [
@@ -43,7 +51,8 @@ def text() -> str:
     parts = [_run(), _exported()] if _POSIX else [_alone()]
     if _POSIX:
         state = [f"@{name} = internal global {type} zeroinitializer, align 64" for name, type in _STATE.items()]
-        parts = [*DECLARED, *_THREADS, *state, _worker(), *parts]
+        pause = [f"declare {_PAUSE.replace('i32 15', 'i32')}"] if _PAUSE else []
+        parts = [*DECLARED, *_THREADS, *pause, *state, _worker(), *parts]
     return "\n".join(parts)
 
 
@@ -111,9 +120,13 @@ def _spin(to: Writer, name: str, until: str, value: str) -> None:
 
     def read(count: str) -> tuple[str, list[str]]:
         ended = to.compare(until, _load(to, name), value)
-        return to.new(f"or i1 {ended}, {to.compare('sge', count, _SPINS)}"), [to.add(count, 1)]
+        return to.one_of(ended, to.compare("sge", count, _SPINS)), [to.add(count, 1)]
 
-    to.repeat(read, carried=[("i64", "0")])
+    def pause() -> None:
+        if _PAUSE:
+            to.do(f"call {_PAUSE}")
+
+    to.repeat(read, pause, carried=[("i64", "0")])
 
 
 def _sleep(to: Writer, name: str, until: str, value: str, condition: str) -> None:
@@ -125,40 +138,55 @@ def _sleep(to: Writer, name: str, until: str, value: str, condition: str) -> Non
     to.repeat(lambda: (to.compare(until, _load(to, name), value), []), sleep)
 
 
+def _take_parts(to: Writer, turn: str, parts: str, function: str, arguments: str) -> None:
+    """Do parts of the work of a turn that nobody has taken, until there is none."""
+    word = ""
+
+    def read() -> tuple[str, list[str]]:
+        nonlocal word
+        word = _load(to, "taken")
+        of_turn = to.compare("eq", to.new(f"lshr i64 {word}, {_COUNT_BITS}"), turn)
+        left = to.compare("slt", to.new(f"and i64 {word}, {2**_COUNT_BITS - 1}"), parts)
+        return to.new(f"xor i1 {to.both(of_turn, left)}, true"), []
+
+    def take() -> None:
+        pair = to.new(f"cmpxchg ptr @taken, i64 {word}, i64 {to.add(word, 1)} seq_cst seq_cst")
+        to.branch(to.new(f"extractvalue {{ i64, i1 }} {pair}, 1"), work)
+
+    def work() -> None:
+        part = to.new(f"and i64 {word}, {2**_COUNT_BITS - 1}")
+        to.do(f"call void {function}(ptr {arguments}, i64 {part}, i64 {parts})")
+        pending = to.new("atomicrmw sub ptr @pending, i64 1 seq_cst")
+        to.branch(to.compare("eq", pending, 1), tell)
+
+    def tell() -> None:
+        _call(to, "mutex_lock", "@mutex")
+        _call(to, "cond_signal", "@ended")
+        _call(to, "mutex_unlock", "@mutex")
+
+    to.repeat(read, take)
+
+
 def _worker() -> str:
-    """Return the function that a thread runs: wait for work, do one part of it, and begin again."""
+    """Return the function that a thread runs: wait for work, do parts of it, and begin again."""
     to = Writer()
-    number = to.new("ptrtoint ptr %number to i64")
-    seen = to.address("i64", "@seen", number)
-    part = to.add(number, 1)
+    seen = to.address("i64", "@seen", to.new("ptrtoint ptr %number to i64"))
     to.do("br label %again")
     to.label("again")
     before = to.new(f"load i64, ptr {seen}")
     _spin(to, "turn", "ne", before)
     _call(to, "mutex_lock", "@mutex")
     _sleep(to, "turn", "ne", before, "started")
-    to.do(f"store i64 {_load(to, 'turn')}, ptr {seen}")
-    parts, function, arguments = _load(to, "parts"), _load(to, "function", "ptr"), _load(to, "arguments", "ptr")
+    turn, parts = _load(to, "turn"), _load(to, "parts")
+    function, arguments = _load(to, "function", "ptr"), _load(to, "arguments", "ptr")
+    to.do(f"store i64 {turn}, ptr {seen}")
     _call(to, "mutex_unlock", "@mutex")
-
-    def work() -> None:
-        to.do(f"call void {function}(ptr {arguments}, i64 {part}, i64 {parts})")
-        _call(to, "mutex_lock", "@mutex")
-        left = to.subtract(_load(to, "pending"), 1)
-        _store(to, "pending", left)
-
-        def tell() -> None:
-            _call(to, "cond_signal", "@ended")
-
-        to.branch(to.compare("eq", left, 0), tell)
-        _call(to, "mutex_unlock", "@mutex")
-
-    to.branch(to.compare("slt", part, parts), work)
+    _take_parts(to, turn, parts, function, arguments)
     return to.function("internal ptr @worker(ptr %number) nounwind", "br label %again")
 
 
 def _run() -> str:
-    """Return the function that shares work among the threads and does the first part itself."""
+    """Return the function that shares work among the threads and does parts of it itself."""
     to = Writer()
     identity = to.new("alloca i64")
 
@@ -187,11 +215,13 @@ def _run() -> str:
     _store(to, "function", "%function", "ptr")
     _store(to, "arguments", "%arguments", "ptr")
     _store(to, "parts", parts)
-    _store(to, "pending", helpers)
-    _store(to, "turn", to.add(_load(to, "turn"), 1))
+    _store(to, "pending", parts)
+    turn = to.new(f"and i64 {to.add(_load(to, 'turn'), 1)}, {2**(63 - _COUNT_BITS) - 1}")
+    _store(to, "taken", to.new(f"shl i64 {turn}, {_COUNT_BITS}"))
+    _store(to, "turn", turn)
     _call(to, "cond_broadcast", "@started")
     _call(to, "mutex_unlock", "@mutex")
-    to.do(f"call void %function(ptr %arguments, i64 0, i64 {parts})")
+    _take_parts(to, turn, parts, "%function", "%arguments")
     _spin(to, "pending", "sle", "0")
     _call(to, "mutex_lock", "@mutex")
     _sleep(to, "pending", "sle", "0", "ended")
@@ -217,7 +247,7 @@ def _exported() -> str:
 
     def change() -> None:
         def forget() -> None:
-            for name in ("ready", "busy", "threads", "turn", "pending"):
+            for name in ("ready", "busy", "threads", "turn", "taken", "pending"):
                 _store(to, name, 0)
 
         to.branch(to.compare("slt", "%change", 0), forget, lambda: _store(to, "limit", "%change"))
