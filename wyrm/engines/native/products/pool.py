@@ -216,7 +216,7 @@ def _run() -> str:
     _store(to, "arguments", "%arguments", "ptr")
     _store(to, "parts", parts)
     _store(to, "pending", parts)
-    turn = to.new(f"and i64 {to.add(_load(to, 'turn'), 1)}, {2**(63 - _COUNT_BITS) - 1}")
+    turn = to.new(f"and i64 {to.add(_load(to, 'turn'), 1)}, {2 ** (63 - _COUNT_BITS) - 1}")
     _store(to, "taken", to.new(f"shl i64 {turn}, {_COUNT_BITS}"))
     _store(to, "turn", turn)
     _call(to, "cond_broadcast", "@started")
