@@ -24,8 +24,8 @@ from wyrm.ops.kernels.native import DEBUG
 from wyrm.ops.kernels.sums import accumulated, natural
 from wyrm.ops.products import product
 
-# One row of the left operand, or two if the right one has at least so many elements, are read with the rows of the
-# right one as they come from memory.
+# Loops read the right operand row after row, for results of one row, or of up to `FEW_ROWS` if the right operand has at
+# least `FAR` elements and comes from memory; and of more than `FEW_COLUMNS` columns.
 FEW_ROWS, FEW_COLUMNS, FAR = 2, 4, 1 << 16
 # Below so many multiplications the loops, which are compiled into the program, save a call and the choice of tiles.
 LOOPS_BELOW, DOTS_BELOW = 200, 64

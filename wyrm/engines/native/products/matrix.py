@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from wyrm.engines.native.ir.types import ScalarType
 from wyrm.engines.native.products import narrow
-from wyrm.engines.native.products.packing import TILES_TOGETHER, aligned, pack_columns, pack_left, pack_rows
+from wyrm.engines.native.products.packing import TILES_TOGETHER, pack_columns, pack_left, pack_rows, taken
 from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.tiles import sizes, table, tile
 from wyrm.engines.native.products.vectors import Vectors
@@ -22,6 +22,7 @@ from wyrm.engines.native.products.writer import DECLARED, SHARED, Writer
 _DEPTHS = (256, 512)
 # Right operands that at most this many blocks of rows use are read where they lie.
 _UNPACKED_USES = 5
+# At most `_FEW_ROWS` rows wait for memory, which comes fastest if `_SHALLOW` rows of the right operand are read along.
 _FEW_ROWS, _SHALLOW = 8, 16
 # The most columns of a block: the result is written a block at a time.
 _WIDEST = 4096
@@ -114,7 +115,6 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     longest = str(_DEPTHS[0])
     for shorter, longer in pairwise(_DEPTHS):
         longest = to.select(to.compare("sgt", "%inner", shorter**2), "i64", str(longer), longest)
-    # A few rows wait for memory, which comes fastest as few rows of the right operand, each as a whole.
     waits = to.both(
         to.compare("sle", "%rows", _FEW_ROWS), to.compare("sge", to.multiply("%inner", "%columns"), elements)
     )
@@ -131,8 +131,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     # Where masks cost nothing, the last columns are read where they lie, too.
     reads_all = in_place if vectors.target.masks else "false"
     copies = to.new(f"select i1 {reads_all}, i1 {copied}, i1 true")
-    memory = to.either(copies, lambda: [to.new("call ptr @take()")], ["null"], "ptr")[0]
-    buffer = aligned(to, memory)
+    buffer, give = taken(to, copies)
 
     left = vectors.address(to, buffer, behind_block)
     panels_of_block = to.higher(to.divide(str(elements), to.multiply(to.higher(part, 1), width)), 1)
@@ -226,7 +225,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
         to.loop(parts, 1, inner)
 
     to.loop("%columns", block, columns)
-    to.branch(copies, lambda: to.do(f"call void @give(ptr {memory})"))
+    give()
     return to.function(f"internal void @one_thread({_PARAMETERS}) noinline nounwind")
 
 

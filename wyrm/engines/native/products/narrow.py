@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wyrm.engines.native.products.packing import aligned
+from wyrm.engines.native.products.packing import taken
 from wyrm.engines.native.products.vectors import Vectors
 from wyrm.engines.native.products.writer import Writer
 
@@ -18,7 +18,8 @@ _COLUMNS = 4
 _TERMS = 128
 # The rows of the left operand that are multiplied by all columns before the next ones are read.
 _ROWS_TOGETHER = 32
-# So many rows, times a right operand with contiguous columns, are computed by dot products that have several vectors.
+# Dot products also compute results of at most `FEW_ROWS` rows, if the columns of the right operand are contiguous and
+# have at least `LONG` vectors each.
 FEW_ROWS, LONG = 8, 4
 # The columns of the transposed product that are computed before they are written.
 _ACROSS = 512
@@ -154,10 +155,7 @@ def _dot_products(vectors: Vectors, parameters: str) -> str:
     """Return the function for a left operand with contiguous rows, each times each column of the right one."""
     to, longest = Writer(), _TERMS * vectors.width
     in_place = to.compare("eq", "%br", 1)
-    low = to.compare("sle", "%rows", _ROWS_TOGETHER)
-    together = to.select(low, "i64", "%rows", _ROWS_TOGETHER)
-    memory = to.new("call ptr @take()")
-    buffer = aligned(to, memory)
+    buffer, give = taken(to, to.new(f"xor i1 {in_place}, true"))
 
     def part(start: str) -> None:
         depth = to.lower(to.subtract("%inner", start), longest)
@@ -169,7 +167,7 @@ def _dot_products(vectors: Vectors, parameters: str) -> str:
         adds = to.one_of("%beta", to.compare("ne", start, 0))
 
         def rows(row: str) -> None:
-            count = to.lower(to.subtract("%rows", row), together)
+            count = to.lower(to.subtract("%rows", row), _ROWS_TOGETHER)
             a = vectors.address(to, "%a", to.add(to.multiply(row, "%ar"), start))
             c = vectors.address(to, "%c", to.multiply(row, "%cr"))
             to.do(
@@ -177,10 +175,10 @@ def _dot_products(vectors: Vectors, parameters: str) -> str:
                 f"i64 {depth}, ptr {c}, i64 %cr, i1 {adds})"
             )
 
-        to.loop("%rows", together, rows)
+        to.loop("%rows", _ROWS_TOGETHER, rows)
 
     to.loop("%inner", longest, part)
-    to.do(f"call void @give(ptr {memory})")
+    give()
     return to.function(f"internal void @dot_products({parameters}) noinline nounwind")
 
 
@@ -218,8 +216,7 @@ def _write_transposed(vectors: Vectors) -> str:
 def _across(vectors: Vectors, parameters: str) -> str:
     """Return the function for a left operand with contiguous columns: it computes and writes the transposed product."""
     to = Writer()
-    memory = to.new("call ptr @take()")
-    block = aligned(to, memory)
+    block, give = taken(to)
 
     def part(row: str) -> None:
         count = to.lower(to.subtract("%rows", row), _ACROSS)
@@ -232,5 +229,5 @@ def _across(vectors: Vectors, parameters: str) -> str:
         to.do(f"call void @write_transposed(ptr {block}, i64 %columns, i64 {count}, ptr {c}, i64 %cr, i1 %beta)")
 
     to.loop("%rows", _ACROSS, part)
-    to.do(f"call void @give(ptr {memory})")
+    give()
     return to.function(f"internal void @across({parameters}) noinline nounwind")

@@ -6,6 +6,8 @@ store the result. A panel of `pack_columns` may write up to a vector's width of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from wyrm.engines.native.products.vectors import Vectors
 from wyrm.engines.native.products.writer import Writer
 
@@ -107,10 +109,12 @@ def pack_left(vectors: Vectors) -> str:
     return to.function(f"internal void @pack_left({parameters}) noinline nounwind")
 
 
-def aligned(to: Writer, memory: str) -> str:
-    """Return the first address in memory that begins a line of the cache."""
-    word = to.new(f"ptrtoint ptr {memory} to i64")
-    return to.new(f"inttoptr i64 {to.new(f'and i64 {to.add(word, 63)}, -64')} to ptr")
+def taken(to: Writer, needed: str = "true") -> tuple[str, Callable[[], None]]:
+    """Take a buffer if it is needed; return its first address that begins a cache line, and what writes its return."""
+    memory = to.either(needed, lambda: [to.new("call ptr @take()")], ["null"], "ptr")[0]
+    word = to.add(to.new(f"ptrtoint ptr {memory} to i64"), 63)
+    buffer = to.new(f"inttoptr i64 {to.new(f'and i64 {word}, -64')} to ptr")
+    return buffer, lambda: to.branch(needed, lambda: to.do(f"call void @give(ptr {memory})"))
 
 
 def _parameters(stride: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from wyrm.engines.native.ir.types import ScalarType
 from wyrm.engines.native.products.target import Target
+from wyrm.engines.native.products.tiles import in_each_case
 from wyrm.engines.native.products.vectors import Vectors
 from wyrm.engines.native.products.writer import DECLARED, SHARED, Writer
 
@@ -113,27 +114,22 @@ def _tile(vectors: Vectors, rows: int, wide: int) -> str:
 
         carried = [("ptr", weights), *((vectors.type, each) for each in first for _ in range(wide))]
         after, *totals = to.loop(to.subtract(end, start), 1, step, carried)
-        adds = begun
 
-        def write(*, whole: bool, adds: str | bool) -> None:
+        def write(whole: bool, adds: bool) -> None:
             mask = None if whole else last
-            read: list[str | None] = [*[None] * (wide - 1), mask]
-            if isinstance(adds, str):  # what an addition reads: nothing where it does not add
-                size = to.select(adds, "i64", "%columns", 0)
-                read = [vectors.below(to, to.subtract(size, vector * vectors.width)) for vector in range(wide)]
 
             def found(row: int, place: str) -> list[str]:
                 own = totals[row * wide : (row + 1) * wide]
                 if not adds:
                     return own
                 return [
-                    vectors.add(to, each, vectors.load(to, place, vector * vectors.width, read[vector]))
-                    for vector, each in enumerate(own)
+                    vectors.add(to, each, vectors.load(to, place, v * vectors.width, mask if v == wide - 1 else None))
+                    for v, each in enumerate(own)
                 ]
 
             def put(values: list[str], place: str) -> None:
-                for vector, each in enumerate(values):
-                    vectors.store(to, each, place, vector * vectors.width, mask if vector == wide - 1 else None)
+                for v, each in enumerate(values):
+                    vectors.store(to, each, place, v * vectors.width, mask if v == wide - 1 else None)
 
             place = "%c"
             for row in range(rows - 2):
@@ -145,14 +141,7 @@ def _tile(vectors: Vectors, rows: int, wide: int) -> str:
             for value, each in zip(values, places, strict=True):
                 put(value, each)
 
-        if vectors.target.masks:
-            write(whole=False, adds=adds)
-        else:
-            to.branch(
-                to.compare("eq", "%columns", wide * vectors.width),
-                lambda: to.branch(adds, lambda: write(whole=True, adds=True), lambda: write(whole=True, adds=False)),
-                lambda: to.branch(adds, lambda: write(whole=False, adds=True), lambda: write(whole=False, adds=False)),
-            )
+        in_each_case(vectors, to, wide, begun, write)
         return [after, end]
 
     to.loop("%parts", 1, part, [("ptr", vectors.address(to, "%weights", rows)), ("i64", "0")])

@@ -5,7 +5,7 @@ After Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication"
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from wyrm.engines.native.products.vectors import Vectors
 from wyrm.engines.native.products.writer import Writer
@@ -82,7 +82,7 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
     alone = found[len(pointers) :]
     totals = to.either(long, lambda: added(alone), alone, vectors.type)
 
-    def write(*, whole: bool, adds: bool) -> None:
+    def write(whole: bool, adds: bool) -> None:
         last = None if whole else existing
         c = "%c"
         for row in range(rows):
@@ -93,19 +93,29 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
                 vectors.store(to, value, c, vector * vectors.width, mask)
             c = vectors.address(to, c, "%cr")
 
-    def some(*, whole: bool) -> None:
-        to.branch("%adds", lambda: write(whole=whole, adds=True), lambda: write(whole=whole, adds=False))
-
-    if vectors.target.masks:
-        some(whole=False)
-    else:
-        full = to.compare("eq", "%columns", wide * vectors.width)
-        to.branch(full, lambda: some(whole=True), lambda: some(whole=False))
+    in_each_case(vectors, to, wide, "%adds", write)
     parameters = (
         "ptr noalias %a, i64 %ar, i64 %ac, ptr noalias %b, i64 %bs, i64 %depth, ptr noalias %c, i64 %cr, "
         "i64 %columns, i1 %adds"
     )
     return to.function(f"internal void @{name_of(rows, wide)}({parameters}) noinline nounwind")
+
+
+def in_each_case(vectors: Vectors, to: Writer, wide: int, adds: str, write: Callable[[bool, bool], None]) -> None:
+    """Call `write(whole, adds)` to write a block for each case: its vectors are whole, and it is added to the result.
+
+    The last of the `wide` vectors is a part if there are fewer `columns`. It always counts as one where masks cost
+    nothing.
+    """
+
+    def either(whole: bool) -> None:
+        to.branch(adds, lambda: write(whole, True), lambda: write(whole, False))
+
+    if vectors.target.masks:
+        either(False)
+    else:
+        full = to.compare("eq", "%columns", wide * vectors.width)
+        to.branch(full, lambda: either(True), lambda: either(False))
 
 
 def name_of(rows: int, wide: int) -> str:
