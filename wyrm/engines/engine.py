@@ -56,10 +56,10 @@ class ProgramPlan(NamedTuple):
 class FixedShapeFunction(Protocol):
     """What `wyrm.function` calls: outputs as a function of inputs of fixed shapes, one array for each.
 
-    `prompt`, unless None, does the same for arrays and numbers that it checks itself, and returns None for others.
+    `fast_call`, unless None, does the same for arrays and numbers that it checks itself, and returns None for others.
     """
 
-    prompt: Callable[[Any, int], list[Any] | None] | None = None
+    fast_call: Callable[[Any, int], list[Any] | None] | None = None
 
     @property
     def draws(self) -> bool:

@@ -248,7 +248,7 @@ class Specialization:
         first = self._dtypes[0] if plain and kinds else None
         same = first is not None and chosen(first) is first and all(dtype is first for dtype in self._dtypes)
         self._scalar = first if not any(shape for shape, _ in kinds) else None
-        self._may_be_prompt = same and engine not in UNCOMPILED and bool(trace.outputs)
+        self._may_be_fast = same and engine not in UNCOMPILED and bool(trace.outputs)
         # The function that does the whole of a call, if its engine has one.
         self._program: FixedShapeFunction | None = None
         form = trace.structure
@@ -324,14 +324,14 @@ class Specialization:
             return [array[()] if array.ndim == 0 else array for array in self._by_reference(arrays)]
         return self._compiled(arrays)
 
-    def prompt(self, args: Sequence[Any]) -> Any:
+    def fast_call(self, args: Sequence[Any]) -> Any:
         """Return the result of the function if the engine can do the whole call at once, else None."""
         program = self._program
-        if program is None or program.prompt is None:
+        if program is None or program.fast_call is None:
             return None
         if self._scalar is not None and number_dtype(()) is not self._scalar:
             return None
-        found = program.prompt(args, 0)
+        found = program.fast_call(args, 0)
         if found is None or self._is_tuple:
             return found if found is None else tuple(found)
         return self.call(found)
@@ -341,7 +341,7 @@ class Specialization:
         if self.engine in UNCOMPILED or self._integers or not self.trace.outputs:
             return self(args)
         compiled = self.compiled
-        if self._may_be_prompt and not compiled.draws:
+        if self._may_be_fast and not compiled.draws:
             self._program = compiled
         return compiled(args, advance_step() if compiled.draws else 0)
 

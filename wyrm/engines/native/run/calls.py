@@ -9,7 +9,7 @@ import numpy as np
 
 from wyrm.engines.columns import check_ranges
 from wyrm.engines.native.run.direct import Given, SameShapes, is_direct
-from wyrm.engines.native.run.prompt import OFTEN, Prompt, Taken
+from wyrm.engines.native.run.fast_calls import OFTEN, FastCall, Taken
 from wyrm.engines.native.run.runner import Head, NativeRunner
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
@@ -34,9 +34,9 @@ class _InputTarget(NamedTuple):
 
     @property
     def taken(self) -> Taken:
-        """What a prompt call needs to know."""
+        """What a fast call needs to know."""
         limits = [(-size if from_end else 0, size) for size, _, from_end in self.limits]
-        return Taken(self.leaf, self.target, self.finite and self.dtype.kind == "f", limits, number=True)
+        return Taken(self.leaf, self.target, self.finite and self.dtype.kind == "f", limits)
 
     def is_within(self, array: np.ndarray) -> bool:
         """Return whether all indices are in range."""
@@ -71,7 +71,7 @@ class RepeatedCall:
         self._given: list[Given] = []
         self._calls = 0
         # Does the whole of a call, once there were many.
-        self.prompt: Prompt | None = None
+        self.fast_call: FastCall | None = None
 
     def take(self, feed: object) -> bool:
         """Take the data of a call if it has these shapes and dtypes; False leaves it to the full check."""
@@ -120,7 +120,7 @@ class RepeatedCall:
             self._given.clear()
         self._calls += 1
         if self._calls == OFTEN and found is not None:
-            self.prompt = self.calls.prompt(runner, head, [each.taken for each in self._targets], by_key=True)
+            self.fast_call = self.calls.fast_call(runner, head, [each.taken for each in self._targets], by_key=True)
         return found
 
 
@@ -147,7 +147,7 @@ class FixedShapeProgram:
         self._limits = self.runner.graph.ranges.limits
         self._made = 0
         # Does the whole of a call, once there were many.
-        self.prompt: Prompt | None = None
+        self.fast_call: FastCall | None = None
         # Whether there are random nodes, which need a step number.
         self.draws: bool = self.runner.graph.draws
 
@@ -162,7 +162,7 @@ class FixedShapeProgram:
 
     def release(self) -> None:
         """Free all arrays; the next call allocates them again."""
-        self._calls, self._targets, self.prompt, self._made = None, [], None, 0
+        self._calls, self._targets, self.fast_call, self._made = None, [], None, 0
         self.runner.release()
 
     def __call__(self, arrays: Sequence[np.ndarray | float], step: int = 0) -> list[Any]:
@@ -186,10 +186,10 @@ class FixedShapeProgram:
             self.runner.call(calls.binding, self.runner.graph.no_columns, self._head)
             found = calls.outputs()
         self._made += 1
-        if self._made % OFTEN == 0 and self.prompt is None and not self._limits:
-            taken = [Taken(position, target, False, (), number=True) for position, _, target in self._targets]
+        if self._made % OFTEN == 0 and self.fast_call is None and not self._limits:
+            taken = [Taken(position, target, False, ()) for position, _, target in self._targets]
             if sorted(each.key for each in taken) == list(range(len(arrays))):
-                self.prompt = calls.prompt(self.runner, self._head, taken, by_key=False)
+                self.fast_call = calls.fast_call(self.runner, self._head, taken, by_key=False)
         return [array if array.shape else array[()] for array in found]
 
     def _bound(self) -> SameShapes:
@@ -197,7 +197,7 @@ class FixedShapeProgram:
         calls = self._calls
         if calls is None or not calls.binding.is_current():
             graph = self.runner.graph
-            self.prompt = None
+            self.fast_call = None
             calls = self._calls = SameShapes(graph, self.runner.binding(self._shapes))
             positions = {leaf: position for position, leaf in self._read}
             self._targets = [

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.engines.native.llvm.calling import BoundFunction, address_of
-from wyrm.engines.native.run.prompt import Prompt, Taken, prompt
+from wyrm.engines.native.run.fast_calls import FastCall, Taken, fast_call
 from wyrm.engines.native.run.runner import Head, NativeRunner
 from wyrm.engines.native.stages.loops import Argument, ArrayBuffer, CallArgument, FlatArgument, KernelCall
 from wyrm.engines.native.stages.memory import Binding
@@ -205,12 +205,12 @@ class SameShapes:
         finally:
             direct.end()
 
-    def prompt(self, runner: NativeRunner, head: Head, inputs: Sequence[Taken], *, by_key: bool) -> Prompt | None:
+    def fast_call(self, runner: NativeRunner, head: Head, inputs: Sequence[Taken], *, by_key: bool) -> FastCall | None:
         """Return what does a whole call; None if a call writes or reads arrays where the caller has them."""
         if not runner.compiled or self._direct is not None or any(each.target.nbytes >= LARGE for each in inputs):
             return None
         run = runner.bound(self.binding, self._graph.no_columns, head)
-        return prompt(self.binding, run, inputs, self._outputs, by_key)
+        return fast_call(self.binding, run, inputs, self._outputs, by_key)
 
     def outputs(self) -> list[np.ndarray]:
         """Return copies of the outputs in the program's own arrays."""

@@ -94,7 +94,7 @@ class NativeEngine(Engine):
         """Return the outputs, at once if nothing is trained and the data has the last call's shapes and dtypes."""
         last = self._repeated_call
         if last is not None and self.graph.optimizer is None:
-            found = None if last.prompt is None or type(feed) is not dict else last.prompt(feed, self.steps)
+            found = None if last.fast_call is None or type(feed) is not dict else last.fast_call(feed, self.steps)
             if found is None and last.take(feed):
                 self._set_step_numbers()
                 found = last.run(self.runner, self._head)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from wyrm.engines.columns import Columns
 from wyrm.engines.native.llvm.calling import BoundFunction, address_of
 from wyrm.engines.native.llvm.sequence import BARRIERS, Call, CallSequence, SharedState
-from wyrm.engines.native.run.shuffle import PLACES, compiled, copy, count_up, is_finite, put_pair, shuffle
+from wyrm.engines.native.run.runner import NUMBERS, STEP_NUMBER
+from wyrm.engines.native.run.shuffle import PLACES, bound, copy, count_up, is_finite, put_pair, shuffle
 from wyrm.engines.native.run.snapshot import Snapshot
 from wyrm.engines.native.run.threads import Partition, RowRange, Stop, order_of_ranges, turns
 from wyrm.engines.native.stages.memory import Binding
@@ -24,9 +25,8 @@ from wyrm.support.memory import ALIGNMENT, aligned
 if TYPE_CHECKING:
     from wyrm.engines.native.run.engine import NativeEngine
 
-# The positions of the step number and of the optimizer's numbers among the first arguments of `run`, and of the seed
-# among those of `shuffle`.
-_STEP, _NUMBERS, _SEED = 3, 6, 1
+# The position of the seed among the arguments of `shuffle`.
+_SEED = 1
 # Numbers in a cache line, of which two threads share none.
 _LINE = ALIGNMENT // 8
 
@@ -100,7 +100,7 @@ class PreparedEpoch:
             used += sum(each)
         self._last = self._tail(in_threads)
         pairs = [pair for pair in snapshot.pairs if pair[0].size]
-        self._copies = [_bound(copy, array.reshape(-1), kept.reshape(-1)) for array, kept in pairs]
+        self._copies = [bound(copy, array.reshape(-1), kept.reshape(-1)) for array, kept in pairs]
         # The most steps of one thread.
         self.longest: int = sum(map(max, counts)) + len(self._numbers) - in_threads
         # The arrays of inputs without a column, which keep the data that they hold.
@@ -147,7 +147,7 @@ class PreparedEpoch:
         for shuffled, start in self._shuffles:
             shuffled.words[shuffled.word_of(_SEED)] = (seed + start) % 2**63 if seed is not None else 0
         for each in self.steps:
-            each.function.words[each.function.word_of(_STEP)] = self._engine.steps + each.first
+            each.function.words[each.function.word_of(STEP_NUMBER)] = self._engine.steps + each.first
         self._state.begin()
         if self._threads == 1:
             self._run(0)
@@ -180,12 +180,12 @@ class PreparedEpoch:
         for each in ranges:
             order, given = self._order[each.start : each.stop], self._partition.order
             if given is None:
-                fill = _bound(count_up, order, each.start)
+                fill = bound(count_up, order, each.start)
             else:
-                fill = _bound(copy, given[each.start : each.stop], order)
+                fill = bound(copy, given[each.start : each.stop], order)
             calls, shuffled, steps, count = [Call(fill)], None, None, self._full(each)
             if self._shuffled:
-                shuffled = BoundFunction(compiled(shuffle), (order, 0), (self._places[thread],), ())
+                shuffled = bound(shuffle, order, 0, self._places[thread])
                 calls.append(Call(shuffled))
             if count:
                 stripes = each.stripe, self._partition.stripes
@@ -203,7 +203,7 @@ class PreparedEpoch:
         order, place = np.empty(sum(map(len, left)), np.int64), 0
         for rows in left:
             if len(rows):
-                calls.append(Call(_bound(copy, rows, order[place : place + len(rows)])))
+                calls.append(Call(bound(copy, rows, order[place : place + len(rows)])))
                 place += len(rows)
         count = len(order) // batch
         if count:
@@ -212,7 +212,7 @@ class PreparedEpoch:
         if rest := len(order) % batch:
             calls.append(_call(self._steps(rest, 0, 1, first + count, order[count * batch :], self._numbers[-1:])))
         arrays = [array.reshape(-1) for array, _ in self._snapshot.pairs if array.size and array.dtype.kind == "f"]
-        return [*calls, *(Call(_bound(is_finite, array), 1) for array in arrays)]
+        return [*calls, *(Call(bound(is_finite, array), 1) for array in arrays)]
 
     def _binding(self, batch: int, thread: int) -> Binding:
         if (batch, thread) not in self._bindings:
@@ -232,7 +232,7 @@ class PreparedEpoch:
 
     def _stripes(self, binding: Binding, stripes: tuple[int, int]) -> list[Call]:
         """Return the calls after which random nodes draw from a stripe of their table."""
-        return [Call(_bound(put_pair, array, *stripes)) for _, array in binding.stripes]
+        return [Call(bound(put_pair, array, *stripes)) for _, array in binding.stripes]
 
     def _in_sequence(self, seed: int | None) -> list[CallSequence]:
         """Return the calls of each thread, with the ranges of a phase in the order of a seed."""
@@ -255,7 +255,7 @@ class PreparedEpoch:
             if each.steps is not None:
                 steps, numbers = each.steps, share.numbers[done:]
                 steps.first = share.first + done
-                place = steps.function.word_of(_NUMBERS)
+                place = steps.function.word_of(NUMBERS)
                 steps.function.words[place] = address_of(numbers)
                 steps.function.words[place + 1] = len(numbers)
                 done += steps.count
@@ -282,7 +282,3 @@ def is_preparable(snapshot: Snapshot, threads: int) -> bool:
 
 def _call(steps: Steps) -> Call:
     return Call(steps.function, steps.count)
-
-
-def _bound(kernel: Callable[..., Any], *arguments: object) -> BoundFunction:
-    return BoundFunction(compiled(kernel), arguments, (), ())

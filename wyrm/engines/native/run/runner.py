@@ -49,6 +49,8 @@ _NO_COLUMNS: Mapping[BaseNode, np.ndarray] = MappingProxyType({})
 # number of random nodes, the order of the rows, the totals that `run` fills in, and the optimizer's numbers of shape
 # (steps, numbers).
 Head = tuple[int, int, int, int, NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
+# The positions of the step number and of the optimizer's numbers.
+STEP_NUMBER, NUMBERS = 3, 6
 
 
 class NativeRunner:

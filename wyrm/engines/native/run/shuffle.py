@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.ops.kernels.sums import natural
+
+if TYPE_CHECKING:
+    from wyrm.engines.native.llvm.calling import BoundFunction
 
 
 def shuffle(order: np.ndarray, seed: int, random_positions: np.ndarray) -> None:
@@ -106,6 +109,13 @@ def compiled(function: Any) -> Any:
     return CompiledFunction(KernelFunction(function))
 
 
+def bound(function: Any, *arguments: object) -> BoundFunction:
+    """Return a call of one of these functions with these arguments."""
+    from wyrm.engines.native.llvm.calling import BoundFunction
+
+    return BoundFunction(compiled(function), arguments, (), ())
+
+
 # How many swaps a shuffle draws at once.
 PLACES = 512
 
@@ -115,12 +125,10 @@ class Shuffle:
 
     def __init__(self) -> None:
         self._places = np.empty(PLACES, np.uint64)
-        self._bound: Any = None
+        self._bound: BoundFunction | None = None
 
     def __call__(self, order: NDArray[np.int64], seed: int) -> None:
         """Shuffle `order` in place by `seed`, which is at least 0 and below 2**63."""
-        if self._bound is None or not self._bound.take((order, seed), ()):
-            from wyrm.engines.native.llvm.calling import BoundFunction
-
-            self._bound = BoundFunction(compiled(shuffle), (order, seed), (self._places,), ())
+        if self._bound is None or not self._bound.take((order, seed, self._places), ()):
+            self._bound = bound(shuffle, order, seed, self._places)
         self._bound()

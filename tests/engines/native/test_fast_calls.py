@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.engines.native.run.prompt import OFTEN
+from wyrm.engines.native.run.fast_calls import OFTEN
 from wyrm.errors import IndexOutOfRange, NotFinite, ShapeError, WyrmError
 
 ONES = np.ones(4, np.float32)
@@ -25,8 +25,8 @@ def often(call: Callable[[], Any]) -> Any:
     return found
 
 
-def _prompt(program: Any) -> Any:
-    return program._engine._repeated_call.prompt
+def _fast_call(program: Any) -> Any:
+    return program._engine._repeated_call.fast_call
 
 
 def _weighted() -> tuple[Any, Any, Any]:
@@ -34,10 +34,10 @@ def _weighted() -> tuple[Any, Any, Any]:
     return x, weights, wy.compile([(x * weights).sum(), x * weights])
 
 
-def test_a_prompt_call_takes_what_a_full_call_takes() -> None:
+def test_a_fast_call_takes_what_a_full_call_takes() -> None:
     x, _, program = _weighted()
     often(lambda: program({x: ONES}))
-    assert _prompt(program) is not None
+    assert _fast_call(program) is not None
     data = np.arange(8, dtype=np.float32)
     given: list[Any] = [
         data[:4], data[::2], data[3::-1], data[:4].astype(np.float64), data[:4].astype(np.int32), [1.0, 2.0, 3.0, 4.0],
@@ -52,7 +52,7 @@ def test_a_prompt_call_takes_what_a_full_call_takes() -> None:
     assert (program({"x": data[:4]})[1] == data[:4] * np.arange(4)).all()
 
 
-def test_a_prompt_call_refuses_what_a_full_call_refuses() -> None:
+def test_a_fast_call_refuses_what_a_full_call_refuses() -> None:
     x, _, program = _weighted()
     wrong: list[Any] = [
         {}, None, {x: ONES[:3]}, {x: ONES[:, None]}, {x: np.array([1.0, np.nan, 0.0, 0.0], np.float32)}, {x: "text"},
@@ -71,7 +71,7 @@ def test_a_prompt_call_refuses_what_a_full_call_refuses() -> None:
 
     before = refusals()
     often(lambda: program({x: ONES}))
-    assert _prompt(program) is not None
+    assert _fast_call(program) is not None
     assert refusals() == before
 
 

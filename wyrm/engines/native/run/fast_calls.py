@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wyrm.engines.native.llvm.calling import BoundFunction
-from wyrm.engines.native.run.shuffle import are_within, compiled, is_finite
+from wyrm.engines.native.run.runner import STEP_NUMBER
+from wyrm.engines.native.run.shuffle import are_within, bound, is_finite
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.graph.storage import LARGEST, Storage
 
 # Calls after which a program is worth the milliseconds that preparing takes.
 OFTEN = 50
-# The position of the step number among the first arguments of `run`.
-_STEP = 3
 
 
 class Taken(NamedTuple):
@@ -28,17 +27,15 @@ class Taken(NamedTuple):
     target: np.ndarray
     finite: bool
     limits: Sequence[tuple[int, int]]
-    # Whether a number that Python made may stand for the data.
-    number: bool
 
 
 # Takes the data by key, and the step number; returns the outputs, None if the data or the state is not as before.
-Prompt = Callable[[Any, int], list[Any] | None]
+FastCall = Callable[[Any, int], list[Any] | None]
 
 
-def prompt(
+def fast_call(
     binding: Binding, run: BoundFunction, inputs: Sequence[Taken], outputs: Sequence[np.ndarray], by_key: bool
-) -> Prompt:
+) -> FastCall:
     """Return a function that copies data of the same shapes and dtypes, checks it, runs and copies the outputs.
 
     `by_key`: the data is a dict; else it is a sequence, and outputs without axes are numbers. Where the function
@@ -46,11 +43,11 @@ def prompt(
     """
     from wyrm.engines.native.llvm.sequence import Call, CallSequence, SharedState
 
-    checks = [Call(_bound(is_finite, each.target.reshape(-1)), 1) for each in inputs if each.finite]
-    checks += [Call(_bound(are_within, each.target.reshape(-1), *limit), 1) for each in inputs for limit in each.limits]
+    checks = [Call(bound(is_finite, each.target.reshape(-1)), 1) for each in inputs if each.finite]
+    checks += [Call(bound(are_within, each.target.reshape(-1), *limit), 1) for each in inputs for limit in each.limits]
     state = SharedState(1)
     checked = CallSequence([*checks, Call(run)], state) if checks else None
-    stop, words, step_word = state.words.data, run.words, run.word_of(_STEP)
+    stop, words, step_word = state.words.data, run.words, run.word_of(STEP_NUMBER)
     entry, address = run.entry if checked is None else checked.entry
     held: list[tuple[Storage, np.ndarray]] = binding.held
     taken = [(each.key, each.target, each.target.dtype, each.target.shape, _largest(each)) for each in inputs]
@@ -86,9 +83,5 @@ def prompt(
 
 
 def _largest(taken: Taken) -> float:
-    """Return the largest number that may stand for the data; below 0 if none may."""
-    return LARGEST.get(taken.target.dtype, -1.0) if taken.number and not taken.target.shape else -1.0
-
-
-def _bound(kernel: Callable[..., Any], *arguments: object) -> BoundFunction:
-    return BoundFunction(compiled(kernel), arguments, (), ())
+    """Return the largest number of Python's that may stand for the data; below 0 if none may."""
+    return -1.0 if taken.target.shape else LARGEST.get(taken.target.dtype, -1.0)
