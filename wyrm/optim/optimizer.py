@@ -22,10 +22,10 @@ from wyrm.graph.typing import FloatArray
 from wyrm.optim.clipping import all_finite, global_norm, summed
 from wyrm.optim.options import (
     GROUP_OPTIONS,
-    Ahead,
     Average,
     LearningRate,
     ParameterGroups,
+    Precomputed,
     StepOptions,
     check_declared,
     check_distinct,
@@ -177,7 +177,7 @@ class Optimizer(OptimizerState):
         self._members = tuple(members)
         self.parameters = [parameter for member in members for parameter in member.parameters]
         for position, member in enumerate(members):
-            member._suffix, member._rules, member._ahead = f"__{position}" if position else "", {}, Ahead()
+            member._suffix, member._rules, member._precomputed = f"__{position}" if position else "", {}, Precomputed()
             member._is_member = True
         groups = [position for position, member in enumerate(members) for _ in member.parameters]
         self._start_with(state, groups)
@@ -352,4 +352,4 @@ class Optimizer(OptimizerState):
         state = [{slot: array.copy() for slot, array in arrays.items()} for arrays in self._state]
         members = tuple(map(copy.copy, self._members))
         own = {"_counts": list(self._counts), "_arrays": state, "_newer": None, "_members": members}
-        return self.__dict__ | own | {"_rules": {}, "_all_rules": [], "_ahead": Ahead()}
+        return self.__dict__ | own | {"_rules": {}, "_all_rules": [], "_precomputed": Precomputed()}

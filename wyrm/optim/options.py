@@ -317,8 +317,8 @@ _EPOCHS_AHEAD, _STEPS_AHEAD = 32, 4096
 
 
 @dataclass(frozen=True)
-class Ahead:
-    """A rule's scalars for the steps after `first` ones at a constant learning rate; without a rate, those of none."""
+class Precomputed:
+    """A rule's scalars at a constant learning rate for the steps after `first` ones; none by default."""
 
     rate: float | None = None
     first: int = 0
@@ -332,7 +332,7 @@ class Ahead:
         return {name: value[start : start + count] for name, value in self.numbers.items()}
 
     @staticmethod
-    def count(count: int) -> int:
+    def steps(count: int) -> int:
         """Return for how many steps to compute the scalars if `count` are asked for."""
         return max(count, min(_EPOCHS_AHEAD * count, _STEPS_AHEAD))
 

@@ -22,7 +22,7 @@ from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import store, stored
 from wyrm.ops.elementwise.comparison import where
-from wyrm.optim.options import STEP_OPTIONS, Ahead, LearningRate, check_names, in_each_step
+from wyrm.optim.options import STEP_OPTIONS, LearningRate, Precomputed, check_names, in_each_step
 from wyrm.support.foreign_names import ExplainsNames, ForeignName, keywords_of
 from wyrm.support.options import number
 
@@ -230,7 +230,7 @@ class GroupRules(ExplainsNames):
     # The factor of the whole optimizer's learning rate; None for a group with a rate of its own.
     _rate_factor: float | None = None
     _rules: dict[tuple[object, ...], Rule]
-    _ahead: Ahead = Ahead()
+    _precomputed: Precomputed = Precomputed()
     steps: int
     learning_rate: Rate
     clip_value: float | None = None
@@ -327,16 +327,16 @@ class GroupRules(ExplainsNames):
     def numbers_of(self, done: int, count: int) -> dict[str, NDArray[np.float64]]:
         """Return the rule's scalars for the `count` steps of parameters after `done` ones, by name, as arrays."""
         if not callable(self._learning_rate):
-            ahead = self._ahead.of(self._learning_rate, done, count)
+            ahead = self._precomputed.of(self._learning_rate, done, count)
             if ahead is not None:
                 return ahead
             # Once there are rules, the options of wyrm's own optimizers are fixed, and with them the next numbers.
             known = bool(self._rules) and type(self).__module__.startswith("wyrm.")
-            many = Ahead.count(count) if known else count
+            many = Precomputed.steps(count) if known else count
             try:  # vectorized, if `hyperparameters` is plain arithmetic
                 found = self.numbers_at(np.arange(done + 1, done + many + 1, dtype=np.float64))  # type: ignore[arg-type]  # steps
                 numbers = {name: in_each_step(value, many) for name, value in found.items()}
-                self._ahead = Ahead(self._learning_rate, done, numbers) if known else Ahead()
+                self._precomputed = Precomputed(self._learning_rate, done, numbers) if known else Precomputed()
                 return {name: value[:count] for name, value in numbers.items()}
             except (TypeError, ValueError):
                 pass  # `hyperparameters` branches on the step: fall back to a loop

@@ -114,7 +114,7 @@ def _product(dtype: np.dtype, threads: int) -> float:
     from wyrm.engines.native.llvm.library import CompiledFunction
 
     multiply, rates = CompiledFunction(KernelFunction(_multiply, name="peak_of_products", distinct=True)), []
-    with limited(threads, calls=False):
+    with limited(threads, libraries=False):
         for rows, inner, columns in _PRODUCTS:
             shapes = (rows, inner), (inner, columns), (rows, columns)
             arrays = [aligned(shape, dtype, 1.0) for shape in shapes]

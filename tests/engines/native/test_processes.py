@@ -111,7 +111,7 @@ def test_the_last_of_overlapping_programs_gives_blas_its_threads_back() -> None:
 
     with threadpool_limits(2, "blas"):
         before = blas_threads()
-        first, second, third = (lapack.limited(threads, calls=True) for threads in (1, 1, 2))
+        first, second, third = (lapack.limited(threads, libraries=True) for threads in (1, 1, 2))
         first.__enter__()
         assert set(blas_threads()) == {1}
         second.__enter__()

@@ -103,16 +103,16 @@ class Libraries:
 
 
 libraries: Final = Libraries()
-_products, _calls = _Limits(pool.limit), _Limits(libraries.limit)
+_of_products, _of_libraries = _Limits(pool.limit), _Limits(libraries.limit)
 
 
 @contextmanager
-def limited(threads: int, *, calls: bool) -> Iterator[None]:
-    """Limit products to this many threads inside the `with` block, and with `calls` the libraries.
+def limited(threads: int, *, libraries: bool) -> Iterator[None]:
+    """Limit products to this many threads inside the `with` block, and if `libraries` also NumPy's and SciPy's BLAS.
 
     Callers defer signals, so that the limit is always removed.
     """
-    limits = [_products, _calls] if calls else [_products]
+    limits = [_of_products, _of_libraries] if libraries else [_of_products]
     for each in limits:
         each.add(threads)
     try:
@@ -123,5 +123,5 @@ def limited(threads: int, *, calls: bool) -> Iterator[None]:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_products.forget)
-    os.register_at_fork(after_in_child=_calls.forget)
+    os.register_at_fork(after_in_child=_of_products.forget)
+    os.register_at_fork(after_in_child=_of_libraries.forget)

@@ -179,7 +179,7 @@ class NativeEngine(Engine):
         flat = {leaf: as_column(array) for leaf, array in columns.given.items()}
         combination = step.combination(columns.given)
         parts = parts_of(np.arange(rows), threads, combination)
-        with deferred, limited(blas_threads, calls=self.graph.source.calls_libraries):
+        with deferred, limited(blas_threads, libraries=self.graph.source.calls_libraries):
             bindings = [self.binding(columns, flat, len(part), i, step.runner) for i, part in enumerate(parts)]
             loss, gradients = step.gradients(
                 bindings, flat, parts, self.steps, lambda jobs: self.pool.run(jobs, stop), combination, weight

@@ -94,9 +94,9 @@ class NativeEpoch:
         if prepared is None:
             self.snapshot.take()
         deliver()
-        calls, large = graph.source.calls_libraries, engine.runner.large and threads == 1
-        free = large or not (calls or graph.source.op_kernels.multiplies)
-        with nullcontext() if free else limited(1, calls=calls):
+        libraries, large = graph.source.calls_libraries, engine.runner.large and threads == 1
+        free = large or not (libraries or graph.source.op_kernels.multiplies)
+        with nullcontext() if free else limited(1, libraries=libraries):
             try:
                 if data_parallel:
                     self._run_data_parallel(threads)
