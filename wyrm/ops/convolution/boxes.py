@@ -107,10 +107,14 @@ def fill_box(
 
 
 def fill_boxes(
-    source: FloatArray, extent: Triple, box: FloatArray, first: Triple, size: Triple, pitch: Pair, step: Triple,
-    shifts: IntegerArray,
+    source: FloatArray, extent: Triple, box: FloatArray, first: Triple, outputs: Triple, halo: Triple, pitch: Pair,
+    step: Triple, shifts: IntegerArray,
 ) -> None:  # fmt: skip
-    """Fill the box, of the axes (phases and channels in one, elements), for the outputs from `first` on."""
+    """Fill the box, of the axes (phases and channels in one, elements), for so many outputs from `first` on.
+
+    They read as many inputs and those of `halo`.
+    """
+    size = outputs[0] + halo[0], outputs[1] + halo[1], outputs[2] + halo[2]
     for q in range(shifts.shape[0]):
         corner = (
             first[0] * step[0] + shifts[q, 0],

@@ -77,8 +77,7 @@ def correlation_kernel(
                 for h in range(0, span[1], tile[1]):
                     for w in range(0, span[2], tile[2]):
                         size = min(tile[0], span[0] - d), min(tile[1], span[1] - h), min(tile[2], span[2] - w)
-                        filled = size[0] + halo[0], size[1] + halo[1], size[2] + halo[2]
-                        fill_boxes(inputs, extent, box, (d, h, w), filled, pitch, source_step, source_shifts)
+                        fill_boxes(inputs, extent, box, (d, h, w), size, halo, pitch, source_step, source_shifts)
                         # The rows of a plane are a run if they are side by side in the box.
                         tall = size[1] if halo[2] == 0 else 1
                         for z in range(size[0]):
@@ -144,8 +143,7 @@ def weight_gradient_kernel(
                 for h in range(0, span[1], tile[1]):
                     for w in range(0, span[2], tile[2]):
                         size = min(tile[0], span[0] - d), min(tile[1], span[1] - h), min(tile[2], span[2] - w)
-                        filled = size[0] + halo[0], size[1] + halo[1], size[2] + halo[2]
-                        fill_boxes(inputs, extent, box, (d, h, w), filled, pitch, source_step, source_shifts)
+                        fill_boxes(inputs, extent, box, (d, h, w), size, halo, pitch, source_step, source_shifts)
                         tall = size[1] if halo[2] == 0 else 1
                         for z in range(size[0]):
                             for y in range(0, size[1], tall):

@@ -35,8 +35,8 @@ _MASK_BYTES = 2**17
 
 
 @dataclass(frozen=True)
-class Tables:
-    """The arguments of `correlation_kernel` and `weight_gradient_kernel` that follow from the geometry alone."""
+class Tiling:
+    """The tiles of outputs and the boxes of inputs that they read, which follow from the geometry alone."""
 
     # The outputs of a tile along (depth, height, width), and those of an image and phase.
     tile: Triple
@@ -44,9 +44,30 @@ class Tables:
     # How many more inputs than outputs a tile has.
     halo: Triple
     source_step: Triple
-    out_step: Triple
     # Phase q of the box begins at the input `first * source_step + source_shifts[q]`.
     source_shifts: NDArray[np.int64]
+
+    @property
+    def volume(self) -> int:
+        """The number of elements of the box per channel and phase."""
+        return math.prod(n + more for n, more in zip(self.tile, self.halo, strict=True))
+
+    @property
+    def run(self) -> int:
+        """The number of outputs of a run, which are computed at a time."""
+        return _runs(self.tile, self.halo)[1]
+
+
+def _runs(tile: Triple, halo: Triple) -> tuple[int, int]:
+    """Return how many runs a plane of a tile has, and their length: all rows if they are side by side in the box."""
+    return (1, tile[1] * tile[2]) if halo[2] == 0 else (tile[1], tile[2])
+
+
+@dataclass(frozen=True)
+class Tables(Tiling):
+    """The arguments of `correlation_kernel` that follow from the geometry alone."""
+
+    out_step: Triple
     out_shifts: NDArray[np.int64]
     # The first weight, step and partial sum of each output phase, and the ends of the last one.
     starts: NDArray[np.int64]
@@ -59,31 +80,14 @@ class Tables:
     direct_ends: NDArray[np.int64]
     masks: NDArray[np.uint8]
 
-    @property
-    def volume(self) -> int:
-        """The number of elements of the box per channel and phase."""
-        return math.prod(n + more for n, more in zip(self.tile, self.halo, strict=True))
-
-    @property
-    def run(self) -> int:
-        """The number of outputs of a run, which are computed at a time: the rows of a plane, or a row."""
-        return self.tile[2] * (self.tile[1] if self.halo[2] == 0 else 1)
-
 
 @dataclass(frozen=True)
-class WeightTables:
-    """The arguments of `weight_gradient_kernel` that follow from the geometry alone; see `Tables`."""
+class WeightTables(Tiling):
+    """The arguments of `weight_gradient_kernel` that follow from the geometry alone."""
 
-    tile: Triple
-    span: Triple
-    halo: Triple
-    source_step: Triple
-    source_shifts: NDArray[np.int64]
     # The rows of the box and their offset for each product, and the weights of all rows of products.
     jobs: NDArray[np.int64]
     positions: NDArray[np.int64]
-    # The number of elements of the box per channel and phase.
-    volume: int
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,7 @@ class _Costs:
 
     def of_sums(self, box: _Box, tile: Triple, span: Triple) -> float:
         """Return what the sums over taps cost with these tiles."""
-        runs, length = (1, tile[1] * tile[2]) if box.halo[2] == 0 else (tile[1], tile[2])
+        runs, length = _runs(tile, box.halo)
         sums = sum(self._sums(length, len(taps), len(_jobs(taps))) for taps in box.taps)
         return _count(tile, span) * (self._filled(box, tile) + tile[0] * runs * sums)
 
@@ -165,7 +169,7 @@ class _Costs:
 
     def of_products(self, box: _Box, tile: Triple, span: Triple) -> float:
         """Return what the gradient with respect to the weight costs with these tiles."""
-        runs, length = (1, tile[1] * tile[2]) if box.halo[2] == 0 else (tile[1], tile[2])
+        runs, length = _runs(tile, box.halo)
         vectors = -(-self.rows // self._vector)
         packed = vectors * self._vector * -(-length // self._vector) * _PACKED
         products = 0.0
@@ -303,7 +307,7 @@ class _Sums:
             np.array(each, np.int64).reshape(-1, 3) for each in (box.shifts, self.out_shifts, starts, steps, direct)
         )
         return Tables(
-            tile, span, box.halo, step, self.out_step, moved, shifts, firsts, np.concatenate(positions), all_steps,
+            tile, span, box.halo, step, moved, self.out_step, shifts, firsts, np.concatenate(positions), all_steps,
             np.array(ends, np.int64), all_direct, np.array(direct_ends, np.int64), np.concatenate(masks),
         )  # fmt: skip
 
@@ -343,7 +347,7 @@ def weight_gradient_tables(
             channel * len(taps) + order[phase, place] for phase in range(first, end) for channel in range(channels)
         ]
     shifts = np.array(box.shifts, np.int64)
-    return WeightTables(tile, sizes, box.halo, step, shifts, np.array(jobs), np.array(positions), math.prod(pitches))
+    return WeightTables(tile, sizes, box.halo, step, shifts, np.array(jobs), np.array(positions))
 
 
 @lru_cache(maxsize=256)
