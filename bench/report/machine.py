@@ -11,6 +11,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from wyrm.engines.native.products.pool import processors
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("numpy", "scipy", "llvmlite", "numba", "torch", "jax", "jaxlib", "implicit", "autograd", "mygrad")
 # The beginnings of the names of variables that change the speed of wyrm or of a peer.
@@ -36,7 +38,7 @@ def processor() -> dict[str, object]:
         "name": first.get("model name") or platform.processor() or platform.machine(),
         "family": first.get("cpu family", ""),
         "model": first.get("model", ""),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": processors(),
         "caches": _caches(),
         "vectors": vectors[0] if vectors else "",
         "memory": f"{int(memory[1]) / 2**20:.0f} GiB" if memory else "",

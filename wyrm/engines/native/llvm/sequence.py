@@ -118,7 +118,7 @@ def _text() -> str:
     to.do(f"store i64 0, ptr {failed}")
 
     def one(index: str) -> None:
-        to.branch(to.compare("ne", _atomic(to, stop), 0), lambda: to.leave("ret i32 0"))
+        to.branch(to.compare("ne", to.read_shared(stop), 0), lambda: to.leave("ret i32 0"))
         place = to.add(to.multiply(index, _CALL), _HEAD)
         call = to.address("i64", "%table", place)
         entry, table, result, least = (
@@ -131,7 +131,7 @@ def _text() -> str:
 
             def end(status: str) -> None:
                 to.do(f"store i64 1, ptr {failed}")
-                to.do(f"store atomic i64 1, ptr {stop} seq_cst, align 8")
+                to.write_shared(stop, 1)
                 to.leave(f"ret i32 {status}")
 
             to.branch(to.new(f"icmp ne i32 {status}, 0"), lambda: end(status))
@@ -150,25 +150,21 @@ def _text() -> str:
     return "\n".join([*declared, to.function(f"i32 @{ENTRY}(ptr %table) nounwind", "ret i32 0")])
 
 
-def _atomic(to: Writer, place: str) -> str:
-    return to.new(f"load atomic i64, ptr {place} seq_cst, align 8")
-
-
 def _wait(to: Writer, stop: str, arrived: str, turn: str, threads: str) -> None:
     """Wait until all threads have come here, or until one tells the others to stop."""
-    before = _atomic(to, turn)
+    before = to.read_shared(turn)
     others = to.new(f"atomicrmw add ptr {arrived}, i64 1 seq_cst")
 
     def open() -> None:
-        to.do(f"store atomic i64 0, ptr {arrived} seq_cst, align 8")
-        to.do(f"store atomic i64 {to.add(before, 1)}, ptr {turn} seq_cst, align 8")
+        to.write_shared(arrived, 0)
+        to.write_shared(turn, to.add(before, 1))
 
     def wait() -> None:
         def look(tries: str) -> tuple[str, list[str]]:
-            opened = to.compare("ne", _atomic(to, turn), before)
-            ended = to.new(f"or i1 {opened}, {to.compare('ne', _atomic(to, stop), 0)}")
+            opened = to.compare("ne", to.read_shared(turn), before)
+            ended = to.one_of(opened, to.compare("ne", to.read_shared(stop), 0))
             if BARRIERS:
-                long = to.new(f"and i1 {to.compare('sgt', tries, _SPINS)}, {to.new(f'xor i1 {ended}, true')}")
+                long = to.both(to.compare("sgt", tries, _SPINS), to.fails(ended))
                 to.branch(long, lambda: to.do("call i32 @sched_yield()"))
             return ended, [to.add(tries, 1)]
 

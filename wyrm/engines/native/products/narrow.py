@@ -155,7 +155,7 @@ def _dot_products(vectors: Vectors, parameters: str) -> str:
     """Return the function for a left operand with contiguous rows, each times each column of the right one."""
     to, longest = Writer(), _TERMS * vectors.width
     in_place = to.compare("eq", "%br", 1)
-    buffer, give = taken(to, to.new(f"xor i1 {in_place}, true"))
+    buffer, give = taken(to, to.fails(in_place))
 
     def part(start: str) -> None:
         depth = to.lower(to.subtract("%inner", start), longest)

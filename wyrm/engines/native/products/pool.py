@@ -104,11 +104,11 @@ if hasattr(os, "register_at_fork"):
 
 def _load(to: Writer, name: str, type: str = "i64") -> str:
     """Read a part of the state; other threads may have written it."""
-    return to.new(f"load atomic {type}, ptr @{name} seq_cst, align 8")
+    return to.read_shared(f"@{name}", type)
 
 
 def _store(to: Writer, name: str, value: str | int, type: str = "i64") -> None:
-    to.do(f"store atomic {type} {value}, ptr @{name} seq_cst, align 8")
+    to.write_shared(f"@{name}", value, type)
 
 
 def _call(to: Writer, name: str, *places: str) -> str:
@@ -147,7 +147,7 @@ def _take_parts(to: Writer, turn: str, parts: str, function: str, arguments: str
         word = _load(to, "taken")
         of_turn = to.compare("eq", to.new(f"lshr i64 {word}, {_COUNT_BITS}"), turn)
         left = to.compare("slt", to.new(f"and i64 {word}, {2**_COUNT_BITS - 1}"), parts)
-        return to.new(f"xor i1 {to.both(of_turn, left)}, true"), []
+        return to.fails(to.both(of_turn, left)), []
 
     def take() -> None:
         pair = to.new(f"cmpxchg ptr @taken, i64 {word}, i64 {to.add(word, 1)} seq_cst seq_cst")

@@ -72,6 +72,10 @@ class Writer:
         """Return whether at least one of two conditions holds."""
         return self.new(f"or i1 {first}, {second}")
 
+    def fails(self, condition: str) -> str:
+        """Return whether a condition does not hold."""
+        return self.new(f"xor i1 {condition}, true")
+
     def select(self, condition: str, type: str, chosen: str, otherwise: str | int) -> str:
         """Choose one of two values."""
         return self.new(f"select i1 {condition}, {type} {chosen}, {type} {otherwise}")
@@ -79,6 +83,16 @@ class Writer:
     def address(self, type: str, base: str, index: str | int) -> str:
         """Return the address of the element at an index."""
         return base if index == 0 else self.new(f"getelementptr {type}, ptr {base}, i64 {index}")
+
+    # --- memory that threads share --------------------------------------------------------------------------------
+
+    def read_shared(self, place: str, type: str = "i64") -> str:
+        """Read what other threads may have written."""
+        return self.new(f"load atomic {type}, ptr {place} seq_cst, align 8")
+
+    def write_shared(self, place: str, value: str | int, type: str = "i64") -> None:
+        """Write what other threads read."""
+        self.do(f"store atomic {type} {value}, ptr {place} seq_cst, align 8")
 
     # --- control --------------------------------------------------------------------------------------------------
 
