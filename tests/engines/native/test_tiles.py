@@ -18,8 +18,8 @@ from wyrm.engines.native.products import matrix, pool
 from wyrm.engines.native.products.target import Target, host
 from wyrm.engines.native.products.writer import SHARED
 
-# Every shape of tile that `host` chooses; blocks of a few panels, so that small matrices have several. LLVM splits vectors
-# that this processor does not have.
+# Every shape of tile that `host` chooses; blocks of a few panels, so that small matrices have several.
+# LLVM splits vectors that this processor does not have.
 TARGETS = {
     "wide": Target(512, (14, 2), masks=True, block_bytes=2**17),
     "avx2": Target(256, (6, 2), masks=False, block_bytes=2**16),
