@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from wyrm.engines.native.ir.types import ScalarType
-from wyrm.engines.native.products import narrow
+from wyrm.engines.native.products import low, narrow
 from wyrm.engines.native.products.packing import TILES_TOGETHER, pack_columns, pack_left, pack_rows, taken
 from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.tiles import sizes, table, tile
@@ -30,7 +30,7 @@ _WIDEST = 4096
 _NEAR = 1024
 _COPIES_PAY = 4
 # Threads share products of at least this many multiplications: less is done before another thread has begun.
-_SHARED_PRODUCTS = 1_500_000
+SHARED_PRODUCTS = 1_500_000
 # Packed blocks that are kept for the next product, one for each thread that runs at the same time.
 _KEPT_BUFFERS = 16
 _OPERANDS = (
@@ -68,6 +68,7 @@ def text(target: Target, number: ScalarType, pool: str) -> str:
         _give(),
         _one_thread(vectors, block, block + slack),
         *narrow.functions(vectors, _PARAMETERS),
+        *low.functions(vectors, _PARAMETERS),
         _part(vectors),
         _entry(vectors, pool),
     ])  # fmt: skip
@@ -278,13 +279,19 @@ def _entry(vectors: Vectors, pool: str) -> str:
 
     # Few columns are a part of a vector; few rows do not repay copies of the right operand.
     slim = to.compare("sle", "%columns", narrow.most_columns(vectors))
-    low = to.both(to.compare("sle", "%rows", narrow.FEW_ROWS), to.compare("eq", "%br", 1))
+    few = to.both(to.compare("sle", "%rows", narrow.FEW_ROWS), to.compare("eq", "%br", 1))
     shortest = to.select(slim, "i64", str(vectors.width), narrow.LONG * vectors.width)
     long = to.compare("sge", "%inner", shortest)
-    by_dots = to.both(to.both(to.compare("eq", "%ac", 1), long), to.one_of(slim, low))
+    by_dots = to.both(to.both(to.compare("eq", "%ac", 1), long), to.one_of(slim, few))
     across = to.both(slim, to.compare("eq", "%ar", 1))
     function = to.select(across, "ptr", "@across", "@one_thread")
     function = to.select(by_dots, "ptr", "@dot_products", function)
+    large = to.compare("sge", work, SHARED_PRODUCTS)
+    short = to.compare("sle", "%inner", low.LONGEST_SUM)
+    streams = to.both(to.both(large, short), to.compare("eq", "%bc", 1))
+    for rows in range(1, low.MOST_ROWS + 1):
+        chosen = to.both(streams, to.compare("eq", "%rows", rows))
+        function = to.select(chosen, "ptr", f"@low_{rows}", function)
 
     def shared() -> None:
         for type, name, place in _places(to, record):
@@ -292,6 +299,5 @@ def _entry(vectors: Vectors, pool: str) -> str:
         to.new(f"call i64 @{pool}(ptr @part, ptr {record}, i64 0)")
 
     alone = f"call void {function}({', '.join(f'{type} %{name}' for type, name in _OPERANDS)})"
-    large = to.compare("sge", work, _SHARED_PRODUCTS)
     to.branch(some, lambda: to.branch(large, shared, lambda: to.do(alone)))
     return to.function(f"void @{SHARED}({_PARAMETERS}) nounwind")
