@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from wyrm.engines.native.ir.types import ScalarType
-from wyrm.engines.native.products import narrow
+from wyrm.engines.native.products import low, narrow
 from wyrm.engines.native.products.packing import TILES_TOGETHER, pack_columns, pack_left, pack_rows, taken
 from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.tiles import sizes, table, tile
@@ -30,7 +30,7 @@ _WIDEST = 4096
 _NEAR = 1024
 _COPIES_PAY = 4
 # Threads share products of at least this many multiplications: less is done before another thread has begun.
-_SHARED_PRODUCTS = 1_500_000
+SHARED_PRODUCTS = 1_500_000
 # Packed blocks that are kept for the next product, one for each thread that runs at the same time.
 _KEPT_BUFFERS = 16
 _OPERANDS = (
@@ -92,6 +92,7 @@ def text(target: Target, number: ScalarType, pool: str | None) -> str:
         *(allocating if target.allocates else []),
         _one_thread(vectors, block, behind_block),
         *narrow.functions(vectors, _parameters(target)),
+        *low.functions(vectors, _parameters(target)),
         _entry(vectors, pool),
     ])  # fmt: skip
 
@@ -301,13 +302,19 @@ def _entry(vectors: Vectors, pool: str | None) -> str:
 
     # Few columns are a part of a vector; few rows do not repay copies of the right operand.
     slim = to.compare("sle", "%columns", narrow.most_columns(vectors))
-    low = to.both(to.compare("sle", "%rows", narrow.FEW_ROWS), to.compare("eq", "%br", 1))
+    few = to.both(to.compare("sle", "%rows", narrow.FEW_ROWS), to.compare("eq", "%br", 1))
     shortest = to.select(slim, "i64", str(vectors.width), narrow.LONG * vectors.width)
     long = to.compare("sge", "%inner", shortest)
-    by_dots = to.both(to.both(to.compare("eq", "%ac", 1), long), to.one_of(slim, low))
+    by_dots = to.both(to.both(to.compare("eq", "%ac", 1), long), to.one_of(slim, few))
     across = to.both(slim, to.compare("eq", "%ar", 1))
     function = to.select(across, "ptr", "@across", "@one_thread")
     function = to.select(by_dots, "ptr", "@dot_products", function)
+    large = to.compare("sge", work, SHARED_PRODUCTS)
+    short = to.compare("sle", "%inner", low.LONGEST_SUM)
+    streams = to.both(to.both(large, short), to.compare("eq", "%bc", 1))
+    for rows in range(1, low.MOST_ROWS + 1):
+        chosen = to.both(streams, to.compare("eq", "%rows", rows))
+        function = to.select(chosen, "ptr", f"@low_{rows}", function)
 
     alone = f"call void {function}({parameters})"
     if record is None:
@@ -319,6 +326,5 @@ def _entry(vectors: Vectors, pool: str | None) -> str:
             to.do(f"store {type} {function if name == 'function' else f'%{name}'}, ptr {place}")
         to.new(f"call i64 @{pool}(ptr @part, ptr {record}, i64 0)")
 
-    large = to.compare("sge", work, _SHARED_PRODUCTS)
     to.branch(some, lambda: to.branch(large, shared, lambda: to.do(alone)))
     return to.function(f"void @{SHARED}({parameters}) nounwind")
