@@ -12,6 +12,8 @@ DOCS = Path(__file__).parent
 sys.path[:0] = [str(DOCS), str(DOCS.parent)]
 
 from building import write_pages  # noqa: E402  # found by the path above
+from building.foreign import ForeignNames  # noqa: E402
+from building.glossary import Glossary  # noqa: E402
 
 with (DOCS.parent / "pyproject.toml").open("rb") as file:
     _PROJECT = tomllib.load(file)["project"]
@@ -23,7 +25,6 @@ extensions = ["myst_parser", "sphinx_copybutton", "sphinx_design"]
 exclude_patterns = ["building", "recorded"]
 source_suffix = {".md": "markdown"}
 nitpick_ignore_regex = [("py:.*", ".*")]  # types of signatures that are no names of wyrm
-suppress_warnings = ["myst.xref_missing"] if False else []
 
 myst_enable_extensions = ["colon_fence", "deflist", "substitution"]
 myst_heading_anchors = 3
@@ -52,5 +53,7 @@ def _links_into_the_repository(app: Any, name: str, source: list[str]) -> None:
 
 def setup(app: Any) -> None:
     """Write what is generated before Sphinx looks for files."""
+    app.add_directive("foreign-names", ForeignNames)
+    app.add_directive("glossary-of-wyrm", Glossary)
     app.connect("config-inited", lambda *_: write_pages(DOCS))
     app.connect("source-read", _links_into_the_repository)

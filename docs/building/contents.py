@@ -37,21 +37,23 @@ class Page(NamedTuple):
         for place, group in enumerate(self.groups):
             if name in group.names:
                 return place
-        return next((place for place, group in enumerate(self.groups) if group.takes(name, origin)), -1)
+        found = (place for place, group in enumerate(self.groups) if group.takes(name, origin))
+        return next(found, len(self.groups))
 
     def takes(self, module: str, name: str, origin: str) -> bool:
         """Return whether a name is of this page."""
-        return module == self.module and self._group(name, origin) >= 0
+        return module == self.module and self._group(name, origin) < len(self.groups)
 
     def place(self, module: str, name: str, origin: str) -> tuple[int, int, str]:
         """Return the key by which names are sorted: groups in order, named ones as written, others by name."""
         group = self._group(name, origin)
-        names = self.groups[group].names
+        names = self.groups[group].names if group < len(self.groups) else ()
         return group, names.index(name) if name in names else len(names), name.lower()
 
     def heading(self, module: str, name: str, origin: str) -> str:
         """Return the heading above a name."""
-        return self.groups[self._group(name, origin)].heading
+        group = self._group(name, origin)
+        return self.groups[group].heading if group < len(self.groups) else "More"
 
     def lead(self, link: Callable[[str], str | None]) -> str:
         """Return what stands above the names: `about`, else the docstring of the module, without its glossary."""
@@ -102,7 +104,7 @@ CONTENTS = (
         "programs",
         "Programs and compile",
         _TOP,
-        (Group("Compile", _names("compile Program summary show recommend")),),
+        (Group("Compile", _names("compile Program export summary show recommend")),),
         "`wy.compile` makes native code, or a JAX program, of outputs or of a whole training loop.",
     ),
     _all(
@@ -247,17 +249,6 @@ CONTENTS = (
         "NumPy's functions over nodes; see also [linear algebra](linalg.md).",
     ),
     Page(
-        "op-classes",
-        "For contributors: ops and their rules",
-        _TOP,
-        (
-            Group("Classes of ops", _names("Unary Binary Elementwise")),
-            Group("Rules of engines", _names("LoopForm LOOPS JaxForm JAX")),
-            Group("Values of rules", _names("ZERO Undefined")),
-        ),
-        "What an op of your own is made of. [How to write an op](../../how-to/op.md) shows each.",
-    ),
-    Page(
         "elementwise",
         "Array functions: elementwise",
         _TOP,
@@ -272,6 +263,17 @@ CONTENTS = (
     _all("wyrm.watch", "wyrm.watch", "watch", heading="Runs"),
     _all("wyrm.profile", "wyrm.profile", "profile", heading="Profiles"),
     _all("wyrm.errors", "wyrm.errors", "errors", heading="Errors"),
+    Page(
+        "op-classes",
+        "For contributors: ops and their rules",
+        _TOP,
+        (
+            Group("Classes of ops", _names("Unary Binary Elementwise")),
+            Group("Rules of engines", _names("LoopForm LOOPS JaxForm JAX")),
+            Group("Values of rules", _names("ZERO Undefined")),
+        ),
+        "What an op of your own is made of. [How to write an op](../../how-to/op.md) shows each.",
+    ),
     _all("wyrm.testing", "For contributors: wyrm.testing", "testing", heading="Checks"),
     _all("wyrm.engines", "For contributors: wyrm.engines", "engines", heading="Engines"),
 )

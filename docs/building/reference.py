@@ -83,13 +83,12 @@ class Reference:
 
     @cached_property
     def by_page(self) -> dict[Page, list[Name]]:
-        """The names of each page; a name that no page takes is an error."""
+        """The names of each page; a name that no page takes stands at the end of the first one of its module."""
         found: dict[Page, list[Name]] = {page: [] for page in CONTENTS}
         for each in self.names:
             pages = [page for page in CONTENTS if page.takes(each.module, each.name, _origin(each))]
-            if not pages:
-                raise LookupError(f"no page of the reference takes {each.full}; see docs/building/contents.py")
-            found[pages[0]].append(each)
+            others = (page for page in CONTENTS if page.module == each.module)
+            found[pages[0] if pages else next(others)].append(each)
         for page, names in found.items():
             names.sort(key=lambda each: page.place(each.module, each.name, _origin(each)))
         return found

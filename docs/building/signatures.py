@@ -194,7 +194,9 @@ def shortened(annotations: Iterable[str], keep_tensors: bool = False) -> str:
         members = [each for each in members if each != "None"] + ["None"]
     known = [each for each in members if each not in ("Any", "object", "Tree")]
     plain = [_ALIAS.sub(lambda found: _ALIASES[found[0]], each) for each in known]
-    return " | ".join(dict.fromkeys(part for each in plain for part in _members(each)))
+    parts = list(dict.fromkeys(part for each in plain for part in _members(each)))
+    first = ["Node", "IndexNode"]
+    return " | ".join([each for each in first if each in parts] + [each for each in parts if each not in first])
 
 
 def text_of(annotation: object) -> str:
