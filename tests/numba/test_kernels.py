@@ -13,7 +13,7 @@ import pytest
 
 import wyrm as wy
 from tests.numba.soft_dtw import Cubed, OutOfBounds, SoftDTW
-from wyrm.errors import RegistrationError
+from wyrm.errors import OptionError, RegistrationError
 
 TARGET = np.sin(np.arange(6) / 2.0)
 
@@ -109,6 +109,13 @@ def test_what_numba_refuses_is_told_with_its_words() -> None:
     wy.LOOPS.register(Strange)(StrangeLoops)
     with pytest.raises(RegistrationError, match=r"numba cannot compile strange for .*no_such_attribute"):
         wy.compile(Strange(wy.Parameter([1.0], name="x")))({})
+
+
+def test_an_export_refuses_it(tmp_path: Any) -> None:
+    x = wy.Input(dims=(3,), name="x")
+    with pytest.raises(OptionError, match="cubed_kernel calls cubed, which numba compiles"):
+        wy.compile(Cubed(x)).export(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
 
 
 # The function that a kernel calls is in a module of its own, which the second run changes.

@@ -38,7 +38,7 @@ Multiply = Callable[[Any, Any, Any, bool], None]
 def products() -> Callable[[str, type], Multiply]:
     """Return a function that gives the product of a target and a dtype."""
     kept: dict[tuple[str, type], Multiply] = {}
-    symbol, threads = pool_module()
+    symbol, threads = pool_module(host())
     if symbol not in library._provided:
         library.provide(symbol, machine_code(threads, AS_WRITTEN))
         library._provided.add(symbol)

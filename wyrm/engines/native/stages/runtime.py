@@ -173,12 +173,15 @@ class OpKernels:
         # Whether any kernel multiplies matrices, and whether any calls LAPACK.
         self.multiplies: bool = False
         self.calls_lapack: bool = False
+        # The functions that numba compiles, and for each the kernel that it is or that calls it.
+        self.of_numba: dict[str, str] = {}
         self._checked: dict[FunctionType, None] = {}
 
     def add(self, function: Callable[..., Any], name: str) -> KernelFunction | NumbaKernel:
         """Add a kernel; raise `RegistrationError` if its source is unknown or it uses what cannot be compiled."""
         if is_njit(function):
             self._checked[python_function(function)] = None
+            self.of_numba[function.py_func.__name__] = name
             return numba_kernel(function, name)
         assert isinstance(function, FunctionType)
         self._check(function, name)
@@ -225,6 +228,7 @@ class OpKernels:
             return
         if is_njit(value):
             numba_kernel(value)
+            self.of_numba[used] = kernel
             self._checked[python_function(value)] = None
             return
         module = isinstance(value, ModuleType) and value.__name__ in _MODULES
