@@ -140,10 +140,14 @@ CONTENTS = (
         "pooling",
         "wyrm.nn: pooling",
         "wyrm.nn",
-        (
-            Group("Layers of pooling", (), (f"{_NN}pooling_layers",)),
-            Group("Functions of pooling", (), (f"{_NN}pooling",)),
-        ),
+        (Group("Layers of pooling", (), (f"{_NN}pooling_layers",)),),
+        "Arrays have the axes (batch, channels, *sizes), as in PyTorch.",
+    ),
+    Page(
+        "pooling-functions",
+        "wyrm.nn: functions of pooling",
+        "wyrm.nn",
+        (Group("Functions of pooling", (), (f"{_NN}pooling",)),),
         "Arrays have the axes (batch, channels, *sizes), as in PyTorch.",
     ),
     Page(
@@ -161,9 +165,7 @@ CONTENTS = (
         "recurrent",
         "wyrm.nn: recurrent layers",
         "wyrm.nn",
-        (
-            Group("Layers", _names("LSTM GRU StackedLSTM StackedGRU Recurrent"), (f"{_NN}recurrent",)),
-        ),
+        (Group("Layers", _names("LSTM GRU StackedLSTM StackedGRU Recurrent"), (f"{_NN}recurrent",)),),
         "Sequences have the axes (batch, time, features).",
     ),
     Page(
@@ -192,7 +194,9 @@ CONTENTS = (
         "wyrm.optim",
         "wyrm.optim",
         "optimizers",
-        Group("Optimizers", _names("SGD Adam AdamW"), ("wyrm.optim.adaptive", "wyrm.optim.moments", "wyrm.optim.descent")),
+        Group(
+            "Optimizers", _names("SGD Adam AdamW"), ("wyrm.optim.adaptive", "wyrm.optim.moments", "wyrm.optim.descent")
+        ),
         Group("Several optimizers, averages and clipping", (), ("wyrm.optim.combined", "wyrm.optim.clipping")),
         Group("Schedules of the learning rate", (), ("wyrm.optim.schedules",)),
         Group("An optimizer of your own", (), ("wyrm.optim.",)),
@@ -203,9 +207,23 @@ CONTENTS = (
         "wyrm.data",
         "wyrm.data",
         "data",
-        Group("Data sets and batches", _names("Dataset DataLoader concatenate train_test_split split_by_group split_by_time")),
+        Group(
+            "Data sets and batches",
+            _names("Dataset DataLoader concatenate train_test_split split_by_group split_by_time"),
+        ),
         Group("Images", (), ("wyrm.data.augment", "wyrm.data.idx")),
-        Group("Recommenders", (), ("wyrm.data.interactions", "wyrm.data.movielens", "wyrm.data.in_time", "wyrm.data.recommending", "wyrm.data.ids", "wyrm.support.item_rows")),
+        Group(
+            "Recommenders",
+            (),
+            (
+                "wyrm.data.interactions",
+                "wyrm.data.movielens",
+                "wyrm.data.in_time",
+                "wyrm.data.recommending",
+                "wyrm.data.ids",
+                "wyrm.support.item_rows",
+            ),
+        ),
         heading="Text and others",
     ),
     _all("wyrm.io", "wyrm.io", "io"),
@@ -224,26 +242,61 @@ CONTENTS = (
     ),
     Page(
         "creation",
-        "Array functions: creation, shapes, order",
+        "Array functions: creation, shapes, selection",
         _TOP,
         (
             Group("Creation", (), (f"{_FUNCTIONS}creation",)),
-            Group("Joining and splitting", _names("concatenate concat stack"), (f"{_FUNCTIONS}joining", "wyrm.ops.indexing.joining")),
-            Group("Shapes", _names("reshape ravel flatten transpose swapaxes expand_dims squeeze broadcast_to repeat astype matrix_transpose diagonal"), (f"{_FUNCTIONS}rearranging",)),
-            Group("Selection", _names("where select take take_along_axis searchsorted"), ("wyrm.ops.elementwise.comparison",)),
-            Group("Order and statistics", _names("sort argsort argmax argmin cummax cummin"), (f"{_FUNCTIONS}order_statistics", f"{_FUNCTIONS}nan_quantiles")),
+            Group(
+                "Joining and splitting",
+                _names("concatenate concat stack"),
+                (f"{_FUNCTIONS}joining", "wyrm.ops.indexing.joining"),
+            ),
+            Group(
+                "Shapes",
+                _names(
+                    "reshape ravel flatten transpose swapaxes expand_dims squeeze broadcast_to repeat astype "
+                    "matrix_transpose diagonal"
+                ),
+                (f"{_FUNCTIONS}rearranging",),
+            ),
+            Group(
+                "Selection",
+                _names("where select take take_along_axis searchsorted"),
+                ("wyrm.ops.elementwise.comparison",),
+            ),
         ),
         "NumPy's functions over nodes. They take arrays and numbers too, which become constants; "
         "`np.median(node)` calls `wy.median`.",
+    ),
+    Page(
+        "order",
+        "Array functions: order and statistics",
+        _TOP,
+        (
+            Group(
+                "Order and statistics",
+                _names("sort argsort argmax argmin cummax cummin"),
+                (f"{_FUNCTIONS}order_statistics", f"{_FUNCTIONS}nan_quantiles"),
+            ),
+        ),
+        "NumPy's functions over nodes.",
     ),
     Page(
         "reductions",
         "Array functions: sums, differences, products",
         _TOP,
         (
-            Group("Sums and other reductions", _names("sum mean var std prod max min all any logsumexp softmax log_softmax cumsum cumprod trace"), (f"{_FUNCTIONS}reductions",)),
+            Group(
+                "Sums and other reductions",
+                _names("sum mean var std prod max min all any logsumexp softmax log_softmax cumsum cumprod trace"),
+                (f"{_FUNCTIONS}reductions",),
+            ),
             Group("Differences and integrals", (), (f"{_FUNCTIONS}differences",)),
-            Group("Products and matrices", _names("einsum matmul dot"), (f"{_FUNCTIONS}contraction", f"{_FUNCTIONS}matrices")),
+            Group(
+                "Products and matrices",
+                _names("einsum matmul dot"),
+                (f"{_FUNCTIONS}contraction", f"{_FUNCTIONS}matrices"),
+            ),
             Group("Fused functions", (), ("wyrm.ops.attention", "wyrm.ops.cross_entropy")),
         ),
         "NumPy's functions over nodes; see also [linear algebra](linalg.md).",
@@ -259,6 +312,7 @@ CONTENTS = (
     _all("wyrm.special", "wyrm.special", "special", heading="Special functions"),
     _all("wyrm.random", "wyrm.random", "random", heading="Random nodes"),
     _all("wyrm.jax", "wyrm.jax", "jax", heading="JAX"),
+    _all("wyrm.numba", "wyrm.numba", "numba", heading="numba"),
     _all("wyrm.view", "wyrm.view", "view", heading="Views"),
     _all("wyrm.watch", "wyrm.watch", "watch", heading="Runs"),
     _all("wyrm.profile", "wyrm.profile", "profile", heading="Profiles"),

@@ -17,7 +17,7 @@ def markdown_of(docstring: str | None, link: Callable[[str], str | None]) -> str
     for paragraph in _paragraphs(inspect.cleandoc(docstring or "")):
         lines = paragraph.splitlines()
         if lines[0].startswith(">>> "):
-            code = ["# doctest" not in line and line or re.sub(r"\s*# doctest:.*", "", line) for line in lines]
+            code = [("# doctest" not in line and line) or re.sub(r"\s*# doctest:.*", "", line) for line in lines]
             parts.append("\n".join(["```pycon", *code, "```"]))
         elif _SECTION.fullmatch(lines[0]):
             parts.append(_list(lines, link))

@@ -46,7 +46,9 @@ GALLERY = {
     "two_towers": Example("Two towers", "in-batch negatives, recall, a request in microseconds", _MOVIELENS, "map"),
     "sequence_movielens": Example("The next film", "a recurrent network over what users watched", _MOVIELENS, "ranks"),
     "translate_dates": Example("Translate dates", "a cell of one's own with attention", "--epochs 5", "attention"),
-    "neural_ode": Example("A learnt differential equation", "loops in the graph; the same solved by SciPy", "", "paths"),
+    "neural_ode": Example(
+        "A learnt differential equation", "loops in the graph; the same solved by SciPy", "", "paths"
+    ),
     "gpt2_tinystories": Example(
         "GPT-2",
         "training, resuming and generating text",

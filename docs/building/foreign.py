@@ -1,4 +1,4 @@
-"""The directive `foreign-names`: names of other libraries with what to use instead, from the tables of error messages."""
+"""The directive `foreign-names`: names of other libraries and what to use instead, from the tables of errors."""
 
 from __future__ import annotations
 

@@ -20,7 +20,9 @@ class Glossary(SphinxDirective):
         from building.docstrings import markdown_of
 
         reference = Reference()
-        text = markdown_of((wy.__doc__ or "").partition("## Glossary")[2], lambda name: reference.link("wyrm", "", name))
+        text = markdown_of(
+            (wy.__doc__ or "").partition("## Glossary")[2], lambda name: reference.link("wyrm", "", name)
+        )
         node = nodes.Element()
         self.state.nested_parse(StringList(text.splitlines(), "glossary"), self.content_offset, node)
         return list(node.children)

@@ -13,11 +13,11 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import wyrm as wy
+import wyrm.engines
 from building.contents import CONTENTS, Page
 from building.docstrings import markdown_of
 from building.signatures import shortened, signature_of, statements_of, text_of, tree_of
 from wyrm.support.foreign_names import ForeignName
-
 
 # Functions with the names of builtins, which `import *` must not hide.
 _BUILTINS = ("abs", "all", "any", "divmod", "max", "min", "pow", "round", "sum")
@@ -39,8 +39,8 @@ class Name(NamedTuple):
 
 
 def public_modules() -> list[ModuleType]:
-    """Return `wyrm` and the modules that it exports, recursively, with `wyrm.jax` and `wyrm.engines`."""
-    modules: list[ModuleType] = [wy, wy.jax, wy.engines]
+    """Return `wyrm` and the modules that it exports, recursively, with those that `*` leaves out."""
+    modules: list[ModuleType] = [wy, wy.jax, wy.numba, wyrm.engines]
     for module in modules:
         members = [getattr(module, name) for name in module.__all__]
         modules += [member for member in members if isinstance(member, ModuleType) and member not in modules]
@@ -217,9 +217,7 @@ def _own_names(module: str, owner: str) -> frozenset[str]:
 @cache
 def _stub_names() -> list[str]:
     (node,) = (
-        each
-        for each in tree_of("wyrm.graph.methods").body
-        if isinstance(each, ast.ClassDef) and each.name == "Node"
+        each for each in tree_of("wyrm.graph.methods").body if isinstance(each, ast.ClassDef) and each.name == "Node"
     )
     return sorted(
         {each.name for each in node.body if isinstance(each, ast.FunctionDef) and not each.name.startswith("_")}
@@ -275,7 +273,7 @@ def _class_signature(cls: type) -> str:
     """Return the signature of a class, that of `__init__` or `__new__`."""
     if issubclass(cls, BaseException) or not hasattr(cls, "__init__"):
         return ""
-    initial = cls.__init__
+    initial: Any = cls.__init__
     if not inspect.isfunction(initial):
         initial = cls.__new__
         if not inspect.isfunction(initial) or not issubclass(cls, tuple):
@@ -288,7 +286,10 @@ def _class_signature(cls: type) -> str:
 
 def _field(cls: type, name: str) -> str:
     """Return a field of a named tuple, with its type."""
-    annotation = next((vars(base)["__annotations__"][name] for base in cls.__mro__ if name in vars(base).get("__annotations__", ())), "")
+    annotation = next(
+        (vars(base)["__annotations__"][name] for base in cls.__mro__ if name in vars(base).get("__annotations__", ())),
+        "",
+    )
     text = shortened([text_of(annotation)]) if annotation else ""
     return f"{name}: {text}" if text else name
 

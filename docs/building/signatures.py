@@ -1,8 +1,8 @@
 """Signatures as the reference shows them: one for all overloads, short types, and options spelled out.
 
-Names, order and defaults of parameters are those of the function that runs. Types are those that type checkers see, from
-the overloads in its file or in the generated stub beside it, with what only a type checker needs left out: a node of any
-op is a `Node`, and an axis is a `Dim | int`.
+Names, order and defaults of parameters are those of the function that runs. Types are those that type checkers see,
+from the overloads in its file or in the generated stub beside it, with what only a type checker needs left out: a node
+of any op is a `Node`, and an axis is a `Dim | int`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ALIASES = {
 }
 _ALIAS = re.compile(rf"\b({'|'.join(_ALIASES)})\b")
 # Types whose arguments tell a reader something.
-_CONTAINERS = set("list tuple dict set type Callable Sequence Mapping Iterable Iterator".split())
+_CONTAINERS = {"list", "tuple", "dict", "set", "type", "Callable", "Sequence", "Mapping", "Iterable", "Iterator"}
 
 
 class Argument(NamedTuple):
@@ -173,7 +173,7 @@ def shortened(annotations: Iterable[str], keep_tensors: bool = False) -> str:
         # An axis is `M | Unnamed[M]`: a variable of axes, or an integer, which type checkers do not follow.
         new = ["Dim" if "Unnamed" in text and len(each) == 1 else each for each in _members(ast.unparse(tree))]
         members += [each for place, each in enumerate(new) if each not in members and each not in new[:place]]
-    if "int" in members and any(each.startswith("Literal[-") or each.startswith("Literal[0") for each in members):
+    if "int" in members and any(each.startswith(("Literal[-", "Literal[0")) for each in members):
         members = [each for each in members if not each.startswith("Literal[")]
     for wider, narrower in (("bool", "Literal[True]"), ("bool", "Literal[False]")):
         if wider in members and narrower in members:
@@ -187,16 +187,18 @@ def shortened(annotations: Iterable[str], keep_tensors: bool = False) -> str:
             members = [each for each in members if each in (general, "Node", "IndexNode", "int", "None")]
     if sum(each.startswith("Callable") for each in members) > 1:
         first = next(place for place, each in enumerate(members) if each.startswith("Callable"))
-        members = [each for each in members[:first] if each != "Callable"] + ["Callable"] + [
-            each for each in members[first:] if not each.startswith("Callable")
-        ]
+        members = (
+            [each for each in members[:first] if each != "Callable"]
+            + ["Callable"]
+            + [each for each in members[first:] if not each.startswith("Callable")]
+        )
     if "None" in members:
         members = [each for each in members if each != "None"] + ["None"]
     known = [each for each in members if each not in ("Any", "object", "Tree")]
     plain = [_ALIAS.sub(lambda found: _ALIASES[found[0]], each) for each in known]
     parts = list(dict.fromkeys(part for each in plain for part in _members(each)))
-    first = ["Node", "IndexNode"]
-    return " | ".join([each for each in first if each in parts] + [each for each in parts if each not in first])
+    leading = ["Node", "IndexNode"]
+    return " | ".join([each for each in leading if each in parts] + [each for each in parts if each not in leading])
 
 
 def text_of(annotation: object) -> str:
@@ -207,7 +209,7 @@ def text_of(annotation: object) -> str:
         return annotation
     if isinstance(annotation, typing.ForwardRef):
         return annotation.__forward_arg__
-    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+    if inspect.isclass(annotation) and typing.get_origin(annotation) is None:
         return "None" if annotation is type(None) else annotation.__name__
     origin = typing.get_origin(annotation)
     if origin in (typing.Union, types.UnionType):
@@ -291,7 +293,11 @@ def signature_of(
         statements = own or statements_of(module, runtime.__qualname__)
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())
-    if owner is not None and parameters and parameters[0].name in (("self", "cls") if not bound else (parameters[0].name,)):
+    if (
+        owner is not None
+        and parameters
+        and parameters[0].name in (("self", "cls") if not bound else (parameters[0].name,))
+    ):
         parameters = parameters[1:]
     declared = [_annotations(each) for each in statements]
     keep = len(statements) <= 1

@@ -26,7 +26,8 @@ TOUR = [DOCS / "tour" / f"{name}.md" for name in (
 # A Python block, and the output below it.
 _BLOCK = re.compile(
     r"^(?P<code>```python\n(?P<source>.*?)^```\n)"
-    r"(?P<output>(?P<start>\n<!-- output(?P<kind>: of one run|: an error)? -->\n```text\n)(?P<text>.*?)(?P<end>^```\n))?",
+    r"(?P<output>(?P<start>\n<!-- output(?P<kind>: of one run|: an error)? -->\n```text\n)"
+    r"(?P<text>.*?)(?P<end>^```\n))?",
     re.DOTALL | re.MULTILINE,
 )
 

@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 
 import wyrm as wy
+import wyrm.engines
 from tests.site.reference import contents, reference, texts
 
 _HEADS = re.compile(r"^`+\{py:(?:function|class|data)\} ([\w.]+)(.*)$", re.MULTILINE)
@@ -16,7 +17,7 @@ _HEADS = re.compile(r"^`+\{py:(?:function|class|data)\} ([\w.]+)(.*)$", re.MULTI
 
 def public_modules() -> list[ModuleType]:
     """Return `wyrm` and the modules that it exports, recursively, with those that `*` leaves out."""
-    modules = [wy, wy.jax, wy.engines]
+    modules = [wy, wy.jax, wy.numba, wyrm.engines]
     for module in modules:
         members = [getattr(module, name) for name in module.__all__]
         modules += [member for member in members if isinstance(member, ModuleType) and member not in modules]

@@ -13,7 +13,7 @@ end:
 mypy has to say just this; of the others an error on that line is expected, in their own words. Where a checker does not
 judge a program as expected, `cannot.toml` says what it cannot do; the program is reported once the checker can.
 
-The README's Python blocks, one after another, are a right program too.
+The Python blocks of the README and the site's tour, one after another, are a right program too.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from tests.site.pages import TOUR
 from tests.typing import checkers
 from tests.typing.checkers import ROOT, Message, Messages
 
@@ -48,7 +49,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar, TypeVarTuple, reveal_type
 import wyrm as wy
 """
-# A later block of the README uses a name again for a node of another class, as the cells of a notebook do.
+# A later block uses a name again for a node of another class, as the cells of a notebook do.
 _README_HEADER = "# mypy: allow-redefinition" + "\n" * HEADER.count("\n")
 _SECTION = re.compile(r"^#@ (\w+)$")
 _EXPECTED = re.compile(r"# error: \[([\w-]+)\] (.+)$")
@@ -113,9 +114,9 @@ def programs() -> list[Program]:
 
 
 def readme() -> Program:
-    """Return the README's Python blocks as one program."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    """Return the Python blocks of the README and of the site's tour as one program."""
+    texts = [page.read_text(encoding="utf-8") for page in (ROOT / "README.md", *TOUR)]
+    blocks = re.findall(r"^```python\n(.*?)^```$", "\n".join(texts), re.DOTALL | re.MULTILINE)
     return Program(True, "README.md", "readme", 1, "\n".join(blocks), header=_README_HEADER)
 
 
