@@ -28,7 +28,7 @@ from wyrm.graph.storage import (
     put_number,
     store,
 )
-from wyrm.graph.typing import D1, D2, D3, D4, AxisOf, DType, DTypeLike, NewDims, Number, Size, Sizes, Values
+from wyrm.graph.typing import D1, D2, D3, D4, AnyValue, AxisOf, DType, DTypeLike, NewDims, Number, Size, Sizes, Values
 from wyrm.graph.weak_types import FLOATS, WEAK32, WEAK64, chosen, default_type, is_weak, weak
 from wyrm.support.foreign_names import explains_keywords
 
@@ -123,6 +123,12 @@ class Input(_FloatLeaf[S_co], abstract=True):
     __slots__ = ("_finite",)
     _finite: bool
 
+    @overload
+    def __init__(self: Input, value: AnyValue, dims: None = None, **options: Unpack[InputOptions]) -> None: ...
+    @overload
+    def __init__(
+        self: Input, value: Values | None = None, *, dims: AnyValue, **options: Unpack[InputOptions]
+    ) -> None: ...
     @overload
     def __init__(
         self: Input[tuple[()]], value: Number | None = None, dims: None = None, **options: Unpack[InputOptions]
@@ -276,6 +282,10 @@ class Constant(_FloatLeaf[S_co], abstract=True):
 
     __slots__ = ()
 
+    @overload
+    def __init__(self: Constant, value: AnyValue, dims: None = None, **options: Unpack[LeafOptions]) -> None: ...
+    @overload
+    def __init__(self: Constant, value: Values, dims: AnyValue, **options: Unpack[LeafOptions]) -> None: ...
     @overload
     def __init__(
         self: Constant[tuple[()]], value: Number, dims: None = None, **options: Unpack[LeafOptions]
