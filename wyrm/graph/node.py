@@ -46,16 +46,15 @@ class Reversed(Generic[S]):
         return self if node is None else node.transpose()
 
 
-class MatrixTransposed:
-    """`node.mT`, a property with overloads: the last two axes exchanged.
-
-    The node says its shape, not a type parameter of the property: pyright checks this one only.
-    """
+class MatrixTransposed(Generic[S]):
+    """`node.mT`, as `Reversed`: the last two axes exchanged."""
 
     @overload
-    def __get__(self, node: Shaped[L, AtLeast2D], owner: object) -> Transpose[L]: ...
+    def __get__(self: MatrixTransposed[AtLeast2D], node: Shaped[L, Any], owner: object) -> Transpose[L]: ...
     @overload
-    def __get__(self, node: OfShape[L, tuple[*Bs, M, N]], owner: object) -> Transpose[L, tuple[*Bs, N, M]]: ...
+    def __get__(
+        self: MatrixTransposed[tuple[*Bs, M, N]], node: Shaped[L, Any], owner: object
+    ) -> Transpose[L, tuple[*Bs, N, M]]: ...
     def __get__(self, node: Any, owner: object) -> Any:
         if node is None:
             return self
@@ -106,7 +105,7 @@ class Node(methods.Node, values.Node[FloatArray], BaseNode[P_co, S], abstract=Tr
 
     T: Reversed[S] = Reversed()
     """The node with its axes in reverse order."""
-    mT: MatrixTransposed = MatrixTransposed()
+    mT: MatrixTransposed[S] = MatrixTransposed()
     """The node with its last two axes exchanged."""
 
     if TYPE_CHECKING:

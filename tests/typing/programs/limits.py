@@ -54,6 +54,16 @@ class Box(Generic[T]):
 def f(box: Box[tuple[int, Any]]) -> None:
     box.get()[0].missing  # accepted by: pyright, pyright --strict
 
+#@ descriptor_of_another_type
+# An attribute is taken for its descriptor where that is of another type than `__get__` takes.
+T = TypeVar("T")
+class Product(Generic[T]):
+    def __get__(self: Product[tuple[int, int]], node: object, owner: object) -> int: ...
+class Node(Generic[T]):
+    product: Product[T] = Product()
+def f(node: Node[tuple[int]]) -> None:
+    node.product  # accepted by: pyright, pyright --strict
+
 #@ generic_type_without_arguments
 # mypy: allow-any-generics
 # A generic type needs its arguments; mypy has an option for it.

@@ -26,7 +26,7 @@ r: wy.Tensor[Batch, In] = x @ w  # error: [assignment] Incompatible types in ass
 #@ transpose_result
 r: wy.Tensor[Batch, In] = x.T  # error: [assignment] Incompatible types in assignment (expression has type "Transpose[Any, tuple[In, Batch]]", variable has type "Node[Any, tuple[Batch, In]]")
 #@ transpose_of_a_vector
-vector.mT  # error: [arg-type] Argument 1 to "__get__" of "MatrixTransposed" has incompatible type "Input[tuple[In]]"; expected "Shaped[Never, AtLeast2D]"
+vector.mT  # error: [misc] Invalid self argument "MatrixTransposed[tuple[In]]"
 #@ transpose_then_add
 x + x.T  # error: [operator] Unsupported operand types for + ("Input[tuple[Batch, In]]" and "Transpose[Input[tuple[Batch, In]], tuple[In, Batch]]")
 #@ permutation_result
