@@ -58,6 +58,11 @@ _NOT_STRICT = {
 }  # fmt: skip
 
 
+# Packages that wyrm imports for engines and pages. Following them would take most of the time of a first run, and no
+# program is about their types.
+_SKIPPED = ["jax", "jaxlib", "IPython", "matplotlib", "PIL"]
+
+
 # Strict mypy with the plugin.
 PLUGIN = "mypy with plugin"
 
@@ -110,7 +115,9 @@ def run_mypy(corpus: list[Program]) -> dict[str, Messages]:
 def _run_mypy(corpus: list[Program], name: str, options: str, plain: bool) -> tuple[Messages, Messages]:
     """Return the messages about all programs and, with `plain`, about the modules of `plain`."""
     source = _sources(corpus)
-    _write(source / f"{name}.ini", f"[mypy]\n{options}")
+    skipped = ",".join(f"{package}.*" for package in _SKIPPED)
+    skipping = f"[mypy-{skipped}]\nfollow_imports = skip\nignore_missing_imports = true\n"
+    _write(source / f"{name}.ini", f"[mypy]\n{options}\n{skipping}")
     modules = [program.module for program in corpus]
     finished = subprocess.run(
         [
