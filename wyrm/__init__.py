@@ -116,6 +116,7 @@ if _typing.TYPE_CHECKING:
     from wyrm._names import round as round
     from wyrm._names import sum as sum
     from wyrm.data.recommending import recommend
+    from wyrm.exporting.exported import export
     from wyrm.ops.attention.attention import attention
     from wyrm.ops.attention.dot_product_attention import scaled_dot_product_attention
     from wyrm.ops.control.checkpoint import checkpoint
@@ -134,6 +135,7 @@ if not _typing.TYPE_CHECKING:  # for type checkers a module with `__getattr__` h
             **dict.fromkeys(_ROOMS.split(), ""),
             **_names.FUNCTIONS,
             "data.recommending": "recommend",
+            "exporting.exported": "export",
             "ops.attention.attention": "attention",
             "ops.control.checkpoint": "checkpoint",
             "ops.attention.dot_product_attention": "scaled_dot_product_attention",
@@ -185,6 +187,7 @@ __all__ = [
     "concatenate",
     "data",
     "errors",
+    "export",
     "grad",
     "io",
     "linalg",

@@ -10,7 +10,7 @@ from bench.report.growth import is_growth
 from bench.report.machine import ROOT
 from bench.report.page import page, span
 from bench.report.picture import draw as picture
-from bench.report.results import RESULTS, digest, read, rows
+from bench.report.results import RESULTS, caveats, digest, read, rows
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 LIGHT, DARK = ROOT / "docs" / "benchmarks.svg", ROOT / "docs" / "benchmarks-dark.svg"
@@ -44,8 +44,7 @@ def sentences(folder: Path = RESULTS) -> str:
         f"rows. [The page of all rows](docs/{PAGE.name}) has these first; `python -m bench all` measures them anew. "
         f"The lowest speeds are {slowest}."
     )
-    caveats = [f" Preliminary: {machine.caveat}." for machine in machines.values() if machine.caveat]
-    text += "".join(caveats)
+    text = " ".join([text, *caveats(machines)])
     about = "Time of PyTorch, JAX, implicit and others relative to wyrm: the slowest third of all cases, and programs"
     return (
         "\n".join(textwrap.wrap(text, 120, break_on_hyphens=False, break_long_words=False)) + "\n\n<picture>\n"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from bench.report.growth import is_growth
-from bench.report.results import Machine, rows
+from bench.report.results import Machine, caveats, rows
 
 # The programs of the second part: the beginning of the case, and its label.
 PROGRAMS = (
@@ -21,7 +21,7 @@ PROGRAMS = (
     ("gpt2: 128 tokens", "small GPT-2, 128 tokens"),
     ("sequences: transformer", "transformer encoder, a step"),
     ("sequences: LSTM", "LSTM of 128, a step"),
-    ("gpt2: step, 124M", "GPT-2 124M, a step"),
+    ("gpt2: step, 124M, dropout", "GPT-2 124M, a step"),
     ("convolutions: network", "small convolutional network, a step"),
     ("chain: build + forward + backward, per node of 25", "new graph, built and run once"),
 )
@@ -67,6 +67,11 @@ class Line(NamedTuple):
         """The smallest ratio."""
         return min(ratio for ratios in self.ratios.values() for ratio in ratios)
 
+    @property
+    def best(self) -> float:
+        """The largest ratio."""
+        return max(ratio for ratios in self.ratios.values() for ratio in ratios)
+
 
 def peer_of(contender: str) -> str:
     """Return the library of a contender; "" if the picture has none of this name.
@@ -108,10 +113,10 @@ def draw(machines: Mapping[str, Machine], digest: str, dark: bool) -> str:
     drawing.axis(top)
     where = f"{names}. All rows: docs/benchmarks.md"
     drawing.text(_WIDTH / 2, top + 58, where, size=11, anchor="middle", color=_FAINT)
-    caveats = [f"Preliminary: {machine.caveat}" for machine in machines.values() if machine.caveat]
-    for position, caveat in enumerate(caveats):
+    below = caveats(machines)
+    for position, caveat in enumerate(below):
         drawing.text(_WIDTH / 2, top + 75 + 17 * position, caveat, size=11, anchor="middle", color=_FAINT)
-    return drawing.finish(top + 70 + 17 * len(caveats), digest)
+    return drawing.finish(top + 70 + 17 * len(below), digest)
 
 
 class _Drawing:
@@ -166,8 +171,12 @@ class _Drawing:
                     self.add("line", x1=x1, x2=x2, y1=y, y2=y, stroke=PEERS[peer][self.dark], stroke_width=2)
                 for ratio in ratios:
                     self.mark(peer, self.place(ratio), y)
-                    if ratio > self.high:
-                        self.text(_RIGHT - 8, y + 4, f"{ratio:.0f}", size=10, anchor="end", color=_FAINT)
+            if line.best > self.high:
+                near = [
+                    self.place(ratios[0]) for ratios in line.ratios.values() if self.place(ratios[-1]) > _RIGHT - 80
+                ]
+                text = f"up to {line.best:.0f}\N{MULTIPLICATION SIGN}"
+                self.text(min(near) - 8, y + 4, text, size=10, anchor="end", color=_FAINT)
         return top + _LINE * (len(lines) + 1) + 4
 
     def axis(self, bottom: float) -> None:

@@ -176,6 +176,13 @@ def rows(machines: Mapping[str, Machine]) -> list[Row]:
     return sorted(every, key=lambda row: (min(row.ratios, default=math.inf), row.case, row.contender))
 
 
+def caveats(machines: Mapping[str, Machine]) -> list[str]:
+    """Return what is wrong with the results of each machine as a sentence, with its name if there are several."""
+    found = [(machine.name, machine.caveat) for machine in machines.values() if machine.caveat]
+    named = len(machines) > 1
+    return [f"Preliminary: {caveat}{f' ({name})' if named else ''}." for name, caveat in found]
+
+
 def files(folder: Path = RESULTS) -> list[Path]:
     """Return the files of all machines."""
     return sorted(folder.glob("*.json"))

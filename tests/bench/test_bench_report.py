@@ -12,7 +12,7 @@ from bench.report import draw, machine
 from bench.report.page import page
 from bench.report.picture import draw as picture
 from bench.report.picture import lines_of
-from bench.report.results import Machine, Measured, Result, digest, read, rows
+from bench.report.results import Machine, Measured, Result, caveats, digest, read, rows
 
 PROCESSORS = {
     "amd": {"name": "AMD EPYC", "family": "26", "model": "2"},
@@ -132,3 +132,14 @@ def test_this_machine_is_described() -> None:
     assert machine.slug(about).replace("-", "").isalnum()
     versions = machine.software()
     assert versions["numpy"][0].isdigit() and "numba" in versions
+
+
+def test_a_caveat_names_its_machine_where_there_are_several() -> None:
+    busy = [result("chain: build", wyrm=1.0, torch_eager=0.5, others=1.0)]
+    one, two = machine_of("amd", *busy), machine_of("intel", *busy)
+    words = "of 1 cases, 1 were measured while other programs were busy"
+    assert caveats({"amd": one}) == [f"Preliminary: {words}."]
+    assert caveats({"amd": one, "intel": two}) == [
+        f"Preliminary: {words} ({name})."
+        for name in ("AMD EPYC, family 26 model 2", "Intel(R) Xeon(R), family 6 model 143")
+    ]

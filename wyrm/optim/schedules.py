@@ -8,15 +8,108 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from wyrm.errors import OptionError
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import number, whole
 
 C = TypeVar("C", bound=type[Any])
+
+
+class Formula:
+    """The base of a schedule that is a function of numbers, `formula(step, *fields)`.
+
+    The function is compiled where a program leaves Python, so it is written in the language of kernels.
+    """
+
+    formula: ClassVar[Callable[..., float]]
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """The arguments of the formula behind the step."""
+        fields: Mapping[str, Any] = self.__dataclass_fields__  # type: ignore[attr-defined]  # of each subclass
+        return tuple(getattr(self, name) for name in fields)
+
+    def __call__(self, step: int) -> float:
+        return type(self).formula(step, *self.arguments)
+
+
+# --- the formulas, in the language of kernels -------------------------------------------------------------------------
+
+
+def _passed(step: int, boundaries: Sequence[int]) -> int:
+    """Return how many of the increasing boundaries are at most `step`."""
+    count = 0
+    for i in range(len(boundaries)):
+        if step >= boundaries[i]:
+            count += 1
+    return count
+
+
+def _step(step: int, start: float, every: int, factor: float) -> float:
+    return start * factor ** (step // every)
+
+
+def _multi_step(step: int, start: float, milestones: Sequence[int], factor: float) -> float:
+    return start * factor ** _passed(step, milestones)
+
+
+def _piecewise(step: int, values: Sequence[float], boundaries: Sequence[int]) -> float:
+    return float(values[_passed(step, boundaries)])
+
+
+def _exponential(step: int, start: float, factor: float) -> float:
+    return start * factor**step
+
+
+def _half_cosine(start: float, end: float, fraction: float) -> float:
+    return end + (start - end) * (1.0 + math.cos(math.pi * fraction)) / 2.0
+
+
+def _cosine(step: int, start: float, steps: int, end: float) -> float:
+    if step >= steps:
+        return end
+    return _half_cosine(start, end, step / steps)
+
+
+def _cosine_restarts(step: int, start: float, steps: int, end: float, growth: int) -> float:
+    at, length = step, steps
+    if growth == 1:
+        at %= length
+    while at >= length:
+        at, length = at - length, length * growth
+    return _cosine(at, start, length, end)
+
+
+def _polynomial(step: int, start: float, steps: int, end: float, power: float) -> float:
+    if step >= steps:
+        return end
+    return float(end + (start - end) * (1.0 - step / steps) ** power)
+
+
+def _one_cycle(step: int, peak: float, steps: int, rise: float, start_divisor: float, end_divisor: float) -> float:
+    start = peak / start_divisor
+    end, last = start / end_divisor, steps - 1
+    top = max(0.0, rise * steps - 1.0)
+    if step <= top and top > 0.0:
+        return _half_cosine(start, peak, step / top)
+    return _half_cosine(peak, end, min(1.0, (step - top) / (last - top)))
+
+
+def _linear_warmup(step: int, peak: float, steps: int, start: float) -> float:
+    return peak if step >= steps else start + (peak - start) * step / steps
+
+
+def _warmup_cosine(step: int, peak: float, warmup: int, steps: int, end: float) -> float:
+    if step < warmup:
+        return _linear_warmup(step, peak, warmup, 0.0)
+    return _cosine(step - warmup, peak, steps - warmup, end)
+
+
+# --- the schedules ----------------------------------------------------------------------------------------------------
 
 
 @dataclass_transform(frozen_default=True)
@@ -29,13 +122,15 @@ def _schedule(cls: C) -> C:
 
 
 @_schedule
-class Step:
+class Step(Formula):
     """`start`, multiplied by `factor` once every `every` steps.
 
     >>> rate = Step(1.0, every=10, factor=0.5)
     >>> rate(9), rate(10), rate(20)
     (1.0, 0.5, 0.25)
     """
+
+    formula = staticmethod(_step)
 
     start: float
     every: int
@@ -46,18 +141,17 @@ class Step:
         _keep(self, every=whole("every", self.every, 1))
         number("factor", self.factor, 0.0)
 
-    def __call__(self, step: int) -> float:
-        return self.start * self.factor ** (step // self.every)
-
 
 @_schedule
-class MultiStep:
+class MultiStep(Formula):
     """`start`, multiplied by `factor` at each of the increasing steps `milestones`.
 
     >>> rate = MultiStep(1.0, milestones=(10, 30), factor=0.5)
     >>> rate(9), rate(10), rate(30)
     (1.0, 0.5, 0.25)
     """
+
+    formula = staticmethod(_multi_step)
 
     start: float
     milestones: Sequence[int]
@@ -68,18 +162,17 @@ class MultiStep:
         _keep(self, milestones=_increasing("milestones", self.milestones))
         number("factor", self.factor, 0.0)
 
-    def __call__(self, step: int) -> float:
-        return self.start * self.factor ** bisect_right(self.milestones, step)
-
 
 @_schedule
-class Piecewise:
+class Piecewise(Formula):
     """The first of `values` before the first of the increasing steps `boundaries`, and then one value after each.
 
     >>> rate = Piecewise([0.1, 1.0, 0.01], boundaries=[5, 20])
     >>> rate(4), rate(5), rate(19), rate(20)
     (0.1, 1.0, 1.0, 0.01)
     """
+
+    formula = staticmethod(_piecewise)
 
     values: Sequence[float]
     boundaries: Sequence[int]
@@ -88,9 +181,6 @@ class Piecewise:
         for position, value in enumerate(self.values):
             number(f"values[{position}]", value, 0.0)
         _keep(self, boundaries=_one_more("values", self.values, self.boundaries))
-
-    def __call__(self, step: int) -> float:
-        return float(self.values[bisect_right(self.boundaries, step)])
 
 
 @_schedule
@@ -120,12 +210,14 @@ class Joined:
 
 
 @_schedule
-class Exponential:
+class Exponential(Formula):
     """`start`, multiplied by `factor` every step.
 
     >>> Exponential(1.0, factor=0.5)(3)
     0.125
     """
+
+    formula = staticmethod(_exponential)
 
     start: float
     factor: float
@@ -134,18 +226,17 @@ class Exponential:
         number("start", self.start, 0.0)
         number("factor", self.factor, 0.0)
 
-    def __call__(self, step: int) -> float:
-        return self.start * self.factor**step
-
 
 @_schedule
-class Cosine:
+class Cosine(Formula):
     """Half a cosine from `start` to `end` over `steps` (Loshchilov and Hutter, 2017), then constant at `end`.
 
     >>> rate = Cosine(1.0, steps=10)
     >>> rate(0), round(rate(5), 6), rate(10), rate(1000)
     (1.0, 0.5, 0.0, 0.0)
     """
+
+    formula = staticmethod(_cosine)
 
     start: float
     steps: int
@@ -156,14 +247,9 @@ class Cosine:
         _keep(self, steps=whole("steps", self.steps, 1))
         number("end", self.end, 0.0)
 
-    def __call__(self, step: int) -> float:
-        if step >= self.steps:
-            return self.end
-        return _half_cosine(self.start, self.end, step / self.steps)
-
 
 @_schedule
-class CosineRestarts:
+class CosineRestarts(Formula):
     """Half a cosine from `start` to `end` over `steps`, again and again (Loshchilov and Hutter, 2017).
 
     Each repetition takes `growth` times as many steps as the one before.
@@ -172,6 +258,8 @@ class CosineRestarts:
     >>> [round(rate(step), 6) for step in (0, 5, 10, 20, 30)]
     [1.0, 0.5, 1.0, 0.5, 1.0]
     """
+
+    formula = staticmethod(_cosine_restarts)
 
     start: float
     steps: int
@@ -184,23 +272,17 @@ class CosineRestarts:
         number("end", self.end, 0.0)
         _keep(self, growth=whole("growth", self.growth, 1))
 
-    def __call__(self, step: int) -> float:
-        length = self.steps
-        if self.growth == 1:
-            step %= length
-        while step >= length:
-            step, length = step - length, length * self.growth
-        return Cosine(self.start, length, self.end)(step)
-
 
 @_schedule
-class Polynomial:
+class Polynomial(Formula):
     """`end + (start - end) * (1 - step / steps) ** power` over `steps`, then constant at `end`.
 
     >>> rate = Polynomial(1.0, steps=10, power=2.0)
     >>> rate(0), rate(5), rate(10), rate(99)
     (1.0, 0.25, 0.0, 0.0)
     """
+
+    formula = staticmethod(_polynomial)
 
     start: float
     steps: int
@@ -213,14 +295,9 @@ class Polynomial:
         number("end", self.end, 0.0)
         number("power", self.power, 0.0)
 
-    def __call__(self, step: int) -> float:
-        if step >= self.steps:
-            return self.end
-        return float(self.end + (self.start - self.end) * (1.0 - step / self.steps) ** self.power)
-
 
 @_schedule
-class OneCycle:
+class OneCycle(Formula):
     """Half a cosine up to `peak`, then half a cosine down, over `steps` (Smith and Topin, 2018), as in PyTorch.
 
     The rate rises from `peak / start_divisor` over the fraction `rise` of the steps, falls to
@@ -230,6 +307,8 @@ class OneCycle:
     >>> round(rate(0), 6), round(rate(5), 3), round(rate(10), 6)
     (0.1, 1.0, 1e-05)
     """
+
+    formula = staticmethod(_one_cycle)
 
     peak: float
     steps: int
@@ -244,23 +323,17 @@ class OneCycle:
         number("start_divisor", self.start_divisor, 1.0)
         number("end_divisor", self.end_divisor, 1.0)
 
-    def __call__(self, step: int) -> float:
-        start = self.peak / self.start_divisor
-        end, last = start / self.end_divisor, self.steps - 1
-        top = max(0.0, self.rise * self.steps - 1.0)
-        if step <= top and top > 0.0:
-            return _half_cosine(start, self.peak, step / top)
-        return _half_cosine(self.peak, end, min(1.0, (step - top) / (last - top)))
-
 
 @_schedule
-class LinearWarmup:
+class LinearWarmup(Formula):
     """A linear increase from `start` to `peak` over `steps`, then constant at `peak`.
 
     >>> rate = LinearWarmup(1.0, steps=4)
     >>> rate(0), rate(2), rate(4), rate(100)
     (0.0, 0.5, 1.0, 1.0)
     """
+
+    formula = staticmethod(_linear_warmup)
 
     peak: float
     steps: int
@@ -271,12 +344,9 @@ class LinearWarmup:
         _keep(self, steps=whole("steps", self.steps, 1))
         number("start", self.start, 0.0)
 
-    def __call__(self, step: int) -> float:
-        return self.peak if step >= self.steps else self.start + (self.peak - self.start) * step / self.steps
-
 
 @_schedule
-class WarmupCosine:
+class WarmupCosine(Formula):
     """`LinearWarmup` to `peak` over `warmup` steps, then `Cosine` to `end` at step `steps`, then constant at `end`.
 
     Both count batches, as in `WarmupCosine(1e-3, warmup=len(loader), steps=epochs * len(loader))`. The rate of step 0
@@ -286,6 +356,8 @@ class WarmupCosine:
     >>> rate(1), rate(2), round(rate(7), 6), rate(12), rate(99)
     (0.5, 1.0, 0.5, 0.0, 0.0)
     """
+
+    formula = staticmethod(_warmup_cosine)
 
     peak: float
     warmup: int
@@ -299,15 +371,6 @@ class WarmupCosine:
         _keep(self, steps=whole("steps", self.steps, 1))
         if self.warmup >= self.steps:
             raise OptionError(f"warmup must be below steps={self.steps}, not {self.warmup}")
-
-    def __call__(self, step: int) -> float:
-        if step < self.warmup:
-            return LinearWarmup(self.peak, self.warmup)(step)
-        return Cosine(self.peak, self.steps - self.warmup, self.end)(step - self.warmup)
-
-
-def _half_cosine(start: float, end: float, fraction: float) -> float:
-    return end + (start - end) * (1.0 + math.cos(math.pi * fraction)) / 2.0
 
 
 def _keep(schedule: object, **values: object) -> None:

@@ -14,11 +14,13 @@ from wyrm.engines.tables import FeedT
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode
 from wyrm.graph.parameters import Buffer, Parameter
+from wyrm.support.files import FilePath
 from wyrm.support.foreign_names import explains_keywords
 
 if TYPE_CHECKING:
     from wyrm.engines.engine import Engine
     from wyrm.engines.epochs import ThreadMode
+    from wyrm.exporting.exported import Exported
     from wyrm.profile.peaks import Peaks
     from wyrm.profile.result import Profile
 
@@ -180,3 +182,33 @@ class Inspected:
             accumulate=accumulate, memory=memory, peaks=peaks,
         )  # fmt: skip
         return profile
+
+    def export(
+        self,
+        folder: FilePath,
+        *,
+        target: str = "c",
+        cpu: str | None = None,
+        features: str | None = None,
+        name: str = "model",
+        batch_sizes: int | Sequence[int] = 32,
+        sizes: Mapping[type[Dim], int] | None = None,
+    ) -> Exported:
+        """Write the program as code that needs no Python; see `wyrm.export`, which takes several programs.
+
+        >>> import tempfile
+        >>> x = wy.Input(dims=(3,), name="x")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     exported = wy.compile(x.tanh() + x).export(folder, name="smooth")
+        ...     sorted(path.name for path in exported.files)
+        ['example.c', 'smooth.h', 'smooth.o']
+        """
+        from wyrm.exporting.exported import export
+
+        program: Any = self
+        role = "predict" if program.optimizer is None else "train"
+        options: dict[str, Any] = {role: program}
+        return export(
+            folder, **options, target=target, cpu=cpu, features=features, name=name, batch_sizes=batch_sizes,
+            sizes=sizes,
+        )  # fmt: skip

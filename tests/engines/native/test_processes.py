@@ -122,3 +122,21 @@ def test_the_last_of_overlapping_programs_gives_blas_its_threads_back() -> None:
         assert set(blas_threads()) == {2}
         third.__exit__(None, None, None)
         assert blas_threads() == before
+
+
+# SciPy's package, whose import takes long, can still be imported after its LAPACK alone.
+LAPACK_ALONE = """
+import sys
+import numpy as np, wyrm as wy
+matrix = wy.Parameter(np.array([[4.0, 1.0], [1.0, 3.0]]), name="matrix")
+found = wy.compile(wy.linalg.cholesky(matrix))({})
+assert "scipy.linalg.cython_lapack" in sys.modules and "scipy.linalg" not in sys.modules
+import scipy.linalg
+from scipy.linalg.cython_lapack import __pyx_capi__
+np.testing.assert_allclose(found, scipy.linalg.cholesky(matrix.value, lower=True))
+"""
+
+
+def test_lapack_is_loaded_without_the_package_around_it() -> None:
+    found = subprocess.run([sys.executable, "-c", LAPACK_ALONE], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr

@@ -56,6 +56,8 @@ def multiply() -> Any:
         (64, 1, 300),
         (65, 200, 300),
         (30, 101, 30),
+        (1, 1901, 800),
+        (1901, 1, 800),
     ],
 )
 def test_products_of_every_layout(multiply: Any, sizes: tuple[int, int, int], dtype: type) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -23,7 +25,23 @@ def scratch(shape: int | tuple[int, ...], dtype: DTypeLike) -> Array:
     array = np.empty(shape, dtype)
     if DEBUG:
         fill_invalid(array)
+    for noted in _noted:
+        noted.append(array)
     return array
+
+
+# The lists of `noting_scratch`.
+_noted: list[list[np.ndarray]] = []
+
+
+@contextmanager
+def noting_scratch() -> Iterator[list[np.ndarray]]:
+    """Return a context that gives a list, to which the arrays are added that `scratch` makes inside it."""
+    _noted.append([])
+    try:
+        yield _noted[-1]
+    finally:
+        _noted.pop()
 
 
 def fill_invalid(array: Array) -> None:

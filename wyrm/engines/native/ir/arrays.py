@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Protocol, get_args
 
 from wyrm.engines.native.ir.types import ScalarType
+from wyrm.support.frozen import frozen
 
 
 class Callee(Protocol):
@@ -24,7 +25,7 @@ class Callee(Protocol):
 # --- expressions: free of side effects; all operands are evaluated ---------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Name:
     """A variable or a parameter. As an argument of a call it may name an array."""
 
@@ -34,7 +35,7 @@ class Name:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Literal:
     """A constant. Without a type it is weakly typed: it takes the type of the other operand, as in NumPy."""
 
@@ -42,7 +43,7 @@ class Literal:
     type: ScalarType | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Element:
     """An element of an array."""
 
@@ -50,7 +51,7 @@ class Element:
     index: tuple[Expression, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArraySize:
     """The size of an array along an axis."""
 
@@ -58,14 +59,14 @@ class ArraySize:
     axis: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Flat:
     """An array without axes as one with a single element."""
 
     array: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Apply:
     """A scalar function applied to operands; `function` is its name in a formula, or one of three more.
 
@@ -77,7 +78,7 @@ class Apply:
     operands: tuple[Expression, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Convert:
     """A conversion of a scalar to another type."""
 
@@ -85,7 +86,7 @@ class Convert:
     type: ScalarType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallResult:
     """The result of a call."""
 
@@ -99,7 +100,7 @@ Expression = Name | Literal | Element | ArraySize | Flat | Apply | Convert | Cal
 # --- statements ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Let:
     """An assignment of a value to a variable."""
 
@@ -108,7 +109,7 @@ class Let:
     comment: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Store:
     """A write to an element, or an addition to it. None in the index selects all elements along that axis."""
 
@@ -119,7 +120,7 @@ class Store:
     comment: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CountedLoop:
     """A loop whose index runs from 0 to `count - 1`."""
 
@@ -128,7 +129,7 @@ class CountedLoop:
     body: tuple[Statement, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Nest:
     """Loops inside of each other, the first outermost, whose indices occur only together, as neighbouring indices.
 
@@ -140,7 +141,7 @@ class Nest:
     body: tuple[Statement, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class While:
     """A loop that runs while a condition holds."""
 
@@ -148,7 +149,7 @@ class While:
     body: tuple[Statement, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class When:
     """A body that runs if a condition holds."""
 
@@ -156,19 +157,19 @@ class When:
     body: tuple[Statement, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Break:
     """A jump to the end of the innermost loop."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Return:
     """A return from the function with a value."""
 
     value: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallStatement:
     """A call whose result is ignored: it writes to its array arguments."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, get_args
 
 from wyrm.engines.native.ir.types import BOOL, INT64, PointerType, ScalarType, Type
+from wyrm.support.frozen import frozen
 
 # --- expressions: free of side effects; all operands are evaluated ---------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Variable:
     """A parameter, an assigned variable or a loop index."""
 
@@ -19,7 +19,7 @@ class Variable:
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Number:
     """A typed constant."""
 
@@ -27,7 +27,7 @@ class Number:
     type: ScalarType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Load:
     """A read of the element at an index from a pointer, counted in elements."""
 
@@ -36,7 +36,7 @@ class Load:
     type: ScalarType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Operation:
     """A scalar function applied to operands; `name` selects the function.
 
@@ -51,7 +51,7 @@ class Operation:
     type: ScalarType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Conversion:
     """A conversion to another type. A NaN, or a float out of the integer's range, becomes an unspecified integer."""
 
@@ -59,7 +59,7 @@ class Conversion:
     type: ScalarType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bits:
     """The bits of a scalar reinterpreted as another type of the same width."""
 
@@ -67,7 +67,7 @@ class Bits:
     type: ScalarType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Select:
     """The ternary `chosen if condition else otherwise`, with both operands evaluated."""
 
@@ -77,7 +77,7 @@ class Select:
     type: Type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Offset:
     """The address of the element at an index from a pointer."""
 
@@ -91,7 +91,7 @@ Expression = Variable | Number | Load | Operation | Conversion | Bits | Select |
 # --- statements ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Assign:
     """An assignment of a value to a variable."""
 
@@ -99,7 +99,7 @@ class Assign:
     value: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Store:
     """A write to the element at an index from a pointer."""
 
@@ -108,7 +108,7 @@ class Store:
     value: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class For:
     """A loop whose index runs from 0 to `count - 1`."""
 
@@ -117,7 +117,7 @@ class For:
     body: tuple[Statement, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class While:
     """A loop: run `before`, evaluate `condition`, leave if it is false, else run `body` and repeat."""
 
@@ -126,7 +126,7 @@ class While:
     body: tuple[Statement, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class If:
     """A branch: `body` if the condition holds, else `otherwise`."""
 
@@ -135,28 +135,28 @@ class If:
     otherwise: tuple[Statement, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leave:
     """A `break` out of the innermost loop, or a `continue` with its next iteration."""
 
     next: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Return:
     """A return from the function with its results."""
 
     values: tuple[Expression, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fail:
     """A return from the whole program with an error code above 0."""
 
     code: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Invoke:
     """A call of another function of the program; its results are assigned to variables."""
 
@@ -165,7 +165,7 @@ class Invoke:
     arguments: tuple[Expression, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Product:
     """A product of two matrices by tiles: `out = beta * out + x @ y`.
 
@@ -178,7 +178,7 @@ class Product:
     type: ScalarType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShiftedSums:
     """Sums of shifted rows: `out[i, k] = b[i] + sum_j weights[j, i] * box[places[j] + k]`.
 
@@ -191,7 +191,7 @@ class ShiftedSums:
     type: ScalarType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LibraryCall:
     """A call of a BLAS or LAPACK function, such as "dpotrf". Fortran takes all arguments by address.
 
@@ -241,7 +241,7 @@ CODE = frozenset(get_args(Expression) + get_args(Statement))
 # --- functions -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoopFunction:
     """A function with its parameters, the types of its results, and its body.
 
@@ -267,7 +267,7 @@ class LoopFunction:
         return "\n".join([head, *_lines(self.body, "    ")])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoopProgram:
     """Functions in call order, callees first; the last one is the entry point."""
 

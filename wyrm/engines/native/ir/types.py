@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from wyrm.support.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class ScalarType:
     """A scalar type: its kind, "b" (bool), "i" (signed), "u" (unsigned) or "f" (float), and its number of bits."""
 
@@ -36,7 +37,7 @@ class ScalarType:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PointerType:
     """A pointer to scalars of one type."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wyrm.engines.native.ir.program import (
     CODE,
@@ -39,6 +39,9 @@ from wyrm.engines.native.kernels.indexing import root_of
 from wyrm.engines.native.kernels.statements import FunctionBody
 from wyrm.engines.native.kernels.values import InferenceState, Kind, NotCompiled, Static, types_of, variables_of
 
+if TYPE_CHECKING:
+    from wyrm.engines.native.products.target import Target
+
 # The maximum number of type inference passes over a function.
 _ROUNDS = 50
 
@@ -58,8 +61,12 @@ class Specialization:
 class Translation:
     """The functions of one loop program, specialized on demand."""
 
-    def __init__(self, checked: bool, translated: Callable[[str], object] | None = None) -> None:
+    def __init__(
+        self, checked: bool, translated: Callable[[str], object] | None = None, target: Target | None = None
+    ) -> None:
         self.checked = checked
+        # The machine that kernels are specialized for; None is this one.
+        self.target = target
         # Called with the name of a function of a shared module as soon as one that calls it is being translated.
         self._translated = translated
         # The messages of the error codes.

@@ -20,6 +20,7 @@ from wyrm.engines.native.ir.program import (
     Variable,
 )
 from wyrm.engines.native.ir.types import BOOL, FLOAT64, INT64, UINT64, PointerType, ScalarType, Type, scalar_of
+from wyrm.support.frozen import frozen
 
 if TYPE_CHECKING:
     pass
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 Layout = Literal["contiguous", "rows", "any"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Num:
     """A scalar. `weak`: weakly typed, like a literal in NumPy. `natural`: an int64 known to be at least 0."""
 
@@ -42,7 +43,7 @@ class Num:
         return self.expression.type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class View:
     """An array or a view of one: a pointer to its first element, and a size and a stride in elements per axis.
 
@@ -56,21 +57,21 @@ class View:
     layout: Layout
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Group:
     """A tuple."""
 
     items: tuple[KernelValue, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Static:
     """A compile-time constant: a function, a module, a dtype, None, an ellipsis or a string."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Method:
     """A bound method of a scalar, such as `view`."""
 
@@ -81,7 +82,7 @@ class Method:
 KernelValue = Num | View | Group | Static
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NumKind:
     """The kind of a scalar."""
 
@@ -92,7 +93,7 @@ class NumKind:
         return str(self.type)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ViewKind:
     """The kind of an array: its element type, number of axes and layout."""
 
@@ -104,7 +105,7 @@ class ViewKind:
         return f"an array of {self.element} with {self.axes} axes"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupKind:
     """The kind of a tuple."""
 
@@ -114,7 +115,7 @@ class GroupKind:
         return f"a tuple ({', '.join(map(str, self.items))})"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StaticKind:
     """The kind of a compile-time constant."""
 

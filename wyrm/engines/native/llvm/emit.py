@@ -33,7 +33,7 @@ from wyrm.engines.native.llvm.cache import key
 from wyrm.engines.native.llvm.call_table import FEWEST_CALLS, CallTable, returned_type
 from wyrm.engines.native.llvm.instructions import Instructions, in_memory, llvm_type
 from wyrm.engines.native.products import matrix, pool, shifted
-from wyrm.engines.native.products.target import host
+from wyrm.engines.native.products.target import Target, host
 from wyrm.engines.native.products.writer import SHARED
 
 # The exported functions: the entry point for Python, and a function for other modules.
@@ -45,8 +45,9 @@ def emit(
     outside: Mapping[str, tuple[str, LoopFunction]],
     entry: bool,
     at_use: bool = False,
+    target: Target | None = None,
 ) -> str:
-    """Return the text of a module with these functions; it exports the last one.
+    """Return the text of a module with these functions for a target, by default the host; it exports the last one.
 
     `outside`: symbols and signatures of functions in other modules. Names in the text are numbered by position, so loop
     programs that differ only in names give equal text. `entry`: the module exports `wyrm_entry`, which takes a table of
@@ -71,7 +72,9 @@ def emit(
         noinline = _depth(each.body) > 1 and not (entry and calls[each.name] == 1)
         noinline |= each is not root and _calls_in_loops(each.body)
         texts.append(
-            _FunctionEmitter(each, declared, metadata, symbols, known, noinline, at_use and each is root).text()
+            _FunctionEmitter(
+                each, declared, metadata, symbols, known, noinline, at_use and each is root, target or host()
+            ).text()
         )
     if entry:
         texts.append(_entry(root, symbols, at_use))
@@ -114,13 +117,13 @@ class _FunctionEmitter(Instructions):
 
     def __init__(
         self, function: LoopFunction, declared: set[str], metadata: list[str], symbols: Mapping[str, str],
-        known: Mapping[str, LoopFunction], noinline: bool, at_use: bool,
+        known: Mapping[str, LoopFunction], noinline: bool, at_use: bool, target: Target,
     ) -> None:  # fmt: skip
         # The parameters that each use loads, with their positions in the table.
         words = {each.name: position for position, each in enumerate(function.parameters)} if at_use else {}
         super().__init__(declared, words, fused=function.fused)
         self._function, self._metadata, self._noinline = function, metadata, noinline
-        self._symbols, self._known = symbols, known
+        self._symbols, self._known, self._target = symbols, known, target
         # The targets of `break` and `continue` of the enclosing loops.
         self._loops: list[tuple[str, str]] = []
         self._table = CallTable(symbols, known) if at_use else None
@@ -307,7 +310,7 @@ class _FunctionEmitter(Instructions):
         self._label(going_on)
 
     def _product(self, product: Product | ShiftedSums) -> None:
-        symbol = product_module(isinstance(product, ShiftedSums), product.type)[0]
+        symbol = product_module(isinstance(product, ShiftedSums), product.type, self._target)[0]
         types = [llvm_type(each.type) for each in product.operands]
         self._declared.add(f"declare void @{symbol}({', '.join(types)})")
         given = [f"{type} {self._value(each)}" for type, each in zip(types, product.operands, strict=True)]
@@ -362,20 +365,20 @@ def _assigned(statements: Sequence[Statement]) -> Iterator[Variable]:
 
 
 @cache
-def product_module(shifts: bool, number: ScalarType) -> tuple[str, str]:
-    """Return the symbol and the text of the module for a type of floats, for this processor.
+def product_module(shifts: bool, number: ScalarType, target: Target) -> tuple[str, str]:
+    """Return the symbol and the text of the module for a type of floats, for a target.
 
     Its function takes the operands of `ShiftedSums` if `shifts`, else those of `Product`.
     """
     if shifts:
-        return _named(shifted.text(host(), number))
-    return _named(matrix.text(host(), number, pool_module()[0]))
+        return _named(shifted.text(target, number))
+    return _named(matrix.text(target, number, pool_module(target)[0] if target.allocates else None))
 
 
 @cache
-def pool_module() -> tuple[str, str]:
+def pool_module(target: Target) -> tuple[str, str]:
     """Return the symbol and the text of the module with the threads; see `wyrm.engines.native.products.pool.text`."""
-    return _named(pool.text())
+    return _named(pool.text(target))
 
 
 def _named(text: str) -> tuple[str, str]:

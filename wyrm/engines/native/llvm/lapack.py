@@ -12,6 +12,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
 from typing import Any, Final
 
 from wyrm.engines.native.products import pool
@@ -22,20 +25,38 @@ LAPACK = tuple(
 )
 
 
+# The modules of SciPy that export BLAS and LAPACK.
+_MODULES = ("scipy.linalg.cython_blas", "scipy.linalg.cython_lapack")
+
+
 def scipy_is_loaded() -> bool:
     """Return whether a program has loaded SciPy's LAPACK, which has threads of its own."""
-    return "scipy.linalg.cython_lapack" in sys.modules
+    return _MODULES[-1] in sys.modules
+
+
+def _exported(name: str) -> dict[str, object]:
+    """Return what a module of SciPy exports to Cython.
+
+    The module is loaded without its package, whose import takes ten times as long.
+    """
+    module = sys.modules.get(name)
+    if module is None:
+        package = find_spec(name.rpartition(".")[0])
+        found = package and PathFinder.find_spec(name, package.submodule_search_locations)
+        if found and found.loader:
+            module = module_from_spec(found)
+            found.loader.exec_module(module)
+    exported: dict[str, object] = (module or import_module(name)).__pyx_capi__
+    return exported
 
 
 @cache
 def address_of(name: str) -> int:
     """Return the address of a function that SciPy exports to Cython; its integers have 32 bits."""
-    from scipy.linalg import cython_blas, cython_lapack
-
     get_name, get_pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
     get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    exported: dict[str, object] = {**cython_lapack.__pyx_capi__, **cython_blas.__pyx_capi__}
+    exported: dict[str, object] = {name: each for module in _MODULES for name, each in _exported(module).items()}
     capsule = exported[name]
     found: int = get_pointer(capsule, get_name(capsule))
     return found

@@ -15,7 +15,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from wyrm.engines.native.ir.program import Number, Product, ShiftedSums, every
+from wyrm.engines.native.ir.program import LoopFunction, Number, Product, ShiftedSums, every
 from wyrm.engines.native.ir.types import INT64, ScalarType
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.translate import Parameterized, Translation
@@ -35,8 +35,10 @@ from wyrm.engines.native.llvm.optimize import (
     machine_code,
     target_machine,
 )
+from wyrm.engines.native.llvm.packed_memory import with_packed_memory
 from wyrm.engines.native.llvm.second_process import second_process
 from wyrm.engines.native.products import pool
+from wyrm.engines.native.products.target import Target, host
 from wyrm.engines.native.products.writer import SHARED
 from wyrm.ops.kernels.native import DEBUG
 from wyrm.support.interrupts import deliver
@@ -173,8 +175,9 @@ class Modules:
     Those that are not in the cache are added to the compilation.
     """
 
-    def __init__(self, compilation: Compilation | None = None) -> None:
-        self.translation: Translation = Translation(checked=DEBUG, translated=self._shared)
+    def __init__(self, compilation: Compilation | None = None, target: Target | None = None) -> None:
+        self.target: Target = target or host()
+        self.translation: Translation = Translation(checked=DEBUG, translated=self._shared, target=self.target)
         # The machine code that the cache has, by symbol.
         self.cached: dict[str, bytes] = {}
         self._compilation = compilation
@@ -184,12 +187,20 @@ class Modules:
         self._symbols: dict[str, str] = {}
         # The symbols of the modules with products that a function's own module calls, by the function's name.
         self._products: dict[str, list[str]] = {}
+        # The functions as modules have them.
+        self._known: dict[str, LoopFunction] = {}
+        # The types of the floats of products, whose packed operands a caller has memory for.
+        self.packs: set[ScalarType] = set()
 
     def all_of(self, root: str) -> tuple[list[Unit], tuple[Number, ...]]:
         """Return the modules of a translated function, callees first, and its constants."""
         own = self._module(root, entry=True)
         used = dict.fromkeys([*self._outside(root), own])
         return [self._units[symbol] for symbol in used], self._functions.constants[root]
+
+    def function(self, name: str) -> LoopFunction:
+        """Return a function as its module has it, with the parameters for constants and for memory."""
+        return self._known[name]
 
     def _outside(self, name: str) -> Iterator[str]:
         """Yield the symbols of the modules that the module of a function calls, callees first."""
@@ -203,9 +214,12 @@ class Modules:
         return self._symbols[name] if name in self._symbols else self._module(name, entry=False)
 
     def _module(self, name: str, *, entry: bool) -> str:
-        translation, known = self.translation, self._functions.functions
+        translation, known = self.translation, self._known
         for each in translation.all_of(name):
-            self._functions.add(translation.functions[each].function, translation.functions[each].source.generated)
+            if each not in known:
+                self._functions.add(translation.functions[each].function, translation.functions[each].source.generated)
+                function = self._functions.functions[each]
+                known[each] = function if self.target.allocates else with_packed_memory(function, known)
         outside = {each: (self._shared(each), known[each]) for each in translation.shared_by(name)}
         at_use = entry and translation.functions[name].source.calls_apart
         functions = [known[each] for each in translation.needed(name)]
@@ -215,11 +229,12 @@ class Modules:
             for each in every(function.body)
             if isinstance(each, Product | ShiftedSums)
         }
-        modules = [product_module(*each) for each in sorted(products, key=str)]
-        if not all(shifts for shifts, _ in products):
-            modules.insert(0, pool_module())
+        modules = [product_module(*each, self.target) for each in sorted(products, key=str)]
+        self.packs |= {number for shifts, number in products if not shifts}
+        if self.target.allocates and not all(shifts for shifts, _ in products):
+            modules.insert(0, pool_module(self.target))
         self._products[name] = [self._unit(*each, level=AS_WRITTEN) for each in modules]
-        text = emit(functions, outside, entry, at_use)
+        text = emit(functions, outside, entry, at_use, self.target)
         self._symbols[name] = self._unit(f"wyrm_{cache.key(text)}", text, level=0 if at_use else cache.LEVEL)
         return self._symbols[name]
 

@@ -19,6 +19,8 @@ from wyrm.engines.native.kernels.expressions import Expressions
 from wyrm.engines.native.kernels.functions import KernelFunction
 from wyrm.engines.native.kernels.values import KernelValue, NotCompiled, Num, Static, View, literal
 from wyrm.engines.native.llvm.lapack import LAPACK
+from wyrm.engines.native.products.low import LONGEST_SUM
+from wyrm.engines.native.products.matrix import SHARED_PRODUCTS
 from wyrm.ops.kernels import native
 from wyrm.ops.kernels.native import DEBUG
 from wyrm.ops.kernels.sums import accumulated, natural
@@ -29,8 +31,6 @@ from wyrm.ops.products import product
 FEW_ROWS, FEW_COLUMNS, FAR = 2, 4, 1 << 16
 # Below so many multiplications the loops, which are compiled into the program, save a call and the choice of tiles.
 LOOPS_BELOW, DOTS_BELOW = 200, 64
-# Longer sums are split into partial sums.
-LONGEST_SUM = 4096
 
 
 def _loops(function: Any) -> KernelFunction:
@@ -172,10 +172,12 @@ def multiply(x: np.ndarray, y: np.ndarray, out: np.ndarray, beta: int) -> None:
     products = rows * columns * inner
     low = rows == 1 or (rows <= FEW_ROWS and inner * columns >= FAR)
     few_rows = low and columns > FEW_COLUMNS and inner <= LONGEST_SUM
-    loops_by_rows = across or (by_rows and (few_rows or products < LOOPS_BELOW))
-    loops_by_dots = by_dots and (rows == 1 or columns == 1 or products < DOTS_BELOW)
+    # Threads share larger products, and tiles know how.
+    small = products < SHARED_PRODUCTS
+    loops_by_rows = small and (across or (by_rows and (few_rows or products < LOOPS_BELOW)))
+    loops_by_dots = small and by_dots and (rows == 1 or columns == 1 or products < DOTS_BELOW)
     if not (loops_by_rows or loops_by_dots):
-        if out_column == 1 and (y_column == 1 or y_row == 1):
+        if out_column == 1 and (y_column == 1 or y_row == 1) and not across:
             in_registers(x, y, out, beta)
             return
         if out_row == 1 and (x_column == 1 or x_row == 1):

@@ -44,8 +44,9 @@ def target_machine(level: int = 3) -> Any:
     )
 
 
-def _optimized(text: str, level: int) -> tuple[Any, Any]:
-    machine = target_machine(2 if level == AS_WRITTEN else level)
+def optimized(text: str, level: int, machine: Any = None) -> tuple[Any, Any]:
+    """Return the optimized module, and the target machine: by default a new one for this processor."""
+    machine = machine or target_machine(codegen_level(level))
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     module.verify()
@@ -58,15 +59,20 @@ def _optimized(text: str, level: int) -> tuple[Any, Any]:
     return module, machine
 
 
+def codegen_level(level: int) -> int:
+    """Return the level at which machine code is chosen for a module of a level."""
+    return 2 if level == AS_WRITTEN else level
+
+
 def machine_code(text: str, level: int = 3) -> bytes:
     """Return the object code of a module. Level 0 compiles fast and suits code that only calls other code."""
-    module, machine = _optimized(text, level)
+    module, machine = optimized(text, level)
     return bytes(machine.emit_object(module))
 
 
 def assembly(text: str, level: int = 3) -> str:
     """Return the assembly of the optimized module."""
-    module, machine = _optimized(text, level)
+    module, machine = optimized(text, level)
     return str(machine.emit_assembly(module))
 
 

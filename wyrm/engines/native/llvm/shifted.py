@@ -18,13 +18,13 @@ from wyrm.ops.convolution import shifted
 @builtin(shifted.rows_of_tile)
 def _rows_of_tile(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
     """Return the most rows of a tile of this processor."""
-    return literal(most_rows(host()))
+    return literal(most_rows(body.translation.target or host()))
 
 
 @builtin(shifted.masks_rows)
 def _masks_rows(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
     """Return whether this processor reads a part of a vector as fast as a whole one."""
-    return literal(host().masks)
+    return literal((body.translation.target or host()).masks)
 
 
 @builtin(shifted.shifted_sums)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from wyrm.engines.native.ir.types import ScalarType
-from wyrm.engines.native.products import narrow
+from wyrm.engines.native.products import low, narrow
 from wyrm.engines.native.products.packing import TILES_TOGETHER, pack_columns, pack_left, pack_rows, taken
 from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.tiles import sizes, table, tile
@@ -30,45 +30,69 @@ _WIDEST = 4096
 _NEAR = 1024
 _COPIES_PAY = 4
 # Threads share products of at least this many multiplications: less is done before another thread has begun.
-_SHARED_PRODUCTS = 1_500_000
+SHARED_PRODUCTS = 1_500_000
 # Packed blocks that are kept for the next product, one for each thread that runs at the same time.
 _KEPT_BUFFERS = 16
 _OPERANDS = (
     ("i64", "rows"), ("i64", "columns"), ("i64", "inner"), ("ptr", "a"), ("i64", "ar"), ("i64", "ac"), ("ptr", "b"),
     ("i64", "br"), ("i64", "bc"), ("ptr", "c"), ("i64", "cr"), ("i1", "beta"),
 )  # fmt: skip
-_PARAMETERS = ", ".join(f"{type} %{name}" for type, name in _OPERANDS)
 
 
-def text(target: Target, number: ScalarType, pool: str) -> str:
-    """Return the text of the module for a type of floats, on a target; `pool` is the symbol of the threads' module.
+def _parameters(target: Target) -> str:
+    """Return the parameters of the functions that compute a product."""
+    memory = [] if target.allocates else [("ptr", "packed")]
+    return ", ".join(f"{type} %{name}" for type, name in (*_OPERANDS, *memory))
+
+
+def _buffer_bytes(vectors: Vectors) -> tuple[int, int, int]:
+    """Return the elements of a packed block of the right operand, those up to what lies behind it, and all bytes."""
+    # At least a panel of the longest block of the inner axis.
+    block = max(vectors.target.block_bytes // vectors.bytes, _DEPTHS[-1] * vectors.columns)
+    behind_block = block + vectors.width * vectors.columns
+    left = TILES_TOGETHER * _DEPTHS[-1] * vectors.height
+    return block, behind_block, max(behind_block + left, narrow.buffer_elements(vectors)) * vectors.bytes
+
+
+def packed_bytes(target: Target, number: ScalarType) -> int:
+    """Return the bytes of the memory that a caller passes, where products do not allocate."""
+    vectors = Vectors(target, number)
+    return narrow.buffer_bytes(vectors) + _buffer_bytes(vectors)[2]
+
+
+def text(target: Target, number: ScalarType, pool: str | None) -> str:
+    """Return the text of the module for a type of floats, on a target.
+
+    `pool` is the symbol of the threads' module. A target whose products do not allocate has none: its function takes
+    the address of a cache line behind the operands, from where on `packed_bytes` are its memory.
 
     Its function takes the sizes of the three axes; the left operand and the strides of its axes in elements; the right
     one, one of whose strides is 1, likewise; the result with contiguous columns, and the stride of its rows; and
     whether it is added to. The operands may have strides of 0.
     """
     vectors = Vectors(target, number)
-    # The elements of a packed block of the right operand: at least a panel of the longest block of the inner axis.
-    block = max(target.block_bytes // vectors.bytes, _DEPTHS[-1] * vectors.columns)
-    slack = vectors.width * vectors.columns
-    left = TILES_TOGETHER * _DEPTHS[-1] * vectors.height
-    return "\n".join([
-        *vectors.declarations(),
-        *DECLARED,
+    block, behind_block, size = _buffer_bytes(vectors)
+    allocating = [
         "declare ptr @wyrm_allocate(i64)",
         "declare void @wyrm_free(ptr)",
         f"declare i64 @{pool}(ptr, ptr, i64)",
-        table(vectors),
         f"@buffers = internal global [{_KEPT_BUFFERS} x i64] zeroinitializer",
+        _take(size),
+        _give(),
+        _part(vectors),
+    ]
+    return "\n".join([
+        *vectors.declarations(),
+        *DECLARED,
+        table(vectors),
         *(tile(vectors, *each) for each in sizes(vectors)),
         pack_rows(vectors),
         pack_columns(vectors),
         pack_left(vectors),
-        _take(max(block + slack + left, narrow.buffer_elements(vectors)) * vectors.bytes),
-        _give(),
-        _one_thread(vectors, block, block + slack),
-        *narrow.functions(vectors, _PARAMETERS),
-        _part(vectors),
+        *(allocating if target.allocates else []),
+        _one_thread(vectors, block, behind_block),
+        *narrow.functions(vectors, _parameters(target)),
+        *low.functions(vectors, _parameters(target)),
         _entry(vectors, pool),
     ])  # fmt: skip
 
@@ -131,7 +155,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     # Where masks cost nothing, the last columns are read where they lie, too.
     reads_all = in_place if vectors.target.masks else "false"
     copies = to.new(f"select i1 {reads_all}, i1 {copied}, i1 true")
-    buffer, give = taken(to, copies)
+    buffer, give = taken(to, vectors.target, copies)
 
     left = vectors.address(to, buffer, behind_block)
     panels_of_block = to.higher(to.divide(str(elements), to.multiply(to.higher(part, 1), width)), 1)
@@ -226,7 +250,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
 
     to.loop("%columns", block, columns)
     give()
-    return to.function(f"internal void @one_thread({_PARAMETERS}) noinline nounwind")
+    return to.function(f"internal void @one_thread({_parameters(vectors.target)}) noinline nounwind")
 
 
 # The function that computes the product, and the operands.
@@ -269,29 +293,38 @@ def _part(vectors: Vectors) -> str:
     return to.function("internal void @part(ptr %record, i64 %part, i64 %parts) noinline nounwind")
 
 
-def _entry(vectors: Vectors, pool: str) -> str:
-    """Return the exported function, which shares large products among threads."""
-    to = Writer()
-    record = to.new(f"alloca {_RECORD}")
+def _entry(vectors: Vectors, pool: str | None) -> str:
+    """Return the exported function, which shares large products among threads if there are any."""
+    to, parameters = Writer(), _parameters(vectors.target)
+    record = None if pool is None else to.new(f"alloca {_RECORD}")
     some = to.both(to.compare("sgt", "%rows", 0), to.compare("sgt", "%columns", 0))
     work = to.multiply(to.multiply("%rows", "%columns"), "%inner")
 
     # Few columns are a part of a vector; few rows do not repay copies of the right operand.
     slim = to.compare("sle", "%columns", narrow.most_columns(vectors))
-    low = to.both(to.compare("sle", "%rows", narrow.FEW_ROWS), to.compare("eq", "%br", 1))
+    few = to.both(to.compare("sle", "%rows", narrow.FEW_ROWS), to.compare("eq", "%br", 1))
     shortest = to.select(slim, "i64", str(vectors.width), narrow.LONG * vectors.width)
     long = to.compare("sge", "%inner", shortest)
-    by_dots = to.both(to.both(to.compare("eq", "%ac", 1), long), to.one_of(slim, low))
+    by_dots = to.both(to.both(to.compare("eq", "%ac", 1), long), to.one_of(slim, few))
     across = to.both(slim, to.compare("eq", "%ar", 1))
     function = to.select(across, "ptr", "@across", "@one_thread")
     function = to.select(by_dots, "ptr", "@dot_products", function)
+    large = to.compare("sge", work, SHARED_PRODUCTS)
+    short = to.compare("sle", "%inner", low.LONGEST_SUM)
+    streams = to.both(to.both(large, short), to.compare("eq", "%bc", 1))
+    for rows in range(1, low.MOST_ROWS + 1):
+        chosen = to.both(streams, to.compare("eq", "%rows", rows))
+        function = to.select(chosen, "ptr", f"@low_{rows}", function)
+
+    alone = f"call void {function}({parameters})"
+    if record is None:
+        to.branch(some, lambda: to.do(alone))
+        return to.function(f"void @{SHARED}({parameters}) nounwind")
 
     def shared() -> None:
         for type, name, place in _places(to, record):
             to.do(f"store {type} {function if name == 'function' else f'%{name}'}, ptr {place}")
         to.new(f"call i64 @{pool}(ptr @part, ptr {record}, i64 0)")
 
-    alone = f"call void {function}({', '.join(f'{type} %{name}' for type, name in _OPERANDS)})"
-    large = to.compare("sge", work, _SHARED_PRODUCTS)
     to.branch(some, lambda: to.branch(large, shared, lambda: to.do(alone)))
-    return to.function(f"void @{SHARED}({_PARAMETERS}) nounwind")
+    return to.function(f"void @{SHARED}({parameters}) nounwind")

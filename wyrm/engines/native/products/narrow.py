@@ -35,6 +35,11 @@ def buffer_elements(vectors: Vectors) -> int:
     return (most_columns(vectors) + 1) * max(_ACROSS, _TERMS * vectors.width)
 
 
+def buffer_bytes(vectors: Vectors) -> int:
+    """Return the bytes of such a buffer, in whole cache lines."""
+    return -(-buffer_elements(vectors) * vectors.bytes // 64) * 64
+
+
 def functions(vectors: Vectors, parameters: str) -> list[str]:
     """Return the functions of the module, among them `dot_products` and `across`, which take the `parameters`."""
     return [
@@ -155,7 +160,7 @@ def _dot_products(vectors: Vectors, parameters: str) -> str:
     """Return the function for a left operand with contiguous rows, each times each column of the right one."""
     to, longest = Writer(), _TERMS * vectors.width
     in_place = to.compare("eq", "%br", 1)
-    buffer, give = taken(to, to.fails(in_place))
+    buffer, give = taken(to, vectors.target, to.fails(in_place))
 
     def part(start: str) -> None:
         depth = to.lower(to.subtract("%inner", start), longest)
@@ -216,14 +221,17 @@ def _write_transposed(vectors: Vectors) -> str:
 def _across(vectors: Vectors, parameters: str) -> str:
     """Return the function for a left operand with contiguous columns: it computes and writes the transposed product."""
     to = Writer()
-    block, give = taken(to)
+    block, give = taken(to, vectors.target)
+    # What the product packs lies behind the block.
+    behind = to.address("i8", block, buffer_bytes(vectors))
+    packed = "" if vectors.target.allocates else f", ptr {behind}"
 
     def part(row: str) -> None:
         count = to.lower(to.subtract("%rows", row), _ACROSS)
         right = vectors.address(to, "%a", row)
         to.do(
             f"call void @one_thread(i64 %columns, i64 {count}, i64 %inner, ptr %b, i64 %bc, i64 %br, "
-            f"ptr {right}, i64 %ac, i64 1, ptr {block}, i64 {_ACROSS}, i1 false)"
+            f"ptr {right}, i64 %ac, i64 1, ptr {block}, i64 {_ACROSS}, i1 false{packed})"
         )
         c = vectors.address(to, "%c", to.multiply(row, "%cr"))
         to.do(f"call void @write_transposed(ptr {block}, i64 %columns, i64 {count}, ptr {c}, i64 %cr, i1 %beta)")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.vectors import Vectors
 from wyrm.engines.native.products.writer import Writer
 
@@ -109,8 +110,13 @@ def pack_left(vectors: Vectors) -> str:
     return to.function(f"internal void @pack_left({parameters}) noinline nounwind")
 
 
-def taken(to: Writer, needed: str = "true") -> tuple[str, Callable[[], None]]:
-    """Take a buffer if it is needed; return its first address that begins a cache line, and what writes its return."""
+def taken(to: Writer, target: Target, needed: str = "true") -> tuple[str, Callable[[], None]]:
+    """Take a buffer if it is needed; return its first address that begins a cache line, and what writes its return.
+
+    Where products do not allocate, it is what their caller passes.
+    """
+    if not target.allocates:
+        return "%packed", lambda: None
     memory = to.either(needed, lambda: [to.new("call ptr @take()")], ["null"], "ptr")[0]
     word = to.add(to.new(f"ptrtoint ptr {memory} to i64"), 63)
     buffer = to.new(f"inttoptr i64 {to.new(f'and i64 {word}, -64')} to ptr")

@@ -8,9 +8,9 @@ use their own thread alone.
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Callable
 
+from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.writer import DECLARED, SHARED, Writer
 
 # The most threads that share a product.
@@ -19,16 +19,13 @@ _MOST = 64
 # long. The pauses, by processor, let another thread of the core run meanwhile.
 _SPINS = 1000
 _X86, _ARM = "void @llvm.x86.sse2.pause()", "void @llvm.aarch64.isb(i32 15)"
-_PAUSE = {"x86_64": _X86, "AMD64": _X86, "aarch64": _ARM, "arm64": _ARM}.get(platform.machine())
+_PAUSES = {"x86_64": _X86, "amd64": _X86, "aarch64": _ARM, "arm64": _ARM}
 # The bits of a word that count the parts taken; the others have the turn.
 _COUNT_BITS = 32
 # The size of a mutex and of a condition of any POSIX system is lower.
 _OPAQUE = 256
 # Only the machine code of this module has this name.
 MARK = b"pthread_create"
-# The systems with POSIX threads.
-_POSIX = os.name == "posix"
-
 _STATE = {
     "mutex": f"[{_OPAQUE} x i8]", "started": f"[{_OPAQUE} x i8]", "ended": f"[{_OPAQUE} x i8]", "ready": "i64",
     "busy": "i64", "limit": "i64", "threads": "i64", "turn": "i64", "taken": "i64", "pending": "i64", "parts": "i64",
@@ -41,19 +38,19 @@ _THREADS = [
 ]
 
 
-def text() -> str:
-    """Return the text of the module.
+def text(target: Target) -> str:
+    """Return the text of the module for a target.
 
     Its function takes a function, its arguments and 0, and calls `function(arguments, part, parts)` once a part, all
     parts at the same time. Without a function it sets the most parts there may be; -1 forgets threads that a forked
     process does not have.
     """
-    parts = [_run(), _exported()] if _POSIX else [_alone()]
-    if _POSIX:
-        state = [f"@{name} = internal global {type} zeroinitializer, align 64" for name, type in _STATE.items()]
-        pause = [f"declare {_PAUSE.replace('i32 15', 'i32')}"] if _PAUSE else []
-        parts = [*DECLARED, *_THREADS, *pause, *state, _worker(), *parts]
-    return "\n".join(parts)
+    if not target.posix:
+        return _alone()
+    state = [f"@{name} = internal global {type} zeroinitializer, align 64" for name, type in _STATE.items()]
+    pause = _PAUSES.get(target.architecture.lower())
+    declared = [f"declare {pause.replace('i32 15', 'i32')}"] if pause else []
+    return "\n".join([*DECLARED, *_THREADS, *declared, *state, _worker(pause), _run(pause), _exported()])
 
 
 # --- the limit --------------------------------------------------------------------------------------------------------
@@ -115,7 +112,7 @@ def _call(to: Writer, name: str, *places: str) -> str:
     return to.new(f"call i32 @pthread_{name}({', '.join(f'ptr {each}' for each in places)})")
 
 
-def _spin(to: Writer, name: str, until: str, value: str) -> None:
+def _spin(to: Writer, name: str, until: str, value: str, by: str | None) -> None:
     """Read a part of the state, at most `_SPINS` times, until it compares so to a value."""
 
     def read(count: str) -> tuple[str, list[str]]:
@@ -123,8 +120,8 @@ def _spin(to: Writer, name: str, until: str, value: str) -> None:
         return to.one_of(ended, to.compare("sge", count, _SPINS)), [to.add(count, 1)]
 
     def pause() -> None:
-        if _PAUSE:
-            to.do(f"call {_PAUSE}")
+        if by is not None:
+            to.do(f"call {by}")
 
     to.repeat(read, pause, carried=[("i64", "0")])
 
@@ -167,14 +164,14 @@ def _take_parts(to: Writer, turn: str, parts: str, function: str, arguments: str
     to.repeat(read, take)
 
 
-def _worker() -> str:
+def _worker(pause: str | None) -> str:
     """Return the function that a thread runs: wait for work, do parts of it, and begin again."""
     to = Writer()
     seen = to.address("i64", "@seen", to.new("ptrtoint ptr %number to i64"))
     to.do("br label %again")
     to.label("again")
     before = to.new(f"load i64, ptr {seen}")
-    _spin(to, "turn", "ne", before)
+    _spin(to, "turn", "ne", before, pause)
     _call(to, "mutex_lock", "@mutex")
     _sleep(to, "turn", "ne", before, "started")
     turn, parts = _load(to, "turn"), _load(to, "parts")
@@ -185,7 +182,7 @@ def _worker() -> str:
     return to.function("internal ptr @worker(ptr %number) nounwind", "br label %again")
 
 
-def _run() -> str:
+def _run(pause: str | None) -> str:
     """Return the function that shares work among the threads and does parts of it itself."""
     to = Writer()
     identity = to.new("alloca i64")
@@ -222,7 +219,7 @@ def _run() -> str:
     _call(to, "cond_broadcast", "@started")
     _call(to, "mutex_unlock", "@mutex")
     _take_parts(to, turn, parts, "%function", "%arguments")
-    _spin(to, "pending", "sle", "0")
+    _spin(to, "pending", "sle", "0", pause)
     _call(to, "mutex_lock", "@mutex")
     _sleep(to, "pending", "sle", "0", "ended")
     _call(to, "mutex_unlock", "@mutex")

@@ -1,4 +1,4 @@
-"""What products need to know of a processor: its vector registers and its cache."""
+"""The machine that code is compiled for: its name for LLVM, and what products need to know of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import llvmlite.binding as llvm
 
@@ -14,35 +15,99 @@ _USUAL_CACHE = 512 * 1024
 # A packed block of an operand takes at most this share of a core's cache; the other operand and the result need the
 # rest.
 _SHARE = 2
+_SMALLEST_BLOCK = 64 * 1024
+# The processors of x86-64 that have the vectors of a level, besides those that are named after it.
+_WIDE = ("x86-64-v4", "skylake-avx512", "icelake", "sapphirerapids", "graniterapids", "znver4", "znver5", "cannonlake")
+_AVX2 = ("x86-64-v3", "haswell", "broadwell", "skylake", "alderlake", "raptorlake", "znver1", "znver2", "znver3")
 
 
 @dataclass(frozen=True)
 class Target:
-    """The vector registers of a processor and the cache of a core.
+    """A processor and its system.
 
-    `bits`: the size of a register. `tile`: the rows and the vectors a row of the block of a result that registers hold
-    beside a row of the right operand and one element of the left. `masks`: stores of a part of a vector cost no more
-    than whole ones. `block_bytes`: how much of the right operand is packed at a time.
+    `bits`: the size of a vector register. `tile`: the rows and the vectors a row of the block of a result that
+    registers hold beside a row of the right operand and one element of the left. `masks`: stores of a part of a vector
+    cost no more than whole ones. `block_bytes`: how much of the right operand is packed at a time. `triple`, `cpu` and
+    `features` are LLVM's names. `allocates`: products get memory from the system and share threads; otherwise they use
+    one thread, and memory that the caller passes.
     """
 
     bits: int
     tile: tuple[int, int]
     masks: bool
     block_bytes: int
+    triple: str = ""
+    cpu: str = ""
+    features: str = ""
+    allocates: bool = True
+
+    @property
+    def architecture(self) -> str:
+        """The first part of the triple."""
+        return self.triple.partition("-")[0]
+
+    @property
+    def posix(self) -> bool:
+        """Whether the system has POSIX threads."""
+        return not any(name in self.triple for name in ("windows", "wasm", "none"))
+
+    def machine(self, level: int) -> Any:
+        """Return a new LLVM target machine for object files."""
+        _know_all()
+        reloc = "pic" if self.posix or self.architecture == "x86_64" else "static"
+        return llvm.Target.from_triple(self.triple).create_target_machine(
+            cpu=self.cpu, features=self.features, opt=level, reloc=reloc, codemodel="default"
+        )
+
+
+@cache
+def _know_all() -> None:
+    """Make LLVM know all machines."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
 
 
 @cache
 def host() -> Target:
     """Return the target of this process."""
     features = llvm.get_host_cpu_features()
-    block_bytes = max(64 * 1024, _cache_bytes() // _SHARE)
-    if features.get("avx512f"):
-        return Target(512, (14, 2), masks=True, block_bytes=block_bytes)
-    if features.get("avx2") and features.get("fma"):
-        return Target(256, (6, 2), masks=False, block_bytes=block_bytes)
-    if llvm.get_process_triple().startswith(("aarch64", "arm64")):
-        return Target(128, (6, 4), masks=False, block_bytes=block_bytes)
-    return Target(128, (4, 2), masks=False, block_bytes=block_bytes)
+    named = {"avx512f": bool(features.get("avx512f")), "avx2": bool(features.get("avx2") and features.get("fma"))}
+    return _with_vectors(
+        llvm.get_process_triple(), llvm.get_host_cpu_name(), features.flatten(), named, _cache_bytes(), allocates=True
+    )
+
+
+def target_of(triple: str, cpu: str = "", features: str = "") -> Target:
+    """Return a target whose code needs nothing of its system, given LLVM's names.
+
+    Unknown processors of x86-64 count as the oldest one; `features` such as "+avx2,+fma" say more.
+
+    >>> target_of("aarch64-linux-gnu").tile
+    (6, 4)
+    >>> target_of("x86_64-linux-gnu", "x86-64-v3").bits
+    256
+    """
+    wanted = features.split(",")
+    wide = cpu.startswith(_WIDE) or "+avx512f" in wanted
+    named = {"avx512f": wide, "avx2": wide or cpu.startswith(_AVX2) or {"+avx2", "+fma"} <= set(wanted)}
+    return _with_vectors(triple, cpu, features, named, _USUAL_CACHE, allocates=False)
+
+
+def _with_vectors(
+    triple: str, cpu: str, features: str, named: dict[str, bool], cache_bytes: int, *, allocates: bool
+) -> Target:
+    names: dict[str, Any] = {"triple": triple, "cpu": cpu, "features": features, "allocates": allocates}
+    names["block_bytes"] = max(_SMALLEST_BLOCK, cache_bytes // _SHARE)
+    if named["avx512f"]:
+        return Target(512, (14, 2), masks=True, **names)
+    if named["avx2"]:
+        return Target(256, (6, 2), masks=False, **names)
+    if triple.startswith(("aarch64", "arm64")):
+        return Target(128, (6, 4), masks=False, **names)
+    if triple.startswith("thumb") or "none" in triple:
+        # Without vectors and with little memory: a block of a few numbers.
+        return Target(64, (2, 2), masks=False, **(names | {"block_bytes": 4096}))
+    return Target(128, (4, 2), masks=False, **names)
 
 
 def _cache_bytes() -> int:

@@ -128,7 +128,8 @@ class Binding:
     """The arrays for every argument of a program's `run`.
 
     `sizes` are the sizes of the named axes. Inputs in `fed` get an array of this thread's own, leaves in `given` use
-    its arrays, and other leaves use the array that they hold. Temporary buffers lie in `memory`, or in new memory.
+    its arrays, and other leaves use the array that they hold. Temporary buffers lie in `memory`, or in new memory, at
+    the places that they have for axes of the sizes `largest`, by default these sizes.
     """
 
     def __init__(
@@ -139,9 +140,11 @@ class Binding:
         optimizer: OptimizerInterface | None,
         given: Mapping[BaseNode, np.ndarray] = _NOTHING,
         memory: NDArray[np.uint8] | None = None,
+        largest: Mapping[type[Dim], int] | None = None,
     ) -> None:
         self.source = source
         self.sizes = sizes
+        self._largest: Mapping[type[Dim], int] = sizes if largest is None else largest
         self.optimizer = optimizer
         self._fed, self._given = fed, given
         self._arrays: dict[ArrayBuffer, np.ndarray] = {}
@@ -276,10 +279,11 @@ class Binding:
 
     def _place_buffers(self, memory: NDArray[np.uint8] | None) -> int:
         """Place all temporary buffers in one block of memory, by default a new one; return its size in bytes."""
-        plan = plan_memory(self.source, self.sizes)
+        plan = plan_memory(self.source, self._largest)
         if memory is None:
             memory = aligned((plan.size,), np.dtype(np.uint8))
-        for buffer, (start, shape) in plan.places.items():
+        for buffer, (start, _) in plan.places.items():
+            shape = resolve(buffer.dims, self.sizes)
             stop = start + int(np.prod(shape, dtype=np.int64)) * buffer.dtype.itemsize
             self._arrays[buffer] = memory[start:stop].view(buffer.dtype).reshape(shape)
         return plan.size
@@ -294,7 +298,7 @@ class Binding:
         if argument.position < 0:
             return _python_function(call.node, operands, out, self.sizes)
         if call not in self._calls:
-            self._calls[call] = found = _arguments(call, argument.scan, operands, out, self.sizes)
+            self._calls[call] = found = _arguments(call, argument.scan, operands, out, self.sizes, self._largest)
             known = set(map(id, map(_memory, (*operands, out))))
             new = {id(memory): memory for memory in map(_memory, filter(_is_array, found))}
             self.own_bytes += sum(memory.nbytes for key, memory in new.items() if key not in known)
@@ -320,22 +324,27 @@ def _arguments(
     operands: list[np.ndarray],
     out: np.ndarray,
     sizes: dict[type[Dim], int],
+    largest: Mapping[type[Dim], int],
 ) -> tuple[Any, ...]:
     """Return the arguments of a call of a kernel, or of the function of a loop inside the graph."""
     if scan is not None:
-        return _scan_arguments(scan, operands, out, sizes)
+        return _scan_arguments(scan, operands, out, sizes, largest)
     return LOOPS.of(call.node).kernel_arguments(call.node, operands, out)
 
 
 def _scan_arguments(
-    source: ScanSource, operands: list[np.ndarray], out: np.ndarray, sizes: dict[type[Dim], int]
+    source: ScanSource,
+    operands: list[np.ndarray],
+    out: np.ndarray,
+    sizes: dict[type[Dim], int],
+    largest: Mapping[type[Dim], int],
 ) -> tuple[Any, ...]:
     """Return the arguments of the function of a loop inside the graph, whose residuals are packed in `out`."""
     steps, inputs = source.steps, source.steps.body.inputs
     own = inputs[: steps.carried + steps.sequences]
     given = operands[steps.limited :]
     same = dict(zip(inputs[len(own) :], given[len(own) :], strict=True))
-    binding = Binding(source, sizes, {each: resolve(each.dims, sizes) for each in own}, None, same)
+    binding = Binding(source, sizes, {each: resolve(each.dims, sizes) for each in own}, None, same, largest=largest)
     outer: list[Any] = [operands[0].reshape(-1)] if steps.limited else []
     outer += [array.reshape(-1) for array in given[: steps.carried]]
     outer += [_rows(array) for array in given[steps.carried : len(own)]]

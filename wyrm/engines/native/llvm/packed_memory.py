@@ -1,0 +1,57 @@
+"""Memory for the packed operands of products, passed down from the entry point where products do not allocate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from wyrm.engines.native.ir.program import (
+    For,
+    If,
+    Invoke,
+    LoopFunction,
+    Product,
+    Statement,
+    Variable,
+    While,
+    called,
+    every,
+)
+from wyrm.engines.native.ir.types import UINT8, PointerType
+
+# The last parameter of a function that multiplies matrices, or calls one that does.
+PACKED = Variable("packed memory", PointerType(UINT8))
+
+
+def takes_packed_memory(function: LoopFunction) -> bool:
+    """Return whether a function of `with_packed_memory` has the parameter."""
+    return PACKED in function.parameters
+
+
+def with_packed_memory(function: LoopFunction, known: Mapping[str, LoopFunction]) -> LoopFunction:
+    """Return the function with the memory as a parameter if it needs that; `known` are its callees, treated alike."""
+    multiplies = any(isinstance(each, Product) for each in every(function.body))
+    if not multiplies and not any(takes_packed_memory(known[name]) for name in called(function.body)):
+        return function
+    body = tuple(_passing(each, known) for each in function.body)
+    return replace(function, parameters=(*function.parameters, PACKED), body=body)
+
+
+def _passing(statement: Statement, known: Mapping[str, LoopFunction]) -> Statement:
+    def inside(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        return tuple(_passing(each, known) for each in body)
+
+    changed: dict[str, Any] = {}
+    match statement:
+        case Product():
+            changed = {"operands": (*statement.operands, PACKED)}
+        case Invoke() if takes_packed_memory(known[statement.function]):
+            changed = {"arguments": (*statement.arguments, PACKED)}
+        case For():
+            changed = {"body": inside(statement.body)}
+        case While():
+            changed = {"before": inside(statement.before), "body": inside(statement.body)}
+        case If():
+            changed = {"body": inside(statement.body), "otherwise": inside(statement.otherwise)}
+    return replace(statement, **changed) if changed else statement

@@ -1,0 +1,53 @@
+"""Products of one or two rows with a large matrix: they wait for memory, which comes fastest row after row."""
+
+from __future__ import annotations
+
+from wyrm.engines.native.products.vectors import Vectors
+from wyrm.engines.native.products.writer import Writer
+
+# The most rows of the left operand.
+MOST_ROWS = 2
+# Longer sums lose precision, because each is one chain of additions.
+LONGEST_SUM = 4096
+# The rows of the right operand that are read along, for one load and store of the result.
+_TOGETHER = 8
+
+
+def functions(vectors: Vectors, parameters: str) -> list[str]:
+    """Return the functions of the module: `low_1` and `low_2`, which take the `parameters`, for so many rows."""
+    return [_function(vectors, rows, parameters) for rows in range(1, MOST_ROWS + 1)]
+
+
+def _function(vectors: Vectors, rows: int, parameters: str) -> str:
+    """Return the function for a right operand with contiguous rows, and at least one of them."""
+    to = Writer()
+    left = [vectors.address(to, "%a", to.multiply("%ar", row)) for row in range(rows)]
+    out = [vectors.address(to, "%c", to.multiply("%cr", row)) for row in range(rows)]
+    even = to.new(f"and i64 %columns, {-vectors.width}")
+    rest, some = vectors.below(to, to.subtract("%columns", even)), to.compare("slt", even, "%columns")
+
+    def add(first: str, count: int) -> None:
+        """Add rows of the right operand, each times an element of the left one."""
+        terms = [to.add(first, term) for term in range(count)]
+        right = [vectors.address(to, "%b", to.multiply("%br", term)) for term in terms]
+        places = [to.multiply("%ac", term) for term in terms]
+        factors = [[vectors.repeated(to, vectors.address(to, row, place)) for place in places] for row in left]
+        adds = to.one_of("%beta", to.compare("ne", first, 0))
+
+        def column(index: str, mask: str | None = None) -> None:
+            read = [vectors.load(to, each, index, mask) for each in right]
+            for each, of_row in zip(out, factors, strict=True):
+                # A sum of sums loses less precision than one long sum.
+                total = "zeroinitializer"
+                for factor, value in zip(of_row, read, strict=True):
+                    total = vectors.multiply_add(to, factor, value, total)
+                before = to.select(adds, vectors.type, vectors.load(to, each, index, mask), "zeroinitializer")
+                vectors.store(to, vectors.add(to, before, total), each, index, mask)
+
+        to.loop(even, vectors.width, column)
+        to.branch(some, lambda: column(even, rest))
+
+    whole = to.new(f"and i64 %inner, {-_TOGETHER}")
+    to.loop(whole, _TOGETHER, lambda first: add(first, _TOGETHER))
+    to.loop(to.subtract("%inner", whole), 1, lambda term: add(to.add(whole, term), 1))
+    return to.function(f"internal void @low_{rows}({parameters}) noinline nounwind")

@@ -1,0 +1,106 @@
+"""Batch sizes, and the integers of a program that depend on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import comb
+
+from wyrm.errors import OptionError
+from wyrm.support.options import whole
+
+# A polynomial of at most this degree is found from the values for the smallest batches.
+_DEGREE = 3
+# Larger batches that the polynomials are checked for, besides the largest ones.
+_CHECKED = (7, 8, 9, 15, 16, 17, 31, 32, 33, 61, 64, 100, 127, 128, 129, 255, 256, 509, 512, 1000, 1024)
+# Values that are no polynomial are looked up in a table, for so many batch sizes.
+_MOST_LISTED = 256
+
+
+class NotPolynomial(Exception):
+    """Some integer of a program is no polynomial of the batch size."""
+
+
+@dataclass(frozen=True)
+class BatchSizes:
+    """The sizes of batches that an export takes: those that are `listed`, or without a list all from 1 to `most`."""
+
+    most: int
+    listed: tuple[int, ...] = ()
+
+    @staticmethod
+    def of(given: object) -> BatchSizes:
+        """Return the batch sizes that a user gives: the largest one, or a list of those that occur."""
+        if isinstance(given, Sequence) and not isinstance(given, str):
+            if not given:
+                raise OptionError("batch_sizes must be a size or a list of sizes, not empty")
+            listed = tuple(sorted({whole(f"batch_sizes[{i}]", each, 1) for i, each in enumerate(given)}))
+            return BatchSizes(listed[-1], listed)
+        return BatchSizes(whole("batch_sizes", given, 1))
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        """The sizes that a program is planned for."""
+        if self.listed:
+            return self.listed
+        few = [*range(1, _DEGREE + 3), *_CHECKED, self.most // 2, self.most - 1, self.most]
+        return tuple(sorted({size for size in few if 1 <= size <= self.most}))
+
+    def every(self) -> BatchSizes:
+        """Return the same sizes as a list; raise `OptionError` if they are too many."""
+        if self.most > _MOST_LISTED:
+            raise OptionError(
+                f"the arrays of this program depend on the batch size in a way that needs a plan for each size, and "
+                f"batch_sizes={self.most} are too many: give a list of those that occur, as in batch_sizes=[32, 7], or "
+                f"at most {_MOST_LISTED}"
+            )
+        return BatchSizes(self.most, tuple(range(1, self.most + 1)))
+
+
+@dataclass(frozen=True)
+class Varying:
+    """An integer that depends on the batch size: one number, a polynomial, or one value for each listed size.
+
+    `coefficients[k]` is the factor of the binomial coefficient of `size - 1` and `k`.
+    """
+
+    coefficients: tuple[int, ...]
+    listed: tuple[int, ...] = ()
+
+    @property
+    def constant(self) -> int | None:
+        """The number, if it is always the same."""
+        return self.coefficients[0] if len(self.coefficients) == 1 else None
+
+    def at(self, size: int) -> int:
+        """Return the value of a polynomial.
+
+        >>> [Varying((1, 2, 1)).at(size) for size in (1, 2, 3)]
+        [1, 3, 6]
+        """
+        return sum(factor * comb(size - 1, degree) for degree, factor in enumerate(self.coefficients))
+
+
+def varying(values: Mapping[int, int], sizes: BatchSizes) -> Varying:
+    """Return the integer that has these values for the samples of batch sizes; raise `NotPolynomial` if there is none.
+
+    >>> varying({1: 4, 2: 8, 3: 12, 4: 16, 5: 20}, BatchSizes(5))
+    Varying(coefficients=(4, 4), listed=())
+    >>> varying({7: 3, 32: 3}, BatchSizes(32, (7, 32)))
+    Varying(coefficients=(3,), listed=())
+    """
+    if len(set(values.values())) == 1:
+        return Varying((next(iter(values.values())),))
+    if sizes.listed:
+        return Varying((), tuple(values[size] for size in sizes.listed))
+    row, factors = [values[size] for size in range(1, min(_DEGREE + 2, sizes.most) + 1)], list[int]()
+    while row:
+        factors.append(row[0])
+        row = [after - before for before, after in pairwise(row)]
+    while factors and factors[-1] == 0:
+        factors.pop()
+    found = Varying(tuple(factors))
+    if len(factors) > _DEGREE + 1 or any(found.at(size) != value for size, value in values.items()):
+        raise NotPolynomial
+    return found

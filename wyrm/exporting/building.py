@@ -1,0 +1,328 @@
+"""An export before it is written for a language: programs that share one block of memory, as one object file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from wyrm.engines.native.ir.types import UINT8, scalar_of
+from wyrm.engines.native.llvm.optimize import Unit
+from wyrm.engines.native.products.target import Target
+from wyrm.engines.native.products.writer import Writer
+from wyrm.engines.native.stages.pipeline import NativeGraph
+from wyrm.exporting.batches import BatchSizes, NotPolynomial
+from wyrm.exporting.functions import MEMORY, RATES, READY, VERSION, Functions, Kernels, code_of, input_parameters
+from wyrm.exporting.image import Image, Kind, Region
+from wyrm.exporting.interface import ERRORS, Function, Interface, Parameter, Role, Tensor, identifier
+from wyrm.exporting.objects import object_file
+from wyrm.exporting.plan import Prediction, Training, axes_of, plan_prediction, plan_training, refuse
+from wyrm.exporting.routines import Code, Places
+from wyrm.exporting.training import TrainingFunctions
+from wyrm.exporting.writing import address, call_kernel, double, load, refuse_if, store
+from wyrm.graph.axes import Dim
+from wyrm.graph.base import label
+from wyrm.graph.parameters import Buffer
+from wyrm.graph.parameters import Parameter as Leaf
+from wyrm.graph.storage import bound_array
+
+_BYTE = UINT8
+# The names of an optimizer's state and of counts among the tensors.
+OPTIMIZER, PROGRAM = "optimizer/", "program/"
+
+
+@dataclass
+class Built:
+    """An export: its interface, its modules, and the values of its tensors.
+
+    `object_file` compiles the modules for the target. `initial` has the arrays whose values are saved, by name: views
+    of the parameters and of the optimizer's state, and counts.
+    """
+
+    interface: Interface
+    units: list[Unit]
+    target: Target
+    initial: dict[str, np.ndarray]
+    # The parameters and buffers by the names of their tensors.
+    leaves: dict[str, Any]
+    training: Any = None
+    predictions: Mapping[str, Any] = field(default_factory=dict)
+    copied_bytes: int = 0
+    constant_bytes: int = 0
+
+    def object_file(self) -> tuple[bytes, list[str]]:
+        """Return the object file, and the functions of other libraries that it calls."""
+        return object_file(self.units, [each.name for each in self.interface.functions], self.target)
+
+
+def build(
+    name: str,
+    target: Target,
+    train: Any | None,
+    predict: Mapping[str, Any],
+    batch_sizes: object,
+    sizes: Mapping[type[Dim], int],
+    embed: bool = False,
+) -> Built:
+    """Plan and write the functions of an export; raise `OptionError` or `ShapeError` for what cannot leave."""
+    given = BatchSizes.of(batch_sizes)
+    try:
+        return _build(name, target, train, predict, given, sizes, embed)
+    except NotPolynomial:
+        return _build(name, target, train, predict, given.every(), sizes, embed)
+
+
+def _build(
+    name: str, target: Target, train: Any | None, predict: Mapping[str, Any], batches: BatchSizes,
+    sizes: Mapping[type[Dim], int], embed: bool,
+) -> Built:  # fmt: skip
+    programs = [*([] if train is None else [train]), *predict.values()]
+    graphs: list[NativeGraph] = [program._engine.graph for program in programs]
+    for graph in graphs:
+        refuse(graph)
+    axes = axes_of(graphs, sizes)
+    if axes.batch is None:
+        batches = BatchSizes(1)
+    code, image = Code(target), Image()
+    places = Places(image)
+    held = _Tensors(graphs, places, embed)
+    counters = held.count(train)
+    training = None if train is None else plan_training(train, code, places, batches, axes, counters)
+    predictions = [plan_prediction(each, program, code, places, batches, axes) for each, program in predict.items()]
+    kernels = Kernels(code)
+    for prediction in predictions:
+        for array in prediction.run.outputs:
+            if not array.contiguous:
+                kernels.assign(array)
+    packed = image.add(code.packed_bytes, Kind.TRANSIENT)
+    groups = len(training.rates) if training is not None else 0
+    if training is not None:
+        training.snapshot.size = sum(-(-region.size // 64) * 64 for region in image.of(Kind.TENSOR))
+    _prepare(kernels, training, predictions)
+    packed.size = code.packed_bytes
+    # What products pack is used while other transient memory is: it has memory of its own.
+    packed.kind = Kind.SCRATCH
+    image.place(64 + 8 * groups)
+    tensors = held.tensors()
+    functions = Functions(code, image, kernels, batches.listed, batches.most, packed)
+    functions.trained = [tensor for tensor in tensors if tensor.name in held.changed]
+    functions.version = _version(name, image, tensors, [unit.symbol for unit in code.units])
+    found = [_init(functions, name, training), _ready(functions, name, tensors)]
+    if training is not None:
+        found += TrainingFunctions(functions, training, name).define()
+    found += [_predict(functions, name, each) for each in predictions]
+    text = functions.text()
+    errors = ERRORS | {f"OPERATION_{number}": (number, message) for message, number in functions.own_errors.items()}
+    interface = Interface(
+        name, functions.version, image.size, tensors, found, errors, batches.most, batches.listed
+    )  # fmt: skip
+    units = [*code.units, Unit("wyrm_exported", text, 2)]
+    copied = sum(region.size for region in image.of(Kind.COPY))
+    plans = {each.name: each for each in predictions}
+    return Built(
+        interface, units, target, held.values(), held.leaves, training, plans, copied, len(image.data)
+    )  # fmt: skip
+
+
+def _prepare(kernels: Kernels, training: Training | None, predictions: Sequence[Prediction]) -> None:
+    """Compile the kernels that the functions will call."""
+    runs = [each.run for each in predictions] + ([] if training is None else [training.run])
+    for run in runs:
+        for each in run.touched:
+            kernels.forget_rows(each.sums.dtype)
+    plans = [each.given for each in predictions] + ([] if training is None else [training.given])
+    for plan in plans:
+        for given in plan:
+            number = scalar_of(given.leaf.dtype)
+            if number is not None and number.kind in "bi":
+                kernels.within(number if number.kind == "i" else _BYTE)
+
+
+class _Tensors:
+    """The arrays that an export saves, by name."""
+
+    def __init__(self, graphs: Sequence[NativeGraph], places: Places, embed: bool) -> None:
+        self._places = places
+        self._found: dict[str, tuple[np.ndarray, Region]] = {}
+        self.changed: set[str] = set()
+        self.leaves: dict[str, Any] = {}
+        leaves = [leaf for graph in graphs for leaf in graph.schedule.leaves if isinstance(leaf, Leaf | Buffer)]
+        optimizers = [graph.optimizer for graph in graphs if graph.optimizer is not None]
+        leaves += [leaf for optimizer in optimizers for leaf in optimizer.parameters]
+        trained = {leaf for graph in graphs for leaf in graph.trained}
+        for leaf in dict.fromkeys(leaves):
+            name = self._free(label(leaf))
+            array = bound_array(leaf)
+            if embed:
+                places.share(array, Kind.CONSTANT, array.tobytes())
+                continue
+            self._add(name, array)
+            self.leaves[name] = leaf
+            if leaf in trained:
+                self.changed.add(name)
+
+    def _free(self, name: str) -> str:
+        found, count = name, 1
+        while found in self._found:
+            count += 1
+            found = f"{name}.{count}"
+        return found
+
+    def _add(self, name: str, array: np.ndarray) -> Region:
+        region = self._places.share(array, Kind.TENSOR)
+        self._found[name] = array, region
+        return region
+
+    def count(self, train: Any | None) -> dict[str, Region]:
+        """Add the optimizer's state and the counts of a training; return the regions of the counts."""
+        if train is None:
+            return {}
+        optimizer: Any = train.optimizer
+        for position, parameter in enumerate(optimizer.parameters):
+            for slot, array in optimizer.state_of(parameter).items():
+                name = f"{OPTIMIZER}{position}.{slot}"
+                self._add(name, array)
+                self.changed.add(name)
+        counts = optimizer.step_counts()
+        program = train.state_dict()
+        arrays = {
+            "optimizer_steps": (f"{OPTIMIZER}steps", np.array(counts[0], np.int64)),
+            "counts": (f"{OPTIMIZER}counts", np.array(counts[1:], np.int64)),
+            "steps": (f"{PROGRAM}steps", np.array(program["steps"], np.int64)),
+            "epochs": (f"{PROGRAM}epochs", np.array(program["epochs"], np.int64)),
+        }
+        return {key: self._add(name, array) for key, (name, array) in arrays.items()}
+
+    def tensors(self) -> list[Tensor]:
+        """Return the tensors, once their places are known."""
+        return [
+            Tensor(name, array.dtype, array.shape, region.offset) for name, (array, region) in self._found.items()
+        ]  # fmt: skip
+
+    def values(self) -> dict[str, np.ndarray]:
+        """Return the arrays."""
+        return {name: array for name, (array, _) in self._found.items()}
+
+
+def _version(name: str, image: Image, tensors: Sequence[Tensor], symbols: Sequence[str]) -> int:
+    """Return a number that differs for other models, layouts and versions of the code."""
+    listed = [(each.name, str(each.dtype), each.shape, each.offset) for each in tensors]
+    digest = sha256(repr((name, image.size, listed, sorted(symbols))).encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> 2 | 1
+
+
+# --- functions of every export ----------------------------------------------------------------------------------------
+
+
+def _init(functions: Functions, name: str, training: Training | None) -> Function:
+    """Write the function that prepares a block."""
+    size = Parameter("size", Role.ROWS)
+    function = Function(f"{name}_init", [MEMORY, size], "Prepare a block of memory of `size` bytes; tensors are 0.")
+
+    def body(to: Writer) -> None:
+        image = functions.image
+        word = to.new("ptrtoint ptr %memory to i64")
+        refuse_if(to, to.compare("eq", word, 0), code_of("MEMORY"))
+        refuse_if(to, to.compare("ne", to.new(f"and i64 {word}, 63"), 0), code_of("MEMORY"))
+        refuse_if(to, to.compare("slt", "%size", image.size), code_of("MEMORY"))
+        functions.zero(to, "%memory", image.size)
+        for region in image.of(Kind.COPY):
+            if region.content:
+                source = address(to, "@data", image.copies[region])
+                functions.copy(to, functions.at(to, region), source, len(region.content))
+        if training is not None:
+            groups = training.graph.optimizer.groups  # type: ignore[union-attr]  # a training has one
+            for position, (index, *_) in enumerate(training.numbers.groups):
+                if training.rates[position] is None:
+                    rate = double(float(groups[index].learning_rate))
+                    store(to, "double", rate, functions.head(to, RATES + position))
+        if not image.of(Kind.TENSOR):
+            store(to, "i64", 1, functions.head(to, READY))
+        store(to, "i64", functions.version, functions.head(to, VERSION))
+
+    functions.define(function, body)
+    return function
+
+
+def _ready(functions: Functions, name: str, tensors: Sequence[Tensor]) -> Function:
+    """Write the function that checks the tensors and allows the others."""
+    function = Function(
+        f"{name}_ready", [MEMORY], "Check the tensors that were written to the block; call it before other functions."
+    )
+
+    def body(to: Writer) -> None:
+        functions.check_memory(to, ready=False)
+        for each in tensors:
+            number = scalar_of(each.dtype)
+            if number is None or not each.bytes:
+                continue
+            place, count = address(to, "%memory", each.offset), each.bytes // each.dtype.itemsize
+            if number.kind == "f":
+                values = [("ptr", place), ("i64", str(count))]
+                finite = call_kernel(to, functions.kernels.finite[number], values, "i64")
+                refuse_if(to, to.compare("eq", finite, 0), code_of("TENSORS"))
+            elif each.name.startswith((OPTIMIZER, PROGRAM)):
+
+                def negative(index: str, place: str = place) -> None:
+                    value = load(to, "i64", to.address("i64", place, index))
+                    refuse_if(to, to.compare("slt", value, 0), code_of("TENSORS"))
+
+                to.loop(count, 1, negative)
+        store(to, "i64", 1, functions.head(to, READY))
+
+    functions.define(function, body)
+    return function
+
+
+def _predict(functions: Functions, name: str, prediction: Prediction) -> Function:
+    """Write the function that computes the outputs of a program."""
+    by_rows = any(each.by_rows for each in prediction.given)
+    taken = [each.name for each in prediction.given]
+    outputs: list[Parameter] = []
+    for node, array in zip(prediction.outputs, prediction.run.outputs, strict=False):
+        own = identifier(node.name or prediction.name, [*taken, "memory", "rows"])
+        taken.append(own)
+        first = bool(array.shape) and array.shape[0].value.constant is None
+        shape = tuple(axis.value.constant or 0 for axis in array.shape[first:])
+        outputs.append(Parameter(own, Role.OUTPUT, array.dtype, shape, first, int(np.prod(shape, dtype=np.int64))))
+    rows = [Parameter("rows", Role.ROWS)] if by_rows else []
+    function = Function(
+        f"{name}_{prediction.name}", [MEMORY, *input_parameters(prediction.given), *rows, *outputs],
+        f"Compute {', '.join(each.name for each in outputs)}.",
+    )  # fmt: skip
+
+    def body(to: Writer) -> None:
+        functions.check_memory(to)
+        size = "%rows" if by_rows else "1"
+        place = to.new(f"call i64 @place_of(i64 {size})") if by_rows else "0"
+        if by_rows:
+            refuse_if(to, to.compare("slt", place, 0), code_of("BATCH"))
+        for each in prediction.given:
+            functions.check_data(to, each, size, prediction.limits)
+        for output in outputs:
+            functions.check_pointer(to, output.name)
+        run = prediction.run
+        table = functions.tables.fill(to, run.bound, size, place)
+        for each in prediction.given:
+            if each.leaf in run.fed:
+                functions.copy_in(to, run.fed[each.leaf], f"%{each.name}", size, place)
+        if prediction.counter is not None:
+            counter = functions.at(to, prediction.counter)
+            step = load(to, "i64", counter)
+            store(to, "i64", step, to.address("i64", table, run.bound.entry.starts[3]))
+            store(to, "i64", to.add(step, 1), counter)
+        status = to.new(f"call i32 @{run.bound.entry.symbol}(ptr {table})")
+
+        def fail() -> None:
+            functions.forget(to, run, size, place)
+            to.leave(f"ret i32 {to.new(f'call i32 @error_of(i32 {status})')}")
+
+        to.branch(to.new(f"icmp ne i32 {status}, 0"), fail)
+        for parameter, array in zip(outputs, run.outputs, strict=False):
+            functions.copy_out(to, array, f"%{parameter.name}", size, place)
+
+    functions.define(function, body)
+    return function

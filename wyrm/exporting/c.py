@@ -1,0 +1,217 @@
+"""An export for C: a header, a reader and writer of its tensors, and an example."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from string import Template
+
+import numpy as np
+
+from wyrm.exporting.interface import Function, Interface, Parameter, Role, Tensor
+
+_STATIC = Path(__file__).with_name("static")
+_C_TYPES = {"float32": "float", "float64": "double", "bool": "uint8_t"}
+# The names of types in safetensors files.
+TYPES = {
+    "float32": "F32", "float64": "F64", "int64": "I64", "int32": "I32", "uint8": "U8", "bool": "BOOL", "int8": "I8",
+    "uint32": "U32", "uint64": "U64", "int16": "I16", "uint16": "U16", "float16": "F16",
+}  # fmt: skip
+# The version of the files, which a reader checks.
+FORMAT = "1"
+# The most columns of a line of a header.
+_WIDTH = 110
+
+
+def c_type(dtype: np.dtype) -> str:
+    """Return the C type of an element."""
+    return _C_TYPES.get(dtype.name, f"{dtype.name}_t")
+
+
+def files(interface: Interface, triple: str, release: str) -> dict[str, str]:
+    """Return the texts of the header, of the reader and writer, and of the example, by the names of their files."""
+    name = interface.name
+    common = {"name": name, "NAME": name.upper(), "header": f"{name}.h", "weights": f"{name}.safetensors"}
+    header = common | {
+        "triple": triple,
+        "release": release,
+        "version": f"{interface.version:d}",
+        "memory": str(interface.memory_bytes),
+        "most": str(interface.most),
+        "codes": ",\n".join(f"    {name.upper()}_{key} = {code}" for key, (code, _) in interface.errors.items()),
+        "messages": "\n".join(
+            f"    case {name.upper()}_{key}: return {_quoted(text)};" for key, (_, text) in interface.errors.items()
+        ),
+        "tensor_count": str(len(interface.tensors)),
+        "tensors": _tensors(interface),
+        "functions": "\n".join(prototype(each, interface) for each in interface.functions),
+    }
+    found = {f"{name}.h": _filled("model.h", header)}
+    if interface.tensors:
+        text = header_text(interface.tensors)
+        found[f"{name}_file.h"] = _filled("model_file.h", common | {"format": FORMAT, "file_header": _quoted(text)})
+    found["example.c"] = _example(interface, common)
+    return found
+
+
+def header_text(tensors: Sequence[Tensor]) -> str:
+    """Return the header of a safetensors file with these tensors one after the other."""
+    entries: dict[str, object] = {"__metadata__": {"wyrm": FORMAT}}
+    start = 0
+    for each in tensors:
+        stop = start + each.bytes
+        entries[each.name] = {
+            "dtype": TYPES[each.dtype.name], "shape": list(each.shape), "data_offsets": [start, stop],
+        }  # fmt: skip
+        start = stop
+    text = json.dumps(entries, separators=(",", ":"))
+    return text + " " * (-len(text) % 8)
+
+
+def _filled(name: str, values: Mapping[str, str]) -> str:
+    return Template((_STATIC / name).read_text(encoding="utf-8")).substitute(values)
+
+
+def _quoted(text: str) -> str:
+    """Return a string of C."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _tensors(interface: Interface) -> str:
+    if not interface.tensors:
+        return ""
+    lines = []
+    for each in interface.tensors:
+        name, shape = json.dumps(each.name)[1:-1], ",".join(map(str, each.shape))
+        type = _quoted(TYPES[each.dtype.name])
+        lines.append(f"    {{{_quoted(name)}, {type}, {_quoted(shape)}, {each.offset}, {each.bytes}}},")
+    name = interface.name
+    head = f"static const {name}_tensor {name}_tensors[{name.upper()}_TENSORS] = {{"
+    return "\n".join([head, *lines, "};"])
+
+
+def prototype(function: Function, interface: Interface) -> str:
+    """Return the declaration of a function with a comment."""
+    lines, comment = list[str](), [function.comment]
+    for each in function.parameters:
+        text = _described(each, function, interface)
+        if text:
+            comment.append(f"  {each.name}: {text}")
+    declared = [_declared(each) for each in function.parameters]
+    lines.append(
+        "/* " + "\n * ".join(comment) + " */" if len(comment) == 1 else "/* " + "\n * ".join(comment) + "\n */"
+    )
+    text = f"int32_t {function.name}("
+    line = text
+    for position, own in enumerate(declared):
+        piece = own + (", " if position < len(declared) - 1 else ");")
+        if len(line) + len(piece) > _WIDTH:
+            lines.append(line.rstrip())
+            line = "    "
+        line += piece
+    return "\n".join([*lines, line, ""])
+
+
+def _declared(parameter: Parameter) -> str:
+    name = parameter.name
+    match parameter.role:
+        case Role.MEMORY:
+            return f"void *{name}"
+        case Role.INPUT:
+            assert parameter.dtype is not None
+            return f"const {c_type(parameter.dtype)} *{name}"
+        case Role.OUTPUT:
+            assert parameter.dtype is not None
+            return f"{c_type(parameter.dtype)} *{name}"
+        case Role.FLAG:
+            return f"int32_t {name}"
+        case Role.ORDER:
+            return f"int64_t *{name}"
+        case Role.RESULTS | Role.NUMBER:
+            return f"double *{name}" if parameter.role is Role.RESULTS else f"double {name}"
+        case _:
+            return f"int64_t {name}"
+
+
+def _described(parameter: Parameter, function: Function, interface: Interface) -> str:
+    match parameter.role:
+        case Role.INPUT | Role.OUTPUT:
+            rows = "batch" if any(each.name == "batch" for each in function.parameters) else "rows"
+            rows = "rows" if any(each.name == "rows" for each in function.parameters) else rows
+            axes = [*([rows] if parameter.by_rows else []), *map(str, parameter.shape)]
+            return f"({', '.join(axes)})" if axes else "one number"
+        case Role.ORDER:
+            return "room for `rows` numbers; the order of the rows afterwards"
+        case Role.RESULTS:
+            return f"room for {len(function.results)}: {', '.join(function.results)}"
+        case Role.BATCH:
+            if interface.listed and interface.listed != tuple(range(1, interface.most + 1)):
+                return f"{', '.join(map(str, interface.listed))}; the last batch of an epoch too"
+            return f"1 to {interface.most}"
+        case Role.SEED:
+            return "0 or more"
+        case _:
+            return ""
+
+
+# --- the example ------------------------------------------------------------------------------------------------------
+
+
+def _example(interface: Interface, common: Mapping[str, str]) -> str:
+    name = interface.name
+    calls = [
+        _call(each, interface)
+        for each in interface.functions
+        if each.name not in (f"{name}_init", f"{name}_ready", f"{name}_set_learning_rate")
+    ]
+    values = dict(common) | {
+        "calls": "".join(calls).rstrip("\n"),
+        "compile": f"cc -O2 -o example example.c {name}.o -lm",
+        "load": f"{name}_load(memory, path)" if interface.tensors else f"{name}_ready(memory)",
+        "file_header_name": f"{name}_file.h" if interface.tensors else f"{name}.h",
+    }
+    text = _filled("example.c", values)
+    return text if interface.tensors else text.replace(f"{name}_file_message", f"{name}_message")
+
+
+def _call(function: Function, interface: Interface) -> str:
+    """Return a block that calls a function with data of zeros."""
+    rows = interface.listed[-1] if interface.listed else min(interface.most, 4)
+    arrays, arguments, prints = list[str](), list[str](), list[str]()
+    indent = " " * 8
+    for each in function.parameters:
+        length = each.length * (rows if each.by_rows else 1)
+        match each.role:
+            case Role.INPUT:
+                assert each.dtype is not None
+                arrays.append(f"{indent}static {c_type(each.dtype)} {each.name}[{max(1, length)}]; /* your data */")
+                arguments.append(each.name)
+            case Role.OUTPUT:
+                assert each.dtype is not None
+                arrays.append(f"{indent}static {c_type(each.dtype)} {each.name}[{max(1, length)}];")
+                arguments.append(each.name)
+                prints.append(f'{indent}printf("{each.name}: %g ...\\n", (double){each.name}[0]);')
+            case Role.ORDER:
+                arrays.append(f"{indent}static int64_t order[{rows}];")
+                arguments.append("order")
+            case Role.RESULTS:
+                arrays.append(f"{indent}double results[{max(1, len(function.results))}];")
+                arguments.append("results")
+                prints += [
+                    f'{indent}printf("{function.name}: {text} %g\\n", results[{i}]);'
+                    for i, text in enumerate(function.results)
+                ]
+            case Role.MEMORY:
+                arguments.append("memory")
+            case Role.FLAG:
+                arguments.append("1")
+            case Role.SEED:
+                arguments.append("0")
+            case _:
+                arguments.append(str(rows))
+    values = {
+        "arrays": "\n".join(arrays), "function": function.name, "arguments": ", ".join(arguments),
+        "prints": "\n".join(prints),
+    }  # fmt: skip
+    return _filled("example_call.c", values)

@@ -1,0 +1,164 @@
+"""`export`: programs as files for other languages; `Exported` is what was written, and brings trained tensors home."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wyrm.engines.native.products.target import Target, host, target_of
+from wyrm.errors import CheckpointError, OptionError
+from wyrm.exporting import c
+from wyrm.exporting.building import OPTIMIZER, PROGRAM, Built, build
+from wyrm.exporting.interface import Interface, identifier
+from wyrm.graph.axes import Dim
+from wyrm.io.arrays import load_arrays, save_arrays
+from wyrm.io.files import replacing
+from wyrm.support.files import FilePath, path_of
+
+if TYPE_CHECKING:
+    from wyrm.train.program import Program
+
+# What `target` may be besides LLVM's triples.
+_TARGETS = {"c": "", "wasm32": "wasm32-unknown-unknown", "cortex-m4": "thumbv7em-none-eabihf"}
+# The processor and its features of a triple that names only an architecture.
+_FEATURES = {
+    "riscv64": "+m,+a,+f,+d,+c", "wasm32": "+simd128,+bulk-memory,+nontrapping-fptoint,+sign-ext",
+    "thumbv7em": "+fp-armv8d16sp,+vfp4d16sp", "armv7": "+neon,+vfp3",
+}  # fmt: skip
+_CPUS = {"thumbv7em": "cortex-m4", "thumbv7m": "cortex-m3", "thumbv8m.main": "cortex-m33"}
+
+
+@dataclass
+class Exported:
+    """The files of an export, and how many bytes its code and its block of memory take.
+
+    `load` takes over tensors that the exported code has trained and saved; `save` writes those of Python for it.
+    """
+
+    folder: Path
+    interface: Interface
+    files: list[Path]
+    code_bytes: int
+    externals: list[str]
+    built: Built = field(repr=False)
+    _train: Any = field(repr=False, default=None)
+
+    @property
+    def memory_bytes(self) -> int:
+        """The bytes of the block of memory."""
+        return self.interface.memory_bytes
+
+    def save(self, path: FilePath) -> None:
+        """Write the tensors as they are in Python: parameters, and for a training its state and counts."""
+        save_arrays(path, tensors_of(self.built, self._train), {"wyrm": c.FORMAT})
+
+    def load(self, path: FilePath) -> None:
+        """Set parameters, the optimizer's state and counts from a file that exported code, or `save`, has written.
+
+        Raise `CheckpointError` for a file of another model, or one that is damaged; nothing has changed then.
+        """
+        load_tensors(self.built, self._train, path)
+
+
+def tensors_of(built: Built, train: Any) -> dict[str, np.ndarray]:
+    """Return the arrays of the tensors by name, as they are now."""
+    found = {name: np.array(array) for name, array in built.initial.items()}
+    if train is not None:
+        counts, program = train.optimizer.step_counts(), train.state_dict()
+        found[f"{OPTIMIZER}steps"] = np.array(counts[0], np.int64)
+        found[f"{OPTIMIZER}counts"] = np.array(counts[1:], np.int64)
+        found |= {f"{PROGRAM}{name}": np.array(program[name], np.int64) for name in ("steps", "epochs")}
+    return found
+
+
+def load_tensors(built: Built, train: Any, path: FilePath) -> None:
+    """Set the arrays of the tensors from a file."""
+    arrays = load_arrays(path).arrays
+    own = built.initial
+    wrong = [
+        f"{name}: {found.shape} {found.dtype} in the file, {mine.shape} {mine.dtype} here"
+        for name, mine in own.items()
+        if (found := arrays.get(name)) is not None and (found.shape, found.dtype) != (mine.shape, mine.dtype)
+    ]
+    wrong += [f"missing in the file: {name}" for name in own if name not in arrays]
+    wrong += [f"extra in the file: {name}" for name in arrays if name not in own]
+    wrong += [f"{name} holds a NaN or an infinity" for name, each in arrays.items() if not np.isfinite(each).all()]
+    if wrong:
+        raise CheckpointError("\n  ".join([f"{str(path)!r} does not fit this export:", *wrong]))
+    if train is not None:
+        state = {name[len(OPTIMIZER) :]: each for name, each in arrays.items() if name.startswith(OPTIMIZER)}
+        counts = {name: int(arrays[f"{PROGRAM}{name}"]) for name in ("steps", "epochs")}
+        train.optimizer.load_state_dict(state)
+        train.load_state_dict(train.state_dict() | counts)
+    for name, leaf in built.leaves.items():
+        leaf.set(arrays[name])
+
+
+def target_named(target: str, cpu: str | None, features: str | None) -> Target:
+    """Return the target that a user names: "c" for this machine, another short name, or a triple of LLVM."""
+    triple = _TARGETS.get(target, target)
+    if not triple:
+        own = host()
+        if cpu is None and features is None:
+            return target_of(own.triple, own.cpu, own.features)
+        triple = own.triple
+    if "-" not in triple:
+        raise OptionError(
+            f"target must be {', '.join(map(repr, _TARGETS))}, or a triple of LLVM such as 'aarch64-linux-gnu', not "
+            f"{target!r}"
+        )
+    architecture = triple.partition("-")[0]
+    found = target_of(
+        triple,
+        _CPUS.get(architecture, "") if cpu is None else cpu,
+        _FEATURES.get(architecture, "") if features is None and cpu is None else features or "",
+    )
+    try:
+        found.machine(2)
+    except RuntimeError as error:
+        raise OptionError(f"LLVM does not know the target {triple!r}: {error}") from None
+    return found
+
+
+def export(
+    folder: FilePath,
+    *,
+    train: Program[Any, Any] | None = None,
+    predict: Program[Any, Any] | Mapping[str, Program[Any, Any]] | None = None,
+    target: str = "c",
+    cpu: str | None = None,
+    features: str | None = None,
+    name: str = "model",
+    batch_sizes: int | Sequence[int] = 32,
+    sizes: Mapping[type[Dim], int] | None = None,
+) -> Exported:
+    """Write programs, which share their parameters, as code that needs no Python."""
+    if train is None and predict is None:
+        raise OptionError("export takes a program that trains, programs that predict, or both")
+    if identifier(name) != name:
+        raise OptionError(f"name must be a name of C, such as {identifier(name)!r}, not {name!r}")
+    programs = {} if predict is None else dict(predict) if isinstance(predict, Mapping) else {"predict": predict}
+    chosen = target_named(target, cpu, features)
+    built = build(name, chosen, train, programs, batch_sizes, {} if sizes is None else sizes)
+    code, externals = built.object_file()
+    place = path_of("folder", folder)
+    place.mkdir(parents=True, exist_ok=True)
+    import wyrm
+
+    texts = c.files(built.interface, chosen.triple, wyrm.__version__)
+    contents: dict[str, bytes] = {f"{name}.o": code} | {file: text.encode() for file, text in texts.items()}
+    for file, content in contents.items():
+        with replacing(place / file) as temporary:
+            temporary.write_bytes(content)
+    exported = Exported(place, built.interface, [place / file for file in contents], len(code), externals, built, train)
+    if built.interface.tensors:
+        exported.save(place / f"{name}.safetensors")
+        exported.files.append(place / f"{name}.safetensors")
+    return exported
+
+
+__all__ = ["Exported", "export", "target_named"]

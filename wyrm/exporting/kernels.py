@@ -1,0 +1,77 @@
+"""Kernels of exports: what Python does around the steps of an epoch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def epoch_seed(seed: int, epoch: int, pool: np.ndarray) -> int:
+    """Return the seed of the shuffle of an epoch, at least 0 and below 2**63; `pool` is scratch of 8 words.
+
+    It is the first 64-bit word of `np.random.SeedSequence([seed, epoch])`, modulo 2**63; both are at least 0.
+    """
+    low, count = np.uint64(0xFFFFFFFF), 0
+    for number in range(2):
+        value = np.uint64(seed) if number == 0 else np.uint64(epoch)
+        pool[4 + count] = value & low
+        count += 1
+        if value >> np.uint64(32) > np.uint64(0):
+            pool[4 + count] = value >> np.uint64(32)
+            count += 1
+    factor = np.uint64(0x43B0D7E5)
+    for i in range(4):
+        word = pool[4 + i] if i < count else np.uint64(0)
+        word = word ^ factor
+        factor = (factor * np.uint64(0x931E8875)) & low
+        word = (word * factor) & low
+        pool[i] = word ^ (word >> np.uint64(16))
+    for source in range(4):
+        for target in range(4):
+            if source != target:
+                word = pool[source] ^ factor
+                factor = (factor * np.uint64(0x931E8875)) & low
+                word = (word * factor) & low
+                word = word ^ (word >> np.uint64(16))
+                mixed = (np.uint64(0xCA01F9DD) * pool[target] - np.uint64(0x4973F715) * word) & low
+                pool[target] = mixed ^ (mixed >> np.uint64(16))
+    factor = np.uint64(0x8B51F9DD)
+    result = np.uint64(0)
+    for i in range(2):
+        word = pool[i] ^ factor
+        factor = (factor * np.uint64(0x58F38DED)) & low
+        word = (word * factor) & low
+        result = result | ((word ^ (word >> np.uint64(16))) << np.uint64(32 * i))
+    return int(result & np.uint64(0x7FFFFFFFFFFFFFFF))
+
+
+def count_outside(array: np.ndarray, low: int, high: int, ignored: int, used: np.ndarray) -> int:
+    """Return how many integers are below `low`, or at least `high`, and not `ignored`.
+
+    `used` tells which of the elements of each row count, of rows that have as many elements.
+    """
+    found, place, width = 0, 0, used.shape[0]
+    for i in range(array.shape[0]):
+        if used[place] and (array[i] < low or array[i] >= high) and array[i] != ignored:
+            found += 1
+        place += 1
+        if place == width:
+            place = 0
+    return found
+
+
+def assign(source: np.ndarray, target: np.ndarray) -> None:
+    """Copy an array of any strides to one of its shape."""
+    target[...] = source
+
+
+def forget_rows(sums: np.ndarray, count: np.ndarray) -> None:
+    """Set the sums of the rows of a step that was not finished to zero."""
+    for i in range(count[0]):
+        for j in range(sums.shape[1]):
+            sums[i, j] = 0
+
+
+def forget_count(count: np.ndarray) -> None:
+    """Forget the rows of a step that was not finished."""
+    count[1] += count[0]
+    count[0] = 0

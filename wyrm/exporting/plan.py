@@ -1,0 +1,266 @@
+"""What an export needs of each program, planned before any text is written: routines, memory, and what to refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wyrm.engines.native.stages.pipeline import NativeGraph
+from wyrm.errors import OptionError, ShapeError
+from wyrm.exporting.batches import BatchSizes
+from wyrm.exporting.image import Kind, Region
+from wyrm.exporting.interface import identifier
+from wyrm.exporting.numbers import Formulas, StepNumbers, means, step_numbers
+from wyrm.exporting.rates import PlannedRate, planned
+from wyrm.exporting.routines import Code, Places
+from wyrm.exporting.runs import Run, place_run
+from wyrm.graph.axes import Dim, axis_size, open_axes
+from wyrm.graph.base import BaseNode, describe, label
+from wyrm.graph.index_checks import used
+from wyrm.graph.leaves import Input
+from wyrm.graph.storage import stored
+
+# The steps whose numbers are computed before they are done.
+CHUNK = 64
+
+
+@dataclass(frozen=True)
+class Given:
+    """An input that the caller of a function gives: its name there, and whether it has a row for each of a batch."""
+
+    leaf: BaseNode
+    name: str
+    by_rows: bool
+    shape: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        """The elements of a row, or of the array."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class IndexLimit:
+    """The range of the indices in an input: at least `low` and below `high`, or `ignored`.
+
+    `used` tells which elements of a row are indices, None for all.
+    """
+
+    low: int
+    high: int
+    ignored: int | None
+    used: Region | None
+    width: int
+
+
+@dataclass
+class PlannedFormulas:
+    """Formulas, and the routine that computes those that are not inputs or numbers."""
+
+    formulas: Formulas
+    run: Run | None
+
+
+@dataclass
+class Prediction:
+    """A program without an optimizer."""
+
+    name: str
+    graph: NativeGraph
+    outputs: Sequence[BaseNode]
+    run: Run
+    given: Sequence[Given]
+    limits: Mapping[BaseNode, Sequence[IndexLimit]]
+    counter: Region | None
+
+
+@dataclass
+class Training:
+    """A program with an optimizer. `sums` has 1 for each output that is a sum over rows, and 0 for a mean."""
+
+    graph: NativeGraph
+    names: Sequence[str]
+    run: Run
+    given: Sequence[Given]
+    limits: Mapping[BaseNode, Sequence[IndexLimit]]
+    sums: Sequence[bool]
+    means: PlannedFormulas
+    numbers: StepNumbers
+    of_steps: PlannedFormulas
+    # The schedule of each group, None for a rate in the block.
+    rates: Sequence[PlannedRate | None]
+    counters: Mapping[str, Region]
+    snapshot: Region
+    totals: Region
+    step_rows: Region
+    # The numbers from 0 on, the order of a single batch.
+    identity: Region
+    scratch: Region
+
+
+@dataclass
+class Axes:
+    """The axis of the batch, and the sizes of the other axes without one."""
+
+    batch: type[Dim] | None
+    others: dict[type[Dim], int]
+
+
+def axes_of(graphs: Sequence[NativeGraph], sizes: Mapping[type[Dim], int]) -> Axes:
+    """Return the axis of the batch: the first axis of inputs; raise `ShapeError` for another axis without a size."""
+    inputs = list(dict.fromkeys(leaf for graph in graphs for leaf in graph.inputs))
+    first = [type(leaf.dims[0]) for leaf in inputs if leaf.dims and _is_open(leaf.dims[0])]
+    batches = [axis for axis in dict.fromkeys(first) if axis not in sizes]
+    batch = batches[0] if batches else None
+    found = {axis: size for axis, size in sizes.items() if axis is not batch}
+    for leaf in inputs:
+        for axis in open_axes(leaf.dims):
+            if axis is not batch and axis not in found:
+                raise ShapeError(
+                    f"{describe(leaf)} has the axis {axis.__name__} without a size, and an export has fixed memory: "
+                    f"say its size, as in sizes={{{axis.__name__}: 16}}"
+                )
+    return Axes(batch, found)
+
+
+def _is_open(axis: Any) -> bool:
+    return isinstance(axis, Dim) and axis_size(axis) is None
+
+
+def refuse(graph: NativeGraph) -> None:
+    """Raise `OptionError`, with the op and the user's line, for a program that needs Python or LAPACK as it runs."""
+    sources = [graph.source, *graph.source.scans, *graph.source.rules]
+    for source in sources:
+        for call in source.evaluated:
+            node = call.node
+            raise OptionError(f"{describe(node)} has no native form, so the program cannot leave Python: {node.origin}")
+    if graph.source.calls_libraries:
+        users = [each for each in graph.schedule.nodes if not each.is_leaf and "lapack" in _names_used(each)]
+        what = f"{describe(users[0])} calls" if users else "the program calls"
+        where = f": {users[0].origin}" if users else ""
+        raise OptionError(
+            f"{what} LAPACK, which an export does not have{where}; compute it before, or write it with other ops"
+        )
+
+
+def _names_used(node: BaseNode) -> set[str]:
+    from wyrm.engines.native.kernels.functions import global_names
+    from wyrm.graph.loop_form import LOOPS
+
+    found, waiting = set[str](), list[Any]([LOOPS.of(node).kernel])
+    seen: set[Any] = set()
+    while waiting:
+        function = waiting.pop()
+        if function is None or function in seen or not hasattr(function, "__globals__"):
+            continue
+        seen.add(function)
+        for name in global_names(function):
+            found.add(name)
+            value = function.__globals__.get(name)
+            if hasattr(value, "__globals__") and getattr(value, "__module__", "").startswith("wyrm"):
+                waiting.append(value)
+    return found
+
+
+def given_inputs(graph: NativeGraph, axes: Axes, *, training: bool) -> list[Given]:
+    """Return the inputs that callers give.
+
+    In a training without a batch axis, each row is a whole input; inputs without a batch axis keep the data they hold.
+    """
+    from wyrm.graph.axes import resolve
+
+    taken, found = list[str](), list[Given]()
+    for leaf in graph.inputs:
+        by_rows = axes.batch is not None and bool(leaf.dims) and type(leaf.dims[0]) is axes.batch
+        singly = training and axes.batch is None
+        if training and not by_rows and not singly:
+            if stored(leaf).array is None:
+                raise ShapeError(f"{describe(leaf)} has no batch axis and holds no data: bind some with .set")
+            continue
+        dims = leaf.dims[1:] if by_rows else leaf.dims
+        name = identifier(label(leaf), taken)
+        taken.append(name)
+        found.append(Given(leaf, name, by_rows or singly, resolve(dims, axes.others)))
+    return found
+
+
+def index_limits(graph: NativeGraph, given: Sequence[Given], places: Places) -> dict[BaseNode, list[IndexLimit]]:
+    """Return the ranges of indices whose sizes are known, for which native code has no checks."""
+    by_leaf = {each.leaf: each for each in given}
+    found: dict[BaseNode, list[IndexLimit]] = {}
+    for limit in graph.ranges.limits:
+        each, size = by_leaf.get(limit.leaf), limit.size
+        if each is None or size is None:
+            continue
+        _, _, ignored, from_end = limit.choice
+        mask = None
+        if limit.part is not None:
+            shape = (1, *each.shape) if each.by_rows and len(each.shape) < len(limit.leaf.dims) else each.shape
+            marks = used(limit.part, shape, column=each.by_rows)
+            if marks is not None:
+                row = np.ascontiguousarray(marks[0] if len(shape) > len(each.shape) else marks)
+                mask = places.image.add(row.size, Kind.CONSTANT, row.tobytes())
+                mask.content = row.tobytes()
+        found.setdefault(limit.leaf, []).append(
+            IndexLimit(-size if from_end else 0, size, ignored, mask, max(1, each.elements))
+        )
+    return found
+
+
+def formulas_in(formulas: Formulas, code: Code, places: Places) -> PlannedFormulas:
+    """Return formulas with their routine."""
+    if formulas.graph is None:
+        return PlannedFormulas(formulas, None)
+    run = place_run(formulas.graph, code, places, BatchSizes(1), None, {}, given=formulas.inputs)
+    return PlannedFormulas(formulas, run)
+
+
+def plan_prediction(name: str, program: Any, code: Code, places: Places, sizes: BatchSizes, axes: Axes) -> Prediction:
+    """Plan a program without an optimizer."""
+    graph: NativeGraph = program._engine.graph
+    given = given_inputs(graph, axes, training=False)
+    run = place_run(graph, code, places, sizes, axes.batch, axes.others, given=[each.leaf for each in given])
+    counter = places.image.add(8, Kind.SCRATCH) if graph.draws else None
+    return Prediction(name, graph, program._outputs, run, given, index_limits(graph, given, places), counter)
+
+
+def plan_training(
+    program: Any, code: Code, places: Places, sizes: BatchSizes, axes: Axes, counters: Mapping[str, Region]
+) -> Training:
+    """Plan a program with an optimizer."""
+    graph: NativeGraph = program._engine.graph
+    optimizer: Any = graph.optimizer
+    given = given_inputs(graph, axes, training=True)
+    if not given:
+        raise OptionError("a training needs inputs that take rows of data")
+    run = place_run(graph, code, places, sizes, axes.batch, axes.others, given=[each.leaf for each in given])
+    singly = axes.batch is None
+    totals = program._totals.for_columns([each.leaf for each in given], singly)
+    parts = {node: Input(name=f"part_{i}", dtype=np.float64) for i, node in enumerate(totals.nodes)}
+    results = Formulas.of(list(parts.values()), means(totals, parts))
+    numbers = step_numbers(optimizer, graph.parameters, graph.source.hyperparameters)
+    rates = [
+        planned(optimizer.groups[index]._learning_rate, code, places.image)
+        if callable(optimizer.groups[index]._learning_rate)
+        else None
+        for index, *_ in numbers.groups
+    ]
+    image = places.image
+    names = [identifier(label(node)) for node in program._outputs]
+    if program._metrics:
+        names = ["loss", *map(identifier, program._metrics)]
+    count = len(graph.outputs)
+    identity = np.arange(sizes.most, dtype=np.int64)
+    return Training(
+        graph, names, run, given, index_limits(graph, given, places),
+        [bool(weight) for weight in totals._weights[0]],
+        formulas_in(results, code, places), numbers, formulas_in(numbers.formulas, code, places), rates, counters,
+        image.add(0, Kind.SCRATCH),  # the snapshot, as large as the tensors
+        image.add(8 * (1 + count) + 8 * count, Kind.SCRATCH),
+        image.add(8 * CHUNK * max(1, len(graph.source.hyperparameters)), Kind.SCRATCH),
+        image.add(identity.nbytes, Kind.CONSTANT, identity.tobytes()),
+        image.add(8 * 512 + 64, Kind.TRANSIENT),
+    )  # fmt: skip

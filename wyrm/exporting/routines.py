@@ -1,0 +1,330 @@
+"""Routines of an export: compiled functions whose arguments lie in the block of memory, and their tables of words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from wyrm.engines.native.ir.types import ScalarType
+from wyrm.engines.native.kernels.functions import KernelFunction, Routine
+from wyrm.engines.native.kernels.values import GroupKind, Kind, NumKind, ViewKind, types_of
+from wyrm.engines.native.llvm.calling import kind_of_argument, words_of
+from wyrm.engines.native.llvm.library import Modules
+from wyrm.engines.native.llvm.optimize import Unit
+from wyrm.engines.native.llvm.packed_memory import takes_packed_memory
+from wyrm.engines.native.products.matrix import packed_bytes
+from wyrm.engines.native.products.target import Target
+from wyrm.exporting.batches import BatchSizes, NotPolynomial, Varying, varying
+from wyrm.exporting.image import Extents, Image, Region, address_of, owner_of
+from wyrm.exporting.image import Kind as RegionKind
+from wyrm.ops.kernels.native import noting_scratch
+
+# The layouts of views, the one that says most first.
+_LAYOUTS = ("contiguous", "rows", "any")
+
+
+class Base(Enum):
+    """What a word counts from: nothing, the block of memory, or the constant data."""
+
+    NUMBER = "number"
+    BLOCK = "block"
+    DATA = "data"
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of a table: a number, or an address in a region, which is `value` bytes behind its start."""
+
+    value: Varying
+    region: Region | None = None
+
+    @property
+    def base(self) -> Base:
+        """What the word counts from."""
+        if self.region is None:
+            return Base.NUMBER
+        return Base.DATA if self.region.kind is RegionKind.CONSTANT else Base.BLOCK
+
+    def shifted(self) -> Varying:
+        """Return the value with the place of the region."""
+        if self.region is None:
+            return self.value
+        start = self.region.offset
+        coefficients = self.value.coefficients
+        first = (coefficients[0] + start, *coefficients[1:]) if coefficients else ()
+        return Varying(first, tuple(each + start for each in self.value.listed))
+
+
+def number(value: int) -> Word:
+    """Return the word of a number."""
+    return Word(Varying((value,)))
+
+
+@dataclass(eq=False)
+class Entry:
+    """A compiled function: the symbol of its entry point, and the layout of the table that this takes.
+
+    `starts` are the first words of the arguments. Behind those come the constants, the address of memory for packed
+    operands if it takes one, and the results.
+    """
+
+    symbol: str
+    kinds: tuple[Kind, ...]
+    starts: list[int]
+    constants: list[int]
+    packs: bool
+    results: int
+    written: frozenset[int]
+    fails: bool
+    result: Kind | None
+
+    @property
+    def packed_at(self) -> int:
+        """The word with the address of memory for packed operands."""
+        return self.starts[-1] + len(self.constants)
+
+    @property
+    def results_at(self) -> int:
+        """The first word of the results."""
+        return self.packed_at + self.packs
+
+    @property
+    def size(self) -> int:
+        """The words of the table."""
+        return self.results_at + self.results
+
+
+@dataclass(eq=False)
+class Bound:
+    """An entry with the words of its table, which is itself a region of the block."""
+
+    entry: Entry
+    words: list[Word]
+    table: Region
+
+
+class Code:
+    """The compiled functions of an export, and the units that they are made of."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._modules = Modules(None, target)
+        self._entries: dict[tuple[int, tuple[Kind, ...]], Entry] = {}
+        self._units: dict[str, Unit] = {}
+        self._kernels: dict[Any, KernelFunction] = {}
+        self._keep: list[Routine] = []
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All entries."""
+        return list(self._entries.values())
+
+    @property
+    def units(self) -> list[Unit]:
+        """The modules."""
+        return list(self._units.values())
+
+    @property
+    def errors(self) -> dict[int, str]:
+        """The messages of the statuses that entry points return."""
+        return self._modules.translation.errors
+
+    @property
+    def packed_bytes(self) -> int:
+        """The bytes of memory for packed operands of products."""
+        return max((packed_bytes(self.target, number) for number in self._modules.packs), default=0)
+
+    def entry(self, function: Routine, kinds: tuple[Kind, ...]) -> Entry:
+        """Return a function compiled for arguments of these kinds."""
+        key = id(function), kinds
+        if key not in self._entries:
+            self._keep.append(function)
+            compiled = self._modules.translation.specialized(function, kinds)
+            name = compiled.function.name
+            units, constants = self._modules.all_of(name)
+            self._units |= {unit.symbol: unit for unit in units}
+            self._entries[key] = Entry(
+                units[-1].symbol,
+                kinds,
+                list(accumulate((len(types_of(kind)) for kind in kinds), initial=0)),
+                [word for each in constants for word in words_of(each.value, NumKind(each.type))],
+                takes_packed_memory(self._modules.function(name)),
+                len(compiled.function.results),
+                compiled.written,
+                compiled.function.fails,
+                compiled.result,
+            )
+        return self._entries[key]
+
+    def kernel(self, function: Any, *kinds: Kind) -> Entry:
+        """Return a Python function of the kernel language, compiled for arguments of these kinds."""
+        kernel = self._kernels.setdefault(function, KernelFunction(function))
+        return self.entry(kernel, kinds)
+
+
+def array_kind(type: ScalarType, axes: int = 1) -> ViewKind:
+    """Return the kind of a row-major array."""
+    return ViewKind(type, axes, "contiguous")
+
+
+# --- the words of arguments -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Item:
+    """A word of an argument for one batch size: a number, or the address of an array."""
+
+    word: int
+    array: np.ndarray | None = None
+
+
+def _items(argument: Any, kind: Kind) -> Iterator[_Item]:
+    if isinstance(kind, GroupKind):
+        for each, item in zip(argument, kind.items, strict=True):
+            yield from _items(each, item)
+        return
+    words = words_of(argument, kind)
+    is_array = isinstance(argument, np.ndarray)
+    yield _Item(words[0], argument if is_array else None)
+    yield from map(_Item, words[1:])
+
+
+def _arrays(argument: Any) -> Iterator[np.ndarray]:
+    if isinstance(argument, np.ndarray):
+        yield argument
+    elif isinstance(argument, tuple):
+        for each in argument:
+            yield from _arrays(each)
+
+
+def joined(kinds: Sequence[Kind]) -> Kind:
+    """Return the kind that holds for all of these; they differ in what is known of the layout of views."""
+    first = kinds[0]
+    if isinstance(first, GroupKind):
+        members = zip(*(each.items for each in kinds if isinstance(each, GroupKind)), strict=True)
+        return GroupKind(tuple(map(joined, members)))
+    if isinstance(first, ViewKind):
+        layouts = [each.layout for each in kinds if isinstance(each, ViewKind)]
+        return replace(first, layout=max(layouts, key=_LAYOUTS.index))
+    if any(each != first for each in kinds):
+        raise NotPolynomial
+    return first
+
+
+class Arguments:
+    """The arguments of a routine for each sample of the batch sizes."""
+
+    def __init__(self, by_size: Mapping[int, Sequence[Any]], transient: Mapping[int, np.ndarray]) -> None:
+        self.by_size = by_size
+        self.sizes = list(by_size)
+        every = [[kind_of_argument(each) for each in arguments] for arguments in by_size.values()]
+        self.kinds: tuple[Kind, ...] = tuple(map(joined, zip(*every, strict=True)))
+        # The memory that only a call needs.
+        self.transient: dict[int, int] = {size: id(owner_of(memory)) for size, memory in transient.items()}
+        self.extents: dict[int, Extents] = {
+            size: Extents(array for each in arguments for array in _arrays(each)) for size, arguments in by_size.items()
+        }
+
+
+@dataclass
+class Places:
+    """The regions of arrays. `known` are those of arrays that several routines share, by their owner."""
+
+    image: Image
+    known: dict[int, tuple[Region, int]] = field(default_factory=dict)
+    # Arrays without content, whatever they hold.
+    scratch: set[int] = field(default_factory=set)
+    keep: list[np.ndarray] = field(default_factory=list)
+
+    def share(self, array: np.ndarray, kind: RegionKind, content: bytes = b"") -> Region:
+        """Give an array a region that all routines use."""
+        owner = owner_of(array)
+        if id(owner) not in self.known:
+            region = self.image.add(array.nbytes, kind, content)
+            self.known[id(owner)] = region, address_of(array)
+            self.keep.append(owner)
+        return self.known[id(owner)][0]
+
+    def words(self, given: Arguments, entry: Entry, sizes: BatchSizes) -> list[Word]:
+        """Return the words of the arguments of an entry, and add regions for arrays that are not known."""
+        rows = {
+            size: [item for each, kind in zip(arguments, given.kinds, strict=True) for item in _items(each, kind)]
+            for size, arguments in given.by_size.items()
+        }
+        columns = list(zip(*rows.values(), strict=True))
+        # The owners of own memory, by their identity for the largest size: whether they are written, and their
+        # identities for all sizes.
+        owners: dict[int, tuple[int, ...]] = {}
+        written: set[int] = set()
+        for position, items in enumerate(columns):
+            arrays = [item.array for item in items]
+            if any(array is None or array.size == 0 for array in arrays):
+                continue
+            found = tuple(id(owner_of(array)) for array in arrays if array is not None)
+            if found[-1] in self.known:
+                continue
+            if owners.setdefault(found[-1], found) != found:
+                raise NotPolynomial
+            if position in entry.written:
+                written.add(found[-1])
+        regions = {last: self._region(given, found, last in written) for last, found in owners.items()}
+        return [self._word(given, items, regions, sizes) for items in columns]
+
+    def _region(self, given: Arguments, owners: tuple[int, ...], written: bool) -> tuple[Region, dict[int, int]]:
+        """Return the region of an array that differs between batch sizes, and where each size's content begins."""
+        sizes, last = given.sizes, owners[-1]
+        lengths = [given.extents[size].size(owner) for size, owner in zip(sizes, owners, strict=True)]
+        if max(lengths) > lengths[-1]:
+            raise NotPolynomial
+        none = dict.fromkeys(sizes, 0)
+        if last == given.transient[sizes[-1]]:
+            return self.image.add(lengths[-1], RegionKind.TRANSIENT), none
+        if last in self.scratch:
+            return self.image.add(lengths[-1], RegionKind.SCRATCH), none
+        contents = [given.extents[size].content(owner) for size, owner in zip(sizes, owners, strict=True)]
+        kind = RegionKind.COPY if written else RegionKind.CONSTANT
+        if not any(any(each) for each in contents):
+            return self.image.add(lengths[-1], RegionKind.SCRATCH), none
+        if all(contents[-1].startswith(each) for each in contents):
+            return self.image.add(lengths[-1], kind, contents[-1]), none
+        # One after the other, as each size has its own.
+        starts, whole = dict[int, int](), b""
+        for size, content in zip(sizes, contents, strict=True):
+            whole += bytes(-len(whole) % 64)
+            starts[size] = len(whole)
+            whole += content
+        return self.image.add(len(whole), kind, whole), starts
+
+    def _word(
+        self, given: Arguments, items: tuple[_Item, ...], regions: Mapping[int, tuple[Region, dict[int, int]]],
+        sizes: BatchSizes,
+    ) -> Word:  # fmt: skip
+        arrays = [item.array for item in items]
+        if arrays[-1] is None:
+            return Word(varying({size: item.word for size, item in zip(given.sizes, items, strict=True)}, sizes))
+        if arrays[-1].size == 0:
+            return number(0)
+        last = id(owner_of(arrays[-1]))
+        if last in self.known:
+            region, start = self.known[last]
+            offsets = {
+                size: address_of(array) - start
+                for size, array in zip(given.sizes, arrays, strict=True)
+                if array is not None
+            }
+            return Word(varying(offsets, sizes), region)
+        region, starts = regions[last]
+        offsets = {
+            size: address_of(array) - given.extents[size].bounds[id(owner_of(array))][0] + starts[size]
+            for size, array in zip(given.sizes, arrays, strict=True)
+            if array is not None
+        }
+        return Word(varying(offsets, sizes), region)
+
+
+__all__ = ["Arguments", "Base", "Bound", "Code", "Entry", "Places", "Word", "array_kind", "noting_scratch", "number"]

@@ -1,0 +1,145 @@
+"""The routine of a program, `run`, with its arguments in the block of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wyrm.engines.native.stages.memory import Binding, plan_memory
+from wyrm.engines.native.stages.pipeline import NativeGraph
+from wyrm.exporting.batches import BatchSizes
+from wyrm.exporting.image import Kind
+from wyrm.exporting.routines import Arguments, Bound, Code, Places, Word
+from wyrm.graph.axes import Dim, resolve
+from wyrm.graph.base import BaseNode
+from wyrm.graph.storage import bound_array, stored
+from wyrm.ops.kernels.native import noting_scratch
+from wyrm.support.memory import aligned
+
+# The arguments of `run` that a call gives, by their positions.
+FIRST, COUNT, BATCH, STEP_NUMBER, ORDER, TOTALS, NUMBERS = range(7)
+HEAD = 7
+
+
+@dataclass(frozen=True)
+class ArrayPlace:
+    """An array of a program: its element type, and the words of its address, its shape and its strides."""
+
+    dtype: np.dtype
+    words: tuple[Word, ...]
+    contiguous: bool
+    axes: int
+
+    @property
+    def address(self) -> Word:
+        """The word of the address."""
+        return self.words[0]
+
+    @property
+    def shape(self) -> tuple[Word, ...]:
+        """The words of the sizes of the axes."""
+        return self.words[1 : 1 + self.axes]
+
+
+@dataclass(frozen=True)
+class TouchedRows:
+    """The sums of rows that a step touches, as a matrix, and their count."""
+
+    sums: ArrayPlace
+    count: ArrayPlace
+
+
+@dataclass(eq=False)
+class Run:
+    """A program's routine, bound: how to call it, and where its inputs, outputs and row sums are.
+
+    `columns` has the first word of each column's argument.
+    """
+
+    graph: NativeGraph
+    bound: Bound
+    columns: dict[BaseNode, int]
+    fed: dict[BaseNode, ArrayPlace]
+    outputs: list[ArrayPlace]
+    touched: list[TouchedRows]
+
+
+def place_run(
+    graph: NativeGraph, code: Code, places: Places, sizes: BatchSizes, batch: type[Dim] | None,
+    others: Mapping[type[Dim], int], *, given: Collection[BaseNode],
+) -> Run:  # fmt: skip
+    """Compile the routine of a program for all batch sizes.
+
+    Callers give the data of the inputs `given`; others keep what they hold.
+    """
+    bindings, memory, scratch = dict[int, Binding](), dict[int, np.ndarray](), list[np.ndarray]()
+    largest = _sizes(graph, batch, others, sizes.most)
+    for size in sizes.samples:
+        bound_sizes = _sizes(graph, batch, others, size)
+        memory[size] = aligned((max(1, plan_memory(graph.source, largest).size),), np.dtype(np.uint8))
+        shapes = {leaf: resolve(leaf.dims, bound_sizes) for leaf in graph.inputs}
+        with noting_scratch() as made:
+            bindings[size] = Binding(
+                graph.source, bound_sizes, shapes, graph.optimizer, memory=memory[size], largest=largest
+            )
+        scratch += made
+    places.scratch |= {id(each) for each in scratch}
+    places.keep += scratch
+    arguments = {size: _arguments(graph, each, size, set(given)) for size, each in bindings.items()}
+    known = Arguments(arguments, memory)
+    function_kinds = known.kinds[: HEAD + len(graph.source.arguments)]
+    entry = code.entry(graph.source.run, function_kinds)
+    words = places.words(known, entry, sizes)
+    starts = entry.starts
+    table = places.image.add(8 * entry.size, Kind.SCRATCH)
+    bound = Bound(entry, words[: starts[-1]], table)
+    extras = iter(_extras(graph, bindings[sizes.samples[-1]]))
+    place, found = starts[-1], list[ArrayPlace]()
+    for array in extras:
+        kind: Any = known.kinds[len(function_kinds) + len(found)]
+        count = 1 + array.ndim + {"contiguous": 0, "rows": max(0, array.ndim - 1), "any": array.ndim}[kind.layout]
+        found.append(
+            ArrayPlace(array.dtype, tuple(words[place : place + count]), kind.layout == "contiguous", array.ndim)
+        )
+        place += count
+    inputs, outputs = len(graph.source.fed), len(graph.tree.outputs)
+    rows = found[inputs + outputs :]
+    return Run(
+        graph, bound,
+        {leaf: starts[HEAD + at] for leaf, at in bindings[sizes.most].columns.items()},
+        {leaf: each for (leaf, _), each in zip(graph.source.fed, found, strict=False)},
+        found[inputs : inputs + outputs],
+        [TouchedRows(*pair) for pair in zip(rows[::2], rows[1::2], strict=True)],
+    )  # fmt: skip
+
+
+def _sizes(
+    graph: NativeGraph, batch: type[Dim] | None, others: Mapping[type[Dim], int], size: int
+) -> dict[type[Dim], int]:
+    """Return the sizes of all named axes for a batch of a size."""
+    known = dict(others) | ({} if batch is None else {batch: size})
+    return graph.schedule.bind({leaf: resolve(leaf.dims, known) for leaf in graph.inputs})
+
+
+def _arguments(graph: NativeGraph, binding: Binding, batch: int, given: Collection[BaseNode]) -> list[Any]:
+    """Return the arguments of `run`, and the arrays that the code around it reads and writes."""
+    for leaf, buffer in graph.source.fed:
+        binding.array(buffer)[...] = 0 if leaf in given or stored(leaf).array is None else bound_array(leaf)
+    values = list(binding.values)
+    for leaf, position in binding.columns.items():
+        values[position] = np.empty((0, 1), leaf.dtype)
+    totals, numbers = np.zeros(0), np.zeros((0, max(1, len(graph.source.hyperparameters))))
+    head = [0, 1, batch, 0, np.zeros(0, np.int64), totals, numbers]
+    return [*head, *values, *_extras(graph, binding)]
+
+
+def _extras(graph: NativeGraph, binding: Binding) -> Sequence[np.ndarray]:
+    rows = []
+    for each in graph.tree.rows:
+        sums = binding.array(each.sums)
+        rows += [sums.reshape(len(sums), sums.size // max(1, len(sums))), binding.array(each.count)]
+    fed = [binding.array(buffer) for _, buffer in graph.source.fed]
+    return [*fed, *(binding.array(buffer) for buffer in graph.tree.outputs), *rows]

@@ -1,0 +1,5 @@
+    {
+$arrays
+        check($function($arguments), "$function");
+$prints
+    }
