@@ -36,7 +36,6 @@ from wyrm.support.foreign_names import explains_keywords
 # different shapes have none in common.
 S_co = TypeVar("S_co", covariant=True, default=Any)
 
-
 # `float_constant` shares the storages of numbers up to here.
 _LARGEST_SHARED = 1e30
 
@@ -126,9 +125,7 @@ class Input(_FloatLeaf[S_co], abstract=True):
     @overload
     def __init__(self: Input, value: AnyValue, dims: None = None, **options: Unpack[InputOptions]) -> None: ...
     @overload
-    def __init__(
-        self: Input, value: Values | None = None, *, dims: AnyValue, **options: Unpack[InputOptions]
-    ) -> None: ...
+    def __init__(self: Input, value: Any = None, *, dims: AnyValue, **options: Unpack[InputOptions]) -> None: ...
     @overload
     def __init__(
         self: Input[tuple[()]], value: Number | None = None, dims: None = None, **options: Unpack[InputOptions]
@@ -179,7 +176,7 @@ class Input(_FloatLeaf[S_co], abstract=True):
     def __init__(
         self,
         value: object = None,
-        dims: DeclaredDims = None,
+        dims: Any = None,
         *,
         name: str | None = None,
         dtype: DTypeLike | None = None,
@@ -325,7 +322,7 @@ class Constant(_FloatLeaf[S_co], abstract=True):
     def __init__(self: Constant, value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]) -> None: ...
     @explains_keywords
     def __init__(
-        self, value: object, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
+        self, value: object, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
         if dtype is None and not isinstance(value, np.ndarray | np.generic):
             self._hold_weak(value, dims, name, default_type())

@@ -14,7 +14,6 @@ from wyrm.graph.base import describe
 from wyrm.graph.leaves import LeafOptions, S_co, _FloatLeaf, assign
 from wyrm.graph.registration import takes_methods
 from wyrm.graph.rows import RowSparse
-from wyrm.graph.storage import DeclaredDims
 from wyrm.graph.typing import (
     D1,
     D2,
@@ -92,7 +91,7 @@ class Parameter(methods.Parameter, _FloatLeaf[S_co], abstract=True):
     def __init__(self: Parameter, value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]) -> None: ...
     @explains_keywords
     def __init__(
-        self, value: object, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
+        self, value: object, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
         self._hold(value, dims, name, dtype, "parameter")
 
@@ -205,7 +204,7 @@ class Buffer(_FloatLeaf[S_co], abstract=True):
     def __init__(self: Buffer, value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]) -> None: ...
     @explains_keywords
     def __init__(
-        self, value: object, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
+        self, value: object, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
         self._hold(value, dims, name, dtype, "buffer")
 
