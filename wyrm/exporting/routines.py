@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import accumulate
@@ -20,7 +21,7 @@ from wyrm.engines.native.llvm.packed_memory import takes_packed_memory
 from wyrm.engines.native.products.matrix import packed_bytes
 from wyrm.engines.native.products.target import Target
 from wyrm.exporting.batches import BatchSizes, NotPolynomial, Varying, varying
-from wyrm.exporting.image import Extents, Image, Region, address_of, owner_of
+from wyrm.exporting.image import Extents, Image, Region, SizeNumber, address_of, owner_of
 from wyrm.exporting.image import Kind as RegionKind
 from wyrm.ops.kernels.native import noting_scratch
 
@@ -261,6 +262,7 @@ class Places:
         # identities for all sizes.
         owners: dict[int, tuple[int, ...]] = {}
         written: set[int] = set()
+        dtypes: dict[int, np.dtype] = {}
         for position, items in enumerate(columns):
             arrays = [item.array for item in items]
             if any(array is None or array.size == 0 for array in arrays):
@@ -270,12 +272,18 @@ class Places:
                 continue
             if owners.setdefault(found[-1], found) != found:
                 raise NotPolynomial
+            if arrays[-1] is not None:
+                dtypes[found[-1]] = arrays[-1].dtype
             if position in entry.written:
                 written.add(found[-1])
-        regions = {last: self._region(given, found, last in written) for last, found in owners.items()}
+        regions = {
+            last: self._region(given, found, last in written, dtypes[last], sizes) for last, found in owners.items()
+        }
         return [self._word(given, items, regions, sizes) for items in columns]
 
-    def _region(self, given: Arguments, owners: tuple[int, ...], written: bool) -> tuple[Region, dict[int, int]]:
+    def _region(
+        self, given: Arguments, owners: tuple[int, ...], written: bool, dtype: np.dtype, batches: BatchSizes
+    ) -> tuple[Region, dict[int, int]]:
         """Return the region of an array that differs between batch sizes, and where each size's content begins."""
         sizes, last = given.sizes, owners[-1]
         lengths = [given.extents[size].size(owner) for size, owner in zip(sizes, owners, strict=True)]
@@ -292,6 +300,12 @@ class Places:
             return self.image.add(lengths[-1], RegionKind.SCRATCH), none
         if all(contents[-1].startswith(each) for each in contents):
             return self.image.add(lengths[-1], kind, contents[-1]), none
+        if not written and dtype.kind == "f" and lengths == [dtype.itemsize] * len(lengths):
+            found = _size_number(dict(zip(sizes, contents, strict=True)), dtype, batches)
+            if found is not None:
+                region = self.image.add(lengths[-1], RegionKind.SCRATCH)
+                region.number = found
+                return region, none
         # One after the other, as each size has its own.
         starts, whole = dict[int, int](), b""
         for size, content in zip(sizes, contents, strict=True):
@@ -325,6 +339,23 @@ class Places:
             if array is not None
         }
         return Word(varying(offsets, sizes), region)
+
+
+def _size_number(contents: Mapping[int, bytes], dtype: np.dtype, batches: BatchSizes) -> SizeNumber | None:
+    """Return the integer that a float is for each batch size, or whose reciprocal it is; None if it is neither."""
+    floats = {size: float(np.frombuffer(content, dtype)[0]) for size, content in contents.items()}
+    for reciprocal in (False, True):
+        if reciprocal and 0.0 in floats.values():
+            continue
+        whole = {size: round(1.0 / value if reciprocal else value) for size, value in floats.items()}
+        exact = all(
+            whole[size] and np.array(1.0 / whole[size] if reciprocal else whole[size], dtype).tobytes() == content
+            for size, content in contents.items()
+        )
+        if exact:
+            with suppress(NotPolynomial):
+                return SizeNumber(varying(whole, batches), dtype, reciprocal)
+    return None
 
 
 __all__ = ["Arguments", "Base", "Bound", "Code", "Entry", "Places", "Word", "array_kind", "noting_scratch", "number"]

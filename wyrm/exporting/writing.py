@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from wyrm.engines.native.products.writer import Writer
 from wyrm.exporting.batches import Varying
+from wyrm.exporting.image import SizeNumber
 from wyrm.exporting.routines import Base, Bound, Entry, Word
 
 # A type and a value of LLVM.
@@ -128,12 +129,22 @@ class Tables:
                 store(to, "i64", to.add(load(to, "i64", word), start), word)
 
             to.loop(len(relative[base]), 1, move)
+        for region in dict.fromkeys(word.region for word in words):
+            if region is not None and region.number is not None:
+                self._write_number(to, region.number, address(to, "%memory", region.offset))
         for position, word in enumerate(words):
             if word.shifted().constant is None:
                 found = self.word(to, word, "%size", "%place")
                 store(to, "i64", found, to.address("i64", table, position))
         parts.append(to.function(f"internal void {name}(ptr %memory, i64 %size, i64 %place) noinline nounwind"))
         return parts
+
+    def _write_number(self, to: Writer, number: SizeNumber, place: str) -> None:
+        type = {"float32": "float", "float64": "double"}[number.dtype.name]
+        value = to.new(f"sitofp i64 {value_of(to, number.value, '%size', '%place', self.listed)} to double")
+        if number.reciprocal:
+            value = to.new(f"fdiv double {double(1.0)}, {value}")
+        store(to, type, to.new(f"fptrunc double {value} to float") if type == "float" else value, place)
 
     def word(self, to: Writer, word: Word, size: str, place: str) -> str:
         """Return a word as an integer."""
