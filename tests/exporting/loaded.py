@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import time
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -62,6 +63,8 @@ class Loaded:
         self.functions = {each.name: each for each in self.interface.functions}
         self.block = Guarded(self.interface.memory_bytes, at_end=at_end)
         self.train = train
+        # The seconds of the last call.
+        self.seconds = 0.0
         # The arrays of the last call, by the names of the parameters.
         self.given: dict[str, Guarded] = {}
 
@@ -125,7 +128,11 @@ class Loaded:
                 case _:
                     arguments.append(values.get(each.name, 0))
         self.given = made
-        return int(self._function(name)(*arguments)), views
+        run = self._function(name)
+        start = time.process_time()
+        code = int(run(*arguments))
+        self.seconds = time.process_time() - start
+        return code, views
 
 
 def loaded(

@@ -38,7 +38,8 @@ class Formulas:
 
     def depends_on(self, leaf: Node) -> bool:
         """Return whether any result changes with an input."""
-        return leaf in self.results or (self.graph is not None and leaf in self.graph.schedule.leaves)
+        leaves = [] if self.graph is None else self.graph.schedule.leaves
+        return any(each is leaf for each in (*self.results, *leaves))
 
 
 @dataclass(frozen=True)

@@ -60,12 +60,14 @@ def value_of(to: Writer, value: Varying, size: str, place: str, tables: dict[tup
     if value.listed:
         name = tables.setdefault(value.listed, f"@listed{len(tables)}")
         return load(to, "i64", to.address("i64", name, place))
+    if value.divisor > 1:
+        size = to.divide(to.add(size, value.divisor - 1), value.divisor)
     total, power = str(value.coefficients[0]), "1"
     for degree, factor in enumerate(value.coefficients[1:], 1):
         # The binomial coefficient of `size - 1` and the degree, from that of the degree before.
         power = to.divide(to.multiply(power, to.subtract(size, degree)), degree)
         total = to.add(total, to.multiply(power, factor))
-    return total
+    return total if value.limit is None else to.lower(total, value.limit)
 
 
 class Tables:
