@@ -13,8 +13,9 @@ from wyrm.support.options import whole
 
 # A polynomial of at most this degree is found from the values for the smallest batches.
 _DEGREE = 3
-# Larger batches that the polynomials are checked for, besides the largest ones.
-_CHECKED = (7, 8, 9, 15, 16, 17, 31, 32, 33, 61, 64, 100, 127, 128, 129, 255, 256, 509, 512, 1000, 1024)
+# Programs are planned for all batches up to this size, and for some larger ones, besides the largest.
+_ALWAYS = 64
+_CHECKED = (72, 80, 96, 100, 127, 128, 129, 192, 255, 256, 257, 384, 509, 512, 768, 1000, 1023, 1024, 2048, 4096)
 # Sizes in units of these, rounded up, have polynomials too.
 _DIVISORS = (1, 2, 4, 8, 16, 32, 64)
 # Values that are no polynomial are looked up in a table, for so many batch sizes.
@@ -31,6 +32,8 @@ class BatchSizes:
 
     most: int
     listed: tuple[int, ...] = ()
+    # Whether a program is planned for every size, however many there are.
+    all: bool = False
 
     @staticmethod
     def of(given: object) -> BatchSizes:
@@ -47,18 +50,25 @@ class BatchSizes:
         """The sizes that a program is planned for."""
         if self.listed:
             return self.listed
-        few = [*range(1, _DEGREE + 3), *_CHECKED, self.most // 2, self.most - 1, self.most]
-        return tuple(sorted({size for size in few if 1 <= size <= self.most}))
+        if self.complete:
+            return tuple(range(1, self.most + 1))
+        few = [*range(1, _ALWAYS + 1), *_CHECKED, self.most // 2, self.most - 1, self.most]
+        return tuple(sorted({size for size in few if size <= self.most}))
+
+    @property
+    def complete(self) -> bool:
+        """Whether a program is planned for every size that it takes."""
+        return bool(self.listed) or self.all or self.most <= _ALWAYS
 
     def every(self) -> BatchSizes:
-        """Return the same sizes as a list; raise `OptionError` if they are too many."""
+        """Return the same sizes, all planned; raise `OptionError` if they are too many."""
         if self.most > _MOST_LISTED:
             raise OptionError(
                 f"the arrays of this program depend on the batch size in a way that needs a plan for each size, and "
                 f"batch_sizes={self.most} are too many: give a list of those that occur, as in batch_sizes=[32, 7], or "
                 f"at most {_MOST_LISTED}"
             )
-        return BatchSizes(self.most, tuple(range(1, self.most + 1)))
+        return BatchSizes(self.most, all=True)
 
 
 @dataclass(frozen=True)
@@ -112,7 +122,7 @@ def varying(values: Mapping[int, int], sizes: BatchSizes) -> Varying:
     if len(set(values.values())) == 1:
         return Varying((next(iter(values.values())),))
     if sizes.listed:
-        return Varying((), tuple(values.get(size, 0) for size in sizes.listed))
+        return Varying((), tuple(values.get(size, 0) for size in sizes.samples))
     highest = values[max(values)]
     for divisor in _DIVISORS:
         for limit in (None, highest):
@@ -120,7 +130,9 @@ def varying(values: Mapping[int, int], sizes: BatchSizes) -> Varying:
             found = _polynomial({-(-size // divisor): value for size, value in free.items()}, divisor, limit)
             if found is not None and all(found.at(size) == value for size, value in values.items()):
                 return found
-    raise NotPolynomial
+    if not sizes.complete:
+        raise NotPolynomial
+    return Varying((), tuple(values.get(size, 0) for size in sizes.samples))
 
 
 def _polynomial(values: Mapping[int, int], divisor: int, limit: int | None) -> Varying | None:

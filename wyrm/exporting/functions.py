@@ -148,7 +148,7 @@ class Functions:
         to = Writer()
         if not self.listed:
             inside = to.both(to.compare("sge", "%size", 1), to.compare("sle", "%size", self.most))
-            found = to.select(inside, "i64", "0", "-1")
+            found = to.select(inside, "i64", to.subtract("%size", 1), "-1")
         else:
             found = "-1"
             for place, size in enumerate(self.listed):
