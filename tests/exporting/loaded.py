@@ -68,7 +68,8 @@ class Loaded:
         # The arrays of the last call, by the names of the parameters.
         self.given: dict[str, Guarded] = {}
 
-    def _function(self, name: str) -> Any:
+    def function(self, name: str) -> Any:
+        """Return an exported function."""
         kinds = {"ptr": ctypes.c_void_p, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "double": ctypes.c_double}
         parameters = self.functions[name].parameters
         kind = ctypes.CFUNCTYPE(ctypes.c_int32, *(kinds[each.llvm] for each in parameters))
@@ -77,14 +78,14 @@ class Loaded:
     def start(self) -> int:
         """Prepare the block, write all tensors and call ready."""
         name = self.interface.name
-        code = int(self._function(f"{name}_init")(self.block.address, self.interface.memory_bytes))
+        code = int(self.function(f"{name}_init")(self.block.address, self.interface.memory_bytes))
         return code or self.write(tensors_of(self.built, self.train))
 
     def write(self, values: dict[str, np.ndarray]) -> int:
         """Write tensors, and call ready."""
         for each in self.interface.tensors:
             self.tensor(each.name)[...] = values[each.name]
-        return int(self._function(f"{self.interface.name}_ready")(self.block.address))
+        return int(self.function(f"{self.interface.name}_ready")(self.block.address))
 
     def tensor(self, name: str) -> np.ndarray:
         """Return a tensor as a view of the block."""
@@ -93,12 +94,12 @@ class Loaded:
         found: np.ndarray = self.block.bytes[each.offset : each.offset + each.bytes].view(each.dtype)
         return found.reshape(each.shape)
 
-    def call(self, function: str, rows: int = 1, **values: Any) -> tuple[int, dict[str, np.ndarray]]:
-        """Call a function with arrays and numbers by name; return its error code and what it wrote."""
+    def call(self, function: str, length: int = 1, **values: Any) -> tuple[int, dict[str, np.ndarray]]:
+        """Call a function with arrays of so many rows, and numbers, by name; return its error code and what it wrote."""
         name = f"{self.interface.name}_{function}"
         arguments, made, views = list[Any](), dict[str, Guarded](), dict[str, np.ndarray]()
         for each in self.functions[name].parameters:
-            shape = ((rows,) if each.by_rows else ()) + each.shape
+            shape = ((length,) if each.by_rows else ()) + each.shape
             match each.role:
                 case Role.MEMORY:
                     arguments.append(self.block.address)
@@ -120,15 +121,15 @@ class Loaded:
                     views["results"] = made["results"].view(np.float64, (len(self.functions[name].results),))
                     arguments.append(made["results"].address)
                 case Role.ORDER:
-                    made["order"] = Guarded(8 * max(rows, 1), at_end=self._at_end)
-                    views["order"] = made["order"].view(np.int64, (max(rows, 1),))
+                    made["order"] = Guarded(8 * max(length, 1), at_end=self._at_end)
+                    views["order"] = made["order"].view(np.int64, (max(length, 1),))
                     arguments.append(made["order"].address)
                 case Role.ROWS:
-                    arguments.append(values.get(each.name, rows))
+                    arguments.append(values.get(each.name, length))
                 case _:
                     arguments.append(values.get(each.name, 0))
         self.given = made
-        run = self._function(name)
+        run = self.function(name)
         start = time.process_time()
         code = int(run(*arguments))
         self.seconds = time.process_time() - start

@@ -97,11 +97,22 @@ class Entry:
 
 @dataclass(eq=False)
 class Bound:
-    """An entry with the words of its table, which is itself a region of the block."""
+    """An entry with the words of its table, which is itself a region of the block.
+
+    `size` is where the block has the batch size that the table was filled for last.
+    """
 
     entry: Entry
     words: list[Word]
     table: Region
+    size: Region
+
+    @property
+    def kept(self) -> list[Region]:
+        """The memory that the routine keeps from call to call, for batches of the same size."""
+        regions = dict.fromkeys(word.region for word in self.words)
+        kinds = (RegionKind.SCRATCH, RegionKind.COPY)
+        return [each for each in regions if each is not None and each.kind in kinds and each.number is None]
 
 
 class Code:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from wyrm.engines.native.products.writer import Writer
 from wyrm.exporting.batches import Varying
-from wyrm.exporting.image import SizeNumber
+from wyrm.exporting.image import Image, Kind, SizeNumber
 from wyrm.exporting.routines import Base, Bound, Entry, Word
 
 # A type and a value of LLVM.
@@ -73,8 +73,8 @@ def value_of(to: Writer, value: Varying, size: str, place: str, tables: dict[tup
 class Tables:
     """Functions that fill the tables of words of bound routines."""
 
-    def __init__(self, packed: int) -> None:
-        self.packed = packed
+    def __init__(self, image: Image, packed: int) -> None:
+        self.image, self.packed = image, packed
         self.listed: dict[tuple[int, ...], str] = {}
         self._names: dict[Bound, str] = {}
         self._parts: list[str] = []
@@ -113,6 +113,29 @@ class Tables:
             parts.append(f"{name}.{kind} = internal constant [{len(values)} x {type}] [{text}]")
             return f"{name}.{kind}"
 
+        # What a routine keeps is of batches of one size, as in Python, where each size has arrays of its own.
+        last = address(to, "%memory", bound.size.offset)
+        kept = bound.kept
+
+        def begin() -> None:
+            store(to, "i64", "%size", last)
+            ranges = [number for region in kept for number in (region.offset, region.size)]
+            if not ranges:
+                return
+            found = constants("kept", "i64", ranges)
+
+            def clear(index: str) -> None:
+                start, count = (load(to, "i64", to.address("i64", found, to.add(index, i))) for i in range(2))
+                to.do(f"call void @zero_bytes(ptr {address(to, '%memory', start)}, i64 {count})")
+
+            to.loop(len(ranges), 2, clear)
+            for region in kept:
+                if region.kind is Kind.COPY and region.content:
+                    source = address(to, "@data", self.image.copies[region])
+                    target = address(to, "%memory", region.offset)
+                    to.do(f"call void @copy_bytes(ptr {target}, ptr {source}, i64 {len(region.content)})")
+
+        to.branch(to.compare("ne", load(to, "i64", last), "%size"), begin)
         first = constants("words", "i64", fixed)
 
         def copy(index: str) -> None:
