@@ -22,7 +22,7 @@ _PAGE = mmap.PAGESIZE
 
 
 class Guarded:
-    """Memory of exactly `size` bytes between two pages that must not be touched, at the end of its pages or at the start.
+    """Memory of exactly `size` bytes between two pages that must not be touched, beside the first or the last of them.
 
     At the end, an address is a multiple of 64 only if the size is.
     """
@@ -95,7 +95,7 @@ class Loaded:
         return found.reshape(each.shape)
 
     def call(self, function: str, length: int = 1, **values: Any) -> tuple[int, dict[str, np.ndarray]]:
-        """Call a function with arrays of so many rows, and numbers, by name; return its error code and what it wrote."""
+        """Call a function with arrays of so many rows, and numbers; return its error code and what it wrote."""
         name = f"{self.interface.name}_{function}"
         arguments, made, views = list[Any](), dict[str, Guarded](), dict[str, np.ndarray]()
         for each in self.functions[name].parameters:

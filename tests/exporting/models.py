@@ -32,7 +32,7 @@ def classifier(**options: Any) -> Model:
     rate = options.pop("learning_rate", wy.optim.WarmupCosine(0.05, warmup=4, steps=40))
     optimizer = wy.optim.AdamW(loss.parameters(), rate, weight_decay=0.1, **options)
     train = wy.compile(loss, optimizer, metrics={"accuracy": right})
-    data = {x: random.normal(size=(37, 6)).astype(np.float32), y: random.integers(0, 4, 37)}
+    data: dict[Any, np.ndarray] = {x: random.normal(size=(37, 6)).astype(np.float32), y: random.integers(0, 4, 37)}
     return Model(train, {"scores": wy.compile(scores), "answer": wy.compile(scores.argmax(axis=-1))}, data)
 
 
@@ -47,5 +47,5 @@ def recommender() -> Model:
     score = users(user).vector_dot(items(liked))
     loss = wy.losses.bpr(score, users(user).vector_dot(items(other)))
     train = wy.compile(loss, wy.optim.Adagrad([users.weight, items.weight], learning_rate=0.1))
-    data = {user: random.integers(0, 30, 203), liked: random.integers(0, 50, 203)}
+    data: dict[Any, np.ndarray] = {user: random.integers(0, 30, 203), liked: random.integers(0, 50, 203)}
     return Model(train, {"score": wy.compile(score)}, data)

@@ -95,14 +95,16 @@ def test_predictions_are_those_of_python(made: tuple[Model, Loaded]) -> None:
 def test_bad_input_is_refused_and_changes_nothing(made: tuple[Model, Loaded]) -> None:
     model, export = made
     assert export.start() == 0
-    before, given = state(export), columns(model)
+    before = state(export)
+    given: dict[str, Any] = columns(model)
     name = "x" if "x" in given else "liked"
     rows = len(given[name])
-    for options, error in [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"batch": 0}, "BATCH"), ({"batch": BATCH + 1}, "BATCH"), ({"batch": -1}, "BATCH"), ({"rows": 0}, "ARGUMENT"),
         ({"rows": -5}, "ARGUMENT"), ({"rows": 2**62}, "ARGUMENT"), ({"seed": -1}, "ARGUMENT"),
         ({name: None}, "ARGUMENT"),
-    ]:  # fmt: skip
+    ]  # fmt: skip
+    for options, error in cases:
         code, _ = epoch(export, given | options)
         assert code == CODES[error], (options, code)
     for key, array in given.items():
