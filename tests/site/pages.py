@@ -26,7 +26,7 @@ TOUR = [DOCS / "tour" / f"{name}.md" for name in (
 # A Python block, and the output below it.
 _BLOCK = re.compile(
     r"^(?P<code>```python\n(?P<source>.*?)^```\n)"
-    r"(?P<output>(?P<start>\n<!-- output(?P<kind>: of one run|: an error)? -->\n```text\n)"
+    r"(?P<output>(?P<start>\n<!-- output(?P<kind>: an error)?(?P<once>:? of one run)? -->\n```text\n)"
     r"(?P<text>.*?)(?P<end>^```\n))?",
     re.DOTALL | re.MULTILINE,
 )
@@ -69,7 +69,7 @@ def run(page: Path, namespace: dict[str, Any]) -> str:
                     raise
                 printed.write(f"{type(error).__module__}.{type(error).__name__}: {error}\n")
         text = textwrap.dedent(printed.getvalue()).replace(str(page.parent), "...")
-        shown = found["text"] if found["kind"] == ": of one run" and found["text"].strip() else text
+        shown = found["text"] if found["once"] and found["text"].strip() else text
         return f"{found['code']}{found['start']}{shown}{found['end']}"
 
     return _BLOCK.sub(replaced, page.read_text(encoding="utf-8"))
