@@ -11,10 +11,11 @@ import numpy as np
 
 from wyrm.engines.native.products.target import Target, host, target_of
 from wyrm.errors import CheckpointError, OptionError
-from wyrm.exporting import c
+from wyrm.exporting import c, wasm
 from wyrm.exporting.building import OPTIMIZER, PROGRAM, Built, build
 from wyrm.exporting.interface import Interface, identifier
 from wyrm.graph.axes import Dim
+from wyrm.graph.base import label
 from wyrm.io.arrays import load_arrays, save_arrays
 from wyrm.io.files import replacing
 from wyrm.support.files import FilePath, path_of
@@ -135,6 +136,7 @@ def export(
     name: str = "model",
     batch_sizes: int | Sequence[int] = 32,
     sizes: Mapping[type[Dim], int] | None = None,
+    columns: Mapping[Any, Any] | None = None,
 ) -> Exported:
     """Write programs, which share their parameters, as code that needs no Python."""
     if train is None and predict is None:
@@ -145,12 +147,10 @@ def export(
     chosen = target_named(target, cpu, features)
     built = build(name, chosen, train, programs, batch_sizes, {} if sizes is None else sizes)
     code, externals = built.object_file()
+    contents = _contents(built, chosen, code, externals)
+    data = _columns(built, {} if columns is None else columns)
     place = path_of("folder", folder)
     place.mkdir(parents=True, exist_ok=True)
-    import wyrm
-
-    texts = c.files(built.interface, chosen.triple, wyrm.__version__)
-    contents: dict[str, bytes] = {f"{name}.o": code} | {file: text.encode() for file, text in texts.items()}
     for file, content in contents.items():
         with replacing(place / file) as temporary:
             temporary.write_bytes(content)
@@ -158,7 +158,31 @@ def export(
     if built.interface.tensors:
         exported.save(place / f"{name}.safetensors")
         exported.files.append(place / f"{name}.safetensors")
+    if data:
+        save_arrays(place / f"{name}_data.safetensors", data)
+        exported.files.append(place / f"{name}_data.safetensors")
     return exported
+
+
+def _contents(built: Built, target: Target, code: bytes, externals: Sequence[str]) -> dict[str, bytes]:
+    """Return the contents of the files for a target by their names."""
+    import wyrm
+
+    name = built.interface.name
+    if target.triple.startswith("wasm"):
+        return wasm.files(built.interface, code, externals, min(32, built.interface.most))
+    texts = c.files(built.interface, target.triple, wyrm.__version__)
+    return {f"{name}.o": code} | {file: text.encode() for file, text in texts.items()}
+
+
+def _columns(built: Built, columns: Mapping[Any, Any]) -> dict[str, np.ndarray]:
+    """Return the columns of a training by the names that exported functions have for them."""
+    given = {} if built.training is None else {each.leaf: each.name for each in built.training.given}
+    strange = [label(leaf) for leaf in columns if leaf not in given]
+    if strange or (columns and len(columns) < len(given)):
+        names = ", ".join(label(leaf) for leaf in given) or "none, because nothing is trained"
+        raise OptionError(f"columns must have those of the training ({names}), not {', '.join(map(label, columns))}")
+    return {given[leaf]: np.ascontiguousarray(array, leaf.dtype) for leaf, array in columns.items()}
 
 
 __all__ = ["Exported", "export", "target_named"]
