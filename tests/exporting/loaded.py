@@ -138,7 +138,7 @@ class Loaded:
 
 def loaded(
     train: Any = None, predict: Any = None, *, batch_sizes: Any = 32, at_end: bool = True, sizes: Any = None,
-    name: str = "model", embed: bool = False,
+    name: str = "model", embed: str | None = None,
 ) -> Loaded:  # fmt: skip
     """Export programs for this machine and load them."""
     own = host()

@@ -75,3 +75,23 @@ def forget_count(count: np.ndarray) -> None:
     """Forget the rows of a step that was not finished."""
     count[1] += count[0]
     count[0] = 0
+
+
+def expand_float16(data: np.ndarray, out: np.ndarray) -> None:
+    """Write the finite numbers whose bits as float16 are given."""
+    for i in range(out.shape[0]):
+        bits = int(data[i])
+        exponent, fraction = (bits >> 10) & 31, bits & 1023
+        scale = 2.0**-24
+        if exponent > 0:
+            fraction += 1024
+            scale = np.float64(1 << (exponent - 1)) * 2.0**-24
+        value = float(fraction) * scale
+        out[i] = np.float32(-value if bits >> 15 else value)
+
+
+def expand_int8(data: np.ndarray, scales: np.ndarray, out: np.ndarray) -> None:
+    """Write rows of integers times the factor of their row."""
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = np.float32(data[i, j]) * scales[i]
