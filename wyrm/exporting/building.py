@@ -17,6 +17,8 @@ from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.exporting.batches import BatchSizes, NotPolynomial
 from wyrm.exporting.embedding import Embedding, Packed
 from wyrm.exporting.functions import MEMORY, RATES, READY, VERSION, Functions, Kernels, code_of, input_parameters
+from wyrm.exporting.generation import decoder_of, plan_generation
+from wyrm.exporting.generation import define as generation_functions
 from wyrm.exporting.image import Image, Kind, Region
 from wyrm.exporting.interface import ERRORS, Function, Interface, Parameter, Role, Tensor, identifier
 from wyrm.exporting.objects import object_file
@@ -29,6 +31,7 @@ from wyrm.graph.base import label
 from wyrm.graph.parameters import Buffer
 from wyrm.graph.parameters import Parameter as Leaf
 from wyrm.graph.storage import bound_array
+from wyrm.nn.generation import CachedDecoder
 
 _BYTE = UINT8
 # The names of an optimizer's state and of counts among the tensors.
@@ -67,33 +70,40 @@ def build(
     batch_sizes: object,
     sizes: Mapping[type[Dim], int],
     embed: str | None = None,
+    generate: object = None,
 ) -> Built:
     """Plan and write the functions of an export; raise `OptionError` or `ShapeError` for what cannot leave."""
     given = BatchSizes.of(batch_sizes)
+    decoder = None if generate is None else decoder_of(generate)
     try:
-        return _build(name, target, train, predict, given, sizes, embed)
+        return _build(name, target, train, predict, given, sizes, embed, decoder)
     except NotPolynomial:
-        return _build(name, target, train, predict, given.every(), sizes, embed)
+        return _build(name, target, train, predict, given.every(), sizes, embed, decoder)
 
 
 def _build(
     name: str, target: Target, train: Any | None, predict: Mapping[str, Any], batches: BatchSizes,
-    sizes: Mapping[type[Dim], int], embed: str | None,
+    sizes: Mapping[type[Dim], int], embed: str | None, decoder: CachedDecoder | None,
 ) -> Built:  # fmt: skip
     programs = [*([] if train is None else [train]), *predict.values()]
     graphs: list[NativeGraph] = [program._engine.graph for program in programs]
+    axes = axes_of(graphs, sizes)
+    if decoder is not None:
+        graphs.append(decoder._program._engine.graph)  # type: ignore[arg-type]  # the native engine's
     for graph in graphs:
         refuse(graph)
-    axes = axes_of(graphs, sizes)
     if axes.batch is None:
         batches = BatchSizes(1)
     code, image = Code(target), Image()
     places = Places(image)
     embedding = None if embed is None else Embedding(embed)  # type: ignore[arg-type]  # checked before
-    held = _Tensors(graphs, places, embedding)
+    if decoder is not None:
+        places.share(bound_array(decoder._cache), Kind.EXPANDED)
+    held = _Tensors(graphs, places, embedding, frozenset() if decoder is None else frozenset([decoder._cache]))
     counters = held.count(train)
     training = None if train is None else plan_training(train, code, places, batches, axes, counters)
     predictions = [plan_prediction(each, program, code, places, batches, axes) for each, program in predict.items()]
+    generation = None if decoder is None else plan_generation(decoder, code, places)
     kernels = Kernels(code)
     for prediction in predictions:
         for array in prediction.run.outputs:
@@ -117,6 +127,8 @@ def _build(
     if training is not None:
         found += TrainingFunctions(functions, training, name).define()
     found += [_predict(functions, name, each) for each in predictions]
+    if generation is not None:
+        found += generation_functions(functions, name, generation)
     text = functions.text()
     errors = ERRORS | {f"OPERATION_{number}": (number, message) for message, number in functions.own_errors.items()}
     interface = Interface(
@@ -146,7 +158,9 @@ def _prepare(kernels: Kernels, training: Training | None, predictions: Sequence[
 class _Tensors:
     """The arrays that an export saves, by name."""
 
-    def __init__(self, graphs: Sequence[NativeGraph], places: Places, embedding: Embedding | None) -> None:
+    def __init__(
+        self, graphs: Sequence[NativeGraph], places: Places, embedding: Embedding | None, others: frozenset[Leaf]
+    ) -> None:
         self._places = places
         self._found: dict[str, tuple[np.ndarray, Region]] = {}
         self.changed: set[str] = set()
@@ -156,6 +170,8 @@ class _Tensors:
         leaves += [leaf for optimizer in optimizers for leaf in optimizer.parameters]
         trained = {leaf for graph in graphs for leaf in graph.trained}
         for leaf in dict.fromkeys(leaves):
+            if leaf in others:
+                continue
             name = self._free(label(leaf))
             array = bound_array(leaf)
             if embedding is not None:

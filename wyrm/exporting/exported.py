@@ -22,6 +22,7 @@ from wyrm.support.files import FilePath, path_of
 from wyrm.support.options import choice
 
 if TYPE_CHECKING:
+    from wyrm.nn.gpt2 import GPT2
     from wyrm.train.program import Program
 
 # What `target` may be besides LLVM's triples.
@@ -138,6 +139,7 @@ def export(
     batch_sizes: int | Sequence[int] = 32,
     sizes: Mapping[type[Dim], int] | None = None,
     embed: Embed = False,
+    generate: GPT2 | None = None,
 ) -> Exported:
     """Write programs, which share their parameters, as code that needs no Python.
 
@@ -149,6 +151,7 @@ def export(
     - `train`: a program with an optimizer: `NAME_epoch` and `NAME_step` do what `Program.epoch`, with one thread, and a
       call do. Shuffles, random nodes, schedules and counts go on where they are.
     - `predict`: a program without one, `NAME_predict`, or several by name.
+    - `generate`: a `wy.nn.GPT2`: `NAME_begin` begins a sequence, and `NAME_next` takes a token and draws the next one.
     - `target`: "c", this processor and system; "wasm32", "cortex-m4", or a triple of LLVM such as "aarch64-linux-gnu",
       "riscv64-linux-gnu", "armv7-linux-gnueabihf", "x86_64-pc-windows-msvc" or "arm64-apple-macosx11.0.0".
     - `cpu` and `features`: LLVM's names, such as "x86-64-v3" or "+avx2,+fma"; code for "c" may need this processor.
@@ -176,13 +179,13 @@ def export(
         choice("embed", kind, EMBEDS)
         if train is not None:
             raise OptionError("embed makes weights constant: it is for programs that predict alone")
-    if train is None and predict is None:
+    if train is None and predict is None and generate is None:
         raise OptionError("export takes a program that trains, programs that predict, or both")
     if identifier(name) != name:
         raise OptionError(f"name must be a name of C, such as {identifier(name)!r}, not {name!r}")
     programs = {} if predict is None else dict(predict) if isinstance(predict, Mapping) else {"predict": predict}
     chosen = target_named(target, cpu, features)
-    built = build(name, chosen, train, programs, batch_sizes, {} if sizes is None else sizes, kind)
+    built = build(name, chosen, train, programs, batch_sizes, {} if sizes is None else sizes, kind, generate)
     if built.embedding is not None and kind != "float32":
         loss = built.embedding.loss_of_accuracy
         print(f"wyrm: the weights as {kind} differ by {loss:.2%} (root mean square)")  # noqa: T201  # asked for
