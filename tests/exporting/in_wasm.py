@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import wasmtime
@@ -19,10 +19,10 @@ _LINE = 64
 
 def function_of(name: str) -> Any:
     """Return a function of the C library."""
-    double = name if hasattr(math, name) else name.removesuffix("f")
-    if double == name:
+    name = name.replace("tgamma", "gamma")
+    if hasattr(math, name):
         return getattr(math, name)
-    return lambda *values: float(np.float32(getattr(math, double)(*values)))
+    return lambda *values: float(np.float32(getattr(math, name.removesuffix("f"))(*values)))
 
 
 class InWasm:
@@ -35,7 +35,10 @@ class InWasm:
         engine = wasmtime.Engine()
         self._store = wasmtime.Store(engine)
         module = wasmtime.Module(engine, self.module)
-        imports = [wasmtime.Func(self._store, each.type, function_of(each.name or "")) for each in module.imports]
+        imports = [
+            wasmtime.Func(self._store, cast("wasmtime.FuncType", each.type), function_of(each.name or ""))
+            for each in module.imports
+        ]
         self._exports = wasmtime.Instance(self._store, module, imports).exports(self._store)
         self.memory: Any = self._exports["memory"]
         self._top = int(self._exports["__heap_base"].value(self._store))  # type: ignore[union-attr]  # a global

@@ -21,11 +21,11 @@ from wyrm.exporting.interface import Function, Interface, Parameter, Role
 _STATIC = Path(__file__).with_name("static")
 # Bytes of the stack, which holds tables of arguments.
 _STACK = 1 << 20
-# The functions of the C library that JavaScript's `Math` has, beside those that end with f.
+# The functions of the C library that `model.mjs` has, beside those that end with f.
 _MATH = frozenset({
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "cos", "cosh", "exp", "expm1",
-    "floor", "fmod", "hypot", "log", "log10", "log1p", "log2", "pow", "round", "sin", "sinh", "sqrt", "tan", "tanh",
-    "trunc",
+    "erf", "floor", "fmod", "hypot", "lgamma", "log", "log10", "log1p", "log2", "pow", "round", "sin", "sinh", "sqrt",
+    "tan", "tanh", "tgamma", "trunc",
 })  # fmt: skip
 _ARRAYS = {
     "float32": "Float32Array", "float64": "Float64Array", "int64": "BigInt64Array", "uint64": "BigUint64Array",

@@ -45,13 +45,49 @@ async function bytesOf(source) {
   return response.arrayBuffer();
 }
 
-/** A function of the C library by those of JavaScript; names that end with f compute in single precision. */
-function mathFunction(name) {
-  if (name === 'fmod') return (x, y) => x % y;
-  if (name === 'fmodf') return (x, y) => Math.fround(x % y);
-  if (Math[name]) return Math[name];
-  const double = Math[name.slice(0, -1)];
-  if (name.endsWith('f') && double) return (...values) => Math.fround(double(...values));
+/** The functions of the C library that `Math` does not have. */
+const MORE = {
+  fmod: (x, y) => x % y,
+
+  /** The series of positive terms, Abramowitz and Stegun 7.1.6. */
+  erf(x) {
+    if (!(Math.abs(x) < 6)) return Number.isNaN(x) ? NaN : Math.sign(x);
+    let term = x, sum = x;
+    for (let n = 1; Math.abs(term) > 1e-17 * Math.abs(sum); n++) {
+      term *= 2 * x * x / (2 * n + 1);
+      sum += term;
+    }
+    return 2 / Math.sqrt(Math.PI) * Math.exp(-x * x) * sum;
+  },
+
+  /** Lanczos' approximation with g = 7. */
+  tgamma(x) {
+    if (x < 0.5) return Math.PI / (Math.sin(Math.PI * x) * MORE.tgamma(1 - x));
+    const [sum, t] = lanczos(x);
+    return Math.sqrt(2 * Math.PI) * t ** ((x - 0.5) / 2) * Math.exp(-t) * t ** ((x - 0.5) / 2) * sum;
+  },
+
+  lgamma(x) {
+    if (x < 0.5) return Math.log(Math.PI / Math.abs(Math.sin(Math.PI * x))) - MORE.lgamma(1 - x);
+    const [sum, t] = lanczos(x);
+    return 0.5 * Math.log(2 * Math.PI) + (x - 0.5) * Math.log(t) - t + Math.log(sum);
+  },
+};
+
+function lanczos(x) {
+  const weights = [
+    676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059, 12.507343278686905,
+    -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7,
+  ];
+  return [weights.reduce((sum, weight, i) => sum + weight / (x + i), 0.99999999999980993), x + 6.5];
+}
+
+/** A function of the C library; names that end with f compute in single precision. */
+export function mathFunction(name) {
+  const own = MORE[name] ?? Math[name];
+  if (own) return own;
+  const double = name.endsWith('f') && (MORE[name.slice(0, -1)] ?? Math[name.slice(0, -1)]);
+  if (double) return (...values) => Math.fround(double(...values));
   throw new Error(`the model needs the function ${name}, which JavaScript does not have`);
 }
 
