@@ -104,7 +104,8 @@ from wyrm.support.moved import tell_of_moved_modules as _tell_of_moved_modules
 
 if _typing.TYPE_CHECKING:
     from wyrm import data, io, linalg, losses, metrics, nn, optim, profile, random, special, testing, train, view, watch
-    from wyrm import jax as jax  # not in `__all__`, because `import *` must not hide the package jax
+    from wyrm import jax as jax  # not in `__all__`, because `import *` must not hide the packages jax and numba
+    from wyrm import numba as numba
     from wyrm._names import *  # noqa: F403  # a generated table
     from wyrm._names import abs as abs  # the names of builtins are not in `*`
     from wyrm._names import all as all
@@ -128,7 +129,7 @@ if _typing.TYPE_CHECKING:
 
 if not _typing.TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every name
     # Imported on first use: subpackages, and names by the module that defines them.
-    _ROOMS = "data engines io jax linalg losses metrics nn optim profile random special testing train view watch"
+    _ROOMS = "data engines io jax linalg losses metrics nn numba optim profile random special testing train view watch"
     __getattr__, __dir__, _ = _lazy_imports(
         __name__,
         {

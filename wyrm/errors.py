@@ -78,6 +78,10 @@ class CompileError(WyrmError, RuntimeError):
     """A program that cannot be compiled on this machine: llvmlite is missing, or rejects it."""
 
 
+class KernelError(WyrmError, RuntimeError):
+    """A kernel that numba compiles has raised an exception, which it does not raise again when Python calls it."""
+
+
 class ProcessLost(WyrmError, ConnectionError):
     """A computation of several processes of which one has ended or cannot be reached."""
 
@@ -97,6 +101,7 @@ __all__ = [
     "DataError",
     "Diverged",
     "IndexOutOfRange",
+    "KernelError",
     "LinAlgError",
     "MissingShape",
     "MissingValue",

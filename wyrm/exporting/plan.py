@@ -137,6 +137,11 @@ def refuse(graph: NativeGraph) -> None:
         for call in source.evaluated:
             node = call.node
             raise OptionError(f"{describe(node)} has no native form, so the program cannot leave Python: {node.origin}")
+        for function, kernel in source.op_kernels.of_numba.items():
+            raise OptionError(
+                f"{kernel} calls {function}, which numba compiles for this process, so the program cannot leave "
+                f"Python; write the kernel in the language of kernels (see wy.LoopForm)"
+            )
     if graph.source.calls_libraries:
         users = [each for each in graph.schedule.nodes if not each.is_leaf and "lapack" in _names_used(each)]
         what = f"{describe(users[0])} calls" if users else "the program calls"

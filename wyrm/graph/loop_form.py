@@ -25,6 +25,16 @@ if TYPE_CHECKING:
 KernelArgument: TypeAlias = "Array | float | np.generic | tuple[KernelArgument, ...]"
 
 
+def is_njit(function: object) -> bool:
+    """Return whether numba compiles a function: one decorated with `numba.njit`. This does not import numba."""
+    return type(function).__module__.startswith("numba.") and hasattr(function, "py_func")
+
+
+def python_function(function: Any) -> Any:
+    """Return the Python function that numba compiles; any other function is returned as it is."""
+    return function.py_func if is_njit(function) else function
+
+
 class ScatterTarget(NamedTuple):
     """The index at which an element is written, and whether it is added to the element there."""
 
@@ -93,7 +103,10 @@ class LoopForm(_AnyForm):
     An op that defines none of them is computed in Python, by its `evaluate`.
 
     A function that is compiled (`kernel`, `adding_kernel`, `by_flat_index`) is static, calls only NumPy, `math` and
-    other such functions, and allocates nothing. Its arithmetic runs in the order in which it is written. For a sum of
+    other such functions, and allocates nothing. What these refuse, a function decorated with `numba.njit` may do: it
+    may be a kernel, and kernels may call it. If it raises an exception, the program raises it too.
+
+    The arithmetic of kernels runs in the order in which it is written. For a sum of
     many terms, `total = accumulated(total, term)` of `wyrm.ops.kernels.sums` lets the compiler choose a faster order.
 
         @wy.LOOPS.register(Flip)
@@ -113,8 +126,11 @@ class LoopForm(_AnyForm):
 
     def __init_subclass__(cls) -> None:
         for name in ("kernel", "adding_kernel", "by_flat_index"):
-            if isinstance(cls.__dict__.get(name), FunctionType):
+            function: Any = cls.__dict__.get(name)
+            if isinstance(function, FunctionType):
                 raise RegistrationError(f"{name} of {cls.__name__} is compiled on its own: make it a @staticmethod")
+            if is_njit(function):  # a function of numba is a method too, unless it is static
+                setattr(cls, name, staticmethod(function))
 
     def gradient_of_rows(self, node: Any, indices: Any, table: Any) -> Any:
         """Return this value, perhaps in another form, as the gradient with respect to the rows `indices` of a table."""

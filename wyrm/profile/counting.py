@@ -30,6 +30,7 @@ from wyrm.engines.native.ir.program import (
     ShiftedSums,
     Statement,
     Store,
+    TableCall,
     Variable,
     While,
     every,
@@ -151,7 +152,7 @@ class Counter:
                 self._variables |= dict(zip((each.name for each in results), found_values, strict=True))
             case ShiftedSums(operands, type):
                 self._shifted_sums([self._value(each) for each in operands], type)
-            case LibraryCall() | Product():
+            case LibraryCall() | Product() | TableCall():
                 self.tally.exact = False  # the number of its operations is not known
 
     def _for(self, loop: For) -> None:

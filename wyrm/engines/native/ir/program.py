@@ -202,7 +202,23 @@ class LibraryCall:
     arguments: tuple[Expression, ...]
 
 
-Statement = Assign | Store | For | While | If | Leave | Return | Fail | Invoke | Product | ShiftedSums | LibraryCall
+@frozen
+class TableCall:
+    """A call of a function outside of the program, by its symbol: it takes the address of a table of 64-bit words.
+
+    The words are those of the arguments, and then those of the results. `failed` is whether it returned other than 0.
+    The function may write to all arrays.
+    """
+
+    name: str
+    arguments: tuple[Expression, ...]
+    results: tuple[Variable, ...]
+    failed: Variable
+
+
+Statement = (
+    Assign | Store | For | While | If | Leave | Return | Fail | Invoke | Product | ShiftedSums | LibraryCall | TableCall
+)
 
 
 def every(statements: Sequence[Statement]) -> Iterator[Statement]:
@@ -349,3 +365,5 @@ def _lines(body: Sequence[Statement], indent: str) -> Iterator[str]:
                 yield f"{indent}shifted_sums({_list(operands)})"
             case LibraryCall(name, arguments):
                 yield f"{indent}{name}({_list(arguments)})"
+            case TableCall(name, arguments, results, failed):
+                yield f"{indent}{_list((*results, failed))} = {name}({_list(arguments)})"

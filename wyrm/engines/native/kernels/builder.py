@@ -23,6 +23,7 @@ from wyrm.engines.native.ir.program import (
     ShiftedSums,
     Statement,
     Store,
+    TableCall,
     Variable,
     children,
 )
@@ -55,7 +56,7 @@ class Builder:
 
     def add(self, statement: Statement) -> None:
         """Append a statement."""
-        if isinstance(statement, Store | Invoke | Product | ShiftedSums | LibraryCall):
+        if isinstance(statement, Store | Invoke | Product | ShiftedSums | LibraryCall | TableCall):
             self._writes += 1
         self.statements.append(statement)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from wyrm.engines.native.ir.program import Expression, Number, Operation, Product
 from wyrm.engines.native.ir.types import BOOL, INT64
-from wyrm.engines.native.kernels import indexing
+from wyrm.engines.native.kernels import indexing, njit
 from wyrm.engines.native.kernels.arithmetic import as_type, bits_of, truth
 from wyrm.engines.native.kernels.functions_of_numbers import function_of, of_several
 from wyrm.engines.native.kernels.values import (
@@ -25,6 +25,7 @@ from wyrm.engines.native.kernels.values import (
     dtype_or_none,
     literal,
 )
+from wyrm.graph.loop_form import is_njit
 
 if TYPE_CHECKING:
     from wyrm.engines.native.kernels.expressions import Expressions
@@ -60,6 +61,8 @@ def call(body: Expressions, function: object, arguments: Sequence[KernelValue], 
     """Return the result of calling a function that is not a kernel; `text` is its name in error messages."""
     if isinstance(function, Method):
         return _method(function, arguments, text)
+    if is_njit(function):
+        return njit.call(body, function, arguments)
     translate = _builtin_of(function)
     if translate is not None:
         return translate(body, arguments)
@@ -69,8 +72,8 @@ def call(body: Expressions, function: object, arguments: Sequence[KernelValue], 
     if type is None and not _is_numeric(function):
         if callable(function):
             raise NotCompiled(
-                f"cannot call {text}; kernels call kernels, scalar functions of NumPy and math, abs, bool, divmod, "
-                f"float, int, len, max, min, pow and round"
+                f"cannot call {text}; kernels call kernels, functions of numba.njit, scalar functions of NumPy and "
+                f"math, abs, bool, divmod, float, int, len, max, min, pow and round"
             )
         raise NotCompiled(f"cannot call {text}: it is not a function")
     if type is not None and len(arguments) == 1 and isinstance(arguments[0], Static):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ast
 import dis
+import hashlib
 import linecache
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from wyrm.engines.native.kernels.values import KernelValue, NotCompiled, known
+from wyrm.graph.loop_form import is_njit
 from wyrm.ops.elementwise import fast_math
 from wyrm.ops.random import rejection, standard_draws
 
@@ -237,6 +241,10 @@ def fingerprint(function: Any) -> str:
     def visit(value: Any) -> str:
         if isinstance(value, Routine):
             return visit(value.function) if isinstance(value, KernelFunction) else value.identity
+        if is_njit(value):
+            return repr((visit(value.py_func), sorted(value.targetoptions.items())))
+        if isinstance(value, np.ndarray):
+            return repr((value.dtype, value.shape, hashlib.sha256(value.tobytes()).hexdigest()))
         if not isinstance(value, FunctionType):
             text = repr(value)
             return text if " at 0x" not in text else str(type(value))  # addresses differ between processes
@@ -244,11 +252,17 @@ def fingerprint(function: Any) -> str:
             found[value] = ""  # stops recursion, which `Translation` rejects
             code, names = value.__code__, value.__globals__
             used = [f"{name}={visit(names[name])}" for name in global_names(value) if name in names]
+            used += [f"{name}={visit(each.cell_contents)}" for name, each in _cells(value)]
             facts = code.co_code.hex(), code.co_consts, code.co_names, code.co_varnames, value.__defaults__
             found[value] = repr((value.__module__, value.__qualname__, facts, used))
         return found[value]
 
     return visit(function)
+
+
+def _cells(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """Yield the variables that a function captures from an enclosing function, with their cells."""
+    return zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
 
 
 @cache

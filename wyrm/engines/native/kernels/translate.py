@@ -26,6 +26,7 @@ from wyrm.engines.native.ir.program import (
     ShiftedSums,
     Statement,
     Store,
+    TableCall,
     Variable,
     While,
     called,
@@ -36,6 +37,7 @@ from wyrm.engines.native.ir.types import PointerType
 from wyrm.engines.native.kernels.builder import Builder
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.indexing import root_of
+from wyrm.engines.native.kernels.njit import OutsideFunction
 from wyrm.engines.native.kernels.statements import FunctionBody
 from wyrm.engines.native.kernels.values import InferenceState, Kind, NotCompiled, Static, types_of, variables_of
 
@@ -75,6 +77,8 @@ class Translation:
         # None while a function is being translated.
         self._found: dict[tuple[int, tuple[Kind, ...], bool], Specialization | None] = {}
         self._keep: list[Routine] = []
+        # The functions outside of the program that it calls by `TableCall`.
+        self.outside: dict[str, OutsideFunction] = {}
 
     def specialized(self, function: Routine, kinds: tuple[Kind, ...], *, no_alias: bool = True) -> Specialization:
         """Return the function specialized for arguments of these kinds; raise `NotCompiled` if it cannot be compiled.
@@ -243,7 +247,7 @@ def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> 
             written |= of(each.pointer)
         elif isinstance(each, Product | ShiftedSums):
             written |= of(each.operands[_RESULTS[type(each)]])
-        elif isinstance(each, LibraryCall):
+        elif isinstance(each, LibraryCall | TableCall):
             written = written.union(*map(of, each.arguments))
         elif isinstance(each, Invoke):
             for position in others[each.function]:

@@ -23,6 +23,7 @@ from wyrm.engines.native.ir.program import (
     ShiftedSums,
     Statement,
     Store,
+    TableCall,
     Variable,
     While,
     called,
@@ -205,6 +206,8 @@ class _FunctionEmitter(Instructions):
                 self._product(statement)
             case LibraryCall():
                 self._library_call(statement)
+            case TableCall():
+                self._table_call(statement)
 
     def _jump(self, text: str) -> None:
         """Emit a terminator, and start an unreachable block for the code that follows."""
@@ -359,6 +362,8 @@ def _assigned(statements: Sequence[Statement]) -> Iterator[Variable]:
             yield each.variable
         elif isinstance(each, Invoke):
             yield from each.results
+        elif isinstance(each, TableCall):
+            yield from (*each.results, each.failed)
 
 
 # --- the modules of products ------------------------------------------------------------------------------------------

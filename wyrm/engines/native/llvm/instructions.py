@@ -14,6 +14,7 @@ from wyrm.engines.native.ir.program import (
     Offset,
     Operation,
     Select,
+    TableCall,
     Variable,
 )
 from wyrm.engines.native.ir.types import BOOL, FLOAT32, UINT32, UINT64, PointerType, ScalarType, Type
@@ -102,6 +103,27 @@ class Instructions:
         if isinstance(index, Number) and index.value == 0:
             return base
         return self._new(f"getelementptr inbounds {type}, ptr {base}, i64 {self._value(index)}")
+
+    def _table_call(self, call: TableCall) -> None:
+        self._declared.add(f"declare i32 @{call.name}(ptr)")
+        self._count += 1
+        table = f"%g{self._count}"
+        self._slots.append(f"  {table} = alloca [{len(call.arguments) + len(call.results)} x i64], align 8")
+        words = [self._new(f"getelementptr inbounds i64, ptr {table}, i64 {position}")
+                 for position in range(len(call.arguments) + len(call.results))]  # fmt: skip
+        for word, each in zip(words, call.arguments, strict=False):
+            value, type = self._value(each), llvm_type(each.type)
+            if each.type == BOOL:
+                value, type = self._new(f"zext i1 {value} to i8"), "i8"
+            self._do(f"store {type} {value}, ptr {word}")
+        status = self._new(f"call i32 @{call.name}(ptr {table})")
+        self._put(call.failed, self._new(f"icmp ne i32 {status}, 0"))
+        for word, variable in zip(words[len(call.arguments) :], call.results, strict=True):
+            if variable.type == BOOL:
+                byte = self._new(f"load i8, ptr {word}")
+                self._put(variable, self._new(f"trunc i8 {byte} to i1"))
+            else:
+                self._put(variable, self._new(f"load {llvm_type(variable.type)}, ptr {word}"))
 
     # --- expressions ----------------------------------------------------------------------------------------------
 

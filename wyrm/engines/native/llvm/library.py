@@ -18,6 +18,7 @@ import llvmlite.binding as llvm
 from wyrm.engines.native.ir.program import LoopFunction, Number, Product, ShiftedSums, every
 from wyrm.engines.native.ir.types import INT64, ScalarType
 from wyrm.engines.native.kernels.functions import Routine
+from wyrm.engines.native.kernels.njit import OutsideFunction
 from wyrm.engines.native.kernels.translate import Parameterized, Translation
 from wyrm.engines.native.kernels.values import GroupKind, Kind, NotCompiled, NumKind
 from wyrm.engines.native.llvm import cache
@@ -109,9 +110,10 @@ def _load(function: Routine, kinds: tuple[Kind, ...]) -> LoadedFunction:
     name = f"wyrm_{cache.key(repr((function.identity, kinds)))}.link"
     link = cache.store().read(name)
     if link is not None:
-        symbols, *rest = marshal.loads(link)
+        symbols, outside, *rest = marshal.loads(link)
         kept = [code for symbol in symbols if (code := cache.store().read(f"{symbol}.machine")) is not None]
         if len(kept) == len(symbols):
+            _provide_outside(OutsideFunction.decoded(*each) for each in outside)
             return _loaded(symbols, kept, *rest)
     deliver()
     with (
@@ -128,7 +130,9 @@ def _load(function: Routine, kinds: tuple[Kind, ...]) -> LoadedFunction:
     results = [(each.type.kind, each.type.bits) for each in _numbers(function, compiled.result)]
     single = not isinstance(compiled.result, GroupKind)
     rest = constants, results, single, modules.translation.errors
-    cache.store().write(name, marshal.dumps((symbols, *rest)))
+    outside = modules.translation.outside.values()
+    cache.store().write(name, marshal.dumps((symbols, [each.encoded() for each in outside], *rest)))
+    _provide_outside(outside)
     return _loaded(symbols, codes, *rest)
 
 
@@ -163,6 +167,14 @@ def _loaded(
     kinds = tuple(NumKind(ScalarType(*each)) for each in results)
     whole = single and kinds == (_INTEGER,)
     return LoadedFunction(_entries[symbols[-1]], tuple(constants), kinds, single, errors, whole)
+
+
+def _provide_outside(functions: Iterable[OutsideFunction]) -> None:
+    """Make functions of numba available to modules that are loaded later."""
+    for each in functions:
+        if each.symbol not in _provided:
+            llvm.add_symbol(each.symbol, each.address())
+            _provided.add(each.symbol)
 
 
 def _keep(unit: Unit, code: bytes) -> None:

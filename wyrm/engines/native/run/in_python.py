@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,14 +16,18 @@ from wyrm.engines.graph import Targets
 from wyrm.engines.native.ir import arrays
 from wyrm.engines.native.ir.arrays import ArrayFunction, Callee, Expression, Statement
 from wyrm.engines.native.stages.memory import Binding
-from wyrm.errors import IndexOutOfRange, LinAlgError, WyrmError
+from wyrm.errors import IndexOutOfRange, KernelError, LinAlgError, WyrmError
+from wyrm.graph.axes import Dim, resolve
 from wyrm.graph.base import BaseNode
+from wyrm.graph.loop_form import LOOPS, is_njit
 from wyrm.graph.namespace import NUMPY
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array
 from wyrm.ops.control.loop_body import value_of
 from wyrm.ops.elementwise.formula import array_function
-from wyrm.ops.kernels.native import DEBUG, NO_SOLUTION, OUT_OF_RANGE
+from wyrm.ops.kernels.native import DEBUG, NO_SOLUTION, OUT_OF_RANGE, RAISED
+
+E = TypeVar("E", bound=Exception)
 
 _BY_NAME: dict[str, Callable[..., Any]] = {
     "abs": abs, "min": min, "erf": math.erf, "natural": lambda index: index,
@@ -120,17 +124,31 @@ def index_error(name: str, targets: Targets, binding: Binding, error: IndexError
 
     Debug mode checks every array access; there, an error that no index check raised is an access outside an array.
     """
+    if str(error).endswith(RAISED):
+        return _raised(name, targets, binding, str(error))
     unsolvable = str(error) == NO_SOLUTION
     if DEBUG and not unsolvable and str(error) != OUT_OF_RANGE:
         return AssertionError(f"{name}: native code reads or writes outside of an array: {error}")
-    cause = _cause(Schedule(targets.original or targets.nodes), binding)
+    cause = _cause(Schedule(targets.original or targets.nodes), binding, WyrmError)
     kind, known = (LinAlgError, NO_SOLUTION) if unsolvable else (IndexOutOfRange, "an index is out of range")
     which = f": {cause}" if isinstance(cause, kind) else ""
     return kind(f"{name}: {known}{which}; no parameter has moved in this step")
 
 
-def _cause(schedule: Schedule, binding: Binding) -> WyrmError | None:
-    """Return the first error of the step whose data is bound; it names the node, the operands and the user's line."""
+def _raised(name: str, targets: Targets, binding: Binding, message: str) -> Exception:
+    """Return the exception that a function of numba raised in native code, raised again by Python's calls of it."""
+    cause = _cause(Schedule(targets.original or targets.nodes), binding, Exception)
+    if cause is None:
+        return KernelError(f"{name}: {message}; no parameter has moved in this step")
+    cause.add_note(f"{name}: {message}; no parameter has moved in this step")
+    return cause
+
+
+def _cause(schedule: Schedule, binding: Binding, kind: type[E]) -> E | None:
+    """Return the first error of a kind in the step whose data is bound.
+
+    Errors of this library name the node, the operands and the user's line.
+    """
     buffers = binding.source.tree.buffers
     values: dict[BaseNode, Any] = {}
     try:
@@ -139,10 +157,21 @@ def _cause(schedule: Schedule, binding: Binding) -> WyrmError | None:
                 if node.is_leaf:
                     values[node] = np.array(binding.array(buffers[node]) if node in buffers else bound_array(node))
                 else:
-                    values[node] = value_of(NUMPY, node, _parent_values(schedule, node, values), binding.sizes)
-    except WyrmError as error:
+                    operands = _parent_values(schedule, node, values)
+                    _call_njit(node, operands.values(), binding.sizes)
+                    values[node] = value_of(NUMPY, node, operands, binding.sizes)
+    except kind as error:
         return error
     return None
+
+
+def _call_njit(node: BaseNode, operands: Iterable[Any], sizes: Mapping[type[Dim], int]) -> None:
+    """Call the kernel of a node if numba compiles it: unlike `evaluate`, it raises what native code has raised."""
+    form = LOOPS.of(node)
+    if is_njit(form.kernel):
+        arrays = [np.ascontiguousarray(each, parent.dtype) for each, parent in zip(operands, node.parents, strict=True)]
+        out = np.empty(resolve(node.dims, sizes), node.dtype)
+        form.kernel(*form.kernel_arguments(node, arrays, out))  # type: ignore[misc]  # it is a function
 
 
 def _parent_values(schedule: Schedule, node: BaseNode, values: Mapping[BaseNode, Any]) -> dict[BaseNode, Any]:

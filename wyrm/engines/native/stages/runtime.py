@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from wyrm.engines.native.kernels.functions import KernelFunction, global_names, kernel_of
+from wyrm.engines.native.kernels.njit import NumbaKernel, numba_kernel
 from wyrm.errors import RegistrationError
+from wyrm.graph.loop_form import is_njit, python_function
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.kernels.native import INVALID_INDEX, OUT_OF_RANGE, lapack
 from wyrm.ops.kernels.sums import accumulated, natural
@@ -171,10 +173,16 @@ class OpKernels:
         # Whether any kernel multiplies matrices, and whether any calls LAPACK.
         self.multiplies: bool = False
         self.calls_lapack: bool = False
+        # The functions that numba compiles, and for each the kernel that it is or that calls it.
+        self.of_numba: dict[str, str] = {}
         self._checked: dict[FunctionType, None] = {}
 
-    def add(self, function: Callable[..., Any], name: str) -> KernelFunction:
+    def add(self, function: Callable[..., Any], name: str) -> KernelFunction | NumbaKernel:
         """Add a kernel; raise `RegistrationError` if its source is unknown or it uses what cannot be compiled."""
+        if is_njit(function):
+            self._checked[python_function(function)] = None
+            self.of_numba[function.py_func.__name__] = name
+            return numba_kernel(function, name)
         assert isinstance(function, FunctionType)
         self._check(function, name)
         kernel = kernel_of(function, name)
@@ -218,11 +226,16 @@ class OpKernels:
             if value not in _BUILTINS:
                 self._check(value, kernel)
             return
+        if is_njit(value):
+            numba_kernel(value)
+            self.of_numba[used] = kernel
+            self._checked[python_function(value)] = None
+            return
         module = isinstance(value, ModuleType) and value.__name__ in _MODULES
         if not (module or isinstance(value, bool | int | float | str | np.generic | tuple | type)):
             raise RegistrationError(
                 f"the kernel {kernel} uses {used}, a {type(value).__name__} ({_place(function)}); a kernel may use np, "
-                f"math, numbers, texts, and functions under the same rules"
+                f"math, numbers, texts, functions under the same rules, and any function decorated with numba.njit"
             )
 
 

@@ -47,7 +47,7 @@ from wyrm.errors import RegistrationError
 from wyrm.graph.base import BaseNode, format_dims
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
-from wyrm.graph.loop_form import LOOPS
+from wyrm.graph.loop_form import LOOPS, python_function
 from wyrm.graph.schedule import Ranges, Schedule
 from wyrm.ops.kernels.native import DEBUG
 from wyrm.ops.random.philox import COUNTERS, STEP
@@ -149,7 +149,7 @@ class Source:
             return
         self.invocations += self._writer.index_checks(call, node, f"the indices of {comment}")
         function = self.op_kernels.add(kernel, f"{identifier(node.op_name())}_{ending}")
-        count = kernel.__code__.co_argcount
+        count = python_function(kernel).__code__.co_argcount
         arguments = [CallArgument(self.tree.name(f"{call.out.name}_{i}"), call, i) for i in range(count)]
         self.invocations.append(Invocation(function, arguments, buffers, comment, call))
 
