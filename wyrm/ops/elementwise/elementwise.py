@@ -232,8 +232,8 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
         """Raise `RegistrationError` for attributes, of which the method that `method` binds knows nothing."""
         if cls.attributes:
             raise RegistrationError(
-                f"op {cls.__name__} has attributes ({', '.join(cls.attributes)}), which the method {cls.method!r} has no "
-                f"arguments for: remove `method`, and write @method({cls.method!r}) above a function that takes them"
+                f"op {cls.__name__} has attributes ({', '.join(cls.attributes)}), which the method {cls.method!r} has "
+                f"no arguments for: remove `method`, and write @method({cls.method!r}) above a function that takes them"
             )
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
