@@ -229,10 +229,6 @@ def _init(functions: Functions, name: str, training: Training | None) -> Functio
         refuse_if(to, to.compare("ne", to.new(f"and i64 {word}, 63"), 0), code_of("MEMORY"))
         refuse_if(to, to.compare("slt", "%size", image.size), code_of("MEMORY"))
         functions.zero(to, "%memory", image.size)
-        for region in image.of(Kind.COPY):
-            if region.content:
-                source = address(to, "@data", image.copies[region])
-                functions.copy(to, functions.at(to, region), source, len(region.content))
         if training is not None:
             groups = training.graph.optimizer.groups  # type: ignore[union-attr]  # a training has one
             for position, (index, *_) in enumerate(training.numbers.groups):

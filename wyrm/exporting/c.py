@@ -146,7 +146,7 @@ def _described(parameter: Parameter, function: Function, interface: Interface) -
         case Role.RESULTS:
             return f"room for {len(function.results)}: {', '.join(function.results)}"
         case Role.BATCH:
-            if interface.listed and interface.listed != tuple(range(1, interface.most + 1)):
+            if interface.listed:
                 return f"{', '.join(map(str, interface.listed))}; the last batch of an epoch too"
             return f"1 to {interface.most}"
         case Role.SEED:

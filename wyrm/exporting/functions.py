@@ -96,7 +96,7 @@ class Functions:
         self, code: Code, image: Image, kernels: Kernels, listed: Sequence[int], most: int, packed: Region
     ) -> None:
         self.code, self.image, self.kernels, self.listed, self.most = code, image, kernels, listed, most
-        self.tables = Tables(packed.offset)
+        self.tables = Tables(image, packed.offset)
         self.parts: list[str] = []
         # The codes of the errors that operations end with, by the statuses of routines.
         own = sorted({message for message in code.errors.values() if message != OUT_OF_RANGE})
@@ -148,7 +148,7 @@ class Functions:
         to = Writer()
         if not self.listed:
             inside = to.both(to.compare("sge", "%size", 1), to.compare("sle", "%size", self.most))
-            found = to.select(inside, "i64", "0", "-1")
+            found = to.select(inside, "i64", to.subtract("%size", 1), "-1")
         else:
             found = "-1"
             for place, size in enumerate(self.listed):
@@ -272,9 +272,9 @@ class Functions:
 
         run, computed = planned.run, list[str]()
         if run is not None:
+            table = self.tables.fill(to, run.bound, "1", "0")
             for leaf, array in run.fed.items():
                 store(to, "double", inputs[leaf], self.tables.pointer(to, array.address, "1", "0"))
-            table = self.tables.fill(to, run.bound, "1", "0")
             to.new(f"call i32 @{run.bound.entry.symbol}(ptr {table})")
             for array in run.outputs:
                 type = {"f8": "double", "f4": "float", "i8": "i64"}[array.dtype.str[1:]]

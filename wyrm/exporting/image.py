@@ -9,6 +9,7 @@ from enum import Enum
 
 import numpy as np
 
+from wyrm.exporting.batches import Varying
 from wyrm.support.memory import ALIGNMENT
 
 
@@ -26,17 +27,28 @@ class Kind(Enum):
     TRANSIENT = "transient"
 
 
+@dataclass(frozen=True)
+class SizeNumber:
+    """A float that is an integer which depends on the batch size, or one divided by that."""
+
+    value: Varying
+    dtype: np.dtype
+    reciprocal: bool
+
+
 @dataclass(eq=False)
 class Region:
     """Memory of its own: its size in bytes, its kind, and the bytes that it begins with, if these are not zeros.
 
     `offset` counts from the start of the block, or for a constant from the start of the data, once all are placed.
+    `number` is what a call writes there, once it knows the batch size.
     """
 
     size: int
     kind: Kind
     content: bytes = b""
     offset: int = -1
+    number: SizeNumber | None = None
 
 
 def owner_of(array: np.ndarray) -> np.ndarray:

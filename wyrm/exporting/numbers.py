@@ -38,7 +38,8 @@ class Formulas:
 
     def depends_on(self, leaf: Node) -> bool:
         """Return whether any result changes with an input."""
-        return leaf in self.results or (self.graph is not None and leaf in self.graph.schedule.leaves)
+        leaves = [] if self.graph is None else self.graph.schedule.leaves
+        return any(each is leaf for each in (*self.results, *leaves))
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def step_numbers(optimizer: Any, parameters: Sequence[Any], names: Sequence[str]
 def _weights(average: Any, step: Any) -> Any:
     """Return `Average.weights` of a step, a float."""
     since = step - float(average.start)
-    place = (since / float(average.every)).floor()
+    place: Any = np.floor(since / float(average.every))
     counts = (since >= 0.0) & (since == place * float(average.every))
     return where(counts, average.weight((place + 1.0).maximum(1.0)), 0.0)
 

@@ -136,7 +136,7 @@ def refuse(graph: NativeGraph) -> None:
     for source in sources:
         for call in source.evaluated:
             node = call.node
-            raise OptionError(f"{describe(node)} has no native form, so the program cannot leave Python: {node.origin}")
+            raise OptionError(f"{describe(node)} has no native form, so the program cannot leave Python{_line(node)}")
         for function, kernel in source.op_kernels.of_numba.items():
             raise OptionError(
                 f"{kernel} calls {function}, which numba compiles for this process, so the program cannot leave "
@@ -145,10 +145,15 @@ def refuse(graph: NativeGraph) -> None:
     if graph.source.calls_libraries:
         users = [each for each in graph.schedule.nodes if not each.is_leaf and "lapack" in _names_used(each)]
         what = f"{describe(users[0])} calls" if users else "the program calls"
-        where = f": {users[0].origin}" if users else ""
+        where = _line(users[0]) if users else ""
         raise OptionError(
             f"{what} LAPACK, which an export does not have{where}; compute it before, or write it with other ops"
         )
+
+
+def _line(node: BaseNode) -> str:
+    source = node.location.source
+    return f": {source}" if source else ""
 
 
 def _names_used(node: BaseNode) -> set[str]:

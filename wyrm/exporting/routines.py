@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import accumulate
@@ -20,7 +21,7 @@ from wyrm.engines.native.llvm.packed_memory import takes_packed_memory
 from wyrm.engines.native.products.matrix import packed_bytes
 from wyrm.engines.native.products.target import Target
 from wyrm.exporting.batches import BatchSizes, NotPolynomial, Varying, varying
-from wyrm.exporting.image import Extents, Image, Region, address_of, owner_of
+from wyrm.exporting.image import Extents, Image, Region, SizeNumber, address_of, owner_of
 from wyrm.exporting.image import Kind as RegionKind
 from wyrm.ops.kernels.native import noting_scratch
 
@@ -52,12 +53,7 @@ class Word:
 
     def shifted(self) -> Varying:
         """Return the value with the place of the region."""
-        if self.region is None:
-            return self.value
-        start = self.region.offset
-        coefficients = self.value.coefficients
-        first = (coefficients[0] + start, *coefficients[1:]) if coefficients else ()
-        return Varying(first, tuple(each + start for each in self.value.listed))
+        return self.value if self.region is None else self.value.plus(self.region.offset)
 
 
 def number(value: int) -> Word:
@@ -101,11 +97,22 @@ class Entry:
 
 @dataclass(eq=False)
 class Bound:
-    """An entry with the words of its table, which is itself a region of the block."""
+    """An entry with the words of its table, which is itself a region of the block.
+
+    `size` is where the block has the batch size that the table was filled for last.
+    """
 
     entry: Entry
     words: list[Word]
     table: Region
+    size: Region
+
+    @property
+    def kept(self) -> list[Region]:
+        """The memory that the routine keeps from call to call, for batches of the same size."""
+        regions = dict.fromkeys(word.region for word in self.words)
+        kinds = (RegionKind.SCRATCH, RegionKind.COPY)
+        return [each for each in regions if each is not None and each.kind in kinds and each.number is None]
 
 
 class Code:
@@ -259,26 +266,33 @@ class Places:
         columns = list(zip(*rows.values(), strict=True))
         # The owners of own memory, by their identity for the largest size: whether they are written, and their
         # identities for all sizes.
-        owners: dict[int, tuple[int, ...]] = {}
+        owners: dict[int, tuple[int | None, ...]] = {}
         written: set[int] = set()
+        dtypes: dict[int, np.dtype] = {}
         for position, items in enumerate(columns):
             arrays = [item.array for item in items]
-            if any(array is None or array.size == 0 for array in arrays):
+            if arrays[-1] is None or arrays[-1].size == 0:
                 continue
-            found = tuple(id(owner_of(array)) for array in arrays if array is not None)
-            if found[-1] in self.known:
+            last = id(owner_of(arrays[-1]))
+            if last in self.known:
                 continue
-            if owners.setdefault(found[-1], found) != found:
-                raise NotPolynomial
+            found = tuple(id(owner_of(each)) if each is not None and each.size else None for each in arrays)
+            owners[last] = tuple(map(_same, owners.get(last, found), found))
+            dtypes[last] = arrays[-1].dtype
             if position in entry.written:
-                written.add(found[-1])
-        regions = {last: self._region(given, found, last in written) for last, found in owners.items()}
+                written.add(last)
+        regions = {
+            last: self._region(given, found, last in written, dtypes[last], sizes) for last, found in owners.items()
+        }
         return [self._word(given, items, regions, sizes) for items in columns]
 
-    def _region(self, given: Arguments, owners: tuple[int, ...], written: bool) -> tuple[Region, dict[int, int]]:
+    def _region(
+        self, given: Arguments, owners: tuple[int | None, ...], written: bool, dtype: np.dtype, batches: BatchSizes
+    ) -> tuple[Region, dict[int, int]]:
         """Return the region of an array that differs between batch sizes, and where each size's content begins."""
         sizes, last = given.sizes, owners[-1]
-        lengths = [given.extents[size].size(owner) for size, owner in zip(sizes, owners, strict=True)]
+        lengths = [0 if own is None else given.extents[size].size(own) for size, own in zip(sizes, owners, strict=True)]
+        assert last is not None
         if max(lengths) > lengths[-1]:
             raise NotPolynomial
         none = dict.fromkeys(sizes, 0)
@@ -286,12 +300,20 @@ class Places:
             return self.image.add(lengths[-1], RegionKind.TRANSIENT), none
         if last in self.scratch:
             return self.image.add(lengths[-1], RegionKind.SCRATCH), none
-        contents = [given.extents[size].content(owner) for size, owner in zip(sizes, owners, strict=True)]
+        contents = [
+            b"" if own is None else given.extents[size].content(own) for size, own in zip(sizes, owners, strict=True)
+        ]
         kind = RegionKind.COPY if written else RegionKind.CONSTANT
         if not any(any(each) for each in contents):
             return self.image.add(lengths[-1], RegionKind.SCRATCH), none
         if all(contents[-1].startswith(each) for each in contents):
             return self.image.add(lengths[-1], kind, contents[-1]), none
+        if not written and dtype.kind == "f" and lengths == [dtype.itemsize] * len(lengths):
+            found = _size_number(dict(zip(sizes, contents, strict=True)), dtype, batches)
+            if found is not None:
+                region = self.image.add(lengths[-1], RegionKind.SCRATCH)
+                region.number = found
+                return region, none
         # One after the other, as each size has its own.
         starts, whole = dict[int, int](), b""
         for size, content in zip(sizes, contents, strict=True):
@@ -315,16 +337,40 @@ class Places:
             offsets = {
                 size: address_of(array) - start
                 for size, array in zip(given.sizes, arrays, strict=True)
-                if array is not None
+                if array is not None and array.size
             }
             return Word(varying(offsets, sizes), region)
         region, starts = regions[last]
         offsets = {
             size: address_of(array) - given.extents[size].bounds[id(owner_of(array))][0] + starts[size]
             for size, array in zip(given.sizes, arrays, strict=True)
-            if array is not None
+            if array is not None and array.size
         }
         return Word(varying(offsets, sizes), region)
+
+
+def _same(first: int | None, second: int | None) -> int | None:
+    """Return the owner that two arrays of one size have; one of them may be empty."""
+    if first is not None and second is not None and first != second:
+        raise NotPolynomial
+    return first if second is None else second
+
+
+def _size_number(contents: Mapping[int, bytes], dtype: np.dtype, batches: BatchSizes) -> SizeNumber | None:
+    """Return the integer that a float is for each batch size, or whose reciprocal it is; None if it is neither."""
+    floats = {size: float(np.frombuffer(content, dtype)[0]) for size, content in contents.items()}
+    for reciprocal in (False, True):
+        if reciprocal and 0.0 in floats.values():
+            continue
+        whole = {size: round(1.0 / value if reciprocal else value) for size, value in floats.items()}
+        exact = all(
+            whole[size] and np.array(1.0 / whole[size] if reciprocal else whole[size], dtype).tobytes() == content
+            for size, content in contents.items()
+        )
+        if exact:
+            with suppress(NotPolynomial):
+                return SizeNumber(varying(whole, batches), dtype, reciprocal)
+    return None
 
 
 __all__ = ["Arguments", "Base", "Bound", "Code", "Entry", "Places", "Word", "array_kind", "noting_scratch", "number"]

@@ -95,7 +95,7 @@ def place_run(
     words = places.words(known, entry, sizes)
     starts = entry.starts
     table = places.image.add(8 * entry.size, Kind.SCRATCH)
-    bound = Bound(entry, words[: starts[-1]], table)
+    bound = Bound(entry, words[: starts[-1]], table, places.image.add(8, Kind.SCRATCH))
     extras = iter(_extras(graph, bindings[sizes.samples[-1]]))
     place, found = starts[-1], list[ArrayPlace]()
     for array in extras:

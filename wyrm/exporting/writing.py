@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from wyrm.engines.native.products.writer import Writer
 from wyrm.exporting.batches import Varying
+from wyrm.exporting.image import Image, Kind, SizeNumber
 from wyrm.exporting.routines import Base, Bound, Entry, Word
 
 # A type and a value of LLVM.
@@ -59,19 +60,21 @@ def value_of(to: Writer, value: Varying, size: str, place: str, tables: dict[tup
     if value.listed:
         name = tables.setdefault(value.listed, f"@listed{len(tables)}")
         return load(to, "i64", to.address("i64", name, place))
+    if value.divisor > 1:
+        size = to.divide(to.add(size, value.divisor - 1), value.divisor)
     total, power = str(value.coefficients[0]), "1"
     for degree, factor in enumerate(value.coefficients[1:], 1):
         # The binomial coefficient of `size - 1` and the degree, from that of the degree before.
         power = to.divide(to.multiply(power, to.subtract(size, degree)), degree)
         total = to.add(total, to.multiply(power, factor))
-    return total
+    return total if value.limit is None else to.lower(total, value.limit)
 
 
 class Tables:
     """Functions that fill the tables of words of bound routines."""
 
-    def __init__(self, packed: int) -> None:
-        self.packed = packed
+    def __init__(self, image: Image, packed: int) -> None:
+        self.image, self.packed = image, packed
         self.listed: dict[tuple[int, ...], str] = {}
         self._names: dict[Bound, str] = {}
         self._parts: list[str] = []
@@ -110,6 +113,29 @@ class Tables:
             parts.append(f"{name}.{kind} = internal constant [{len(values)} x {type}] [{text}]")
             return f"{name}.{kind}"
 
+        # What a routine keeps is of batches of one size, as in Python, where each size has arrays of its own.
+        last = address(to, "%memory", bound.size.offset)
+        kept = bound.kept
+
+        def begin() -> None:
+            store(to, "i64", "%size", last)
+            ranges = [number for region in kept for number in (region.offset, region.size)]
+            if not ranges:
+                return
+            found = constants("kept", "i64", ranges)
+
+            def clear(index: str) -> None:
+                start, count = (load(to, "i64", to.address("i64", found, to.add(index, i))) for i in range(2))
+                to.do(f"call void @zero_bytes(ptr {address(to, '%memory', start)}, i64 {count})")
+
+            to.loop(len(ranges), 2, clear)
+            for region in kept:
+                if region.kind is Kind.COPY and region.content:
+                    source = address(to, "@data", self.image.copies[region])
+                    target = address(to, "%memory", region.offset)
+                    to.do(f"call void @copy_bytes(ptr {target}, ptr {source}, i64 {len(region.content)})")
+
+        to.branch(to.compare("ne", load(to, "i64", last), "%size"), begin)
         first = constants("words", "i64", fixed)
 
         def copy(index: str) -> None:
@@ -128,12 +154,22 @@ class Tables:
                 store(to, "i64", to.add(load(to, "i64", word), start), word)
 
             to.loop(len(relative[base]), 1, move)
+        for region in dict.fromkeys(word.region for word in words):
+            if region is not None and region.number is not None:
+                self._write_number(to, region.number, address(to, "%memory", region.offset))
         for position, word in enumerate(words):
             if word.shifted().constant is None:
                 found = self.word(to, word, "%size", "%place")
                 store(to, "i64", found, to.address("i64", table, position))
         parts.append(to.function(f"internal void {name}(ptr %memory, i64 %size, i64 %place) noinline nounwind"))
         return parts
+
+    def _write_number(self, to: Writer, number: SizeNumber, place: str) -> None:
+        type = {"float32": "float", "float64": "double"}[number.dtype.name]
+        value = to.new(f"sitofp i64 {value_of(to, number.value, '%size', '%place', self.listed)} to double")
+        if number.reciprocal:
+            value = to.new(f"fdiv double {double(1.0)}, {value}")
+        store(to, type, to.new(f"fptrunc double {value} to float") if type == "float" else value, place)
 
     def word(self, to: Writer, word: Word, size: str, place: str) -> str:
         """Return a word as an integer."""

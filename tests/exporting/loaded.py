@@ -1,0 +1,148 @@
+"""Exports loaded into this process, with memory that ends, or begins, where no page may be read or written."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import time
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from wyrm.engines.native.llvm.optimize import target_machine
+from wyrm.engines.native.products.target import host, target_of
+from wyrm.exporting.building import Built, build
+from wyrm.exporting.exported import tensors_of
+from wyrm.exporting.interface import Role
+
+_LIBC = ctypes.CDLL(None)
+_LIBC.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_PAGE = mmap.PAGESIZE
+
+
+class Guarded:
+    """Memory of exactly `size` bytes between two pages that must not be touched, beside the first or the last of them.
+
+    At the end, an address is a multiple of 64 only if the size is.
+    """
+
+    def __init__(self, size: int, *, at_end: bool = True) -> None:
+        whole = -(-size // _PAGE) * _PAGE
+        self._pages = mmap.mmap(-1, whole + 2 * _PAGE)
+        first = ctypes.addressof(ctypes.c_char.from_buffer(self._pages))
+        for guard in (first, first + _PAGE + whole):
+            assert _LIBC.mprotect(guard, _PAGE, mmap.PROT_NONE if hasattr(mmap, "PROT_NONE") else 0) == 0
+        self.address = first + _PAGE + (whole - size if at_end else 0)
+        self.bytes = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(self.address)) if size else None
+
+    def view(self, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
+        """Return the memory as an array."""
+        found: np.ndarray = np.zeros(shape, dtype) if self.bytes is None else self.bytes.view(dtype).reshape(shape)
+        return found
+
+    @staticmethod
+    def of(array: np.ndarray, *, at_end: bool = True) -> Guarded:
+        """Return a copy of an array."""
+        flat = np.ascontiguousarray(array)
+        found = Guarded(flat.nbytes, at_end=at_end)
+        if flat.nbytes:
+            found.view(flat.dtype, flat.shape)[...] = flat
+        return found
+
+
+class Loaded:
+    """The functions of an export in this process, and one block of memory; the methods return error codes."""
+
+    def __init__(self, built: Built, train: Any = None, *, at_end: bool = True) -> None:
+        code, self.externals = built.object_file()
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+        self.built, self.interface, self._at_end = built, built.interface, at_end
+        self.functions = {each.name: each for each in self.interface.functions}
+        self.block = Guarded(self.interface.memory_bytes, at_end=at_end)
+        self.train = train
+        # The seconds of the last call.
+        self.seconds = 0.0
+        # The arrays of the last call, by the names of the parameters.
+        self.given: dict[str, Guarded] = {}
+
+    def function(self, name: str) -> Any:
+        """Return an exported function."""
+        kinds = {"ptr": ctypes.c_void_p, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "double": ctypes.c_double}
+        parameters = self.functions[name].parameters
+        kind = ctypes.CFUNCTYPE(ctypes.c_int32, *(kinds[each.llvm] for each in parameters))
+        return kind(self._engine.get_function_address(name))
+
+    def start(self) -> int:
+        """Prepare the block, write all tensors and call ready."""
+        name = self.interface.name
+        code = int(self.function(f"{name}_init")(self.block.address, self.interface.memory_bytes))
+        return code or self.write(tensors_of(self.built, self.train))
+
+    def write(self, values: dict[str, np.ndarray]) -> int:
+        """Write tensors, and call ready."""
+        for each in self.interface.tensors:
+            self.tensor(each.name)[...] = values[each.name]
+        return int(self.function(f"{self.interface.name}_ready")(self.block.address))
+
+    def tensor(self, name: str) -> np.ndarray:
+        """Return a tensor as a view of the block."""
+        (each,) = [each for each in self.interface.tensors if each.name == name]
+        assert self.block.bytes is not None
+        found: np.ndarray = self.block.bytes[each.offset : each.offset + each.bytes].view(each.dtype)
+        return found.reshape(each.shape)
+
+    def call(self, function: str, length: int = 1, **values: Any) -> tuple[int, dict[str, np.ndarray]]:
+        """Call a function with arrays of so many rows, and numbers; return its error code and what it wrote."""
+        name = f"{self.interface.name}_{function}"
+        arguments, made, views = list[Any](), dict[str, Guarded](), dict[str, np.ndarray]()
+        for each in self.functions[name].parameters:
+            shape = ((length,) if each.by_rows else ()) + each.shape
+            match each.role:
+                case Role.MEMORY:
+                    arguments.append(self.block.address)
+                case Role.INPUT:
+                    value = values[each.name]
+                    if value is None:
+                        arguments.append(None)
+                        continue
+                    made[each.name] = Guarded.of(np.asarray(value, each.dtype), at_end=self._at_end)
+                    arguments.append(made[each.name].address)
+                case Role.OUTPUT:
+                    assert each.dtype is not None
+                    size = int(np.prod(shape, dtype=np.int64)) * each.dtype.itemsize
+                    made[each.name] = Guarded(size, at_end=self._at_end)
+                    views[each.name] = made[each.name].view(each.dtype, shape)
+                    arguments.append(made[each.name].address)
+                case Role.RESULTS:
+                    made["results"] = Guarded(8 * len(self.functions[name].results), at_end=self._at_end)
+                    views["results"] = made["results"].view(np.float64, (len(self.functions[name].results),))
+                    arguments.append(made["results"].address)
+                case Role.ORDER:
+                    made["order"] = Guarded(8 * max(length, 1), at_end=self._at_end)
+                    views["order"] = made["order"].view(np.int64, (max(length, 1),))
+                    arguments.append(made["order"].address)
+                case Role.ROWS:
+                    arguments.append(values.get(each.name, length))
+                case _:
+                    arguments.append(values.get(each.name, 0))
+        self.given = made
+        run = self.function(name)
+        start = time.process_time()
+        code = int(run(*arguments))
+        self.seconds = time.process_time() - start
+        return code, views
+
+
+def loaded(
+    train: Any = None, predict: Any = None, *, batch_sizes: Any = 32, at_end: bool = True, sizes: Any = None,
+    name: str = "model", embed: bool = False,
+) -> Loaded:  # fmt: skip
+    """Export programs for this machine and load them."""
+    own = host()
+    target = target_of(own.triple, own.cpu, own.features)
+    programs = predict if isinstance(predict, dict) else {} if predict is None else {"predict": predict}
+    built = build(name, target, train, programs, batch_sizes, sizes or {}, embed)
+    return Loaded(built, train, at_end=at_end)

@@ -1,0 +1,99 @@
+"""The files for C: they compile as C99 without a warning, the example runs, and damaged files are refused."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from tests.exporting.models import classifier
+from wyrm.errors import CheckpointError, OptionError
+
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
+STRICT = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+
+
+def run(folder: Path, *command: str) -> str:
+    found = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, f"{command}: {found.returncode}\n{found.stdout}{found.stderr}"
+    return found.stdout
+
+
+@needs_compiler
+def test_the_example_runs_and_damaged_files_are_refused(tmp_path: Path) -> None:
+    model = classifier()
+    exported = wy.export(tmp_path, train=model.train, predict=model.predict, batch_sizes=8)
+    assert COMPILER is not None
+    run(tmp_path, COMPILER, "-std=c99", *STRICT[1:], "-o", "example", "example.c", "model.o", "-lm")
+    assert "model_epoch: loss" in run(tmp_path, "./example")
+    sanitized = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    probe = tmp_path / "probe.c"
+    probe.write_text("int main(void) { return 0; }")
+    plain = subprocess.run([COMPILER, *sanitized, "-o", "probe", "probe.c"], cwd=tmp_path, capture_output=True)
+    source = str(Path(__file__).with_name("fuzz.c"))
+    extra = sanitized if plain.returncode == 0 else []
+    run(tmp_path, COMPILER, *STRICT, *extra, "-I", str(tmp_path), "-o", "fuzz", source, "model.o", "-lm")
+    printed = run(tmp_path, "./fuzz", "model.safetensors", "other.safetensors")
+    assert int(printed.split()[0]) > 300
+    exported.load(tmp_path / "other.safetensors")
+
+
+def test_files_of_other_models_are_refused_in_python(tmp_path: Path) -> None:
+    x = wy.Input(dims=(3,), name="x")
+    weight = wy.Parameter(np.ones(3, np.float32), name="weight")
+    exported = wy.compile(x * weight).export(tmp_path)
+    wy.io.save_arrays(tmp_path / "wide.safetensors", {"weight": np.ones(4, np.float32)})
+    with pytest.raises(CheckpointError, match=r"weight: \(4,\) float32 in the file, \(3,\) float32 here"):
+        exported.load(tmp_path / "wide.safetensors")
+    wy.io.save_arrays(tmp_path / "other.safetensors", {"bias": np.ones(3, np.float32)})
+    with pytest.raises(CheckpointError, match="missing in the file: weight"):
+        exported.load(tmp_path / "other.safetensors")
+    wy.io.save_arrays(tmp_path / "nan.safetensors", {"weight": np.full(3, np.nan, np.float32)})
+    with pytest.raises(CheckpointError, match="NaN"):
+        exported.load(tmp_path / "nan.safetensors")
+    assert weight.value.tolist() == [1.0, 1.0, 1.0]
+    wy.io.save_arrays(tmp_path / "good.safetensors", {"weight": np.zeros(3, np.float32)})
+    exported.load(tmp_path / "good.safetensors")
+    assert weight.value.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("target", "magic"),
+    [
+        ("aarch64-linux-gnu", b"\x7fELF"), ("wasm32", b"\0asm"), ("cortex-m4", b"\x7fELF"),
+        ("x86_64-pc-windows-msvc", b"\x64\x86"), ("arm64-apple-macosx11.0.0", b"\xcf\xfa\xed\xfe"),
+    ],
+)  # fmt: skip
+def test_other_targets(tmp_path: Path, target: str, magic: bytes) -> None:
+    x = wy.Input(dims=(3,), name="x")
+    exported = wy.compile(x.tanh()).export(tmp_path, target=target)
+    assert (tmp_path / "model.o").read_bytes()[: len(magic)] == magic
+    assert exported.interface.tensors == []
+
+
+def test_what_cannot_leave_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    folder, x = tmp_path / "folder", wy.Input(dims=(3, 3), name="x", dtype=np.float64)
+    with pytest.raises(OptionError, match=r"cholesky .*calls LAPACK.*wy.linalg.cholesky"):
+        wy.compile(wy.linalg.cholesky(x)).export(folder)
+    with pytest.raises(OptionError, match=r"expm .*has no native form"):
+        wy.compile(wy.linalg.expm(x)).export(folder)
+    with pytest.raises(OptionError, match="target must be 'c'"):
+        wy.compile(x + x).export(folder, target="arm")
+    with pytest.raises(OptionError, match="LLVM does not know the target"):
+        wy.compile(x + x).export(folder, target="vax-dec-ultrix")
+    with pytest.raises(OptionError, match="name must be a name of C, such as 'my_model'"):
+        wy.compile(x + x).export(folder, name="my model")
+    with pytest.raises(OptionError, match="batch_sizes must be an integer of at least 1"):
+        wy.compile(x + x).export(folder, batch_sizes=0)
+    with pytest.raises(OptionError, match="takes a program that trains"):
+        wy.export(folder)
+    parameter, column = wy.Parameter(1.0), wy.Input(name="column")
+    rate = wy.optim.SGD([parameter], lambda step: 0.5 if step < 3 else 0.1)
+    with pytest.raises(OptionError, match=r"the learning rate .* cannot leave Python"):
+        wy.compile((parameter * column).square(), rate).export(folder)
+    assert not folder.exists()

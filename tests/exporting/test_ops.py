@@ -1,0 +1,80 @@
+"""Exported ops compute what the native engine computes, in memory between pages that must not be touched.
+
+One sample of each family of ops, forward and backward; with WYRM_TEST_EXPORT=all every sample, in some minutes.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from tests.engines.native.test_ops import _outputs
+from tests.exporting.loaded import loaded
+from tests.samples import SAMPLES
+from tests.samples.sample import Sample
+from wyrm.engines.native.stages.pipeline import NativeGraph
+from wyrm.errors import WyrmError
+from wyrm.exporting.plan import refuse
+from wyrm.graph.storage import bound_array
+
+ALL = os.environ.get("WYRM_TEST_EXPORT") == "all"
+# Ops that cannot leave: they need LAPACK, or have no native form.
+REFUSED = frozenset({
+    "BesselI", "BesselIe", "BesselJ", "BesselY", "BetaInc", "Cholesky", "Cofactors", "CofactorsSlope", "Determinant",
+    "EigResiduals", "EigenvectorSolve", "Eigenvalues", "Eigenvectors", "EighResiduals", "GammaInc", "GammaIncC",
+    "GeneralEigenvalues", "GeneralEigenvectors", "LUResiduals", "LeastSquares", "LeftSingularVectors",
+    "LogDeterminantSlope", "LogGammaSlope", "MatrixExponential", "Orthonormal", "ProductOfOthersAlong",
+    "PseudoInverse", "QRResiduals", "RightSingularVectors", "SVDResiduals", "SingularValues", "Solve",
+    "TriangularSolve", "UpperFactor",
+})  # fmt: skip
+# Ops whose gradient cannot leave.
+WITHOUT_GRADIENT = frozenset(["ProductOfOthers"])
+
+
+def leaves(sample: Sample) -> bool:
+    return sample.op.__name__ not in REFUSED | WITHOUT_GRADIENT
+
+
+def groups() -> list[list[Sample]]:
+    """Return the samples that programs share: of an op's samples the last, and of a family a few, or all."""
+    able = [sample for sample in SAMPLES if leaves(sample)]
+    if not ALL:
+        by_op = {sample.op: sample for sample in able}
+        able = list(by_op.values())[::8]
+    rest = iter(able)
+    return list(iter(lambda: list(islice(rest, 40)), []))
+
+
+@pytest.mark.parametrize("samples", groups(), ids=lambda samples: f"from {samples[0]}")
+def test_exported_ops_equal_native_ones(samples: list[Sample]) -> None:
+    random = np.random.default_rng(0)
+    outputs, names = list[Any](), list[str]()
+    for sample in samples:
+        made = _outputs(sample, np.float32, random)
+        outputs += made
+        names += [f"{sample}, output {i}" for i in range(len(made))]
+    program: Any = wy.compile(outputs)
+    export = loaded(predict=program)
+    assert export.start() == 0
+    given: dict[str, Any] = {each.name: bound_array(each.leaf) for each in export.built.predictions["predict"].given}
+    code, found = export.call("predict", **given)
+    assert code == 0
+    for name, wanted, have in zip(names, program(), found.values(), strict=True):
+        np.testing.assert_allclose(have, wanted, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_the_ops_that_cannot_leave_are_those_that_are_listed() -> None:
+    random, found = np.random.default_rng(0), set[str]()
+    tried: list[Sample] = [sample for sample in SAMPLES if ALL or not leaves(sample)]
+    for sample in {sample.op: sample for sample in tried}.values():
+        try:
+            refuse(NativeGraph(_outputs(sample, np.float32, random)[:1], None))
+        except WyrmError:
+            found.add(sample.op.__name__)
+    assert found == REFUSED
+    assert len(REFUSED) < 0.13 * len({sample.op for sample in SAMPLES})
