@@ -227,8 +227,8 @@ class _Call(ABC):
                 self._checker.msg.add_errors(self._functions.errors)
                 return found
             name = OPERATORS.get(self.name, self.name)
-            wrong = of_other_kind(name, self.declared(), self._arguments)
-            if wrong is not None and errors.has_new_errors():
+            wrong = of_other_kind(name, self.declared(), self._arguments) if errors.has_new_errors() else None
+            if wrong is not None:
                 self._checker.fail(wrong, self._context.context, code=CALL_OVERLOAD)
                 return found
             shorten = partial(of_function, function=name)
@@ -338,10 +338,11 @@ def type_of_module_call(context: MethodContext, receiver: Instance, text: Text) 
     name = receiver.type.name
     with checker.msg.filter_errors(save_filtered_errors=True) as errors, without_context(checker):
         found = type_of_call(checker, callee, arguments, context.context, receiver)
-    wrong = misplaced(name, callee, arguments) or of_other_kind(name, callee, arguments)
-    if errors.has_new_errors() and wrong is not None:
-        checker.fail(wrong, context.context, code=CALL_OVERLOAD)
-        return found
+    if errors.has_new_errors():
+        wrong = misplaced(name, callee, arguments) or of_other_kind(name, callee, arguments)
+        if wrong is not None:
+            checker.fail(wrong, context.context, code=CALL_OVERLOAD)
+            return found
 
     def of_two_axes(text: str) -> str | None:
         return differing(name, callee, arguments) if text.startswith("Cannot infer value") else None
