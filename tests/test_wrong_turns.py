@@ -57,6 +57,7 @@ TURNS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: LOSS.forward(ROWS), TypeError, r"or use wy\.compile\(x\)\(\{input: array\}\)"),
     (lambda: W.quantile(MATRIX, MATRIX, 0.5), TypeError, r"q holds numbers, .* wy\.losses\.quantile\("),
     (lambda: W.losses.gaussian_nll(MATRIX, MATRIX), TypeError, "'variance': give the variance of each element"),
+    (lambda: W.nn.MultiHeadAttention(3, 1)(MATRIX, MATRIX, MATRIX), TypeError, r"layer\(x, key=memory, value=memory\)"),
     (lambda: W.Input((BATCH, FEATURES)), ShapeError, r"write dims=\(Batch\(\), Features\(4\)\)"),
     (lambda: W.Input((Batch, 3)), ShapeError, r"write dims=\(Batch, 3\)"),
     (lambda: W.Input(BATCH), ShapeError, r"write dims=\(Batch\(\),\)"),

@@ -168,8 +168,15 @@ CALLS = {
     ),
     "wy.nn.GRUCell(b, c)(x_ab, (x_ab, x_ab))": "GRUCell: argument 2 is ((A, B), (A, B)), expected (A, C) | None",
     "wy.nn.LSTM(c, b)(x_abc, x_ab)": "LSTM: argument 2 is (A, B), expected LSTMState[A, B] | None",
+    "wy.nn.LSTMCell(b, c)(x_a)": "LSTMCell of (A,): expected (Any, B)",
+    "wy.nn.Embedding(a, b)(x_ab)": "Embedding: argument 1 holds floats, expected integers",
+    "wy.nn.MultiHeadAttention(c, 1)(x_abc, x_abc)": "MultiHeadAttention of (A, B, C) and (A, B, C): B against C",
+    "wy.nn.MultiHeadAttention(c, 1)(x_abc, keymask=x_ab)": (
+        'Unexpected keyword argument "keymask" for overloaded function "__call__" of "MultiHeadAttention"; '
+        'did you mean "key_mask"?'
+    ),
     "wy.nn.MultiHeadAttention(c, 1)(x_ab, x_ab, x_ab)": (
-        "MultiHeadAttention: no overload takes (A, B), (A, B), (A, B)"
+        "MultiHeadAttention takes x and mask by position, not 3 arguments; key_mask=, key=, value= by name"
     ),
 }
 
@@ -320,6 +327,11 @@ class Product(wy.Binary):
     formula = "x * y"
 
 
+class Power(wy.Unary):
+    __slots__ = ("exponent",)
+    formula = "x ** exponent"
+
+
 class Scaled(wy.Unary):
     __slots__ = ("by",)
     formula = "x * by"
@@ -343,6 +355,8 @@ Cube(x_ab) + x_ba
 reveal_type(Scaled(x_ab, 2.0).shape)
 value(Cube(x_ab))
 Product(x_ab, x_ba)
+Power(x_ab, exponent=2.0)
+Power(x_ab, expnent=2.0)
 """
 )
 
@@ -355,8 +369,9 @@ def test_own_ops_without_type_arguments_keep_their_axes(tmp_path: Path) -> None:
         ("note", 'Revealed type is "Sum[Product[Any, Any, tuple[A, B]], tuple[B]]"'),
         ("error", "+ of (A, B) and (B, A): A against B"),
     ]
-    assert [severity for severity, _, _ in said[4:]] == ["note", "error"]
+    assert [severity for severity, _, _ in said[4:]] == ["note", "error", "error"]
     assert said[5][1] == "Product of (A, B) and (B, A): A against B"  # and nothing of type parameters
+    assert said[6][1:] == ("Power has no attribute 'expnent'; did you mean 'exponent'?", "call-arg")
 
 
 def test_an_exception_in_a_hook_leaves_what_mypy_does_without_it(monkeypatch: pytest.MonkeyPatch) -> None:

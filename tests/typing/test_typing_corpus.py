@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 import statistics
 
 import pytest
 
 from tests.once import computed_once
-from tests.typing.check_corpus import CHECKERS, PLUGIN, Report, beyond, check, programs, readme
-from tests.typing.checkers import is_installed
+from tests.typing.check_corpus import CANNOT, CHECKERS, PLUGIN, Report, beyond, check, other_limits
+from tests.typing.checkers import Messages, is_installed
+from tests.typing.corpus import limits, programs, readme
 from tests.typing.generate import programs as long_programs
 
 # The shares of wrong programs that checkers must reject at least; the others reject all that `cannot.toml` leaves.
@@ -25,10 +27,15 @@ def checker(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def report(checker: str, tmp_path_factory: pytest.TempPathFactory) -> Report:
-    corpus = [*programs(), readme()]
+def messages(checker: str, tmp_path_factory: pytest.TempPathFactory) -> Messages:
     run = CHECKERS[checker]
-    return check(corpus, checker, computed_once(tmp_path_factory, run.__name__, lambda: run(corpus))[checker])
+    by_checker = computed_once(tmp_path_factory, run.__name__, lambda: run([*programs(), readme(), *limits()]))
+    return by_checker[checker]
+
+
+@pytest.fixture(scope="module")
+def report(checker: str, messages: Messages) -> Report:
+    return check([*programs(), readme()], checker, messages)
 
 
 def test_the_corpus_is_large_enough() -> None:
@@ -50,6 +57,18 @@ def test_every_wrong_program_is_rejected_where_it_is_wrong(checker: str, report:
 def test_checkers_cannot_do_what_is_said_that_they_cannot(checker: str, report: Report) -> None:
     assert report.mended == []
     assert beyond(checker).keys() <= {program.name for program in [*programs(), readme()]}
+
+
+def test_a_checker_cannot_do_what_the_limits_show(checker: str, messages: Messages) -> None:
+    assert other_limits(checker, messages) == []
+
+
+def test_limits_name_the_checkers_that_they_excuse() -> None:
+    named = {program.name: program.source for program in limits()}
+    for checker, cannot in CANNOT.items():
+        for limit in set(cannot.values()):
+            assert re.search(rf"by: .*\b{re.escape(checker)}(,|$)", named[limit], re.MULTILINE), (checker, limit)
+    assert {limit for cannot in CANNOT.values() for limit in cannot.values()} == named.keys()
 
 
 def test_messages_are_short(checker: str, report: Report) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import wyrm as wy
-from tests.typing.check_corpus import HEADER, PROGRAMS, REVEALED, Program, programs
+from tests.typing.check_corpus import REVEALED
+from tests.typing.corpus import HEADER, PROGRAMS, Program, programs
 
 _PREAMBLE = (PROGRAMS / "preamble.py").read_text(encoding="utf-8")
 # `reveal_type` is the test's own here.

@@ -14,7 +14,7 @@ from wyrm.graph.axes import Axis, AxisLike, Dim, normalize_axis
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.node import IndexNode, Node, Tensor
-from wyrm.graph.typing import D1, Bs, IntegerArray, N
+from wyrm.graph.typing import D1, AxisSize, Bs, IntegerArray, N
 from wyrm.ops.elementwise.comparison import IsNan, where
 from wyrm.ops.indexing.index import Index, as_indices
 from wyrm.ops.indexing.segment import SegmentMax, segment_total
@@ -212,7 +212,7 @@ def _segments(caller: str, data: Any, num_segments: Any) -> Axis:
     return whole(f"{caller}: num_segments", num_segments, 0)
 
 
-def segment_sum(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D1 | int) -> Tensor[D1, *Bs]:
+def segment_sum(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: AxisSize[D1]) -> Tensor[D1, *Bs]:
     """Return the sum of the rows of each segment: row s of the result is the sum of all `data[i]` with id s.
 
     `data` has the axes (rows, ...), `segment_ids`, an index node or an array of integers in any order, the axis of
@@ -229,7 +229,7 @@ def segment_sum(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D1 | in
     return segment_total(data, segment_ids, _segments("segment_sum", data, num_segments))
 
 
-def segment_mean(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D1 | int) -> Tensor[D1, *Bs]:
+def segment_mean(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: AxisSize[D1]) -> Tensor[D1, *Bs]:
     """Return the mean of the rows of each segment, 0 for a segment without rows.
 
     Arguments and errors are those of `segment_sum`.
@@ -246,7 +246,7 @@ def segment_mean(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D1 | i
     return result
 
 
-def segment_max(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D1 | int) -> Tensor[D1, *Bs]:
+def segment_max(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: AxisSize[D1]) -> Tensor[D1, *Bs]:
     """Return the elementwise maximum of the rows of each segment, -inf for a segment without rows, as JAX.
 
     Equal maxima share the gradient. Arguments and errors are those of `segment_sum`.
@@ -257,7 +257,7 @@ def segment_max(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D1 | in
     return SegmentMax(data, segment_ids, _segments("segment_max", data, num_segments))
 
 
-def segment_min(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: D1 | int) -> Tensor[D1, *Bs]:
+def segment_min(data: Tensor[N, *Bs], segment_ids: Ids[N], num_segments: AxisSize[D1]) -> Tensor[D1, *Bs]:
     """Return the elementwise minimum of the rows of each segment, inf for a segment without rows, as JAX.
 
     Equal minima share the gradient. Arguments and errors are those of `segment_sum`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict, overload
+from typing import Any, TypedDict, overload
 
 import numpy as np
 from typing_extensions import Unpack
@@ -103,7 +103,7 @@ class IndexInput(_IndexLeaf[S_co], abstract=True):
         **options: Unpack[IndexLeafOptions],
     ) -> None: ...
     @explains_keywords
-    def __init__(self, value: object = None, dims: DeclaredDims = None, *, name: str | None = None) -> None:
+    def __init__(self, value: object = None, dims: Any = None, *, name: str | None = None) -> None:
         super().__init__(None if value is None else index_array(value, name or "an index input"), dims, name)
 
     def set(self, value: Indices) -> None:
@@ -167,7 +167,7 @@ class IndexConstant(_IndexLeaf[S_co], abstract=True):
         self: IndexConstant, value: Indices, dims: tuple[Size, ...], **options: Unpack[IndexLeafOptions]
     ) -> None: ...
     @explains_keywords
-    def __init__(self, value: object, dims: DeclaredDims = None, *, name: str | None = None) -> None:
+    def __init__(self, value: object, dims: Any = None, *, name: str | None = None) -> None:
         super().__init__(index_array(value, name or "an index"), dims, name)
 
 

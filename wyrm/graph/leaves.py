@@ -28,14 +28,13 @@ from wyrm.graph.storage import (
     put_number,
     store,
 )
-from wyrm.graph.typing import D1, D2, D3, D4, AxisOf, DType, DTypeLike, NewDims, Number, Size, Sizes, Values
+from wyrm.graph.typing import D1, D2, D3, D4, AnyValue, AxisOf, DType, DTypeLike, NewDims, Number, Size, Sizes, Values
 from wyrm.graph.weak_types import FLOATS, WEAK32, WEAK64, chosen, default_type, is_weak, weak
 from wyrm.support.foreign_names import explains_keywords
 
 # Covariant, so that `[weight, bias]` is a list of parameters. The shape of a node in general is not: two operands of
 # different shapes have none in common.
 S_co = TypeVar("S_co", covariant=True, default=Any)
-
 
 # `float_constant` shares the storages of numbers up to here.
 _LARGEST_SHARED = 1e30
@@ -124,6 +123,10 @@ class Input(_FloatLeaf[S_co], abstract=True):
     _finite: bool
 
     @overload
+    def __init__(self: Input, value: AnyValue, dims: None = None, **options: Unpack[InputOptions]) -> None: ...
+    @overload
+    def __init__(self: Input, value: Any = None, *, dims: AnyValue, **options: Unpack[InputOptions]) -> None: ...
+    @overload
     def __init__(
         self: Input[tuple[()]], value: Number | None = None, dims: None = None, **options: Unpack[InputOptions]
     ) -> None: ...
@@ -173,7 +176,7 @@ class Input(_FloatLeaf[S_co], abstract=True):
     def __init__(
         self,
         value: object = None,
-        dims: DeclaredDims = None,
+        dims: Any = None,
         *,
         name: str | None = None,
         dtype: DTypeLike | None = None,
@@ -277,6 +280,10 @@ class Constant(_FloatLeaf[S_co], abstract=True):
     __slots__ = ()
 
     @overload
+    def __init__(self: Constant, value: AnyValue, dims: None = None, **options: Unpack[LeafOptions]) -> None: ...
+    @overload
+    def __init__(self: Constant, value: Values, dims: AnyValue, **options: Unpack[LeafOptions]) -> None: ...
+    @overload
     def __init__(
         self: Constant[tuple[()]], value: Number, dims: None = None, **options: Unpack[LeafOptions]
     ) -> None: ...
@@ -315,7 +322,7 @@ class Constant(_FloatLeaf[S_co], abstract=True):
     def __init__(self: Constant, value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]) -> None: ...
     @explains_keywords
     def __init__(
-        self, value: object, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
+        self, value: object, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
         if dtype is None and not isinstance(value, np.ndarray | np.generic):
             self._hold_weak(value, dims, name, default_type())

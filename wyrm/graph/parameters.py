@@ -14,8 +14,22 @@ from wyrm.graph.base import describe
 from wyrm.graph.leaves import LeafOptions, S_co, _FloatLeaf, assign
 from wyrm.graph.registration import takes_methods
 from wyrm.graph.rows import RowSparse
-from wyrm.graph.storage import DeclaredDims
-from wyrm.graph.typing import D1, D2, D3, D4, AxisOf, DTypeLike, FloatArray, NewDims, Number, Size, Sizes, Values
+from wyrm.graph.typing import (
+    D1,
+    D2,
+    D3,
+    D4,
+    AnyValue,
+    AxisOf,
+    AxisSize,
+    DTypeLike,
+    FloatArray,
+    NewDims,
+    Number,
+    Size,
+    Sizes,
+    Values,
+)
 from wyrm.support.foreign_names import ForeignName, explains_keywords, nodes
 
 
@@ -34,6 +48,10 @@ class Parameter(methods.Parameter, _FloatLeaf[S_co], abstract=True):
     __slots__ = ()
     is_parameter = True
 
+    @overload
+    def __init__(self: Parameter, value: AnyValue, dims: None = None, **options: Unpack[LeafOptions]) -> None: ...
+    @overload
+    def __init__(self: Parameter, value: Values, dims: AnyValue, **options: Unpack[LeafOptions]) -> None: ...
     @overload
     def __init__(
         self: Parameter[tuple[()]], value: Number, dims: None = None, **options: Unpack[LeafOptions]
@@ -73,7 +91,7 @@ class Parameter(methods.Parameter, _FloatLeaf[S_co], abstract=True):
     def __init__(self: Parameter, value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]) -> None: ...
     @explains_keywords
     def __init__(
-        self, value: object, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
+        self, value: object, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
         self._hold(value, dims, name, dtype, "parameter")
 
@@ -82,19 +100,21 @@ class Parameter(methods.Parameter, _FloatLeaf[S_co], abstract=True):
     def zeros(cls, shape: Sizes, **options: Unpack[LeafOptions]) -> Parameter: ...
     @overload
     @classmethod
-    def zeros(cls, shape: tuple[D1 | int], **options: Unpack[LeafOptions]) -> Parameter[tuple[D1]]: ...
-    @overload
-    @classmethod
-    def zeros(cls, shape: tuple[D1 | int, D2 | int], **options: Unpack[LeafOptions]) -> Parameter[tuple[D1, D2]]: ...
+    def zeros(cls, shape: tuple[AxisSize[D1]], **options: Unpack[LeafOptions]) -> Parameter[tuple[D1]]: ...
     @overload
     @classmethod
     def zeros(
-        cls, shape: tuple[D1 | int, D2 | int, D3 | int], **options: Unpack[LeafOptions]
+        cls, shape: tuple[AxisSize[D1], AxisSize[D2]], **options: Unpack[LeafOptions]
+    ) -> Parameter[tuple[D1, D2]]: ...
+    @overload
+    @classmethod
+    def zeros(
+        cls, shape: tuple[AxisSize[D1], AxisSize[D2], AxisSize[D3]], **options: Unpack[LeafOptions]
     ) -> Parameter[tuple[D1, D2, D3]]: ...
     @overload
     @classmethod
     def zeros(
-        cls, shape: tuple[D1 | int, D2 | int, D3 | int, D4 | int], **options: Unpack[LeafOptions]
+        cls, shape: tuple[AxisSize[D1], AxisSize[D2], AxisSize[D3], AxisSize[D4]], **options: Unpack[LeafOptions]
     ) -> Parameter[tuple[D1, D2, D3, D4]]: ...
     @overload
     @classmethod
@@ -184,7 +204,7 @@ class Buffer(_FloatLeaf[S_co], abstract=True):
     def __init__(self: Buffer, value: Values, dims: tuple[Size, ...], **options: Unpack[LeafOptions]) -> None: ...
     @explains_keywords
     def __init__(
-        self, value: object, dims: DeclaredDims = None, *, name: str | None = None, dtype: DTypeLike | None = None
+        self, value: object, dims: Any = None, *, name: str | None = None, dtype: DTypeLike | None = None
     ) -> None:
         self._hold(value, dims, name, dtype, "buffer")
 

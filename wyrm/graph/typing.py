@@ -26,8 +26,6 @@ D2 = TypeVar("D2", bound=Dim, default=Any)
 D3 = TypeVar("D3", bound=Dim, default=Any)
 D4 = TypeVar("D4", bound=Dim, default=Any)
 NewDims = TypeVar("NewDims", bound=tuple[Dim, ...])
-# How an axis of a leaf is declared: with a size, or by its class if an array supplies the size.
-AxisOf: TypeAlias = D | type[D] | int
 
 # Hover texts show the names of these: editors write other aliases out.
 DTypeLike = TypeAliasType("DTypeLike", npt.DTypeLike)
@@ -99,10 +97,20 @@ class Unnamed(Protocol[Own_co]):
     def __rpow__(self, value: int, mod: int | None = None, /) -> Own_co: ...
 
 
+# How an axis of a leaf is declared: with a size, or by its class if an array supplies the size.
+AxisOf: TypeAlias = D | type[D] | Unnamed[D]
+# The same where nothing supplies a size: a `Dim` that has one, or an integer.
+AxisSize: TypeAlias = D | Unnamed[D]
+
+
 # No node has one of these as its shape, so only a node of shape Any matches them. Overloads that mention them come
 # first and keep an unknown shape unknown; mypy prints their names when a method rejects a shape.
 class AnyShape:
     """The shape of any node."""
+
+
+class AnyValue:
+    """The value of a leaf of which no checker knows what it is: only a value of type Any is one."""
 
 
 class FittingShape(Generic[Other_co]):

@@ -9,6 +9,7 @@ from functools import cache, cached_property, partial
 from typing import Any, cast
 
 from mypy.checker import TypeChecker
+from mypy.errorcodes import CALL_OVERLOAD
 from mypy.nodes import ARG_NAMED, ARG_POS, ARG_STAR, CallExpr, Context, Expression, RefExpr, TypeInfo
 from mypy.plugin import FunctionContext, MethodContext, Plugin
 from mypy.types import (
@@ -22,7 +23,8 @@ from mypy.types import (
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Plus, Times
-from wyrm.mypy.checking import arguments_of, fail, member, report, type_of_call
+from wyrm.mypy.checking import arguments_of, fail, member, report, type_of_call, without_context
+from wyrm.mypy.declared import differing, misplaced, of_other_kind
 from wyrm.mypy.functions import Functions
 from wyrm.mypy.messages import AXES, OPERATORS, message, message_of_functions, message_with_sizes
 from wyrm.mypy.reading import (
@@ -224,7 +226,12 @@ class _Call(ABC):
             if self._functions.errors:  # what is wrong in a lambda for its operands is all there is to say
                 self._checker.msg.add_errors(self._functions.errors)
                 return found
-            shorten = partial(of_function, function=OPERATORS.get(self.name, self.name))
+            name = OPERATORS.get(self.name, self.name)
+            wrong = of_other_kind(name, self.declared(), self._arguments) if errors.has_new_errors() else None
+            if wrong is not None:
+                self._checker.fail(wrong, self._context.context, code=CALL_OVERLOAD)
+                return found
+            shorten = partial(of_function, function=name)
             report(self._checker, errors.filtered_errors(), (shorten, None))
             return found
         except RuntimeError:  # mypy cannot expand `*Bs` by a union of known and unknown axes
@@ -327,11 +334,20 @@ def type_of_module_call(context: MethodContext, receiver: Instance, text: Text) 
     """Return the type of a call of a module as it is declared; an error about a node names its axes alone."""
     assert isinstance(context.api, TypeChecker)
     checker = context.api
-    callee = member("__call__", receiver, context.context, checker)
-    with checker.msg.filter_errors(save_filtered_errors=True) as errors:
-        found = type_of_call(checker, callee, arguments_of(context), context.context, receiver)
+    callee, arguments = member("__call__", receiver, context.context, checker), arguments_of(context)
     name = receiver.type.name
-    forms = (partial(of_module, module=name), AXES), (partial(of_function, function=name), None)
+    with checker.msg.filter_errors(save_filtered_errors=True) as errors, without_context(checker):
+        found = type_of_call(checker, callee, arguments, context.context, receiver)
+    if errors.has_new_errors():
+        wrong = misplaced(name, callee, arguments) or of_other_kind(name, callee, arguments)
+        if wrong is not None:
+            checker.fail(wrong, context.context, code=CALL_OVERLOAD)
+            return found
+
+    def of_two_axes(text: str) -> str | None:
+        return differing(name, callee, arguments) if text.startswith("Cannot infer value") else None
+
+    forms = (partial(of_module, module=name), AXES), (of_two_axes, AXES), (partial(of_function, function=name), None)
     report(checker, errors.filtered_errors(), *forms)
     if not errors.has_new_errors():
         report_sizes(checker, text, context.context)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from mypy.checker import TypeChecker
@@ -42,6 +43,16 @@ def type_of_call(
         object_type=receiver,
     )
     return found
+
+
+@contextmanager
+def without_context(checker: TypeChecker) -> Iterator[None]:
+    """Have mypy infer types from the arguments alone: for `f(layer(x))` it would say of `x` what is wrong with `f`."""
+    checker.expr_checker.type_context.append(None)
+    try:
+        yield
+    finally:
+        checker.expr_checker.type_context.pop()
 
 
 def member(name: str, owner: Instance, context: Context, checker: TypeChecker) -> Type:
@@ -103,16 +114,21 @@ def report(
     """Add errors to mypy's, without the notes that follow, in the first short form there is for each.
 
     A form is a function that shortens a message or returns None, and the code of such errors; None keeps mypy's.
-    Of a lambda whose result does not fit, mypy says two things; the second says all.
+    Of a lambda whose result does not fit, mypy says two things; the second says all. Of a keyword that no overload
+    takes, it says that too, and that no overload fits.
     """
     returned = any(error.message.startswith("Incompatible return value") for error in errors)
+    unexpected = any(error.message.startswith("Unexpected keyword argument") for error in errors)
     is_short = False
     for error in errors:
         if error.severity == "error":
             short = ((text, code) for shorten, code in forms if (text := shorten(error.message)) is not None)
             found = next(short, None)
             is_short = found is not None
-            if found is not None and not (returned and error.message.startswith("Argument ")):
+            is_said = (returned and error.message.startswith("Argument ")) or (
+                unexpected and error.message.startswith("No overload variant")
+            )
+            if found is not None and not is_said:
                 place = Context(error.line, error.column)
                 place.end_line, place.end_column = error.end_line, error.end_column
                 checker.fail(found[0], place, code=found[1] or error.code)

@@ -43,7 +43,7 @@ def message(name: str, operands: Sequence[Instance], error: Exception) -> str:
 
     Of a long reason, the two axes that do not fit are enough.
     """
-    shapes = [_text(operand) for operand in (operands[::-1] if name in REFLECTED else operands)]
+    shapes = [axes_of(operand) for operand in (operands[::-1] if name in REFLECTED else operands)]
     reason = _SIZE.sub("", str(error).partition("\n")[0])
     return f"{OPERATORS.get(name, name)} of {' and '.join(shapes)}: {_brief(reason)}"
 
@@ -58,7 +58,7 @@ def _returned(type_: Type) -> str:
     proper = get_proper_type(type_)
     if isinstance(proper, TupleType):
         return _tuple(list(map(_returned, proper.items)))
-    return _text(proper) if isinstance(proper, Instance) else "Any"
+    return axes_of(proper) if isinstance(proper, Instance) else "Any"
 
 
 def message_with_sizes(called: Any, operands: Sequence[BaseNode], error: Exception) -> str:
@@ -81,22 +81,22 @@ def _brief(reason: str) -> str:
     return pair if separator and " against " in pair and len(detail) > 30 else reason
 
 
-def _text(node: Instance) -> str:
+def axes_of(node: Instance) -> str:
     """Return the axes of the type of a node as they are written in a program."""
     shape = shape_of(node)
     if not isinstance(shape, TupleType):
         return "unknown axes"
-    return _tuple([_name(get_proper_type(item)) for item in shape.items])
+    return _tuple([name_of_axis(get_proper_type(item)) for item in shape.items])
 
 
 def _tuple(items: Sequence[str]) -> str:
     return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 
 
-def _name(axis: ProperType) -> str:
+def name_of_axis(axis: ProperType) -> str:
     if isinstance(axis, Instance):
-        parts = [_name(get_proper_type(part)) for part in axis.args]
+        parts = [name_of_axis(get_proper_type(part)) for part in axis.args]
         return f"{axis.type.name}[{', '.join(parts)}]" if parts else axis.type.name
     if isinstance(axis, UnpackType):
-        return f"*{_name(get_proper_type(axis.type))}"
+        return f"*{name_of_axis(get_proper_type(axis.type))}"
     return axis.name if isinstance(axis, TypeVarType) else "Any"

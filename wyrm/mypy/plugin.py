@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mypy.checker import TypeChecker
+from mypy.errorcodes import CALL_ARG
 from mypy.nodes import ARG_NAMED, ARG_STAR, ARG_STAR2, CallExpr, MypyFile, RefExpr, TypeInfo
 from mypy.options import Options
 from mypy.plugin import (
@@ -34,6 +35,8 @@ from wyrm.mypy.calls import (
     run_time_function,
     type_of_module_call,
 )
+from wyrm.mypy.checking import arguments_of
+from wyrm.mypy.declared import keep_slots, without_slot
 from wyrm.mypy.functions import transform_of
 from wyrm.mypy.messages import OPERATORS
 from wyrm.mypy.reading import MODULE, NODE, AxisClasses, base_of, is_node, shape_of
@@ -108,13 +111,13 @@ class WyrmPlugin(Plugin):
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
         if fullname.startswith("wyrm.nn.") and self._has_base(fullname, MODULE):
             return guarded(self._of_layer, _returned)
-        if not fullname.startswith("wyrm.") and self._has_base(fullname, BINARY):
-            return guarded(partial(self._of_own_op, fullname.rpartition(".")[2]), _returned)
+        if not fullname.startswith("wyrm.") and any(self._has_base(fullname, base) for base in OPS_OF_USERS):
+            return guarded(partial(self._of_own_op, fullname), _returned)
         function = run_time_function(fullname)
         return None if function is None else guarded(partial(self._of_function, fullname, function), _returned)
 
     def get_base_class_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
-        return guarded(_keep_axes, _nothing) if fullname in OPS_OF_USERS else None
+        return guarded(_prepare_op, _nothing) if fullname in OPS_OF_USERS else None
 
     def _builds_nodes(self, fullname: str) -> bool:
         """Return whether a method is one of nodes that builds a node."""
@@ -167,10 +170,16 @@ class WyrmPlugin(Plugin):
         declared = None if symbol is None else symbol.type
         return FunctionCall(self, self._axes, self._text(context), function, declared or unknown(), context).type()
 
-    def _of_own_op(self, name: str, context: FunctionContext) -> Type:
-        """Return the type of an elementwise op of users, whose two operands broadcast as those of `+` do."""
+    def _of_own_op(self, fullname: str, context: FunctionContext) -> Type:
+        """Return the type of an elementwise op of users, of which two operands broadcast as those of `+` do."""
+        declared = get_proper_type(context.default_return_type)
+        wrong = without_slot(declared.type, arguments_of(context)) if isinstance(declared, Instance) else None
+        if wrong is not None:
+            context.api.fail(wrong, context.context, code=CALL_ARG)
+        if wrong is not None or not self._has_base(fullname, BINARY):
+            return declared
         call = FunctionCall(self, self._axes, self._text(context), operator.add, unknown(), context)
-        call.name = name
+        call.name = fullname.rpartition(".")[2]
         return call.of_own_op(context.default_return_type)
 
     def _of_layer(self, context: FunctionContext) -> Type:
@@ -232,6 +241,11 @@ def _returned(context: MethodContext | FunctionContext) -> Type:
 
 def _nothing(context: ClassDefContext) -> None:
     pass
+
+
+def _prepare_op(context: ClassDefContext) -> None:
+    keep_slots(context.cls)
+    _keep_axes(context)
 
 
 def _keep_axes(context: ClassDefContext) -> None:

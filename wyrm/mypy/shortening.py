@@ -26,8 +26,8 @@ def of_module(text: str, module: str) -> str | None:
         return None
     name = f"{module}({position[1:-1]}=)" if position.startswith('"') else module
     axes = shapes[1].split(", ")
-    wanted = f"{len(axes)} axes" if set(axes) == {"Never"} else f"({shapes[1].replace('Never', 'Any')})"
-    return f"{name} of ({shapes[0]}): expected {wanted}"
+    given, expected = (abbreviated(f"tuple[{each.replace('Never', 'Any')}]") for each in shapes)
+    return f"{name} of {given}: expected {f'{len(axes)} axes' if set(axes) == {'Never'} else expected}"
 
 
 def of_function(text: str, function: str) -> str | None:

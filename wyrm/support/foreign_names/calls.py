@@ -115,6 +115,10 @@ ANSWERS = each(
 )
 # Functions called with too many or too few operands, by name.
 OPERANDS = {
+    "MultiHeadAttention.__call__": (
+        "attention to the sequence itself is layer(x), to another one layer(x, key=memory, value=memory); the second "
+        "argument is the mask"
+    ),
     "fit": "give the data as one mapping, wy.train.fit(program, {x: inputs, y: targets}, epochs=10)",
     "gaussian_nll": (
         "give the variance of each element as the third operand, such as a second output of the network through "

@@ -1,0 +1,95 @@
+"""The corpus of typed programs: right ones, wrong ones, and those that show what single type checkers cannot do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.typing.checkers import ROOT
+
+PROGRAMS = Path(__file__).with_name("programs")
+# What every program may use besides the names of the preamble: a star import of strict mypy leaves it out, and pyright
+# does not know a module that is imported before one.
+HEADER = """\
+from __future__ import annotations
+from preamble import *
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, Literal
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import TypeVar, TypeVarTuple, reveal_type
+import wyrm as wy
+"""
+# A later block of the README uses a name again for a node of another class, as the cells of a notebook do.
+_README_HEADER = "# mypy: allow-redefinition" + "\n" * HEADER.count("\n")
+_LIMITS_HEADER = """\
+from __future__ import annotations
+from preamble import x
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, Self, overload
+from typing_extensions import ParamSpec, TypeVar, TypeVarTuple
+from wyrm.graph.typing import Shaped
+import wyrm as wy
+
+"""
+_SECTION = re.compile(r"^#@ (\w+)$")
+
+
+class Program(NamedTuple):
+    """One section of a file: whether it is "right", "wrong" or a "limit", its source, and where that starts."""
+
+    kind: str
+    file: str
+    name: str
+    line: int
+    source: str
+    header: str = HEADER
+
+    @property
+    def right(self) -> bool:
+        """Whether type checkers should accept it."""
+        return self.kind == "right"
+
+    @property
+    def module(self) -> str:
+        """The name of the module that is generated for it."""
+        return f"{self.kind}_{self.name}"
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} {self.name}"
+
+
+def programs() -> list[Program]:
+    """Return the right and the wrong programs."""
+    return [
+        program
+        for kind in ("right", "wrong")
+        for path in sorted((PROGRAMS / kind).glob("*.py"))
+        for program in _sections(path, kind)
+    ]
+
+
+def limits() -> list[Program]:
+    """Return the programs that show what a checker cannot do."""
+    return [each._replace(header=_LIMITS_HEADER) for each in _sections(PROGRAMS / "limits.py", "limit")]
+
+
+def readme() -> Program:
+    """Return the README's Python blocks as one program."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return Program("right", "README.md", "readme", 1, "\n".join(blocks), header=_README_HEADER)
+
+
+def _sections(path: Path, kind: str) -> Iterator[Program]:
+    name, start, lines = "", 0, list[str]()
+    for number, line in enumerate([*path.read_text(encoding="utf-8").splitlines(), "#@ end"], 1):
+        section = _SECTION.match(line)
+        if section is None:
+            lines.append(line)
+            continue
+        if name:
+            yield Program(kind, str(path.relative_to(PROGRAMS)), name, start, "\n".join(lines) + "\n")
+        name, start, lines = section[1], number, []
