@@ -19,7 +19,7 @@ from wyrm.graph.axes import Dim
 from wyrm.io.arrays import load_arrays, save_arrays
 from wyrm.io.files import replacing
 from wyrm.support.files import FilePath, path_of
-from wyrm.support.options import choice
+from wyrm.support.options import choice, whole
 
 if TYPE_CHECKING:
     from wyrm.nn.gpt2 import GPT2
@@ -49,6 +49,10 @@ class Exported:
     externals: list[str]
     built: Built = field(repr=False)
     _train: Any = field(repr=False, default=None)
+
+    def __str__(self) -> str:
+        files = ", ".join(path.name for path in self.files)
+        return f"{files}: {self.code_bytes:,} bytes of code (flash), {self.memory_bytes:,} of memory (RAM)"
 
     @property
     def memory_bytes(self) -> int:
@@ -140,6 +144,8 @@ def export(
     sizes: Mapping[type[Dim], int] | None = None,
     embed: Embed = False,
     generate: GPT2 | None = None,
+    ram: int | None = None,
+    flash: int | None = None,
 ) -> Exported:
     """Write programs, which share their parameters, as code that needs no Python.
 
@@ -160,8 +166,10 @@ def export(
     - `embed`: whether the weights are data of the code, without a file, for programs that predict alone. "float16" and
       "int8", a factor for each row of a weight, take fewer bytes of code; the loss of accuracy is printed.
 
-    Raise `OptionError` for a program that cannot leave Python, as one that needs LAPACK or has an op without a native
-    form, and `ShapeError` for an axis without a size; nothing is written then.
+    - `ram` and `flash`: the bytes that a microcontroller has for the block and for the code.
+
+    Raise `OptionError` for a program that does not fit, or that cannot leave Python, as one that needs LAPACK or has an
+    op without a native form, and `ShapeError` for an axis without a size; nothing is written then.
 
     >>> import tempfile
     >>> class Batch(wy.Dim): ...
@@ -190,6 +198,12 @@ def export(
         loss = built.embedding.loss_of_accuracy
         print(f"wyrm: the weights as {kind} differ by {loss:.2%} (root mean square)")  # noqa: T201  # asked for
     code, externals = built.object_file()
+    for memory, has, needs in (("RAM", ram, built.interface.memory_bytes), ("flash", flash, len(code))):
+        if has is not None and needs > whole(memory.lower(), has, 1):
+            raise OptionError(
+                f"{name} needs {needs:,} bytes of {memory}, and there are {has:,}; a smaller batch_sizes takes less of "
+                f"RAM, and embed='int8' less of flash"
+            )
     place = path_of("folder", folder)
     place.mkdir(parents=True, exist_ok=True)
     import wyrm

@@ -194,6 +194,8 @@ class Inspected:
         batch_sizes: int | Sequence[int] = 32,
         sizes: Mapping[type[Dim], int] | None = None,
         embed: bool | Literal["float32", "float16", "int8"] = False,
+        ram: int | None = None,
+        flash: int | None = None,
     ) -> Exported:
         """Write the program as code that needs no Python; see `wyrm.export`, which takes several programs.
 
@@ -211,5 +213,5 @@ class Inspected:
         options: dict[str, Any] = {role: program}
         return export(
             folder, **options, target=target, cpu=cpu, features=features, name=name, batch_sizes=batch_sizes,
-            sizes=sizes, embed=embed,
+            sizes=sizes, embed=embed, ram=ram, flash=flash,
         )  # fmt: skip
