@@ -7,6 +7,7 @@ folder, a file or `file::test` below `tests`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent
@@ -50,6 +51,7 @@ QUICK = [
 ]  # fmt: skip
 
 
+@cache
 def entries_of(path: Path) -> list[str]:
     """Return the entries that take a file or a part of it."""
     name = path.relative_to(ROOT).as_posix()

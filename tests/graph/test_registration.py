@@ -211,6 +211,15 @@ def test_attributes_are_named_in_slots_and_passed() -> None:
         Assigning(parameter(1.0))
 
 
+def test_a_method_without_arguments_is_refused_for_an_op_with_attributes() -> None:
+    body = {"__slots__": ("factor",), "formula": "x * factor", "method": "_tests_scaled"}
+    with pytest.raises(RegistrationError, match=r"attributes \(factor\), which the method '_tests_scaled' has no arg"):
+        type("Scaled", (wy.Unary,), body)
+    with pytest.raises(RegistrationError, match=r"write @method\('_tests_scaled'\) above a function that takes them"):
+        type("Scaled", (wy.Binary,), body)
+    assert not hasattr(wy.Node, "_tests_scaled")
+
+
 def test_one_slot_may_be_a_string() -> None:
     class Scaled(wy.Unary):
         __slots__ = "factor"

@@ -12,7 +12,7 @@ import wyrm as wy
 from tests.samples.sample import Sample, normal
 from wyrm.ops.control.digits import FromDigits, ToDigits
 from wyrm.ops.control.scan import PlacePart, Scan, ScanPart
-from wyrm.ops.control.steps import Place
+from wyrm.ops.control.steps import PackedPlace
 
 
 def _recurrent(where: str, **options: Any) -> Callable[..., Any]:
@@ -100,7 +100,7 @@ def samples() -> list[Sample]:
         ),
         Sample(
             ScanPart,
-            lambda residuals: ScanPart(residuals, Place([(2,)]), (3, 2)),
+            lambda residuals: ScanPart(residuals, PackedPlace([(2,)]), (3, 2)),
             (normal(10),),
             lambda residuals: residuals[2:8].reshape(3, 2),
             empty=False,
@@ -108,7 +108,7 @@ def samples() -> list[Sample]:
         ),
         Sample(
             PlacePart,
-            lambda part: PlacePart(part, Place([(2,)]), 10),
+            lambda part: PlacePart(part, PackedPlace([(2,)]), 10),
             (normal(3, 2),),
             lambda part: np.concatenate([np.zeros(2), part.reshape(-1), np.zeros(2)]),
             empty=False,

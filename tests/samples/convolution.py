@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.samples.sample import Sample, normal
-from wyrm.ops.convolution.base import Options
+from wyrm.ops.convolution.base import ConvolutionOptions
 from wyrm.ops.convolution.convolution import Convolution, ConvolutionInputGradient, ConvolutionWeightGradient
 
 _NAMES = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
 
 
-def _forward(x: Any, weight: Any, options: Options) -> Any:
+def _forward(x: Any, weight: Any, options: ConvolutionOptions) -> Any:
     """Return PyTorch's convolution of tensors; the padding may differ at both ends of an axis."""
     from torch.nn import functional
 
@@ -31,14 +31,14 @@ def _numpy(tensor: Any) -> NDArray[Any]:
     return found
 
 
-def convolved(x: NDArray[Any], weight: NDArray[Any], options: Options) -> NDArray[Any]:
+def convolved(x: NDArray[Any], weight: NDArray[Any], options: ConvolutionOptions) -> NDArray[Any]:
     import torch
 
     return _numpy(_forward(torch.tensor(x), torch.tensor(weight), options))
 
 
 def gradient_of_input(
-    gradient: NDArray[Any], weight: NDArray[Any], shape: tuple[int, ...], options: Options
+    gradient: NDArray[Any], weight: NDArray[Any], shape: tuple[int, ...], options: ConvolutionOptions
 ) -> NDArray[Any]:
     import torch
 
@@ -48,7 +48,7 @@ def gradient_of_input(
 
 
 def gradient_of_weight(
-    x: NDArray[Any], gradient: NDArray[Any], shape: tuple[int, ...], options: Options
+    x: NDArray[Any], gradient: NDArray[Any], shape: tuple[int, ...], options: ConvolutionOptions
 ) -> NDArray[Any]:
     import torch
 
@@ -58,7 +58,7 @@ def gradient_of_weight(
 
 
 # Names, axes of x without the batch, axes of the weight, stride, padding, dilation and groups.
-CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Options]] = {
+CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], ConvolutionOptions]] = {
     "1d": ((2, 7), (3, 2, 3), {"stride": (1,), "padding": ((0, 0),), "dilation": (1,), "groups": 1}),
     "1d-strided": ((2, 8), (3, 2, 2), {"stride": (3,), "padding": ((2, 0),), "dilation": (2,), "groups": 1}),
     "same": ((1, 4, 5), (5, 1, 3, 3), {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 1}),
@@ -82,7 +82,7 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Options]] = {
 _BATCH = 2
 
 
-def _samples(name: str, x: tuple[int, ...], weight: tuple[int, ...], options: Options) -> list[Sample]:
+def _samples(name: str, x: tuple[int, ...], weight: tuple[int, ...], options: ConvolutionOptions) -> list[Sample]:
     shape = (_BATCH, *x)
     outputs = convolved(np.zeros(shape), np.zeros(weight), options).shape
     wrong = normal(_BATCH, x[0] + 1, *x[1:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -114,8 +115,13 @@ def reducing(op: type[Any], expected: Callable[..., Any], empty: bool = False, *
 
 
 def of_formula(op: type[Any]) -> list[Sample]:
-    """Return samples of an elementwise op whose value is that of its formula, which Python evaluates."""
-    names = {name: array_function(np, name) for name in FUNCTIONS}
+    """Return samples of an elementwise op whose value is that of its formula, which Python evaluates.
+
+    Attributes have the defaults of the class's arguments.
+    """
+    arguments = inspect.signature(op).parameters
+    names: dict[str, Any] = {name: arguments[name].default for name in op.attributes}
+    names |= {name: array_function(np, name) for name in FUNCTIONS}
 
     def expected(*operands: Any) -> Any:
         return eval(op.formula, {**names, **dict(zip("xy", operands, strict=False))})

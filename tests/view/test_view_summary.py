@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import wyrm as wy
 from wyrm.errors import OptionError
-from wyrm.ops.convolution.base import Options
+from wyrm.ops.convolution.base import ConvolutionOptions
 from wyrm.ops.convolution.convolution import Convolution, ConvolutionInputGradient
 
 
@@ -40,7 +40,7 @@ def test_a_perceptron() -> None:
 def test_a_convolution() -> None:
     x = wy.Input(dims=(Batch(), 4, 13, 11))
     weight = wy.Parameter.zeros((6, 2, 3, 3))
-    options: Options = {"stride": (2, 2), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 2}
+    options: ConvolutionOptions = {"stride": (2, 2), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 2}
     theirs = torch.nn.Conv2d(4, 6, 3, stride=2, padding=1, groups=2, bias=False)
     assert wy.summary(Convolution(x, weight, **options)).flops == torch_flops(theirs, 1, 4, 13, 11)
     back = wy.Input(dims=(Batch(), 6, 7, 6))

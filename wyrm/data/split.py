@@ -65,7 +65,7 @@ def split_by_group(dataset: Data, group: str = "users", test_fraction: float = 0
     return dataset[~test], dataset[test]
 
 
-class Joined(LazyDataset):
+class Concatenated(LazyDataset):
     """The rows of several datasets, one after the other; see `concatenate`."""
 
     __slots__ = ("_parts", "_starts")
@@ -128,4 +128,4 @@ def concatenate(datasets: Sequence[Dataset]) -> Dataset:
             raise TypeError(f"concatenate takes a list of datasets, not of {type(part).__name__}")
     if not parts:
         raise DataError("concatenate needs at least one dataset")
-    return parts[0] if len(parts) == 1 else Joined(parts)
+    return parts[0] if len(parts) == 1 else Concatenated(parts)

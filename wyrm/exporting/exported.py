@@ -11,11 +11,12 @@ import numpy as np
 
 from wyrm.engines.native.products.target import Target, host, target_of
 from wyrm.errors import CheckpointError, OptionError
-from wyrm.exporting import c
+from wyrm.exporting import c, wasm
 from wyrm.exporting.building import OPTIMIZER, PROGRAM, Built, build
 from wyrm.exporting.embedding import EMBEDS, Embed
 from wyrm.exporting.interface import Interface, identifier
 from wyrm.graph.axes import Dim
+from wyrm.graph.base import label
 from wyrm.io.arrays import load_arrays, save_arrays
 from wyrm.io.files import replacing
 from wyrm.support.files import FilePath, path_of
@@ -146,6 +147,7 @@ def export(
     generate: GPT2 | None = None,
     ram: int | None = None,
     flash: int | None = None,
+    columns: Mapping[Any, Any] | None = None,
 ) -> Exported:
     """Write programs, which share their parameters, as code that needs no Python.
 
@@ -163,10 +165,15 @@ def export(
     - `cpu` and `features`: LLVM's names, such as "x86-64-v3" or "+avx2,+fma"; code for "c" may need this processor.
     - `batch_sizes`: the most rows of a batch, or a list of all sizes that occur, the last batch of an epoch included.
     - `sizes`: the sizes of other axes without one, by class.
+    - `columns`: for WebAssembly, the data that the page trains on, as `Program.epoch` takes it.
     - `embed`: whether the weights are data of the code, without a file, for programs that predict alone. "float16" and
       "int8", a factor for each row of a weight, take fewer bytes of code; the loss of accuracy is printed.
-
     - `ram` and `flash`: the bytes that a microcontroller has for the block and for the code.
+
+    With `target="wasm32"` the folder gets `NAME.wasm`, linked by `ziglang` (`pip install "wyrm-autodiff[wasm]"`) or
+    LLVM's `wasm-ld`; `NAME.mjs`, whose `load()` gives an object with a method for each function, in Node and browsers;
+    `NAME.d.ts`, their types; and for a training `index.html`, a page that trains in a worker and draws the loss
+    (`python -m http.server` shows it).
 
     Raise `OptionError` for a program that does not fit, or that cannot leave Python, as one that needs LAPACK or has an
     op without a native form, and `ShapeError` for an axis without a size; nothing is written then.
@@ -204,12 +211,10 @@ def export(
                 f"{name} needs {needs:,} bytes of {memory}, and there are {has:,}; a smaller batch_sizes takes less of "
                 f"RAM, and embed='int8' less of flash"
             )
+    contents = _contents(built, chosen, code, externals)
+    data = _columns(built, {} if columns is None else columns)
     place = path_of("folder", folder)
     place.mkdir(parents=True, exist_ok=True)
-    import wyrm
-
-    texts = c.files(built.interface, chosen.triple, wyrm.__version__)
-    contents: dict[str, bytes] = {f"{name}.o": code} | {file: text.encode() for file, text in texts.items()}
     for file, content in contents.items():
         with replacing(place / file) as temporary:
             temporary.write_bytes(content)
@@ -217,7 +222,31 @@ def export(
     if built.interface.tensors:
         exported.save(place / f"{name}.safetensors")
         exported.files.append(place / f"{name}.safetensors")
+    if data:
+        save_arrays(place / f"{name}_data.safetensors", data)
+        exported.files.append(place / f"{name}_data.safetensors")
     return exported
+
+
+def _contents(built: Built, target: Target, code: bytes, externals: Sequence[str]) -> dict[str, bytes]:
+    """Return the contents of the files for a target by their names."""
+    import wyrm
+
+    name = built.interface.name
+    if target.triple.startswith("wasm"):
+        return wasm.files(built.interface, code, externals, min(32, built.interface.most))
+    texts = c.files(built.interface, target.triple, wyrm.__version__)
+    return {f"{name}.o": code} | {file: text.encode() for file, text in texts.items()}
+
+
+def _columns(built: Built, columns: Mapping[Any, Any]) -> dict[str, np.ndarray]:
+    """Return the columns of a training by the names that exported functions have for them."""
+    given = {} if built.training is None else {each.leaf: each.name for each in built.training.given}
+    strange = [label(leaf) for leaf in columns if leaf not in given]
+    if strange or (columns and len(columns) < len(given)):
+        names = ", ".join(label(leaf) for leaf in given) or "none, because nothing is trained"
+        raise OptionError(f"columns must have those of the training ({names}), not {', '.join(map(label, columns))}")
+    return {given[leaf]: np.ascontiguousarray(array, leaf.dtype) for leaf, array in columns.items()}
 
 
 __all__ = ["Exported", "export", "target_named"]

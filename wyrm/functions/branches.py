@@ -29,7 +29,7 @@ from wyrm.graph.weak_types import chosen
 from wyrm.ops.control.loop_body import LoopBody, closure_convert
 from wyrm.ops.control.pass_through import alias
 from wyrm.ops.control.scan import Scan
-from wyrm.ops.control.steps import Steps
+from wyrm.ops.control.steps import Iteration
 from wyrm.ops.shaping.shape import zeros_like
 
 __all__ = ["cond", "switch"]
@@ -159,7 +159,7 @@ def _chosen_result(
         placeholders = placeholders_of(carry, shape, "result")
         own = [*inner, *converted]
         outside, captured, made = closure_convert(floats, placeholders, own, built=[*nodes, *own])
-        steps = Steps(LoopBody([*placeholders, *captured], made), 1, len(carry), 0, limited=True)
+        steps = Iteration(LoopBody([*placeholders, *captured], made), 1, len(carry), 0, limited=True)
         loop = Scan(steps, mask.astype(dtype), *carry, *outside)
         carry = [loop.last(i) for i in range(len(carry))]
     return unflatten(shape, from_floats(carry, results))

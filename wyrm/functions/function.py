@@ -13,10 +13,10 @@ from typing_extensions import ParamSpec, TypeVar
 
 from wyrm.engines.registry import engine_class
 from wyrm.errors import DTypeError, MissingValue, NotDifferentiable, ShapeError
-from wyrm.functions.pytree import ArrayTree, PyTreeDef, TreeLeaf, Unknown, flatten, leaf_paths, unflatten
+from wyrm.functions.pytree import ArrayTree, PyTreeDef, TreeLeaf, Untyped, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import (
     UNCOMPILED,
-    Specialization,
+    SpecializedFunction,
     Trace,
     Wrt,
     argument_names,
@@ -71,20 +71,20 @@ class Function(Generic[P, R]):
         self.engine: str = engine
         # Whether this function takes derivatives: then a module's parameters are arguments of their own as well.
         self._derives = derives
-        self._calls: dict[object, Specialization] = {}
-        self._last: Specialization | None = None
+        self._calls: dict[object, SpecializedFunction] = {}
+        self._last: SpecializedFunction | None = None
         # Reentrant, since a function may call itself while it is traced.
         self._lock = threading.RLock()
 
     @overload
-    def __call__(self: Function[P, Unknown], *args: P.args, **kwargs: P.kwargs) -> Any: ...
+    def __call__(self: Function[P, Untyped], *args: P.args, **kwargs: P.kwargs) -> Any: ...
     @overload
-    def __call__(self: Function[..., Unknown], first: ArrayTree, *more: ArrayTree, **static: object) -> Any: ...
+    def __call__(self: Function[..., Untyped], first: ArrayTree, *more: ArrayTree, **static: object) -> Any: ...
     @overload
     def __call__(self: Function[..., Node], first: ArrayTree, *more: ArrayTree, **static: object) -> FloatArray: ...
     @overload
     def __call__(
-        self: Function[..., tuple[Node, Unknown]], first: ArrayTree, *more: ArrayTree, **static: object
+        self: Function[..., tuple[Node, Untyped]], first: ArrayTree, *more: ArrayTree, **static: object
     ) -> tuple[FloatArray, Any]: ...
     @overload
     def __call__(
@@ -238,7 +238,7 @@ class Function(Generic[P, R]):
             parts.append(structure)
         return leaves, PyTreeDef(tuple, (), tuple(parts))
 
-    def _call(self, leaves: Sequence[TreeLeaf], structure: PyTreeDef, static: dict[str, object]) -> Specialization:
+    def _call(self, leaves: Sequence[TreeLeaf], structure: PyTreeDef, static: dict[str, object]) -> SpecializedFunction:
         kinds = tuple(kinds_of(leaves, lambda: self._names(structure)))
         key: Hashable = (
             structure,
@@ -254,7 +254,7 @@ class Function(Generic[P, R]):
             ) from None
         if call is None:
             trace = Trace(self.function, structure, kinds, static)
-            call = Specialization(trace, kinds, self.engine, plain=structure.is_flat and not static)
+            call = SpecializedFunction(trace, kinds, self.engine, plain=structure.is_flat and not static)
             if trace.open:  # it belongs to the enclosing trace, so another call cannot use it
                 return call
         self._calls.pop(key, None)
@@ -284,7 +284,7 @@ class Function(Generic[P, R]):
         """The source generated for the last call. Raise `MissingValue` before the first call."""
         return self._known().compiled.source
 
-    def _known(self) -> Specialization:
+    def _known(self) -> SpecializedFunction:
         if self._last is None:
             raise MissingValue(
                 f"{name_of(self.function)} has not been called yet, so it has no trace to show: call it first"

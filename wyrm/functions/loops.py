@@ -30,7 +30,7 @@ from wyrm.graph.typing import HasArray, Shaped
 from wyrm.graph.weak_types import chosen
 from wyrm.ops.control.loop_body import LoopBody, closure_convert
 from wyrm.ops.control.scan import Scan
-from wyrm.ops.control.steps import ENDLESS, Steps
+from wyrm.ops.control.steps import ENDLESS, Iteration
 from wyrm.support.options import whole
 
 __all__ = ["scan", "while_loop"]
@@ -164,7 +164,7 @@ def scan_of(
     inputs = [*loop_carry.placeholders, *placeholders[count:]]
     outside, captured, outputs = closure_convert(results, inputs, built=built)
     carried = loop_carry.init
-    steps = Steps(LoopBody([*inputs, *captured], outputs), time, len(carried), len(rows), reverse=reverse)
+    steps = Iteration(LoopBody([*inputs, *captured], outputs), time, len(carried), len(rows), reverse=reverse)
     loop = Scan(steps, *carried, *rows, *outside)
     last = from_floats([loop.last(i) for i in range(count)], carry)
     stacked = from_floats([loop.output(i) for i in range(len(made))], made)
@@ -252,7 +252,7 @@ def while_loop(
     inputs = loop_carry.placeholders
     outside, captured, outputs = closure_convert(results, inputs, built=built)
     most = ENDLESS if max_steps is None else max_steps
-    steps = Steps(LoopBody([*inputs, *captured], outputs), most, len(inputs), 0, limited=True, stops=True)
+    steps = Iteration(LoopBody([*inputs, *captured], outputs), most, len(inputs), 0, limited=True, stops=True)
     dtype = chosen(dtype_of([*carry, *following]))
     limit = scalar_condition(keep_going(unflatten(structure, carry)), what).astype(dtype) * float(most)
     loop = Scan(steps, limit, *loop_carry.init, *outside)

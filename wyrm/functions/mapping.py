@@ -23,7 +23,7 @@ from wyrm.graph.traversal import topological_order
 from wyrm.graph.weak_types import in_type, is_weak
 from wyrm.ops.control.loop_body import LoopBody, WeakPlaceholder, closure_convert, placeholder_like
 from wyrm.ops.control.scan import Scan
-from wyrm.ops.control.steps import Steps
+from wyrm.ops.control.steps import Iteration
 from wyrm.ops.control.updating import Updating
 from wyrm.ops.random.drawing import LoopSteps, draws_now
 from wyrm.ops.random.dropout import RandomKey
@@ -229,6 +229,6 @@ def _one_by_one(node: BaseNode, operands: Sequence[BaseNode], mapped: Sequence[b
     parents = tuple(next(remaining) if many else x for x, many in zip(operands, mapped, strict=True))
     one: Any = type(node).rebuild(parents, node.attribute_values(), node.name)
     outside, captured, outputs = closure_convert(as_floats([one], np.dtype(np.float32)), placeholders)
-    steps = Steps(LoopBody([*placeholders, *captured], outputs), rows[0].dims[0], 0, len(rows))
+    steps = Iteration(LoopBody([*placeholders, *captured], outputs), rows[0].dims[0], 0, len(rows))
     (made,) = from_floats([Scan(steps, *rows, *outside).output(0)], [one])
     return made

@@ -20,11 +20,11 @@ from wyrm.graph.typing import Nested, Values
 from wyrm.module import REPLACEMENTS, Module, members
 
 
-class Unknown:
+class Untyped:
     """The result of an untyped function: only `Any` is compatible with this class."""
 
 
-class Record(Protocol):
+class DataclassInstance(Protocol):
     """A dataclass."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -33,7 +33,7 @@ class Record(Protocol):
 # Recursive aliases, evaluated with `Union` so that tools can read annotations.
 # Arrays and numbers, alone or in containers.
 ArrayTree: TypeAlias = Union[  # noqa: UP007
-    Values, Module, Record, Nested["ArrayTree"], Mapping[str, "ArrayTree"], Mapping[int, "ArrayTree"], None
+    Values, Module, DataclassInstance, Nested["ArrayTree"], Mapping[str, "ArrayTree"], Mapping[int, "ArrayTree"], None
 ]
 # The same with nodes in containers; and that or a single node.
 Branch: TypeAlias = Union[ArrayTree, Nested["Tree"], Mapping[str, "Tree"], Mapping[int, "Tree"]]  # noqa: UP007

@@ -231,7 +231,7 @@ def positions_of(function: Callable[..., object], wrt: Wrt, count: int) -> list[
 UNCOMPILED = ("reference", "auto")
 
 
-class Specialization:
+class SpecializedFunction:
     """A function specialized to one signature: the shapes and dtypes of its arguments and its static arguments."""
 
     def __init__(self, trace: Trace, kinds: Sequence[ArrayType], engine: str, plain: bool) -> None:

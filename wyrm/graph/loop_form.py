@@ -19,7 +19,7 @@ from wyrm.graph.typing import Array
 
 if TYPE_CHECKING:
     from wyrm.graph.base import BaseNode
-    from wyrm.ops.control.steps import Steps
+    from wyrm.ops.control.steps import Iteration
 
 # An argument of a kernel.
 KernelArgument: TypeAlias = "Array | float | np.generic | tuple[KernelArgument, ...]"
@@ -140,7 +140,7 @@ class LoopForm(_AnyForm):
         """Return this value as a part of the residuals that its gradient needs; used if those are computed anyway."""
         return None
 
-    def steps(self, node: Any) -> Steps | None:
+    def steps(self, node: Any) -> Iteration | None:
         """Return the steps of a loop whose packed residuals are the node's value; None for any other op."""
         return None
 

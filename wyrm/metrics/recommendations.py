@@ -30,20 +30,20 @@ Items: TypeAlias = ArrayLike | CompressedRows | ItemRows | Sequence[Iterable[int
 PerUser: TypeAlias = NDArray[np.float64]
 
 
-class Options(TypedDict, total=False):
+class RankingOptions(TypedDict, total=False):
     """The keyword arguments of the metrics of rankings."""
 
     exclude: Items | None
     ranked: bool
 
 
-class Mean(Options, total=False):
+class Mean(RankingOptions, total=False):
     """The keyword arguments that give a mean."""
 
     reduction: Literal["mean"]
 
 
-class Each(Options):
+class AllUsers(RankingOptions):
     """The keyword arguments that give the numbers of all users."""
 
     reduction: Literal["none"]
@@ -79,7 +79,7 @@ def _measured(
 @overload
 def recall_at_k(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[Mean]) -> float: ...
 @overload
-def recall_at_k(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[Each]) -> PerUser: ...
+def recall_at_k(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[AllUsers]) -> PerUser: ...
 def recall_at_k(ranking: Any, relevant: Any, k: int = 10, **options: Any) -> Any:
     """Return the share of a user's relevant items that are among the first k, from 0 to 1, as a mean over users.
 
@@ -113,7 +113,7 @@ def recall_at_k(ranking: Any, relevant: Any, k: int = 10, **options: Any) -> Any
 @overload
 def precision_at_k(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[Mean]) -> float: ...
 @overload
-def precision_at_k(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[Each]) -> PerUser: ...
+def precision_at_k(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[AllUsers]) -> PerUser: ...
 def precision_at_k(ranking: Any, relevant: Any, k: int = 10, **options: Any) -> Any:
     """Return the share of the first k places that relevant items have, from 0 to 1, as a mean over users.
 
@@ -129,7 +129,7 @@ def precision_at_k(ranking: Any, relevant: Any, k: int = 10, **options: Any) -> 
 @overload
 def hit_rate(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[Mean]) -> float: ...
 @overload
-def hit_rate(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[Each]) -> PerUser: ...
+def hit_rate(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[AllUsers]) -> PerUser: ...
 def hit_rate(ranking: Any, relevant: Any, k: int = 10, **options: Any) -> Any:
     """Return the share of users with a relevant item among the first k, from 0 to 1.
 
@@ -145,7 +145,7 @@ def hit_rate(ranking: Any, relevant: Any, k: int = 10, **options: Any) -> Any:
 @overload
 def mrr(ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[Mean]) -> float: ...
 @overload
-def mrr(ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[Each]) -> PerUser: ...
+def mrr(ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[AllUsers]) -> PerUser: ...
 def mrr(ranking: Any, relevant: Any, k: int | None = None, **options: Any) -> Any:
     """Return the mean reciprocal rank: 1 / the place of a user's first relevant item, as a mean over users.
 
@@ -168,7 +168,9 @@ def mrr(ranking: Any, relevant: Any, k: int | None = None, **options: Any) -> An
 @overload
 def average_precision(ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[Mean]) -> float: ...
 @overload
-def average_precision(ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[Each]) -> PerUser: ...
+def average_precision(
+    ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[AllUsers]
+) -> PerUser: ...
 def average_precision(ranking: Any, relevant: Any, k: int | None = None, **options: Any) -> Any:
     """Return the average precision, from 0 to 1, as a mean over users (MAP).
 
@@ -191,7 +193,7 @@ def average_precision(ranking: Any, relevant: Any, k: int | None = None, **optio
 @overload
 def ndcg(ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[Mean]) -> float: ...
 @overload
-def ndcg(ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[Each]) -> PerUser: ...
+def ndcg(ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[AllUsers]) -> PerUser: ...
 def ndcg(ranking: Any, relevant: Any, k: int | None = None, **options: Any) -> Any:
     """Return the normalized discounted cumulative gain (Järvelin and Kekäläinen, 2002), from 0 to 1, as a mean.
 
@@ -224,7 +226,7 @@ def ndcg(ranking: Any, relevant: Any, k: int | None = None, **options: Any) -> A
 @overload
 def auc(ranking: ArrayLike, relevant: Items, **options: Unpack[Mean]) -> float: ...
 @overload
-def auc(ranking: ArrayLike, relevant: Items, **options: Unpack[Each]) -> PerUser: ...
+def auc(ranking: ArrayLike, relevant: Items, **options: Unpack[AllUsers]) -> PerUser: ...
 def auc(ranking: Any, relevant: Any, **options: Any) -> Any:
     """Return the probability that a relevant item of a user scores above an irrelevant one, as a mean over users.
 

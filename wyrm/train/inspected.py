@@ -196,6 +196,7 @@ class Inspected:
         embed: bool | Literal["float32", "float16", "int8"] = False,
         ram: int | None = None,
         flash: int | None = None,
+        columns: Mapping[Any, Any] | None = None,
     ) -> Exported:
         """Write the program as code that needs no Python; see `wyrm.export`, which takes several programs.
 
@@ -213,5 +214,5 @@ class Inspected:
         options: dict[str, Any] = {role: program}
         return export(
             folder, **options, target=target, cpu=cpu, features=features, name=name, batch_sizes=batch_sizes,
-            sizes=sizes, embed=embed, ram=ram, flash=flash,
+            sizes=sizes, embed=embed, columns=columns, ram=ram, flash=flash,
         )  # fmt: skip

@@ -29,7 +29,7 @@ from wyrm.graph.typing import Array
 from wyrm.graph.weak_types import chosen
 from wyrm.ops.control.scan_gradient import reversed_loop
 from wyrm.ops.control.scan_jax import ScanForm, ScanPartForm
-from wyrm.ops.control.steps import Place, Steps
+from wyrm.ops.control.steps import Iteration, PackedPlace
 from wyrm.ops.elementwise.arithmetic import Add
 from wyrm.ops.elementwise.elementwise import Axes, Left_co
 from wyrm.ops.shaping.shape import Rearrangement
@@ -45,9 +45,9 @@ class Scan(Node[tuple[BaseNode, ...], Axes]):
     """
 
     __slots__ = ("steps",)
-    steps: Steps
+    steps: Iteration
 
-    def __init__(self, steps: Steps, *parents: BaseNode) -> None:
+    def __init__(self, steps: Iteration, *parents: BaseNode) -> None:
         self._construct(parents, steps=steps)
 
     def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
@@ -189,14 +189,14 @@ class Scan(Node[tuple[BaseNode, ...], Axes]):
 
 @LOOPS.register(Scan)
 class _ScanLoops(LoopForm):
-    def steps(self, node: Scan) -> Steps:
+    def steps(self, node: Scan) -> Iteration:
         return node.steps
 
 
 JAX.register(Scan)(ScanForm)
 
 
-def _in_residuals(start: Place, dims: Dims, index: IndexMap) -> IndexExpression:
+def _in_residuals(start: PackedPlace, dims: Dims, index: IndexMap) -> IndexExpression:
     """Return the index in the residuals of an element of a part at `start` that has the axes `dims`."""
     offset = _length(start.offset)
     return offset + flat(index, list(map(_length, dims))) if dims else offset
@@ -211,7 +211,7 @@ class _OfResiduals(Node[tuple[Left_co], Axes], abstract=True):
     """An op of the part of residuals that begins at `start`."""
 
     __slots__ = ()
-    start: Place
+    start: PackedPlace
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return self.evaluate_for({})(xp, *operands, shape=shape)
@@ -229,10 +229,10 @@ class ScanPart(_OfResiduals[Left_co, Axes], Rearrangement[Left_co, Axes]):
 
     __slots__ = ("start", "to")
     _own: ScanPart[Any, Axes]
-    start: Place
+    start: PackedPlace
     to: Dims
 
-    def __init__(self, residuals: Node, start: Place, to: Dims) -> None:
+    def __init__(self, residuals: Node, start: PackedPlace, to: Dims) -> None:
         self._construct((residuals,), start=start, to=to)
 
     def shape_rule(self) -> Dims:
@@ -277,10 +277,10 @@ class PlacePart(_OfResiduals[Left_co, Axes]):
 
     __slots__ = ("size_of_residuals", "start")
     _own: PlacePart[Any, Axes]
-    start: Place
+    start: PackedPlace
     size_of_residuals: Axis
 
-    def __init__(self, part: Node, start: Place, size_of_residuals: Axis) -> None:
+    def __init__(self, part: Node, start: PackedPlace, size_of_residuals: Axis) -> None:
         self._construct((part,), start=start, size_of_residuals=size_of_residuals)
 
     def dtype_rule(self) -> np.dtype:
@@ -308,7 +308,7 @@ class _PlacePartLoops(Scattered):
         return ScatterTarget((_in_residuals(node.start, node.parents[0].dims, index),))
 
 
-def part_of_gradient(gradient: Node, start: Place, dims: Dims) -> Node | None:
+def part_of_gradient(gradient: Node, start: PackedPlace, dims: Dims) -> Node | None:
     """Return one part of a gradient with respect to residuals, or None if the part is known to be zero.
 
     If the gradient is a sum of `PlacePart` nodes, the result adds their operands and needs no array of residuals.

@@ -10,7 +10,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.shapes import number_of_elements
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.control.loop_body import LoopBody, closure_convert, placeholder_like
-from wyrm.ops.control.steps import Steps
+from wyrm.ops.control.steps import Iteration
 from wyrm.ops.elementwise.arithmetic import Add
 from wyrm.ops.gradients.accumulation import composite_vjps
 from wyrm.ops.products.product import MatMul
@@ -79,7 +79,7 @@ def reversed_loop(scan: Scan, cotangents: Sequence[Any], wanted: Sequence[BaseNo
     invariants = {x: parent[x] for x in invariant_inputs if x in used} | {
         x: y for x, y in zip(placeholders, outside, strict=True) if x in used
     }
-    back = Steps(
+    back = Iteration(
         LoopBody([*carry_gradients, *back_sequences, *invariants], computed),
         steps.time,
         count,

@@ -16,7 +16,7 @@ from wyrm.graph.axes import resolve
 from wyrm.graph.jax_form import JaxForm, Lowering
 from wyrm.graph.leaves import Constant
 from wyrm.graph.storage import bound_array
-from wyrm.ops.control.steps import Steps
+from wyrm.ops.control.steps import Iteration
 
 # The largest float32 that is a number of steps as int32.
 _MOST = 2.0**31 - 128
@@ -53,7 +53,7 @@ class _Results(NamedTuple):
 class _Loop:
     """A loop of some steps over the values of its operands."""
 
-    def __init__(self, steps: Steps, dtype: np.dtype, operands: Sequence[Any], lowering: Lowering) -> None:
+    def __init__(self, steps: Iteration, dtype: np.dtype, operands: Sequence[Any], lowering: Lowering) -> None:
         inputs = steps.carried + steps.sequences
         self.steps, self._lowering, self._dtype = steps, lowering, dtype
         self.init = list(operands[: steps.carried])
@@ -192,7 +192,7 @@ class ScanPartForm(JaxForm):
         (residuals,) = operands
         if not isinstance(residuals, LoopParts):
             return super().lower(node, operands, shape, lowering)
-        steps: Steps = node.parents[0].steps
+        steps: Iteration = node.parents[0].steps
         for position, part in enumerate(residuals.parts):
             if (node.start.offset, shape) == (steps.place_of(position).offset, part.shape):
                 return part

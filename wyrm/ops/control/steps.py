@@ -15,7 +15,7 @@ from wyrm.ops.control.loop_body import LoopBody
 ENDLESS = 2**62
 
 
-class Steps:
+class Iteration:
     """The body of a loop, the number of its steps, and the roles of its inputs and outputs.
 
     The inputs of `body` are the carries, a row of each sequence, and the loop invariants. Its outputs are the next
@@ -98,22 +98,22 @@ class Steps:
         """Return the number of the part with a carry after the last step."""
         return 2 * carry + 1 - self.reverse
 
-    def place_of(self, part: int) -> Place:
+    def place_of(self, part: int) -> PackedPlace:
         """Return the place of the part with this number."""
-        return Place(self.axes[:part])
+        return PackedPlace(self.axes[:part])
 
-    def place_after(self, carry: int) -> Place:
+    def place_after(self, carry: int) -> PackedPlace:
         """Return the place of the values of a carry after each step."""
         place = self.place_of(2 * carry)
         return place if self.reverse else place.after(self.outputs[carry].dims)
 
 
-class Place(tuple[Dims, ...]):
+class PackedPlace(tuple[Dims, ...]):
     """A place in packed residuals, as the axes of the parts before it."""
 
     __slots__ = ()
 
-    def is_within(self, other: Place) -> bool:
+    def is_within(self, other: PackedPlace) -> bool:
         """Return whether this place is not behind another one, whatever sizes the data gives; False if unknown."""
         own, others = self.offset, other.offset
         if isinstance(own, Dim) or isinstance(others, Dim):
@@ -125,6 +125,6 @@ class Place(tuple[Dims, ...]):
         """The number of elements before the place."""
         return total_size(self)
 
-    def after(self, dims: Dims) -> Place:
+    def after(self, dims: Dims) -> PackedPlace:
         """Return the place behind a part with the axes `dims` that begins here."""
-        return Place((*self, dims))
+        return PackedPlace((*self, dims))

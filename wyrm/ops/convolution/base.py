@@ -15,7 +15,7 @@ from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.windows import Window
 
 
-class Options(TypedDict):
+class ConvolutionOptions(TypedDict):
     """The static attributes that the ops share: one entry per spatial axis, and the number of groups of channels."""
 
     stride: tuple[int, ...]
@@ -33,7 +33,7 @@ class ConvolutionOp(Node[tuple[Node, ...], Axes], abstract=True):
     dilation: tuple[int, ...]
     groups: int
 
-    def options(self) -> Options:
+    def options(self) -> ConvolutionOptions:
         """Return the attributes that the ops share."""
         return {"stride": self.stride, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
 
@@ -136,4 +136,4 @@ def _check_fit(window: Window, axis: Axis, size: int) -> None:
         )
 
 
-__all__ = ["ConvolutionOp", "Options"]
+__all__ = ["ConvolutionOp", "ConvolutionOptions"]

@@ -22,7 +22,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.batching import batch_axis, spread
 from wyrm.ops.convolution import arrays as convolution_arrays
-from wyrm.ops.convolution.base import ConvolutionOp, Options
+from wyrm.ops.convolution.base import ConvolutionOp, ConvolutionOptions
 from wyrm.ops.convolution.boxes import VECTOR
 from wyrm.ops.convolution.jax_form import ConvolutionForm, InputGradientForm, WeightGradientForm
 from wyrm.ops.convolution.kernels import correlation_kernel, weight_gradient_kernel
@@ -114,7 +114,7 @@ class Convolution(ConvolutionOp[Axes]):
 
     __slots__ = ()
 
-    def __init__(self, x: Node, weight: Node, bias: Node | None = None, **options: Unpack[Options]) -> None:
+    def __init__(self, x: Node, weight: Node, bias: Node | None = None, **options: Unpack[ConvolutionOptions]) -> None:
         self._construct((x, weight) if bias is None else (x, weight, bias), **options)
 
     def shape_rule(self) -> Dims:
@@ -181,7 +181,7 @@ class ConvolutionInputGradient(ConvolutionOp[Axes]):
     __slots__ = ("sizes",)
     sizes: Dims
 
-    def __init__(self, gradient: Node, weight: Node, *, sizes: Dims, **options: Unpack[Options]) -> None:
+    def __init__(self, gradient: Node, weight: Node, *, sizes: Dims, **options: Unpack[ConvolutionOptions]) -> None:
         self._construct((gradient, weight), sizes=sizes, **options)
 
     def shape_rule(self) -> Dims:
@@ -247,7 +247,7 @@ class ConvolutionWeightGradient(ConvolutionOp[Axes]):
     __slots__ = ("sizes",)
     sizes: Dims
 
-    def __init__(self, x: Node, gradient: Node, *, sizes: Dims, **options: Unpack[Options]) -> None:
+    def __init__(self, x: Node, gradient: Node, *, sizes: Dims, **options: Unpack[ConvolutionOptions]) -> None:
         self._construct((x, gradient), sizes=sizes, **options)
 
     def shape_rule(self) -> Dims:

@@ -101,7 +101,8 @@ def _by_fraction(a: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
         before = [each * scale for each in last]
         last = [each * scale for each in (numerator, denominator, of_numerator, of_denominator)]
         moved, slope = np.abs(changed - slope), changed
-        if not (moved > 1e-15 * np.abs(slope)).any():
+        # The slope is a difference, and as uncertain as the rounding of its terms.
+        if not (moved > 1e-15 * (np.abs(slope) + np.abs(of_numerator / denominator))).any():
             break
     result: FloatArray = slope + value * (y - digamma(a))
     return result

@@ -287,6 +287,6 @@ def push_forward(outputs: Sequence[Node], wrt: Sequence[Node], directions: Seque
     # The products are linear in these, so their gradients do not depend on these values: zeros will do.
     cotangents = [zeros_like(x) for x in outputs]
     gradients = pull_back(outputs, cotangents, wrt)
-    products = [(g * d).sum() for g, d in zip(gradients, directions, strict=True) if g is not None]
-    results = pull_back(products, [as_constant(1.0, product.dtype) for product in products], cotangents)
+    pairs = [(g, d) for g, d in zip(gradients, directions, strict=True) if g is not None]
+    results = pull_back([g for g, _ in pairs], [d for _, d in pairs], cotangents)
     return [zeros_like(x) if change is None else change for x, change in zip(outputs, results, strict=True)]

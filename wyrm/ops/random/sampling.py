@@ -310,7 +310,7 @@ def _excluded(exclude: Any, rows: object, size: int) -> tuple[IndexNode, ...]:
     return offsets, columns, rows
 
 
-class Options(TypedDict, total=False):
+class DrawOptions(TypedDict, total=False):
     """The keyword arguments of `index`."""
 
     weights: Values | None
@@ -321,23 +321,25 @@ class Options(TypedDict, total=False):
 
 
 @overload
-def index(table_size: Size | Dim, dims: Sizes, **options: Unpack[Options]) -> RandomIndex: ...
-@overload
-def index(table_size: Size | Dim, dims: tuple[AxisOf[D1]], **options: Unpack[Options]) -> RandomIndex[tuple[D1]]: ...
+def index(table_size: Size | Dim, dims: Sizes, **options: Unpack[DrawOptions]) -> RandomIndex: ...
 @overload
 def index(
-    table_size: Size | Dim, dims: tuple[AxisOf[D1], AxisOf[D2]], **options: Unpack[Options]
+    table_size: Size | Dim, dims: tuple[AxisOf[D1]], **options: Unpack[DrawOptions]
+) -> RandomIndex[tuple[D1]]: ...
+@overload
+def index(
+    table_size: Size | Dim, dims: tuple[AxisOf[D1], AxisOf[D2]], **options: Unpack[DrawOptions]
 ) -> RandomIndex[tuple[D1, D2]]: ...
 @overload
 def index(
-    table_size: Size | Dim, dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3]], **options: Unpack[Options]
+    table_size: Size | Dim, dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3]], **options: Unpack[DrawOptions]
 ) -> RandomIndex[tuple[D1, D2, D3]]: ...
 @overload
 def index(
-    table_size: Size | Dim, dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3], AxisOf[D4]], **options: Unpack[Options]
+    table_size: Size | Dim, dims: tuple[AxisOf[D1], AxisOf[D2], AxisOf[D3], AxisOf[D4]], **options: Unpack[DrawOptions]
 ) -> RandomIndex[tuple[D1, D2, D3, D4]]: ...
 @overload
-def index(table_size: Size | Dim, dims: NewDims, **options: Unpack[Options]) -> RandomIndex[NewDims]: ...
+def index(table_size: Size | Dim, dims: NewDims, **options: Unpack[DrawOptions]) -> RandomIndex[NewDims]: ...
 def index(
     table_size: Any,
     dims: Any,

@@ -22,13 +22,13 @@ from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.recurrence.gru_kernels import backward_kernel, forward_kernel
 from wyrm.ops.recurrence.recurrence import (
     Axes3,
-    Cell,
     Functions,
     GradientLoops,
     Recurrent,
     Residuals,
     ResidualsGradient,
     ResidualsLoops,
+    StepFormulas,
 )
 
 # The residuals of a step: the reset and update gates, the recurrent part of the candidate, the candidate, and the
@@ -39,7 +39,7 @@ _RECURRENT, _PREVIOUS, _HIDDEN, _ENTRIES = 2, 4, 5, 6
 _GATES, _RECURRENT_GRADIENT, _DIRECT, _GRADIENTS = 2, 3, 4, 5
 
 
-class _GRUCell(Cell):
+class _GRUCell(StepFormulas):
     layer = "a GRU"
     states = 1
 
@@ -87,7 +87,7 @@ class GRUResiduals(Residuals[Axes]):
     """
 
     __slots__ = ()
-    cell: ClassVar[Cell] = _CELL_OF_GRU
+    cell: ClassVar[StepFormulas] = _CELL_OF_GRU
 
     @property
     def gates(self) -> int:
@@ -131,7 +131,7 @@ class GRU(Recurrent[Axes]):
     """
 
     __slots__ = ()
-    cell: ClassVar[Cell] = _CELL_OF_GRU
+    cell: ClassVar[StepFormulas] = _CELL_OF_GRU
     residual_parents: ClassVar[frozenset[int]] = frozenset([0])
 
     def __init__(self, projected: Node, weights: Node, bias: Node, hidden: Node, *resets: Node) -> None:
@@ -177,7 +177,7 @@ class GRUGradient(ResidualsGradient[Axes]):
     """
 
     __slots__ = ()
-    cell: ClassVar[Cell] = _CELL_OF_GRU
+    cell: ClassVar[StepFormulas] = _CELL_OF_GRU
 
     @property
     def gates(self) -> int:

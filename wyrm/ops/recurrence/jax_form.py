@@ -1,4 +1,4 @@
-"""The recurrent ops by JAX: one loop over time, whose step is that of the op's `Cell`."""
+"""The recurrent ops by JAX: one loop over time, whose step is that of the op's `StepFormulas`."""
 
 from __future__ import annotations
 

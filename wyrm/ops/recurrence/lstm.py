@@ -21,13 +21,13 @@ from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.recurrence.lstm_kernels import backward_kernel, forward_kernel
 from wyrm.ops.recurrence.recurrence import (
     Axes3,
-    Cell,
     Functions,
     GradientLoops,
     Recurrent,
     Residuals,
     ResidualsGradient,
     ResidualsLoops,
+    StepFormulas,
 )
 
 # The residuals of a step after its gates, by index from the end.
@@ -35,7 +35,7 @@ _TANH_CELL, _PREVIOUS_HIDDEN, _PREVIOUS_CELL, _HIDDEN, _CELL = -5, -4, -3, -2, -
 _STATE_ENTRIES = 5
 
 
-class _LSTMCell(Cell):
+class _LSTMCell(StepFormulas):
     layer = "an LSTM"
     states = 2
 
@@ -87,7 +87,7 @@ class LSTMResiduals(Residuals[Axes]):
     """
 
     __slots__ = ("coupled",)
-    cell: ClassVar[Cell] = _CELL_OF_LSTM
+    cell: ClassVar[StepFormulas] = _CELL_OF_LSTM
     coupled: bool
 
     def __init__(
@@ -132,7 +132,7 @@ class LSTM(Recurrent[Axes]):
     """
 
     __slots__ = ()
-    cell: ClassVar[Cell] = _CELL_OF_LSTM
+    cell: ClassVar[StepFormulas] = _CELL_OF_LSTM
     residual_parents: ClassVar[frozenset[int]] = frozenset([0])
 
     def __init__(
@@ -178,7 +178,7 @@ class LSTMGradient(ResidualsGradient[Axes]):
     """
 
     __slots__ = ()
-    cell: ClassVar[Cell] = _CELL_OF_LSTM
+    cell: ClassVar[StepFormulas] = _CELL_OF_LSTM
 
     @property
     def gates(self) -> int:

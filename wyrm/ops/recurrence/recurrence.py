@@ -1,8 +1,8 @@
 """What the LSTM and the GRU share: the walk over time, forward and backward, their ops, and the checks of operands.
 
-A `Cell` has the formulas of one step. Three ops of a layer use it: `Residuals` run the recurrence and store what the
-backward pass needs, an op selects the states from them, and `ResidualsGradient` runs the backward pass. The walks are
-over arrays or, for higher-order gradients, over nodes; the kernels implement them as loops.
+Three ops of a layer use its `StepFormulas`: `Residuals` runs the recurrence and stores what the backward pass needs, an
+op selects the states from them, and `ResidualsGradient` runs the backward pass. The walks are over arrays or, for
+gradients of gradients, over nodes; the kernels implement them as loops.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def of_arrays(xp: ArrayNamespace) -> Functions[FloatArray]:
     return Functions(sigmoid, xp.tanh, xp.where, xp.stack, xp.matmul)
 
 
-class Cell:
+class StepFormulas:
     """The formulas of one step of a recurrent layer, for arrays and for nodes.
 
     The operands of the layer are the projected inputs, (batch, time, gates * hidden), the weights, (hidden, gates *
@@ -150,7 +150,7 @@ class Recurrent(Node[tuple[Node, ...], Axes], abstract=True):
     """Base class of the recurrent ops."""
 
     __slots__ = ()
-    cell: ClassVar[Cell]
+    cell: ClassVar[StepFormulas]
 
     def dtype_rule(self) -> np.dtype:
         return common_dtype(self.parents)
@@ -192,7 +192,7 @@ class _Walk(Recurrent[Axes], abstract=True):
 
 
 class Residuals(_Walk[Axes], abstract=True):
-    """Base class of the residuals; the parents are the operands of the layer, see `Cell`."""
+    """Base class of the residuals; the parents are the operands of the layer, see `StepFormulas`."""
 
     __slots__ = ()
 

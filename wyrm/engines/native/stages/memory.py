@@ -36,7 +36,7 @@ from wyrm.graph.index_operands import check_index_operands
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.namespace import NUMPY
 from wyrm.graph.storage import Storage, bound_array, stored
-from wyrm.ops.control.steps import Steps
+from wyrm.ops.control.steps import Iteration
 from wyrm.ops.random.philox import COUNTERS
 from wyrm.support.memory import ALIGNMENT, aligned
 
@@ -355,7 +355,7 @@ def _rows(array: np.ndarray) -> np.ndarray:
     return array.reshape(array.shape[0], int(np.prod(array.shape[1:])))
 
 
-def _unpacked(steps: Steps, residuals: np.ndarray, sizes: Mapping[type[Dim], int]) -> list[np.ndarray]:
+def _unpacked(steps: Iteration, residuals: np.ndarray, sizes: Mapping[type[Dim], int]) -> list[np.ndarray]:
     """Split packed residuals into parts: flat, or two-dimensional with a row for each step."""
     found, start = [], 0
     shapes = [resolve(dims, sizes) for dims in steps.axes]
