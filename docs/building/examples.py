@@ -35,6 +35,7 @@ class Example(NamedTuple):
 GALLERY = {
     "fizzbuzz": Example("FizzBuzz", "a first network: 100 of 100 unseen numbers right", "", "words"),
     "linear_regression": Example("A line", "one sample at a time, gradients by hand", "", "line"),
+    "export_fizzbuzz": Example("FizzBuzz in C", "one training: in Python, in a C program, and in Python again"),
     "minimize": Example("Minimize a function", "Rosenbrock's valley by L-BFGS", "", "descent"),
     "classify_images": Example("Classify images", "MNIST by a dense network", _MNIST, "confusion"),
     "convolve_images": Example("Convolutions", "MNIST by two convolutions", f"{_MNIST} --epochs 3", "filters"),

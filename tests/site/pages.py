@@ -21,7 +21,8 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 TOUR = [DOCS / "tour" / f"{name}.md" for name in (
-    "graph", "arrays", "typed-model", "training", "recommenders", "functions", "language-model", "devices", "own-op",
+    "graph", "arrays", "typed-model", "training", "recommenders", "without-python", "functions", "language-model",
+    "devices", "own-op",
 )]  # fmt: skip
 # A Python block, and the output below it.
 _BLOCK = re.compile(
