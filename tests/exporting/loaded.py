@@ -138,11 +138,11 @@ class Loaded:
 
 def loaded(
     train: Any = None, predict: Any = None, *, batch_sizes: Any = 32, at_end: bool = True, sizes: Any = None,
-    name: str = "model", embed: bool = False,
+    name: str = "model", embed: str | None = None, generate: Any = None,
 ) -> Loaded:  # fmt: skip
     """Export programs for this machine and load them."""
     own = host()
     target = target_of(own.triple, own.cpu, own.features)
     programs = predict if isinstance(predict, dict) else {} if predict is None else {"predict": predict}
-    built = build(name, target, train, programs, batch_sizes, sizes or {}, embed)
+    built = build(name, target, train, programs, batch_sizes, sizes or {}, embed, generate)
     return Loaded(built, train, at_end=at_end)

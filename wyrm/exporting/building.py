@@ -15,7 +15,10 @@ from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.writer import Writer
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.exporting.batches import BatchSizes, NotPolynomial
+from wyrm.exporting.embedding import Embedding, Packed
 from wyrm.exporting.functions import MEMORY, RATES, READY, VERSION, Functions, Kernels, code_of, input_parameters
+from wyrm.exporting.generation import decoder_of, plan_generation
+from wyrm.exporting.generation import define as generation_functions
 from wyrm.exporting.image import Image, Kind, Region
 from wyrm.exporting.interface import ERRORS, Function, Interface, Parameter, Role, Tensor, identifier
 from wyrm.exporting.objects import object_file
@@ -28,6 +31,7 @@ from wyrm.graph.base import label
 from wyrm.graph.parameters import Buffer
 from wyrm.graph.parameters import Parameter as Leaf
 from wyrm.graph.storage import bound_array
+from wyrm.nn.generation import CachedDecoder
 
 _BYTE = UINT8
 # The names of an optimizer's state and of counts among the tensors.
@@ -50,8 +54,8 @@ class Built:
     leaves: dict[str, Any]
     training: Any = None
     predictions: Mapping[str, Any] = field(default_factory=dict)
-    copied_bytes: int = 0
     constant_bytes: int = 0
+    embedding: Embedding | None = None
 
     def object_file(self) -> tuple[bytes, list[str]]:
         """Return the object file, and the functions of other libraries that it calls."""
@@ -65,33 +69,41 @@ def build(
     predict: Mapping[str, Any],
     batch_sizes: object,
     sizes: Mapping[type[Dim], int],
-    embed: bool = False,
+    embed: str | None = None,
+    generate: object = None,
 ) -> Built:
     """Plan and write the functions of an export; raise `OptionError` or `ShapeError` for what cannot leave."""
     given = BatchSizes.of(batch_sizes)
+    decoder = None if generate is None else decoder_of(generate)
     try:
-        return _build(name, target, train, predict, given, sizes, embed)
+        return _build(name, target, train, predict, given, sizes, embed, decoder)
     except NotPolynomial:
-        return _build(name, target, train, predict, given.every(), sizes, embed)
+        return _build(name, target, train, predict, given.every(), sizes, embed, decoder)
 
 
 def _build(
     name: str, target: Target, train: Any | None, predict: Mapping[str, Any], batches: BatchSizes,
-    sizes: Mapping[type[Dim], int], embed: bool,
+    sizes: Mapping[type[Dim], int], embed: str | None, decoder: CachedDecoder | None,
 ) -> Built:  # fmt: skip
     programs = [*([] if train is None else [train]), *predict.values()]
     graphs: list[NativeGraph] = [program._engine.graph for program in programs]
+    axes = axes_of(graphs, sizes)
+    if decoder is not None:
+        graphs.append(decoder._program._engine.graph)  # type: ignore[arg-type]  # the native engine's
     for graph in graphs:
         refuse(graph)
-    axes = axes_of(graphs, sizes)
     if axes.batch is None:
         batches = BatchSizes(1)
     code, image = Code(target), Image()
     places = Places(image)
-    held = _Tensors(graphs, places, embed)
+    embedding = None if embed is None else Embedding(embed)  # type: ignore[arg-type]  # checked before
+    if decoder is not None:
+        places.share(bound_array(decoder._cache), Kind.EXPANDED)
+    held = _Tensors(graphs, places, embedding, frozenset() if decoder is None else frozenset([decoder._cache]))
     counters = held.count(train)
     training = None if train is None else plan_training(train, code, places, batches, axes, counters)
     predictions = [plan_prediction(each, program, code, places, batches, axes) for each, program in predict.items()]
+    generation = None if decoder is None else plan_generation(decoder, code, places)
     kernels = Kernels(code)
     for prediction in predictions:
         for array in prediction.run.outputs:
@@ -110,20 +122,22 @@ def _build(
     functions = Functions(code, image, kernels, batches.listed, batches.most, packed)
     functions.trained = [tensor for tensor in tensors if tensor.name in held.changed]
     functions.version = _version(name, image, tensors, [unit.symbol for unit in code.units])
-    found = [_init(functions, name, training), _ready(functions, name, tensors)]
+    packed_weights = [] if embedding is None else embedding.packed
+    found = [_init(functions, name, training, packed_weights), _ready(functions, name, tensors)]
     if training is not None:
         found += TrainingFunctions(functions, training, name).define()
     found += [_predict(functions, name, each) for each in predictions]
+    if generation is not None:
+        found += generation_functions(functions, name, generation)
     text = functions.text()
     errors = ERRORS | {f"OPERATION_{number}": (number, message) for message, number in functions.own_errors.items()}
     interface = Interface(
         name, functions.version, image.size, tensors, found, errors, batches.most, batches.listed
     )  # fmt: skip
     units = [*code.units, Unit("wyrm_exported", text, 2)]
-    copied = sum(region.size for region in image.of(Kind.COPY))
     plans = {each.name: each for each in predictions}
     return Built(
-        interface, units, target, held.values(), held.leaves, training, plans, copied, len(image.data)
+        interface, units, target, held.values(), held.leaves, training, plans, len(image.data), embedding
     )  # fmt: skip
 
 
@@ -144,7 +158,9 @@ def _prepare(kernels: Kernels, training: Training | None, predictions: Sequence[
 class _Tensors:
     """The arrays that an export saves, by name."""
 
-    def __init__(self, graphs: Sequence[NativeGraph], places: Places, embed: bool) -> None:
+    def __init__(
+        self, graphs: Sequence[NativeGraph], places: Places, embedding: Embedding | None, others: frozenset[Leaf]
+    ) -> None:
         self._places = places
         self._found: dict[str, tuple[np.ndarray, Region]] = {}
         self.changed: set[str] = set()
@@ -154,10 +170,12 @@ class _Tensors:
         leaves += [leaf for optimizer in optimizers for leaf in optimizer.parameters]
         trained = {leaf for graph in graphs for leaf in graph.trained}
         for leaf in dict.fromkeys(leaves):
+            if leaf in others:
+                continue
             name = self._free(label(leaf))
             array = bound_array(leaf)
-            if embed:
-                places.share(array, Kind.CONSTANT, array.tobytes())
+            if embedding is not None:
+                embedding.add(name, array, places)
                 continue
             self._add(name, array)
             self.leaves[name] = leaf
@@ -217,7 +235,7 @@ def _version(name: str, image: Image, tensors: Sequence[Tensor], symbols: Sequen
 # --- functions of every export ----------------------------------------------------------------------------------------
 
 
-def _init(functions: Functions, name: str, training: Training | None) -> Function:
+def _init(functions: Functions, name: str, training: Training | None, weights: Sequence[Packed]) -> Function:
     """Write the function that prepares a block."""
     size = Parameter("size", Role.ROWS)
     function = Function(f"{name}_init", [MEMORY, size], "Prepare a block of memory of `size` bytes; tensors are 0.")
@@ -235,12 +253,28 @@ def _init(functions: Functions, name: str, training: Training | None) -> Functio
                 if training.rates[position] is None:
                     rate = double(float(groups[index].learning_rate))
                     store(to, "double", rate, functions.head(to, RATES + position))
+        for packed in weights:
+            _expand(functions, to, packed)
         if not image.of(Kind.TENSOR):
             store(to, "i64", 1, functions.head(to, READY))
         store(to, "i64", functions.version, functions.head(to, VERSION))
 
     functions.define(function, body)
     return function
+
+
+def _expand(functions: Functions, to: Writer, packed: Packed) -> None:
+    """Write weights that the data has in fewer bytes."""
+    data, out = functions.at(to, packed.data), functions.at(to, packed.region)
+    if packed.scales is None:
+        count = str(packed.rows * packed.columns)
+        values = [("ptr", data), ("i64", count), ("ptr", out), ("i64", count)]
+        call_kernel(to, functions.kernels.float16, values)
+        return
+    shape = [("i64", str(packed.rows)), ("i64", str(packed.columns))]
+    scales = functions.at(to, packed.scales)
+    values = [("ptr", data), *shape, ("ptr", scales), ("i64", str(packed.rows)), ("ptr", out), *shape]
+    call_kernel(to, functions.kernels.int8, values)
 
 
 def _ready(functions: Functions, name: str, tensors: Sequence[Tensor]) -> Function:

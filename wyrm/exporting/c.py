@@ -151,6 +151,10 @@ def _described(parameter: Parameter, function: Function, interface: Interface) -
             return f"1 to {interface.most}"
         case Role.SEED:
             return "0 or more"
+        case Role.NUMBER:
+            return "0 or more"
+        case Role.COUNT:
+            return "0 to 1024"
         case _:
             return ""
 
@@ -206,7 +210,7 @@ def _call(function: Function, interface: Interface) -> str:
                 arguments.append("memory")
             case Role.FLAG:
                 arguments.append("1")
-            case Role.SEED:
+            case Role.SEED | Role.TOKEN | Role.COUNT | Role.NUMBER:
                 arguments.append("0")
             case _:
                 arguments.append(str(rows))

@@ -11,15 +11,19 @@ import numpy as np
 
 from wyrm.engines.native.products.target import Target, host, target_of
 from wyrm.errors import CheckpointError, OptionError
-from wyrm.exporting import c
+from wyrm.exporting import c, wasm
 from wyrm.exporting.building import OPTIMIZER, PROGRAM, Built, build
+from wyrm.exporting.embedding import EMBEDS, Embed
 from wyrm.exporting.interface import Interface, identifier
 from wyrm.graph.axes import Dim
+from wyrm.graph.base import label
 from wyrm.io.arrays import load_arrays, save_arrays
 from wyrm.io.files import replacing
 from wyrm.support.files import FilePath, path_of
+from wyrm.support.options import choice
 
 if TYPE_CHECKING:
+    from wyrm.nn.gpt2 import GPT2
     from wyrm.train.program import Program
 
 # What `target` may be besides LLVM's triples.
@@ -135,22 +139,69 @@ def export(
     name: str = "model",
     batch_sizes: int | Sequence[int] = 32,
     sizes: Mapping[type[Dim], int] | None = None,
+    embed: Embed = False,
+    generate: GPT2 | None = None,
+    columns: Mapping[Any, Any] | None = None,
 ) -> Exported:
-    """Write programs, which share their parameters, as code that needs no Python."""
-    if train is None and predict is None:
+    """Write programs, which share their parameters, as code that needs no Python.
+
+    The folder gets `NAME.o`, an object file for the target; `NAME.h`, C99 that declares its functions and errors;
+    `NAME.safetensors`, the parameters and what training changes; `NAME_file.h`, which reads and writes that file in C;
+    and `example.c`, which `cc example.c NAME.o -lm` compiles. The functions work in one block of memory that their
+    caller gives, call nothing but the C library's mathematics, and may run in several threads, each with its own block.
+
+    - `train`: a program with an optimizer: `NAME_epoch` and `NAME_step` do what `Program.epoch`, with one thread, and a
+      call do. Shuffles, random nodes, schedules and counts go on where they are.
+    - `predict`: a program without one, `NAME_predict`, or several by name.
+    - `generate`: a `wy.nn.GPT2`: `NAME_begin` begins a sequence, and `NAME_next` takes a token and draws the next one.
+    - `target`: "c", this processor and system; "wasm32", "cortex-m4", or a triple of LLVM such as "aarch64-linux-gnu",
+      "riscv64-linux-gnu", "armv7-linux-gnueabihf", "x86_64-pc-windows-msvc" or "arm64-apple-macosx11.0.0".
+    - `cpu` and `features`: LLVM's names, such as "x86-64-v3" or "+avx2,+fma"; code for "c" may need this processor.
+    - `batch_sizes`: the most rows of a batch, or a list of all sizes that occur, the last batch of an epoch included.
+    - `sizes`: the sizes of other axes without one, by class.
+    - `columns`: for WebAssembly, the data that the page trains on, as `Program.epoch` takes it.
+    - `embed`: whether the weights are data of the code, without a file, for programs that predict alone. "float16" and
+      "int8", a factor for each row of a weight, take fewer bytes of code; the loss of accuracy is printed.
+
+    With `target="wasm32"` the folder gets `NAME.wasm`, linked by `ziglang` (`pip install "wyrm-autodiff[wasm]"`) or
+    LLVM's `wasm-ld`; `NAME.mjs`, whose `load()` gives an object with a method for each function, in Node and browsers;
+    `NAME.d.ts`, their types; and for a training `index.html`, a page that trains in a worker and draws the loss
+    (`python -m http.server` shows it).
+
+    Raise `OptionError` for a program that cannot leave Python, as one that needs LAPACK or has an op without a native
+    form, and `ShapeError` for an axis without a size; nothing is written then.
+
+    >>> import tempfile
+    >>> class Batch(wy.Dim): ...
+    >>> x, y = wy.Input(dims=(Batch(),), name="x"), wy.Input(dims=(Batch(),), name="y")
+    >>> slope = wy.Parameter(0.0, name="slope")
+    >>> loss = (slope * x - y).square().mean()
+    >>> train = wy.compile(loss, wy.optim.SGD([slope], learning_rate=0.1))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     exported = wy.export(folder, train=train, predict=wy.compile(slope * x), name="line")
+    ...     sorted(path.name for path in exported.files)
+    ['example.c', 'line.h', 'line.o', 'line.safetensors', 'line_file.h']
+    """
+    kind = "float32" if embed is True else embed or None
+    if kind is not None:
+        choice("embed", kind, EMBEDS)
+        if train is not None:
+            raise OptionError("embed makes weights constant: it is for programs that predict alone")
+    if train is None and predict is None and generate is None:
         raise OptionError("export takes a program that trains, programs that predict, or both")
     if identifier(name) != name:
         raise OptionError(f"name must be a name of C, such as {identifier(name)!r}, not {name!r}")
     programs = {} if predict is None else dict(predict) if isinstance(predict, Mapping) else {"predict": predict}
     chosen = target_named(target, cpu, features)
-    built = build(name, chosen, train, programs, batch_sizes, {} if sizes is None else sizes)
+    built = build(name, chosen, train, programs, batch_sizes, {} if sizes is None else sizes, kind, generate)
+    if built.embedding is not None and kind != "float32":
+        loss = built.embedding.loss_of_accuracy
+        print(f"wyrm: the weights as {kind} differ by {loss:.2%} (root mean square)")  # noqa: T201  # asked for
     code, externals = built.object_file()
+    contents = _contents(built, chosen, code, externals)
+    data = _columns(built, {} if columns is None else columns)
     place = path_of("folder", folder)
     place.mkdir(parents=True, exist_ok=True)
-    import wyrm
-
-    texts = c.files(built.interface, chosen.triple, wyrm.__version__)
-    contents: dict[str, bytes] = {f"{name}.o": code} | {file: text.encode() for file, text in texts.items()}
     for file, content in contents.items():
         with replacing(place / file) as temporary:
             temporary.write_bytes(content)
@@ -158,7 +209,31 @@ def export(
     if built.interface.tensors:
         exported.save(place / f"{name}.safetensors")
         exported.files.append(place / f"{name}.safetensors")
+    if data:
+        save_arrays(place / f"{name}_data.safetensors", data)
+        exported.files.append(place / f"{name}_data.safetensors")
     return exported
+
+
+def _contents(built: Built, target: Target, code: bytes, externals: Sequence[str]) -> dict[str, bytes]:
+    """Return the contents of the files for a target by their names."""
+    import wyrm
+
+    name = built.interface.name
+    if target.triple.startswith("wasm"):
+        return wasm.files(built.interface, code, externals, min(32, built.interface.most))
+    texts = c.files(built.interface, target.triple, wyrm.__version__)
+    return {f"{name}.o": code} | {file: text.encode() for file, text in texts.items()}
+
+
+def _columns(built: Built, columns: Mapping[Any, Any]) -> dict[str, np.ndarray]:
+    """Return the columns of a training by the names that exported functions have for them."""
+    given = {} if built.training is None else {each.leaf: each.name for each in built.training.given}
+    strange = [label(leaf) for leaf in columns if leaf not in given]
+    if strange or (columns and len(columns) < len(given)):
+        names = ", ".join(label(leaf) for leaf in given) or "none, because nothing is trained"
+        raise OptionError(f"columns must have those of the training ({names}), not {', '.join(map(label, columns))}")
+    return {given[leaf]: np.ascontiguousarray(array, leaf.dtype) for leaf, array in columns.items()}
 
 
 __all__ = ["Exported", "export", "target_named"]

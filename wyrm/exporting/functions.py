@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.engines.native.ir.types import FLOAT32, FLOAT64, INT64, UINT8, ScalarType, scalar_of
+from wyrm.engines.native.ir.types import FLOAT32, FLOAT64, INT8, INT64, UINT8, UINT16, ScalarType, scalar_of
 from wyrm.engines.native.kernels.values import NumKind, ViewKind
 from wyrm.engines.native.products.writer import DECLARED, Writer
 from wyrm.engines.native.run import shuffle
@@ -58,6 +58,10 @@ class Kernels:
         self.finite: dict[ScalarType, Entry] = {
             each: code.kernel(shuffle.is_finite, array_kind(each)) for each in (FLOAT32, FLOAT64)
         }
+        self.float16: Entry = code.kernel(kernels.expand_float16, array_kind(UINT16), array_kind(FLOAT32))
+        self.int8: Entry = code.kernel(
+            kernels.expand_int8, array_kind(INT8, 2), array_kind(FLOAT32), array_kind(FLOAT32, 2)
+        )
         self._others: dict[tuple[Any, ...], Entry] = {}
 
     def within(self, type: ScalarType) -> Entry:

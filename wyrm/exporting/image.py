@@ -16,12 +16,14 @@ from wyrm.support.memory import ALIGNMENT
 class Kind(Enum):
     """What a region of memory is for.
 
-    A tensor is saved and restored; a constant is data of the code; a copy begins with data and may change; scratch
-    begins with zeros and is kept between calls; transient memory is that of one call, which the next one reuses.
+    A tensor is saved and restored; a constant is data of the code; expanded memory is written once from such data; a
+    copy begins with data and may change; scratch begins with zeros and is kept between calls; transient memory is that
+    of one call, which the next one reuses.
     """
 
     TENSOR = "tensor"
     CONSTANT = "constant"
+    EXPANDED = "expanded"
     COPY = "copy"
     SCRATCH = "scratch"
     TRANSIENT = "transient"
@@ -118,7 +120,7 @@ class Image:
         """Give each region its place: tensors first, behind a head of so many bytes, and transient memory last."""
         data, place = bytearray(), _rounded(head)
         first = place
-        for kind in (Kind.TENSOR, Kind.COPY, Kind.SCRATCH):
+        for kind in (Kind.TENSOR, Kind.EXPANDED, Kind.COPY, Kind.SCRATCH):
             for region in self.of(kind):
                 region.offset, place = place, _rounded(place + region.size)
             if kind is Kind.TENSOR:

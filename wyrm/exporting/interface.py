@@ -19,6 +19,7 @@ ERRORS = {
     "INDEX": (6, "an index in the data, or one computed from it, is out of range"),
     "NOT_FINITE": (7, "the data holds a NaN or an infinity"),
     "DIVERGED": (8, "the loss or a parameter became a NaN or infinite; the state is as it was before the call"),
+    "FULL": (15, "the sequence is as long as the model takes: begin a new one"),
     "TENSORS": (9, "a parameter or a number of the optimizer is a NaN or infinite, or a count is negative"),
 }
 # The first code of an error that an operation of a model ends with.
@@ -38,6 +39,8 @@ class Role(Enum):
     ORDER = "order"
     RESULTS = "results"
     NUMBER = "number"
+    TOKEN = "token"
+    COUNT = "count"
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Parameter:
         """The type in LLVM."""
         if self.role is Role.NUMBER:
             return "double"
-        if self.role in (Role.ROWS, Role.BATCH, Role.SEED):
+        if self.role in (Role.ROWS, Role.BATCH, Role.SEED, Role.TOKEN, Role.COUNT):
             return "i64"
         return "i32" if self.role is Role.FLAG else "ptr"
 

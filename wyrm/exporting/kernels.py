@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from wyrm.ops.random.philox import philox_block
+
 
 def epoch_seed(seed: int, epoch: int, pool: np.ndarray) -> int:
     """Return the seed of the shuffle of an epoch, at least 0 and below 2**63; `pool` is scratch of 8 words.
@@ -75,3 +77,82 @@ def forget_count(count: np.ndarray) -> None:
     """Forget the rows of a step that was not finished."""
     count[1] += count[0]
     count[0] = 0
+
+
+def expand_float16(data: np.ndarray, out: np.ndarray) -> None:
+    """Write the finite numbers whose bits as float16 are given."""
+    for i in range(out.shape[0]):
+        bits = int(data[i])
+        exponent, fraction = (bits >> 10) & 31, bits & 1023
+        scale = 2.0**-24
+        if exponent > 0:
+            fraction += 1024
+            scale = np.float64(1 << (exponent - 1)) * 2.0**-24
+        value = float(fraction) * scale
+        out[i] = np.float32(-value if bits >> 15 else value)
+
+
+def expand_int8(data: np.ndarray, scales: np.ndarray, out: np.ndarray) -> None:
+    """Write rows of integers times the factor of their row."""
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = np.float32(data[i, j]) * scales[i]
+
+
+def keep_position(new: np.ndarray, cache: np.ndarray, position: int) -> None:
+    """Write the keys and values of a position, behind the queries in `new`, to the cache of each layer."""
+    width = cache.shape[1] // 2
+    for layer in range(cache.shape[0]):
+        for j in range(cache.shape[1]):
+            cache[layer, j, position] = new[layer, width + j]
+
+
+def next_token(
+    logits: np.ndarray, temperature: float, top_k: int, seed: int, position: int, candidates: np.ndarray,
+    sums: np.ndarray,
+) -> int:  # fmt: skip
+    """Return a token drawn with the probabilities `softmax(logits / temperature)`, -1 if a logit is not finite.
+
+    At temperature 0 it is the most likely one. Of equal logits the lower token counts as more likely. The random number
+    is a function of the seed and the position. `candidates` and `sums` are scratch.
+    """
+    best = 0
+    for i in range(logits.shape[0]):
+        if not np.isfinite(logits[i]):
+            return -1
+        if logits[i] > logits[best]:
+            best = i
+    if temperature == 0.0:
+        return best
+    largest = float(logits[best])
+    first, second, _, _ = philox_block(np.uint64(position), np.uint64(0), np.uint64(seed) & np.uint64(0xFFFFFFFF), 0)
+    draw = (float(first >> np.uint32(5)) * 67108864.0 + float(second >> np.uint32(6))) / 9007199254740992.0
+    total = 0.0
+    if top_k == 0:
+        for i in range(logits.shape[0]):
+            total += np.exp((float(logits[i]) - largest) / temperature)
+        rest = draw * total
+        for i in range(logits.shape[0]):
+            rest -= np.exp((float(logits[i]) - largest) / temperature)
+            if rest < 0.0:
+                return i
+        return best
+    count = 0
+    for i in range(logits.shape[0]):
+        if count == top_k and logits[i] <= logits[candidates[count - 1]]:
+            continue
+        place = count if count < top_k else count - 1
+        while place > 0 and logits[i] > logits[candidates[place - 1]]:
+            candidates[place] = candidates[place - 1]
+            place -= 1
+        candidates[place] = i
+        count = min(count + 1, top_k)
+    for i in range(count):
+        sums[i] = np.exp((float(logits[candidates[i]]) - largest) / temperature)
+        total += sums[i]
+    rest = draw * total
+    for i in range(count):
+        rest -= sums[i]
+        if rest < 0.0:
+            return int(candidates[i])
+    return int(candidates[0])

@@ -293,19 +293,18 @@ class Places:
         sizes, last = given.sizes, owners[-1]
         lengths = [0 if own is None else given.extents[size].size(own) for size, own in zip(sizes, owners, strict=True)]
         assert last is not None
-        if max(lengths) > lengths[-1]:
-            raise NotPolynomial
-        none = dict.fromkeys(sizes, 0)
+        # A smaller batch may need more room: a table's gradient of few rows is that of rows, and else a whole table.
+        none, room = dict.fromkeys(sizes, 0), max(lengths)
         if last == given.transient[sizes[-1]]:
-            return self.image.add(lengths[-1], RegionKind.TRANSIENT), none
+            return self.image.add(room, RegionKind.TRANSIENT), none
         if last in self.scratch:
-            return self.image.add(lengths[-1], RegionKind.SCRATCH), none
+            return self.image.add(room, RegionKind.SCRATCH), none
         contents = [
             b"" if own is None else given.extents[size].content(own) for size, own in zip(sizes, owners, strict=True)
         ]
         kind = RegionKind.COPY if written else RegionKind.CONSTANT
         if not any(any(each) for each in contents):
-            return self.image.add(lengths[-1], RegionKind.SCRATCH), none
+            return self.image.add(room, RegionKind.SCRATCH), none
         if all(contents[-1].startswith(each) for each in contents):
             return self.image.add(lengths[-1], kind, contents[-1]), none
         if not written and dtype.kind == "f" and lengths == [dtype.itemsize] * len(lengths):

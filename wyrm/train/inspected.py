@@ -193,6 +193,8 @@ class Inspected:
         name: str = "model",
         batch_sizes: int | Sequence[int] = 32,
         sizes: Mapping[type[Dim], int] | None = None,
+        embed: bool | Literal["float32", "float16", "int8"] = False,
+        columns: Mapping[Any, Any] | None = None,
     ) -> Exported:
         """Write the program as code that needs no Python; see `wyrm.export`, which takes several programs.
 
@@ -210,5 +212,5 @@ class Inspected:
         options: dict[str, Any] = {role: program}
         return export(
             folder, **options, target=target, cpu=cpu, features=features, name=name, batch_sizes=batch_sizes,
-            sizes=sizes,
+            sizes=sizes, embed=embed, columns=columns,
         )  # fmt: skip

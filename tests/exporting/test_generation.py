@@ -1,0 +1,88 @@
+"""Exported decoders continue texts as Python does, and draw tokens with the probabilities of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from tests.exporting.loaded import Loaded, loaded
+from wyrm.engines.native.run.shuffle import compiled
+from wyrm.errors import DTypeError
+from wyrm.exporting.interface import ERRORS
+from wyrm.exporting.kernels import next_token
+
+CODES = {name: code for name, (code, _) in ERRORS.items()}
+POSITIONS = 12
+
+
+@pytest.fixture(scope="module")
+def made() -> tuple[Any, Loaded]:
+    wy.nn.seed(0)
+    model = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=31, n_positions=POSITIONS, n_embd=16, n_layer=2, n_head=2))
+    return model, loaded(generate=model)
+
+
+def follow(export: Loaded, token: int, **options: Any) -> tuple[int, int]:
+    code, found = export.call("next", **{"token": token, "temperature": 0.0, "top_k": 0, "seed": 0, **options})
+    return code, int(found["next"])
+
+
+def continued(export: Loaded, prompt: Sequence[int], count: int, **options: Any) -> list[int]:
+    assert export.call("begin")[0] == 0
+    tokens = list(prompt)
+    for token in prompt[:-1]:
+        assert follow(export, token, **options)[0] == 0
+    for _ in range(count):
+        code, found = follow(export, tokens[-1], **options)
+        assert code == 0
+        tokens.append(found)
+    return tokens[len(prompt) :]
+
+
+def test_the_most_likely_tokens_are_those_of_python(made: tuple[Any, Loaded]) -> None:
+    model, export = made
+    assert export.start() == 0
+    for prompt in ([3, 4, 5], [30]):
+        count = POSITIONS - len(prompt) + 1
+        assert continued(export, prompt, count) == list(wy.nn.generate(model, prompt, count, temperature=0.0))
+    assert follow(export, 1)[0] == CODES["FULL"]
+
+
+def test_draws_are_repeatable_and_bad_arguments_are_refused(made: tuple[Any, Loaded]) -> None:
+    _, export = made
+    assert export.start() == 0
+    first = continued(export, [3], 10, temperature=2.0, seed=1)
+    assert first == continued(export, [3], 10, temperature=2.0, seed=1)
+    assert first != continued(export, [3], 10, temperature=2.0, seed=2)
+    assert continued(export, [3], 10, temperature=2.0, top_k=1) == continued(export, [3], 10)
+    assert export.call("begin")[0] == 0
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"token": -1}, "INDEX"), ({"token": 31}, "INDEX"), ({"temperature": -1.0}, "ARGUMENT"),
+        ({"temperature": np.nan}, "ARGUMENT"), ({"temperature": np.inf}, "ARGUMENT"), ({"top_k": -1}, "ARGUMENT"),
+        ({"top_k": 1025}, "ARGUMENT"), ({"seed": -1}, "ARGUMENT"),
+    ]  # fmt: skip
+    for options, error in wrong:
+        assert follow(export, **({"token": 1} | options))[0] == CODES[error], options
+    assert follow(export, 1)[0] == 0
+
+
+def test_tokens_have_the_probabilities_of_the_model() -> None:
+    draw = compiled(next_token)
+    logits = np.array([0.0, 2.0, 1.0, -1.0, 2.0], np.float32)
+    candidates, sums = np.zeros(8, np.int64), np.zeros(8)
+    for top_k, kept in ((0, [0, 1, 2, 3, 4]), (3, [1, 4, 2]), (1, [1]), (7, [0, 1, 2, 3, 4])):
+        weights = np.zeros(5)
+        weights[kept] = np.exp(logits[kept] / 0.7)
+        found = np.bincount([draw(logits, 0.7, top_k, 5, at, candidates, sums) for at in range(4000)], minlength=5)
+        np.testing.assert_allclose(found / 4000, weights / weights.sum(), atol=0.03)
+    assert draw(logits, 0.0, 0, 0, 0, candidates, sums) == 1
+    assert draw(logits * np.float32(np.nan), 1.0, 0, 0, 0, candidates, sums) == -1
+
+
+def test_another_model_is_refused() -> None:
+    with pytest.raises(DTypeError, match=r"generate takes a wy\.nn\.GPT2, not Linear"):
+        wy.export("unused", generate=wy.nn.Linear(2, 3))  # type: ignore[arg-type]  # on purpose

@@ -1,0 +1,158 @@
+"""Exports for WebAssembly: ops, training, the functions of JavaScript in Node, and the page in Chromium."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.special
+
+import wyrm as wy
+from tests.browser import OpenPage
+from tests.engines.native.test_ops import _outputs
+from tests.exporting.in_wasm import in_wasm
+from tests.exporting.models import classifier, recommender
+from tests.exporting.test_ops import ALL, leaves
+from tests.samples import SAMPLES
+from wyrm.errors import OptionError
+from wyrm.exporting import wasm
+from wyrm.graph.storage import bound_array
+
+# An op of each family; with WYRM_TEST_EXPORT=all one sample of every op.
+OPS = list({sample.op: sample for sample in SAMPLES if leaves(sample)}.values())[:: 1 if ALL else 24]
+
+
+@pytest.mark.parametrize("first", range(0, len(OPS), 40))
+def test_ops_compute_what_native_ones_do(first: int) -> None:
+    random, samples = np.random.default_rng(0), OPS[first : first + 40]
+    made = [(str(sample), output) for sample in samples for output in _outputs(sample, np.float32, random)]
+    program: Any = wy.compile([output for _, output in made])
+    export = in_wasm(predict=program)
+    assert export.start() == 0
+    given: dict[str, Any] = {each.name: bound_array(each.leaf) for each in export.built.predictions["predict"].given}
+    code, found = export.call("predict", **given)
+    assert code == 0
+    for (name, _), wanted, have in zip(made, program(), found.values(), strict=True):
+        np.testing.assert_allclose(have, wanted, rtol=2e-5, atol=2e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("model", [classifier, recommender])
+def test_training_is_that_of_python(model: Any) -> None:
+    train, _, data = model()
+    export = in_wasm(train)
+    assert export.start() == 0
+    columns = {each.name: data[each.leaf] for each in export.built.training.given}
+    for epoch, batch in enumerate((8, 32, 8)):
+        wanted = train.epoch(data, batch_size=batch, shuffle=True, seed=3)
+        rows = len(next(iter(columns.values())))
+        code, found = export.call("epoch", rows, **columns, batch=batch, shuffle=1, seed=3)
+        assert code == 0
+        loss = wanted["loss"] if isinstance(wanted, dict) else wanted
+        np.testing.assert_allclose(found["results"][0], loss, rtol=1e-5, err_msg=f"epoch {epoch}")
+
+
+@pytest.mark.optimized
+def test_a_module_holds_simd_and_needs_nothing(tmp_path: Path) -> None:
+    x = wy.Input(dims=(64,), name="x")
+    export = in_wasm(predict=wy.compile(x * 2.0 + 1.0))
+    assert export.externals == []
+    assert b"\xfd" in export.module  # the prefix of vector instructions
+    assert len(export.module) < 20_000
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("wasm")
+    train, predict, data = classifier()
+    wy.export(place, train=train, predict=predict, target="wasm32", columns=data)
+    return place
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
+def test_node_trains_and_the_weights_come_home(folder: Path) -> None:
+    script = str(Path(__file__).with_name("node.mjs"))
+    done = subprocess.run(["node", script, str(folder)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    train, predict, data = classifier()
+    losses = [train.epoch(data, batch_size=8, shuffle=True, seed=1)["loss"] for _ in range(3)]
+    np.testing.assert_allclose(found["losses"], losses, rtol=1e-5)
+    x = next(leaf for leaf in data if leaf.name == "x")
+    assert found["answer"] == predict["answer"]({x: data[x]}).tolist()
+    codes = ["ARGUMENT"] * 4 + ["INDEX", "NOT_FINITE", "BATCH", "FILE", "FILE"]
+    assert found["mistakes"] == codes
+    again, _, same = classifier()
+    home = wy.export(folder / "home", train=again)
+    home.load(folder / "home.safetensors")
+    np.testing.assert_allclose(
+        again.epoch(same, batch_size=8, shuffle=True, seed=1)["loss"],
+        train.epoch(data, batch_size=8, shuffle=True, seed=1)["loss"],
+        rtol=1e-5,
+    )
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
+def test_functions_that_javascript_does_not_have(folder: Path) -> None:
+    points = [-7.0, -2.5, -0.3, 0.0, 1e-9, 0.7, 2.9, 5.5, 30.5]
+    code = (
+        f"import {{ mathFunction }} from '{(folder / 'model.mjs').as_uri()}'; const points = {points};"
+        "console.log(JSON.stringify(['erf', 'tgamma', 'lgamma'].map(name => points.map(mathFunction(name)))));"
+    )
+    done = subprocess.run(["node", "--input-type=module", "-e", code], capture_output=True, text=True)
+    erf, gamma, log_gamma = (np.array(each, np.float64) for each in json.loads(done.stdout))
+    good = np.array(points) % 1.0 != 0.0
+    np.testing.assert_allclose(erf, scipy.special.erf(points), rtol=1e-14)
+    np.testing.assert_allclose(gamma[good], scipy.special.gamma(points)[good], rtol=1e-13)
+    np.testing.assert_allclose(log_gamma[good], scipy.special.gammaln(points)[good], rtol=1e-13, atol=1e-13)
+
+
+def test_types_name_inputs_and_outputs(folder: Path) -> None:
+    text = (folder / "model.d.ts").read_text(encoding="utf-8")
+    assert "epoch(data: { " in text and "y: ArrayLike<number> | ArrayLike<bigint>" in text
+    assert "answer: BigInt64Array" in text and 'readonly "weight": Float32Array;' in text
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[str]:
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    running = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    threading.Thread(target=running.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{running.server_port}/index.html"
+    running.shutdown()
+    running.server_close()
+
+
+def test_the_page_trains_in_the_browser(server: str, open_page: OpenPage) -> None:
+    page = open_page(server)
+    page.wait_for_selector("#train:not([disabled])")
+    assert page.get_by_label("batch").input_value() == "32"
+    assert not page.get_by_label("data").is_visible()
+    page.get_by_label("epochs").fill("5")
+    page.get_by_role("button", name="Train").click()
+    page.wait_for_selector("body[data-done]")
+    assert page.inner_text("#numbers").startswith("epoch 5: loss ")
+    assert page.inner_text("#problem") == ""
+    assert page.get_attribute("#curve path", "d").count("L") == 4  # type: ignore[union-attr]  # it is there
+
+
+def test_what_is_missing_is_told_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = wy.Input(dims=(3,), name="x")
+    with pytest.raises(OptionError, match="those of the training"):
+        wy.compile(x * 2.0).export(tmp_path / "model", target="wasm32", columns={x: np.zeros((2, 3))})
+    monkeypatch.setattr(wasm, "find_spec", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(OptionError, match="needs a linker: pip install"):
+        wy.compile(x * 2.0).export(tmp_path / "model", target="wasm32")
+    assert not (tmp_path / "model").exists()
