@@ -120,8 +120,8 @@ class LoopForm(_AnyForm):
                 return operands[0].reshape(-1), out.reshape(-1)
     """
 
-    # Whether elements are drawn by their positions in the whole data, not in the batch. If the only parent, a key, has a
-    # third number, it is the number of rows before the batch.
+    # Whether elements are drawn by their positions in the whole data, not in the batch. If the only parent, a key, has
+    # a third number, it is the number of rows before the batch.
     counts_rows: bool = False
 
     def __init_subclass__(cls) -> None:
