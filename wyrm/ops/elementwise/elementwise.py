@@ -96,6 +96,13 @@ def common_dtype(parents: Iterable[BaseNode]) -> np.dtype:
     return np.dtype(np.bool_) if first is None else first.dtype
 
 
+def float_dtype(x: BaseNode) -> np.dtype:
+    """Return the dtype of an operand; raise `DTypeError` unless it holds floats."""
+    if x.dtype.kind != "f":
+        raise DTypeError(f"{label(x)} is {x.dtype}; convert it with .astype(np.float32)")
+    return x.dtype
+
+
 _FLOAT32, _FLOAT64 = FLOATS
 _NUMBERS = (float, int, bool, np.number, np.bool_)
 
