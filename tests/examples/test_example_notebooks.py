@@ -24,6 +24,7 @@ NOTEBOOKS: dict[str, tuple[list[str], set[str], str]] = {
     "bpr_movielens": ([*FEW_EPOCHS, "--dimensions", "4"], {"losses", "map", "neighbours"}, "AUC"),
     "classify_images": (FEW_EPOCHS, {"losses", "mistakes", "confusion"}, "accuracy"),
     "convolve_images": (FEW_EPOCHS, {"losses", "mistakes", "filters"}, "accuracy"),
+    "export_fizzbuzz": (["--epochs", "3"], {"losses"}, "of 100 right"),
     "fizzbuzz": (FEW_EPOCHS, {"losses", "words"}, "of 100 right"),
     "gpt2_tinystories": (
         ["train", *TINY_GPT2.split(), "--batch-size", "8", "--warmup", "2", "--every", "2", "--steps", "4"],

@@ -90,6 +90,10 @@ def test_what_cannot_leave_is_refused_before_anything_is_written(tmp_path: Path)
         wy.compile(x + x).export(folder, name="my model")
     with pytest.raises(OptionError, match="batch_sizes must be an integer of at least 1"):
         wy.compile(x + x).export(folder, batch_sizes=0)
+    with pytest.raises(OptionError, match=r"model needs \d+,\d+ bytes of flash, and there are 100"):
+        wy.compile(x + x).export(folder, target="cortex-m4", ram=2**20, flash=100)
+    with pytest.raises(OptionError, match=r"model needs [\d,]+ bytes of RAM, and there are 64"):
+        wy.compile(x + x).export(folder, target="cortex-m4", ram=64)
     with pytest.raises(OptionError, match="takes a program that trains"):
         wy.export(folder)
     parameter, column = wy.Parameter(1.0), wy.Input(name="column")

@@ -20,7 +20,7 @@ from wyrm.graph.base import label
 from wyrm.io.arrays import load_arrays, save_arrays
 from wyrm.io.files import replacing
 from wyrm.support.files import FilePath, path_of
-from wyrm.support.options import choice
+from wyrm.support.options import choice, whole
 
 if TYPE_CHECKING:
     from wyrm.nn.gpt2 import GPT2
@@ -50,6 +50,10 @@ class Exported:
     externals: list[str]
     built: Built = field(repr=False)
     _train: Any = field(repr=False, default=None)
+
+    def __str__(self) -> str:
+        files = ", ".join(path.name for path in self.files)
+        return f"{files}: {self.code_bytes:,} bytes of code (flash), {self.memory_bytes:,} of memory (RAM)"
 
     @property
     def memory_bytes(self) -> int:
@@ -141,6 +145,8 @@ def export(
     sizes: Mapping[type[Dim], int] | None = None,
     embed: Embed = False,
     generate: GPT2 | None = None,
+    ram: int | None = None,
+    flash: int | None = None,
     columns: Mapping[Any, Any] | None = None,
 ) -> Exported:
     """Write programs, which share their parameters, as code that needs no Python.
@@ -162,14 +168,15 @@ def export(
     - `columns`: for WebAssembly, the data that the page trains on, as `Program.epoch` takes it.
     - `embed`: whether the weights are data of the code, without a file, for programs that predict alone. "float16" and
       "int8", a factor for each row of a weight, take fewer bytes of code; the loss of accuracy is printed.
+    - `ram` and `flash`: the bytes that a microcontroller has for the block and for the code.
 
     With `target="wasm32"` the folder gets `NAME.wasm`, linked by `ziglang` (`pip install "wyrm-autodiff[wasm]"`) or
     LLVM's `wasm-ld`; `NAME.mjs`, whose `load()` gives an object with a method for each function, in Node and browsers;
     `NAME.d.ts`, their types; and for a training `index.html`, a page that trains in a worker and draws the loss
     (`python -m http.server` shows it).
 
-    Raise `OptionError` for a program that cannot leave Python, as one that needs LAPACK or has an op without a native
-    form, and `ShapeError` for an axis without a size; nothing is written then.
+    Raise `OptionError` for a program that does not fit, or that cannot leave Python, as one that needs LAPACK or has an
+    op without a native form, and `ShapeError` for an axis without a size; nothing is written then.
 
     >>> import tempfile
     >>> class Batch(wy.Dim): ...
@@ -198,6 +205,12 @@ def export(
         loss = built.embedding.loss_of_accuracy
         print(f"wyrm: the weights as {kind} differ by {loss:.2%} (root mean square)")  # noqa: T201  # asked for
     code, externals = built.object_file()
+    for memory, has, needs in (("RAM", ram, built.interface.memory_bytes), ("flash", flash, len(code))):
+        if has is not None and needs > whole(memory.lower(), has, 1):
+            raise OptionError(
+                f"{name} needs {needs:,} bytes of {memory}, and there are {has:,}; a smaller batch_sizes takes less of "
+                f"RAM, and embed='int8' less of flash"
+            )
     contents = _contents(built, chosen, code, externals)
     data = _columns(built, {} if columns is None else columns)
     place = path_of("folder", folder)

@@ -194,6 +194,8 @@ class Inspected:
         batch_sizes: int | Sequence[int] = 32,
         sizes: Mapping[type[Dim], int] | None = None,
         embed: bool | Literal["float32", "float16", "int8"] = False,
+        ram: int | None = None,
+        flash: int | None = None,
         columns: Mapping[Any, Any] | None = None,
     ) -> Exported:
         """Write the program as code that needs no Python; see `wyrm.export`, which takes several programs.
@@ -212,5 +214,5 @@ class Inspected:
         options: dict[str, Any] = {role: program}
         return export(
             folder, **options, target=target, cpu=cpu, features=features, name=name, batch_sizes=batch_sizes,
-            sizes=sizes, embed=embed, columns=columns,
+            sizes=sizes, embed=embed, columns=columns, ram=ram, flash=flash,
         )  # fmt: skip
