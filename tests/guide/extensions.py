@@ -23,7 +23,7 @@ def extensions() -> list[tuple[str, str, str]]:
 def apply_all(folder: Path) -> None:
     """Write a copy of the project with all extensions to a folder."""
     for each in ("wyrm", "tests", "stubs"):
-        shutil.copytree(ROOT / each, folder / each, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / each, folder / each)  # with the compiled modules, which stay valid
     shutil.copy(ROOT / "pyproject.toml", folder)
     for place, path, text in extensions():
         file = folder / path

@@ -11,7 +11,7 @@ import numpy as np
 from wyrm.ops.kernels.sums import natural
 from wyrm.ops.products.product import multiply_into
 
-# What a kernel returns beside 0: a score is NaN, or rows of excluded items are not what they should be.
+# A kernel returns 0, or one of these: a score is NaN; the rows of excluded items are damaged.
 NAN_SCORE, BAD_ROWS = 1, 2
 
 

@@ -16,7 +16,8 @@ def declarations() -> dict[Path, str]:
     from wyrm.declare import functions, methods, tables
 
     methods.check_formulas()
-    return {methods.path(): methods.methods(), **functions.declarations(), **tables.declarations()}
+    of_methods = methods.methods()
+    return {methods.path(): of_methods, **functions.declarations(of_methods), **tables.declarations()}
 
 
 def write() -> None:

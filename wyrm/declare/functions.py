@@ -151,13 +151,12 @@ def _may_lack(function: ast.FunctionDef, name: str) -> bool:
     return name not in [*required, *(each.arg for each, default in keywords if default is None)]
 
 
-def declarations() -> dict[Path, str]:
-    """Return the text of each file of types, by path."""
-    text = declare.methods()
+def declarations(of_methods: str) -> dict[Path, str]:
+    """Return the text of each file of types, by path, given the declarations of methods."""
     own = {name.removeprefix("special.") for name in ops() if name.startswith("special.")}
     top, room = Path(methods.__file__).with_suffix(".pyi"), Path(special.__file__).with_name("elementwise.pyi")
     return {
-        top: _declared("The methods and ops of nodes as functions", names(), [text, declare.functions("")], top),
+        top: _declared("The methods and ops of nodes as functions", names(), [of_methods, declare.functions("")], top),
         room: _declared("The elementwise functions", sorted(own), [declare.functions("special.")], room),
     }
 

@@ -69,7 +69,7 @@ class Function(Generic[P, R]):
         functools.update_wrapper(self, function)
         self.function = function
         self.engine: str = engine
-        # Whether this function takes derivatives: then a module's parameters are arguments of their own as well.
+        # A function that takes derivatives traces each parameter of a module as an argument, to differentiate by it.
         self._derives = derives
         self._calls: dict[object, SpecializedFunction] = {}
         self._last: SpecializedFunction | None = None

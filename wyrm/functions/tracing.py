@@ -243,8 +243,8 @@ class SpecializedFunction:
         self._dtypes = [dtype for _, dtype in kinds]
         self._integers = [position for position, dtype in enumerate(self._dtypes) if dtype.kind == "i"]
         self._storages = [stored(leaf) for leaf in trace.inputs]
-        # Whether the fast check need not look at how the dtypes of arguments decide those of numbers beside them; and
-        # the dtype of numbers if all arguments are scalars.
+        # A number takes the dtype of the arrays beside it. Where all arguments have one dtype, the fast check does not
+        # look at this. `_scalar` is that dtype if all arguments are scalars.
         first = self._dtypes[0] if plain and kinds else None
         same = first is not None and chosen(first) is first and all(dtype is first for dtype in self._dtypes)
         self._scalar = first if not any(shape for shape, _ in kinds) else None

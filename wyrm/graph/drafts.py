@@ -58,8 +58,8 @@ def drafted(cls: type[Any], parents: tuple[BaseNode, ...], dtype: np.dtype, dims
     return node
 
 
-# `plain` says of an elementwise op whether these two may make nodes of it without asking its rules. Their callers
-# belong to wyrm.
+# These two make nodes without calling the rules of the op, where the op is `plain`: its class overrides none of them.
+# Only wyrm calls them.
 
 
 def unary(cls: Any, x: Any) -> Any:

@@ -79,15 +79,16 @@ class JaxForm:
 
     # --- some forms -----------------------------------------------------------------------------------------------
 
-    # Whether the op sums products of its float operands: they are narrow for a result of any axes and use, a loss too,
-    # because the sums are not. Other ops with a result of no or one axis are computed in float32.
+    # Whether the op sums products of its float operands. These operands are then narrow even for a result of no or one
+    # axis, such as a loss, because the sums are in float32. Other ops with such a result are computed in float32.
     sums_products = False
     # Whether the value keeps the dtype of the graph in a program that computes in bfloat16, as integers in floats must.
     exact = False
     # Whether `lower` reads the data of constants among the parents, and not only the operands: equal layers with such
     # an op do not share code.
     reads_constants = False
-    # Whether the value is the first parent's, computed from the others alone, and again in the backward pass.
+    # Whether the op is a checkpoint: its value is that of the first parent, which is computed from the other parents,
+    # and computed again in the backward pass.
     recomputes = False
     # Whether `lower` takes row-sparse operands as they are, as `wyrm.graph.rows.RowSparse`, and the residuals of loops.
     takes_rows: bool = False

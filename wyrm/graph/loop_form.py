@@ -120,8 +120,8 @@ class LoopForm(_AnyForm):
                 return operands[0].reshape(-1), out.reshape(-1)
     """
 
-    # Whether the elements are drawn by their positions, and a third number in the only parent is the number of rows
-    # before the first, which the positions count.
+    # Whether elements are drawn by their positions in the whole data, not in the batch. If the only parent, a key, has
+    # a third number, it is the number of rows before the batch.
     counts_rows: bool = False
 
     def __init_subclass__(cls) -> None:

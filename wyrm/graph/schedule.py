@@ -53,7 +53,7 @@ class Schedule:
         self.position: dict[BaseNode, int] = {} if after is None else dict(after.position)
         self.nodes: list[BaseNode] = [] if after is None else list(after.nodes)
         self.parent_positions: list[tuple[int, ...]] = [] if after is None else list(after.parent_positions)
-        # The position of the first node with a key: that of `_key`, and of a constant its storage too.
+        # The position of the first node by its `_key`; constants are found by their storage as well.
         self._known: dict[object, int] = {} if after is None else dict(after._known)
         order = topological_order(outputs, self.position)
         sizes, self._source = _one_size_per_name(order, after)

@@ -378,7 +378,7 @@ def implicit_squares(
     weights: Any = confidence
     if not isinstance(confidence, int | float):
         weights = sample_weights(name, confidence, scores, scores.dims, "confidence")
-    # What chosen items add beyond their share of the sum over all items.
+    # The sum over all items, below, counts chosen items as if they were not chosen. This corrects it.
     more = weights * (1.0 - scores).square() - unobserved * scores.square()
     more = more if counted is None else where(counted, more, 0.0)
     gram: Node = table.T @ table

@@ -205,7 +205,7 @@ def specificity(
     """
     right, claimed, present = class_counts(targets, predictions, average, positive_label)
     true, predicted = class_labels("targets", targets), class_labels("predictions", predictions)
-    # "micro" pools the rows of all classes, each of which counts once for each class.
+    # "micro" adds up the counts of all classes, so each row counts as often as there are classes.
     pooled = len(np.union1d(true, predicted)) if average == "micro" else 1
     others = len(true) * pooled - present
     return mean_ratio(others - (claimed - right), others)

@@ -256,7 +256,7 @@ def _sample_in_blocks(weights: NDArray[np.float64], starts: NDArray[np.intp], dr
     first = block * _BLOCK
     in_block = weights[first : first + _BLOCK].cumsum()
     rest = draw - float(sums[block - 1]) if block else draw
-    # The sums are rounded, so the rest may reach the sum of the block.
+    # By rounding, the rest may equal the sum of the block, or exceed it; the search would then leave the block.
     return first + int(in_block.searchsorted(min(rest, math.nextafter(in_block[-1], 0.0)), "right"))
 
 

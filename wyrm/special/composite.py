@@ -280,7 +280,7 @@ def rgamma(x: Operand[S]) -> Node[Any, S]:
     distance = left - nearest
     sine = (distance * math.pi).sin() * ((1.0 - 4.0 * odd) / math.pi)
     size: Node = GammaLn(1.0 - left)
-    # At a far zero, a factor that overflows would make NaN of the zero.
+    # Far from 0, the sine is 0 and `exp(size)` would be infinite: 0 * inf is NaN, so the size is limited there.
     largest = 0.99 * math.log(np.finfo(node.dtype).max)
     size = where(distance.equal(0.0), size.minimum(largest), size)
     right: Node = GammaLn(abs(where(below, 1.0, node)))  # infinite at -inf too

@@ -235,7 +235,7 @@ def _whole(name: str, given: Any) -> Indices:
 
 
 def _distinct(users: Indices, items: Indices, user_count: int, item_count: int) -> tuple[Indices, Indices]:
-    """Return offsets and items of pairs, sorted, each pair once."""
+    """Return the distinct items of each user in one sorted array, and where each user's items begin in it."""
     pairs = np.unique(users * item_count + items)
     offsets = np.zeros(user_count + 1, np.int64)
     np.cumsum(np.bincount(pairs // max(item_count, 1), minlength=user_count), out=offsets[1:])

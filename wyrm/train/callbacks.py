@@ -124,7 +124,7 @@ def known(name: str, values: Mapping[str, object], advice: Callable[[str], str] 
     return name
 
 
-# Words in the names of values that are better if they are higher, and of those that are lower, whatever else they name.
+# A value is better if it is higher where its name has one of these words and none of `_ERRORS`.
 _SCORES = frozenset(
     [
         "accuracy",

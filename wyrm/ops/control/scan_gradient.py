@@ -144,7 +144,7 @@ def _products(total: Node) -> list[list[Node]]:
 
 
 def _row(node: BaseNode, rows: Mapping[BaseNode, BaseNode]) -> Any:
-    """Return the stacked node with this factor in its rows, up to a reshape; None if the loop must compute it."""
+    """Return the node whose rows are this factor of all steps, perhaps reshaped; None if only the loop computes it."""
     while (isinstance(node, Reshape) or node.same_value) and node not in rows:
         node = node.parents[0]
     return rows.get(node)

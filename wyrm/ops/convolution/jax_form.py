@@ -90,7 +90,7 @@ class _ConvolutionForm(ProductForm):
     def own_gradient(self, node: Any) -> bool:
         sizes = [[axis_size(axis) for axis in x.dims[2:]] for x in (*node.parents[:2], node)]
         known: Any = sizes
-        # A size that the data decides may be one that fails in XLA, unless the windows keep the size.
+        # XLA fails for some sizes. Where data decides the size, it may be one of them, unless windows keep the size.
         if any(size is None for each in sizes for size in each):
             return not all(window.keeps_sizes for window in node.windows(known[self.weight]))
         return any(axis.fails for each in self.axes(node, *known) for axis in each.derived())

@@ -41,7 +41,7 @@ class Tiling:
     # The outputs of a tile along (depth, height, width), and those of an image and phase.
     tile: Triple
     span: Triple
-    # How many more inputs than outputs a tile has.
+    # For each axis, the number of inputs that a tile reads minus that of its outputs.
     halo: Triple
     source_step: Triple
     # Phase q of the box begins at the input `first * source_step + source_shifts[q]`.
@@ -224,7 +224,7 @@ def _chosen(
 
 
 def _in_parts(steps: Sequence[Triple], stride: int) -> tuple[list[Triple], list[int]]:
-    """Divide steps, (place, count, mask), into those of partial sums; return also the ends of these."""
+    """Return the steps, (place, count, mask), cut where partial sums end, and the number of steps up to each end."""
     terms = sum(count for _, count, _ in steps)
     parts = max(1, -(-terms // _LONGEST), min(_FEWEST, terms // _SHORTEST))
     found: list[Triple] = []
@@ -248,7 +248,7 @@ def _direct(taps: Sequence[Triple], step: Triple, span: Triple, source: Triple) 
 
 
 def _mask_of(tap: Triple, span: Triple, source: Triple) -> NDArray[np.uint8]:
-    """Return a bit for each output: whether the input of the tap exists; and zeros for two vectors more."""
+    """Return a bit for each output, 1 where the tap has an input; zeros follow: kernels read two vectors more."""
     there = [
         (np.arange(n) + shift >= 0) & (np.arange(n) + shift < m) for n, shift, m in zip(span, tap, source, strict=True)
     ]

@@ -16,10 +16,10 @@ from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import S2, Array, Bs, FloatArray, Indices, IntegerArray, N, OfShape
 from wyrm.ops.cross_entropy.weights import sample_weights, weighted_mean
-from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, bind_class, method
-from wyrm.ops.indexing.along_axis import OneAxis, float_dtype
+from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, bind_class, float_dtype, method
 from wyrm.ops.indexing.index import as_indices
 from wyrm.ops.kernels.sums import summed
+from wyrm.ops.reducing.along_axis import OneAxis
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import choice
 

@@ -21,10 +21,9 @@ from wyrm.ops.attention.attention import MASKED_SCORE
 from wyrm.ops.ctc.jax_form import CTCForm, CTCGradientForm
 from wyrm.ops.ctc.kernels import ctc_gradient_kernel, ctc_kernel
 from wyrm.ops.elementwise.comparison import where
-from wyrm.ops.elementwise.elementwise import Axes
+from wyrm.ops.elementwise.elementwise import Axes, float_dtype
 from wyrm.ops.elementwise.exponential import LogAddExp
 from wyrm.ops.gradients.accumulation import composite_vjp
-from wyrm.ops.indexing.along_axis import float_dtype
 from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.kernels.native import scratch
 

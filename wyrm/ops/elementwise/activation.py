@@ -15,7 +15,7 @@ from wyrm.ops.elementwise.derivatives import Rule
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, Unary, method
 from wyrm.support.foreign_names import explains_keywords
 
-# Terms of GELU and of its approximation by tanh, whose argument has the derivative `_SLOPE`.
+# Terms of GELU, and of its approximation by tanh. `_SLOPE` is the derivative of the argument of tanh.
 _ERF = f"erf(x * {math.sqrt(0.5)})"
 _SCALE = math.sqrt(2.0 / math.pi)
 _TANH = f"tanh({_SCALE} * (x + 0.044715 * x * (x * x)))"

@@ -71,7 +71,7 @@ def bind_class(cls: Any, of_masks: Callable[[Node], Callable[..., Any]] | None =
 def _signature_of(cls: Any) -> inspect.Signature:
     """Return what `help` and notebooks show of the method that constructs `cls`: the arguments after the node."""
     arguments = list(inspect.signature(cls.__init__).parameters.values())[2:]
-    # Annotations are text, whose names the module of the method has not.
+    # Annotations are text that names types of this module; `help` would look them up in the module of the method.
     own = [each.replace(annotation=each.empty) for each in arguments if each.kind is not each.VAR_KEYWORD]
     return inspect.Signature([inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *own])
 
@@ -94,6 +94,13 @@ def common_dtype(parents: Iterable[BaseNode]) -> np.dtype:
                 f"{first.dtype} and {parent.dtype} do not mix; convert one, as in {label(parent)}.astype({first.dtype})"
             )
     return np.dtype(np.bool_) if first is None else first.dtype
+
+
+def float_dtype(x: BaseNode) -> np.dtype:
+    """Return the dtype of an operand; raise `DTypeError` unless it holds floats."""
+    if x.dtype.kind != "f":
+        raise DTypeError(f"{label(x)} is {x.dtype}; convert it with .astype(np.float32)")
+    return x.dtype
 
 
 _FLOAT32, _FLOAT64 = FLOATS
@@ -222,7 +229,7 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
 
     @classmethod
     def _set_plain(cls, family: type[Elementwise]) -> None:
-        """Set whether nodes of the class have no slots of their own, and all that makes them is that of a family."""
+        """Set `plain`: whether the class has no slots of its own and makes its nodes as the class `family` does."""
         made_by = (cls.__new__, cls.__init__, cls._construct, cls.dtype_rule, cls.shape_rule)
         plain = (object.__new__, family.__init__, BaseNode._construct, Elementwise.dtype_rule, family.shape_rule)
         cls.plain = made_by == plain and can_be_drafted(cls)

@@ -17,8 +17,7 @@ from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, FloatArray, Indices, IntegerArray
-from wyrm.ops.elementwise.elementwise import Axes, Left_co
-from wyrm.ops.indexing.along_axis import float_dtype
+from wyrm.ops.elementwise.elementwise import Axes, Left_co, float_dtype
 from wyrm.ops.indexing.index import Index, Rows_co, as_indices
 
 

@@ -16,7 +16,7 @@ DEBUG = os.environ.get("WYRM_DEBUG", "") not in ("", "0")
 OUT_OF_RANGE = "an index is out of range"
 # The message of native code for a matrix that has no factorization or no solution; Python then finds out which one.
 NO_SOLUTION = "a matrix has no factorization or no solution"
-# The end of the message of native code for an exception of a function that numba compiles; Python then finds it.
+# Messages of native code end so where a function compiled by numba raised; Python then runs it to find the exception.
 RAISED = "raised an exception"
 # The filler of integer arrays in debug mode: out of range of every axis.
 INVALID_INDEX = -(2**62)

@@ -86,7 +86,7 @@ class _RowsBefore(IndexInput[tuple[()]], abstract=True):
 with located_at((__file__, 1, None)):
     STEP = _StepCounter(-1, name="step")
     ROWS_BEFORE = _RowsBefore(0, name="rows_before")
-# The leaves that programs set themselves, and that are no inputs of theirs.
+# Programs set these leaves at each step, so they are not among the inputs that users give.
 COUNTERS: frozenset[BaseNode] = frozenset([STEP, ROWS_BEFORE])
 _announced = 0  # the version of STEP after the last `set_step`
 

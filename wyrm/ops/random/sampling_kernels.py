@@ -16,7 +16,7 @@ from wyrm.graph.typing import (
 from wyrm.ops.kernels.sums import natural
 from wyrm.ops.random.philox import philox_block
 
-# Draws until a row is not excluded; if even the last one is, the rows after it are tried in turn, so many of them.
+# A row is drawn again while it is excluded, at most so often; then the rows after it are tried, at most so many.
 MAX_DRAWS, MAX_STEPS = 32, 2**16
 
 

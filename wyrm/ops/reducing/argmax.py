@@ -10,7 +10,7 @@ from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, AtLeast1D, Bs, FloatArray, IntegerArray, M, N, OfShape, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
-from wyrm.ops.indexing.along_axis import ReducedAxisLoops
+from wyrm.ops.reducing.along_axis import ReducedAxisLoops
 from wyrm.ops.reducing.base import ReducedAxis, check_keepdims
 from wyrm.support.foreign_names import explains_keywords
 

@@ -17,8 +17,8 @@ from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import FloatArray
 from wyrm.graph.weak_types import default_type
-from wyrm.ops.elementwise.elementwise import Axes, Left_co, bind_class, constant_like
-from wyrm.ops.indexing.along_axis import OneAxis, float_dtype
+from wyrm.ops.elementwise.elementwise import Axes, Left_co, bind_class, constant_like, float_dtype
+from wyrm.ops.reducing.along_axis import OneAxis
 
 
 class Reduction(Node[tuple[Left_co], Axes], abstract=True):

@@ -14,8 +14,8 @@ from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, AtLeast1D, FloatArray, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
-from wyrm.ops.indexing.along_axis import AlongAxis, OneAxis, split_at
 from wyrm.ops.kernels.loops_jax import over_time
+from wyrm.ops.reducing.along_axis import AlongAxis, OneAxis, split_at
 
 # The least and the greatest value of integers.
 Interval = tuple[int, int]

@@ -13,7 +13,7 @@ from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode
 from wyrm.graph.typing import Array, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes, method
-from wyrm.ops.indexing.along_axis import ReducedAxisLoops
+from wyrm.ops.reducing.along_axis import ReducedAxisLoops
 from wyrm.ops.reducing.base import ReducedAxis, check_keepdims
 from wyrm.ops.reducing.cumulative import Interval, bounds_of_sums
 from wyrm.support.foreign_names import explains_keywords

@@ -13,7 +13,7 @@ from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.elementwise import Axes, Left_co
-from wyrm.ops.indexing.along_axis import AlongAxis, split_at
+from wyrm.ops.reducing.along_axis import AlongAxis, split_at
 from wyrm.ops.reducing.base import Reduction, ReductionLoops
 
 

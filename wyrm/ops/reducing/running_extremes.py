@@ -14,8 +14,8 @@ from wyrm.graph.namespace import NUMPY, ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, AtLeast1D, FloatArray, IntegerArray, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
-from wyrm.ops.indexing.along_axis import OneAxis, split_at
 from wyrm.ops.indexing.take_along_axis import IndexTakeAlongAxis, TakeAlongAxis
+from wyrm.ops.reducing.along_axis import OneAxis, split_at
 
 
 class RunningArg(OneAxis[Any, Axes], IndexNode[Axes]):

@@ -18,9 +18,9 @@ from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, AtLeast1D, FloatArray, IntegerArray, Shaped
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, L, S, common_dtype, method
-from wyrm.ops.indexing.along_axis import OneAxis, split_at
 from wyrm.ops.indexing.take_along_axis import IndexTakeAlongAxis, TakeAlongAxis
 from wyrm.ops.kernels.native import scratch
+from wyrm.ops.reducing.along_axis import OneAxis, split_at
 from wyrm.support.options import choice
 
 

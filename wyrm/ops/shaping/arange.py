@@ -54,7 +54,7 @@ class _ArangeLoops(ByFlatIndex):
     by_flat_index = staticmethod(number_at)
 
 
-# The start of all ranges from 0 on, so that equal ones are one operation.
+# All ranges from 0 on have this same node as their start, so that a program computes equal ranges once.
 _ZERO = IndexConstant([0], name="zero")
 
 

@@ -17,13 +17,6 @@ from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 
 
-def float_dtype(x: BaseNode) -> np.dtype:
-    """Return the dtype of an operand; raise `DTypeError` unless it holds floats."""
-    if x.dtype.kind != "f":
-        raise DTypeError(f"{label(x)} is {x.dtype}; convert it with .astype(np.float32)")
-    return x.dtype
-
-
 class OneAxis(BaseNode[P_co, Axes], abstract=True):
     """An op along `axis`, a position from 0 on, of operands that all have that axis; the result has their axes."""
 
