@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wyrm.engines.native.products.target import Target, host, target_of
-from wyrm.errors import CheckpointError, OptionError
+from wyrm.engines.native.stages.pipeline import NativeGraph
+from wyrm.errors import CheckpointError, DTypeError, OptionError
 from wyrm.exporting import c, wasm
 from wyrm.exporting.building import OPTIMIZER, PROGRAM, Built, build
 from wyrm.exporting.embedding import EMBEDS, Embed
 from wyrm.exporting.interface import Interface, identifier
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import label
+from wyrm.graph.modes import warn_of_training
 from wyrm.io.arrays import load_arrays, save_arrays
 from wyrm.io.files import replacing
 from wyrm.support.files import FilePath, path_of
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import choice, whole
 
 if TYPE_CHECKING:
@@ -44,7 +50,7 @@ class Exported:
     """
 
     folder: Path
-    interface: Interface
+    interface: Interface = field(repr=False)
     files: list[Path]
     code_bytes: int
     externals: list[str]
@@ -129,9 +135,26 @@ def target_named(target: str, cpu: str | None, features: str | None) -> Target:
         found.machine(2)
     except RuntimeError as error:
         raise OptionError(f"LLVM does not know the target {triple!r}: {error}") from None
+    if cpu or features:
+        _check_names(found)
     return found
 
 
+@cache
+def _check_names(target: Target) -> None:
+    """Raise `OptionError` for a processor or a feature that the target does not have."""
+    program = str(Path(__file__).with_name("probe.py"))
+    command = [sys.executable, program, target.triple, target.cpu, target.features]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    wrong = [line for line in found.stderr.splitlines() if "not a recognized" in line or "LLVM ERROR" in line]
+    if wrong or found.returncode:
+        raise OptionError(
+            f"LLVM does not know cpu={target.cpu!r} with features={target.features!r} for {target.triple!r}: "
+            f"{wrong[0] if wrong else found.stderr.strip()[-200:]}"
+        )
+
+
+@explains_keywords
 def export(
     folder: FilePath,
     *,
@@ -199,6 +222,11 @@ def export(
     if identifier(name) != name:
         raise OptionError(f"name must be a name of C, such as {identifier(name)!r}, not {name!r}")
     programs = {} if predict is None else dict(predict) if isinstance(predict, Mapping) else {"predict": predict}
+    for program in [*programs.values(), *([] if train is None else [train])]:
+        _check(program, trains=program is train)
+    place = path_of("folder", folder)
+    if place.exists() and not place.is_dir():
+        raise OptionError(f"folder must be a folder, and {str(place)!r} is a file")
     chosen = target_named(target, cpu, features)
     built = build(name, chosen, train, programs, batch_sizes, {} if sizes is None else sizes, kind, generate)
     if built.embedding is not None and kind != "float32":
@@ -213,7 +241,6 @@ def export(
             )
     contents = _contents(built, chosen, code, externals)
     data = _columns(built, {} if columns is None else columns)
-    place = path_of("folder", folder)
     place.mkdir(parents=True, exist_ok=True)
     for file, content in contents.items():
         with replacing(place / file) as temporary:
@@ -226,6 +253,20 @@ def export(
         save_arrays(place / f"{name}_data.safetensors", data)
         exported.files.append(place / f"{name}_data.safetensors")
     return exported
+
+
+def _check(program: Program[Any, Any], *, trains: bool) -> None:
+    """Raise for anything but a program of the native engine, with or without an optimizer."""
+    if not hasattr(program, "_engine"):
+        raise DTypeError(f"export takes programs, as wy.compile returns them, not {type(program).__name__}")
+    if not isinstance(program.graph, NativeGraph):
+        raise OptionError(f"export takes programs of the native engine, not of {program.engine!r}: compile it again")
+    if trains != (program.optimizer is not None):
+        raise OptionError(
+            "train= takes a program with an optimizer" if trains else "predict= takes programs without an optimizer"
+        )
+    if not trains and program._modes:
+        warn_of_training(program._modes, program._predicts)
 
 
 def _contents(built: Built, target: Target, code: bytes, externals: Sequence[str]) -> dict[str, bytes]:
