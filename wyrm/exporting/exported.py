@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wyrm.engines.native.products.target import Target, host, target_of
+from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import CheckpointError, DTypeError, OptionError
 from wyrm.exporting import c, wasm
 from wyrm.exporting.building import OPTIMIZER, PROGRAM, Built, build
 from wyrm.exporting.embedding import EMBEDS, Embed
 from wyrm.exporting.interface import Interface, identifier
+from wyrm.exporting.targets import target_named
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import label
 from wyrm.graph.modes import warn_of_training
@@ -31,15 +29,6 @@ from wyrm.support.options import choice, whole
 if TYPE_CHECKING:
     from wyrm.nn.gpt2 import GPT2
     from wyrm.train.program import Program
-
-# What `target` may be besides LLVM's triples.
-_TARGETS = {"c": "", "wasm32": "wasm32-unknown-unknown", "cortex-m4": "thumbv7em-none-eabihf"}
-# The processor and its features of a triple that names only an architecture.
-_FEATURES = {
-    "riscv64": "+m,+a,+f,+d,+c", "wasm32": "+simd128,+bulk-memory,+nontrapping-fptoint,+sign-ext",
-    "thumbv7em": "+fp-armv8d16sp,+vfp4d16sp", "armv7": "+neon,+vfp3",
-}  # fmt: skip
-_CPUS = {"thumbv7em": "cortex-m4", "thumbv7m": "cortex-m3", "thumbv8m.main": "cortex-m33"}
 
 
 @dataclass
@@ -110,48 +99,6 @@ def load_tensors(built: Built, train: Any, path: FilePath) -> None:
         train.load_state_dict(train.state_dict() | counts)
     for name, leaf in built.leaves.items():
         leaf.set(arrays[name])
-
-
-def target_named(target: str, cpu: str | None, features: str | None) -> Target:
-    """Return the target that a user names: "c" for this machine, another short name, or a triple of LLVM."""
-    triple = _TARGETS.get(target, target)
-    if not triple:
-        own = host()
-        if cpu is None and features is None:
-            return target_of(own.triple, own.cpu, own.features)
-        triple = own.triple
-    if "-" not in triple:
-        raise OptionError(
-            f"target must be {', '.join(map(repr, _TARGETS))}, or a triple of LLVM such as 'aarch64-linux-gnu', not "
-            f"{target!r}"
-        )
-    architecture = triple.partition("-")[0]
-    found = target_of(
-        triple,
-        _CPUS.get(architecture, "") if cpu is None else cpu,
-        _FEATURES.get(architecture, "") if features is None and cpu is None else features or "",
-    )
-    try:
-        found.machine(2)
-    except RuntimeError as error:
-        raise OptionError(f"LLVM does not know the target {triple!r}: {error}") from None
-    if cpu or features:
-        _check_names(found)
-    return found
-
-
-@cache
-def _check_names(target: Target) -> None:
-    """Raise `OptionError` for a processor or a feature that the target does not have."""
-    program = str(Path(__file__).with_name("probe.py"))
-    command = [sys.executable, program, target.triple, target.cpu, target.features]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
-    wrong = [line for line in found.stderr.splitlines() if "not a recognized" in line or "LLVM ERROR" in line]
-    if wrong or found.returncode:
-        raise OptionError(
-            f"LLVM does not know cpu={target.cpu!r} with features={target.features!r} for {target.triple!r}: "
-            f"{wrong[0] if wrong else found.stderr.strip()[-200:]}"
-        )
 
 
 @explains_keywords
