@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 def test_the_python_blocks_run_in_order() -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) >= 5
+    assert blocks
     namespace: dict[str, Any] = {"__name__": "readme"}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), namespace)
@@ -23,3 +24,24 @@ def test_the_first_two_shell_blocks_are_the_whole_set_up() -> None:
     assert "examples/fizzbuzz.py" in install and "examples/bpr_movielens.py" in install
     assert "-m pytest" in test
     assert len(install.strip().splitlines()) == len(test.strip().splitlines()) == 1
+
+
+def test_it_is_a_first_screen_with_links_that_work_anywhere() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 150
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        addresses = tomllib.load(file)["project"]["urls"]
+    pages = re.findall(r"\]\(([^)]*)\)", text)
+    assert pages and all(target.startswith((addresses["Documentation"], addresses["Repository"])) for target in pages)
+    for page in pages:
+        site, _, path = page.partition(f"{addresses['Documentation']}/")
+        target = f"docs/{path.removesuffix('.html')}.md" if not site else page.partition("/blob/main/")[2]
+        assert (ROOT / target).exists(), page
+    assert all((ROOT / path).exists() for path in re.findall(r'src(?:set)?="([^"]*)"', text))
+
+
+def test_it_shows_what_mypy_says_of_swapped_layers() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"<!-- swapped -->\n```text\n(.*?)```", text, re.DOTALL)
+    recorded = [(ROOT / f"docs/recorded/swapped-{name}.txt").read_text(encoding="utf-8") for name in ("mypy", "plugin")]
+    assert all(line in "".join(recorded) for line in shown.splitlines() if line)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 import textwrap
+import tomllib
 from pathlib import Path
 
 from bench.report.growth import is_growth
 from bench.report.machine import ROOT
 from bench.report.page import page, span
 from bench.report.picture import draw as picture
-from bench.report.results import RESULTS, caveats, digest, read, rows
+from bench.report.picture import lines_of
+from bench.report.results import RESULTS, digest, read, rows
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 LIGHT, DARK = ROOT / "docs" / "benchmarks.svg", ROOT / "docs" / "benchmarks-dark.svg"
 README = ROOT / "README.md"
+with (ROOT / "pyproject.toml").open("rb") as _file:
+    SITE: str = tomllib.load(_file)["project"]["urls"]["Documentation"]
 _BLOCK = re.compile(r"(<!-- benchmarks -->\n\n).*?(<!-- /benchmarks -->\n)", re.DOTALL)
 
 
@@ -31,26 +35,32 @@ def drawn(folder: Path = RESULTS) -> dict[Path, str]:
 
 
 def sentences(folder: Path = RESULTS) -> str:
-    """Return what the README says of the results, with the pictures."""
+    """Return what the README says of the results: a table of programs and of the slowest rows, and caveats."""
     machines = read(folder)
     peers = [row for row in rows(machines) if row.ratios and not row.other_work and not is_growth(row.case)]
     slower = sum(row.ratios[0] < 1.0 for row in peers)
     names = " and ".join(
         f"{machine.name.partition(',')[0]} ({machine.processor['cores']} cores)" for machine in machines.values()
     )
-    slowest = ", ".join(f"{span(row.ratios)} of {row.contender}'s in `{row.case}`" for row in peers[:3])
     text = (
-        f"Measured on {names} beside PyTorch, JAX, `implicit` and others, wyrm is slower in {slower} of {len(peers)} "
-        f"rows. [The page of all rows](docs/{PAGE.name}) has these first; `python -m bench all` measures them anew. "
-        f"The lowest speeds are {slowest}."
+        f"Time of other libraries relative to wyrm's, on {names}: above 1, wyrm is faster. It is slower in {slower} of "
+        f"{len(peers)} rows, of which the table has the three slowest; [the page of all rows]({SITE}/{PAGE.stem}.html) "
+        "has these first. `python -m bench all` measures them anew."
     )
-    text = " ".join([text, *caveats(machines)])
-    about = "Time of PyTorch, JAX, implicit and others relative to wyrm: the slowest third of all cases, and programs"
-    return (
-        "\n".join(textwrap.wrap(text, 120, break_on_hyphens=False, break_long_words=False)) + "\n\n<picture>\n"
-        f'  <source media="(prefers-color-scheme: dark)" srcset="docs/{DARK.name}">\n'
-        f'  <img src="docs/{LIGHT.name}" alt="{about}">\n</picture>\n\n'
+    caveats = [f" Preliminary: {machine.caveat}." for machine in machines.values() if machine.caveat]
+    table = ["| program | time of others |", "| --- | --- |"]
+    for line in lines_of(machines)[1]:
+        of_peers = ", ".join(f"{peer} {span(ratios)}" for peer, ratios in line.ratios.items())
+        table.append(f"| {line.label} | {of_peers} |")
+    table += [f"| {row.case} | {row.contender} {span(row.ratios)} |" for row in peers[:3]]
+    return "\n".join([wrapped(text), "", *table, "", wrapped("".join(caveats).strip()), "", ""]).replace(
+        "\n\n\n\n", "\n\n"
     )
+
+
+def wrapped(text: str) -> str:
+    """Return a text in lines of 120 characters."""
+    return "\n".join(textwrap.wrap(text, 120, break_on_hyphens=False, break_long_words=False))
 
 
 def draw() -> list[Path]:

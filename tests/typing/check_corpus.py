@@ -14,7 +14,7 @@ mypy has to say just this; of the others an error on that line is expected, in t
 judge a program as expected, `cannot.toml` names the program of `programs/limits.py` that shows what it cannot do; both
 are reported once the checker can.
 
-The README's Python blocks, one after another, are a right program too.
+The Python blocks of the README and the site's tour, one after another, are a right program too.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.site.pages import TOUR
 from tests.typing.checkers import ROOT
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar, TypeVarTuple, reveal_type
 import wyrm as wy
 """
-# A later block of the README uses a name again for a node of another class, as the cells of a notebook do.
+# A later block uses a name again for a node of another class, as the cells of a notebook do.
 _README_HEADER = "# mypy: allow-redefinition" + "\n" * HEADER.count("\n")
 _LIMITS_HEADER = """\
 from __future__ import annotations
@@ -77,9 +78,9 @@ def limits() -> list[Program]:
 
 
 def readme() -> Program:
-    """Return the README's Python blocks as one program."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    """Return the Python blocks of the README and of the site's tour as one program."""
+    texts = [page.read_text(encoding="utf-8") for page in (ROOT / "README.md", *TOUR)]
+    blocks = re.findall(r"^```python\n(.*?)^```$", "\n".join(texts), re.DOTALL | re.MULTILINE)
     return Program("right", "README.md", "readme", 1, "\n".join(blocks), header=_README_HEADER)
 
 

@@ -181,7 +181,7 @@ class OpKernels:
         """Add a kernel; raise `RegistrationError` if its source is unknown or it uses what cannot be compiled."""
         if is_njit(function):
             self._checked[python_function(function)] = None
-            self.of_numba[function.py_func.__name__] = name
+            self.of_numba[python_function(function).__name__] = name
             return numba_kernel(function, name)
         assert isinstance(function, FunctionType)
         self._check(function, name)

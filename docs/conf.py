@@ -1,0 +1,59 @@
+"""The site, by Sphinx: `python -m sphinx -W docs site`."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent
+sys.path[:0] = [str(DOCS), str(DOCS.parent)]
+
+from building import write_pages  # noqa: E402  # found by the path above
+from building.foreign import ForeignNames  # noqa: E402
+from building.glossary import Glossary  # noqa: E402
+
+with (DOCS.parent / "pyproject.toml").open("rb") as file:
+    _PROJECT = tomllib.load(file)["project"]
+_REPOSITORY = _PROJECT["urls"]["Repository"]
+
+project, author, release = "wyrm", _PROJECT["authors"][0]["name"], _PROJECT["version"]
+copyright = f"{author}, MIT license"
+extensions = ["myst_parser", "sphinx_copybutton", "sphinx_design"]
+exclude_patterns = ["building", "recorded"]
+source_suffix = {".md": "markdown"}
+nitpick_ignore_regex = [("py:.*", ".*")]  # types of signatures that are no names of wyrm
+
+myst_enable_extensions = ["colon_fence", "deflist", "substitution"]
+myst_heading_anchors = 3
+myst_substitutions = {"repository": _REPOSITORY}
+python_maximum_signature_line_length = 88
+toc_object_entries_show_parents = "hide"
+add_module_names = True
+copybutton_exclude = ".linenos, .gp, .go"
+linkcheck_ignore = [re.escape(_PROJECT["urls"]["Documentation"]) + ".*", re.escape(_REPOSITORY) + ".*"]
+
+html_theme = "furo"
+html_title = f"wyrm {release}"
+html_baseurl = _PROJECT["urls"]["Documentation"] + "/"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+pygments_style, pygments_dark_style = "a11y-high-contrast-light", "a11y-high-contrast-dark"
+html_theme_options = {"source_repository": _REPOSITORY, "source_branch": "main", "source_directory": "docs/"}
+
+
+def _links_into_the_repository(app: Any, name: str, source: list[str]) -> None:
+    """Let links of generated pages to files that are not part of the site go to the repository."""
+    source[0] = re.sub(r"\]\(\.\./(bench|examples|\.github|wyrm)/?", rf"]({_REPOSITORY}/tree/main/\1/", source[0])
+
+
+def setup(app: Any) -> None:
+    """Write what is generated before Sphinx looks for files."""
+    app.add_directive("foreign-names", ForeignNames)
+    app.add_directive("glossary-of-wyrm", Glossary)
+    app.connect("config-inited", lambda *_: write_pages(DOCS))
+    app.connect("source-read", _links_into_the_repository)
