@@ -10,8 +10,9 @@ import numpy as np
 import wasmtime
 
 from wyrm.exporting.building import Built, build
-from wyrm.exporting.exported import target_named, tensors_of
+from wyrm.exporting.exported import tensors_of
 from wyrm.exporting.interface import Role
+from wyrm.exporting.targets import target_named
 from wyrm.exporting.wasm import linked
 
 _LINE = 64

@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from tests.exporting.models import classifier
-from wyrm.errors import CheckpointError, OptionError
+from tests.exporting.models import Batch, classifier
+from wyrm.errors import CheckpointError, DTypeError, OptionError, ShapeError
+
+
+class Time(wy.Dim): ...
+
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
@@ -86,6 +90,11 @@ def test_what_cannot_leave_is_refused_before_anything_is_written(tmp_path: Path)
         wy.compile(x + x).export(folder, target="arm")
     with pytest.raises(OptionError, match="LLVM does not know the target"):
         wy.compile(x + x).export(folder, target="vax-dec-ultrix")
+    with pytest.raises(OptionError, match=r"pentium9.*not a recognized processor"):
+        wy.compile(x + x).export(folder, cpu="pentium9")
+    (tmp_path / "file").touch()
+    with pytest.raises(OptionError, match=r"folder must be a folder, and .* is a file"):
+        wy.compile(x + x).export(tmp_path / "file")
     with pytest.raises(OptionError, match="name must be a name of C, such as 'my_model'"):
         wy.compile(x + x).export(folder, name="my model")
     with pytest.raises(OptionError, match="batch_sizes must be an integer of at least 1"):
@@ -94,6 +103,24 @@ def test_what_cannot_leave_is_refused_before_anything_is_written(tmp_path: Path)
         wy.compile(x + x).export(folder, target="cortex-m4", ram=2**20, flash=100)
     with pytest.raises(OptionError, match=r"model needs [\d,]+ bytes of RAM, and there are 64"):
         wy.compile(x + x).export(folder, target="cortex-m4", ram=64)
+    with pytest.raises(DTypeError, match=r"takes programs, as wy\.compile returns them, not Tanh"):
+        wy.export(folder, predict=x.tanh())  # type: ignore[arg-type]  # on purpose
+    with pytest.raises(OptionError, match="train= takes a program with an optimizer"):
+        wy.export(folder, train=wy.compile(x + x))
+    batch = Batch()
+    rows, columns = wy.Input(dims=(batch, 3), name="rows"), wy.Input(dims=(3, batch), name="columns")
+    with pytest.raises(ShapeError, match="an axis that depends on the batch, besides a first one of its rows"):
+        wy.compile(rows @ rows.T).export(folder)
+    with pytest.raises(ShapeError, match="the batch in another axis than its first one; transpose it"):
+        wy.compile(rows + columns.T).export(folder)
+    with pytest.raises(ShapeError, match=r"the axis Time without a size.*sizes={Time: 16}"):
+        wy.compile(wy.Input(dims=(batch, Time()), name="x").sum(axis=-1)).export(folder)
+    fixed = [wy.Input(dims=(Time(4),), name=name) for name in "ab"]
+    slope = wy.Parameter(1.0, name="slope")
+    with pytest.raises(
+        ShapeError, match=r"declare it without a size, as in Time\(\), and give that as batch_sizes=\[4\]"
+    ):
+        wy.compile((slope * fixed[0] - fixed[1]).square().mean(), wy.optim.SGD([slope], 0.1)).export(folder)
     with pytest.raises(OptionError, match="takes a program that trains"):
         wy.export(folder)
     parameter, column = wy.Parameter(1.0), wy.Input(name="column")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -22,7 +22,7 @@ from wyrm.exporting.generation import define as generation_functions
 from wyrm.exporting.image import Image, Kind, Region
 from wyrm.exporting.interface import ERRORS, Function, Interface, Parameter, Role, Tensor, identifier
 from wyrm.exporting.objects import object_file
-from wyrm.exporting.plan import Prediction, Training, axes_of, plan_prediction, plan_training, refuse
+from wyrm.exporting.plan import Prediction, Training, axes_of, largest_bytes, plan_prediction, plan_training, refuse
 from wyrm.exporting.routines import Code, Places
 from wyrm.exporting.training import TrainingFunctions
 from wyrm.exporting.writing import address, call_kernel, double, load, refuse_if, store
@@ -34,6 +34,8 @@ from wyrm.graph.storage import bound_array
 from wyrm.nn.generation import CachedDecoder
 
 _BYTE = UINT8
+# The least bytes of a packed block of an operand.
+_SMALLEST_BLOCK = 4096
 # The names of an optimizer's state and of counts among the tensors.
 OPTIMIZER, PROGRAM = "optimizer/", "program/"
 
@@ -94,7 +96,10 @@ def _build(
         refuse(graph)
     if axes.batch is None:
         batches = BatchSizes(1)
-    code, image = Code(target), Image()
+    # No operand of a product is larger than the largest array, and a larger block of one is never packed.
+    largest = max(largest_bytes(graph, axes, batches.most) for graph in graphs)
+    small = min(target.block_bytes, max(_SMALLEST_BLOCK, -(-largest // 4096) * 4096 + 4096))
+    code, image = Code(replace(target, block_bytes=small)), Image()
     places = Places(image)
     embedding = None if embed is None else Embedding(embed)  # type: ignore[arg-type]  # checked before
     if decoder is not None:

@@ -9,31 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wyrm.engines.native.products.target import Target, host, target_of
-from wyrm.errors import CheckpointError, OptionError
+from wyrm.engines.native.products.target import Target
+from wyrm.engines.native.stages.pipeline import NativeGraph
+from wyrm.errors import CheckpointError, DTypeError, OptionError
 from wyrm.exporting import c, wasm
 from wyrm.exporting.building import OPTIMIZER, PROGRAM, Built, build
 from wyrm.exporting.embedding import EMBEDS, Embed
 from wyrm.exporting.interface import Interface, identifier
+from wyrm.exporting.targets import target_named
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import label
+from wyrm.graph.modes import warn_of_training
 from wyrm.io.arrays import load_arrays, save_arrays
 from wyrm.io.files import replacing
 from wyrm.support.files import FilePath, path_of
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import choice, whole
 
 if TYPE_CHECKING:
     from wyrm.nn.gpt2 import GPT2
     from wyrm.train.program import Program
-
-# What `target` may be besides LLVM's triples.
-_TARGETS = {"c": "", "wasm32": "wasm32-unknown-unknown", "cortex-m4": "thumbv7em-none-eabihf"}
-# The processor and its features of a triple that names only an architecture.
-_FEATURES = {
-    "riscv64": "+m,+a,+f,+d,+c", "wasm32": "+simd128,+bulk-memory,+nontrapping-fptoint,+sign-ext",
-    "thumbv7em": "+fp-armv8d16sp,+vfp4d16sp", "armv7": "+neon,+vfp3",
-}  # fmt: skip
-_CPUS = {"thumbv7em": "cortex-m4", "thumbv7m": "cortex-m3", "thumbv8m.main": "cortex-m33"}
 
 
 @dataclass
@@ -44,7 +39,7 @@ class Exported:
     """
 
     folder: Path
-    interface: Interface
+    interface: Interface = field(repr=False)
     files: list[Path]
     code_bytes: int
     externals: list[str]
@@ -106,32 +101,7 @@ def load_tensors(built: Built, train: Any, path: FilePath) -> None:
         leaf.set(arrays[name])
 
 
-def target_named(target: str, cpu: str | None, features: str | None) -> Target:
-    """Return the target that a user names: "c" for this machine, another short name, or a triple of LLVM."""
-    triple = _TARGETS.get(target, target)
-    if not triple:
-        own = host()
-        if cpu is None and features is None:
-            return target_of(own.triple, own.cpu, own.features)
-        triple = own.triple
-    if "-" not in triple:
-        raise OptionError(
-            f"target must be {', '.join(map(repr, _TARGETS))}, or a triple of LLVM such as 'aarch64-linux-gnu', not "
-            f"{target!r}"
-        )
-    architecture = triple.partition("-")[0]
-    found = target_of(
-        triple,
-        _CPUS.get(architecture, "") if cpu is None else cpu,
-        _FEATURES.get(architecture, "") if features is None and cpu is None else features or "",
-    )
-    try:
-        found.machine(2)
-    except RuntimeError as error:
-        raise OptionError(f"LLVM does not know the target {triple!r}: {error}") from None
-    return found
-
-
+@explains_keywords
 def export(
     folder: FilePath,
     *,
@@ -199,6 +169,11 @@ def export(
     if identifier(name) != name:
         raise OptionError(f"name must be a name of C, such as {identifier(name)!r}, not {name!r}")
     programs = {} if predict is None else dict(predict) if isinstance(predict, Mapping) else {"predict": predict}
+    for program in [*programs.values(), *([] if train is None else [train])]:
+        _check(program, trains=program is train)
+    place = path_of("folder", folder)
+    if place.exists() and not place.is_dir():
+        raise OptionError(f"folder must be a folder, and {str(place)!r} is a file")
     chosen = target_named(target, cpu, features)
     built = build(name, chosen, train, programs, batch_sizes, {} if sizes is None else sizes, kind, generate)
     if built.embedding is not None and kind != "float32":
@@ -213,7 +188,6 @@ def export(
             )
     contents = _contents(built, chosen, code, externals)
     data = _columns(built, {} if columns is None else columns)
-    place = path_of("folder", folder)
     place.mkdir(parents=True, exist_ok=True)
     for file, content in contents.items():
         with replacing(place / file) as temporary:
@@ -226,6 +200,20 @@ def export(
         save_arrays(place / f"{name}_data.safetensors", data)
         exported.files.append(place / f"{name}_data.safetensors")
     return exported
+
+
+def _check(program: Program[Any, Any], *, trains: bool) -> None:
+    """Raise for anything but a program of the native engine, with or without an optimizer."""
+    if not hasattr(program, "_engine"):
+        raise DTypeError(f"export takes programs, as wy.compile returns them, not {type(program).__name__}")
+    if not isinstance(program.graph, NativeGraph):
+        raise OptionError(f"export takes programs of the native engine, not of {program.engine!r}: compile it again")
+    if trains != (program.optimizer is not None):
+        raise OptionError(
+            "train= takes a program with an optimizer" if trains else "predict= takes programs without an optimizer"
+        )
+    if not trains and program._modes:
+        warn_of_training(program._modes, program._predicts)
 
 
 def _contents(built: Built, target: Target, code: bytes, externals: Sequence[str]) -> dict[str, bytes]:

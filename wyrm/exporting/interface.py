@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -117,12 +118,12 @@ def identifier(text: str, taken: Sequence[str] = ()) -> str:
     """Return a name for C and JavaScript that resembles the text and is not taken.
 
     >>> identifier("hidden layer.0"), identifier("7"), identifier("x", ["x"])
-    ('hidden_layer_0', 'n7', 'x_2')
+    ('hidden_layer_0', 'n7_', 'x_2')
     """
     name = "".join(each if each.isascii() and each.isalnum() else "_" for each in text).strip("_") or "value"
     if name[0].isdigit():
         name = f"n{name}"
-    if name in _RESERVED:
+    if name in _RESERVED or _OF_CODE.fullmatch(name):
         name = f"{name}_"
     found, count = name, 1
     while found in taken:
@@ -131,6 +132,8 @@ def identifier(text: str, taken: Sequence[str] = ()) -> str:
     return found
 
 
+# The names that generated code gives to its values and labels.
+_OF_CODE = re.compile(r"(v|i|n|c|r|head|body|end|turn|done|again|given|joined|then|else|after|never)\d+")
 # The words of C, C++ and JavaScript, and the names of other parameters.
 _RESERVED = frozenset({
     "auto", "break", "case", "char", "const", "continue", "default", "delete", "do", "double", "else", "enum",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,14 +11,14 @@ import numpy as np
 
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import OptionError, ShapeError
-from wyrm.exporting.batches import BatchSizes
+from wyrm.exporting.batches import BatchSizes, Varying
 from wyrm.exporting.image import Kind, Region
 from wyrm.exporting.interface import identifier
 from wyrm.exporting.numbers import Formulas, StepNumbers, means, step_numbers
 from wyrm.exporting.rates import PlannedRate, planned
-from wyrm.exporting.routines import Code, Places
+from wyrm.exporting.routines import Code, Places, Word
 from wyrm.exporting.runs import Run, place_run
-from wyrm.graph.axes import Dim, axis_size, open_axes
+from wyrm.graph.axes import Dim, axis_size, open_axes, resolve
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_checks import used
 from wyrm.graph.leaves import Input
@@ -25,6 +26,8 @@ from wyrm.graph.storage import stored
 
 # The steps whose numbers are computed before they are done.
 CHUNK = 64
+# The size of an axis that is the batch.
+ROWS = Varying((1, 1))
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,13 @@ def axes_of(graphs: Sequence[NativeGraph], sizes: Mapping[type[Dim], int]) -> Ax
     return Axes(batch, found)
 
 
+def largest_bytes(graph: NativeGraph, axes: Axes, batch: int) -> int:
+    """Return the bytes of the largest array of a program, outside of the bodies of loops."""
+    known = dict(axes.others) | ({} if axes.batch is None else {axes.batch: batch})
+    sizes = graph.schedule.bind({leaf: resolve(leaf.dims, known) for leaf in graph.inputs})
+    return max(math.prod(resolve(node.dims, sizes)) * node.dtype.itemsize for node in graph.schedule.nodes)
+
+
 def _is_open(axis: Any) -> bool:
     return isinstance(axis, Dim) and axis_size(axis) is None
 
@@ -180,9 +190,16 @@ def given_inputs(graph: NativeGraph, axes: Axes, *, training: bool) -> list[Give
 
     In a training without a batch axis, each row is a whole input; inputs without a batch axis keep the data they hold.
     """
-    from wyrm.graph.axes import resolve
-
     taken, found = list[str](), list[Given]()
+    first = [leaf.dims[0] if leaf.dims else None for leaf in graph.inputs]
+    axis = first[0] if first else None
+    alike = isinstance(axis, Dim) and len(first) > 1 and all(type(each) is type(axis) for each in first)
+    if training and axes.batch is None and alike:
+        assert isinstance(axis, Dim)
+        raise ShapeError(
+            f"the inputs have the axis {axis!r} first; if it is that of the batch, declare it without a size, as in "
+            f"{type(axis).__name__}(), and give that as batch_sizes=[{axis_size(axis)}]"
+        )
     for leaf in graph.inputs:
         by_rows = axes.batch is not None and bool(leaf.dims) and type(leaf.dims[0]) is axes.batch
         singly = training and axes.batch is None
@@ -191,6 +208,8 @@ def given_inputs(graph: NativeGraph, axes: Axes, *, training: bool) -> list[Give
                 raise ShapeError(f"{describe(leaf)} has no batch axis and holds no data: bind some with .set")
             continue
         dims = leaf.dims[1:] if by_rows else leaf.dims
+        if any(axis is axes.batch for axis in open_axes(dims)):
+            raise ShapeError(f"{describe(leaf)} has the batch in another axis than its first one; transpose it")
         name = identifier(label(leaf), taken)
         taken.append(name)
         found.append(Given(leaf, name, by_rows or singly, resolve(dims, axes.others)))
@@ -228,11 +247,24 @@ def formulas_in(formulas: Formulas, code: Code, places: Places) -> PlannedFormul
     return PlannedFormulas(formulas, run)
 
 
+def check_output(node: BaseNode, shape: Sequence[Word], sizes: BatchSizes) -> None:
+    """Raise `ShapeError` for a result whose size is no number of rows, which a caller could not know."""
+    for position, axis in enumerate(shape):
+        is_rows = axis.value == ROWS or (bool(sizes.listed) and axis.value.listed == sizes.listed)
+        if axis.value.constant is None and (position or not is_rows):
+            raise ShapeError(
+                f"{describe(node)} has an axis that depends on the batch, besides a first one of its rows: an export "
+                f"cannot say how large it is; transpose it, or reduce over that axis"
+            )
+
+
 def plan_prediction(name: str, program: Any, code: Code, places: Places, sizes: BatchSizes, axes: Axes) -> Prediction:
     """Plan a program without an optimizer."""
     graph: NativeGraph = program._engine.graph
     given = given_inputs(graph, axes, training=False)
     run = place_run(graph, code, places, sizes, axes.batch, axes.others, given=[each.leaf for each in given])
+    for node, array in zip(program._outputs, run.outputs, strict=False):
+        check_output(node, array.shape, sizes)
     counter = places.image.add(8, Kind.SCRATCH) if graph.draws else None
     return Prediction(name, graph, program._outputs, run, given, index_limits(graph, given, places), counter)
 

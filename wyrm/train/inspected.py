@@ -183,6 +183,7 @@ class Inspected:
         )  # fmt: skip
         return profile
 
+    @explains_keywords
     def export(
         self,
         folder: FilePath,
