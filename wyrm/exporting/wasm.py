@@ -53,7 +53,8 @@ def files(interface: Interface, code: bytes, externals: Sequence[str], batch: in
             f"{name}_page.mjs": _text("page.mjs", names),
             "index.html": _text("page.html", names | {"EPOCHS": "100", "BATCH": str(batch)}),
         }
-    return {f"{name}.wasm": module_of(interface, code, externals)} | {file: text.encode() for file, text in texts.items()}
+    module = module_of(interface, code, externals)
+    return {f"{name}.wasm": module} | {file: text.encode() for file, text in texts.items()}
 
 
 def module_of(interface: Interface, code: bytes, externals: Sequence[str]) -> bytes:
@@ -163,9 +164,7 @@ def _splits(function: Function, interface: Interface) -> bool:
 def _declarations(interface: Interface) -> str:
     """Return the types of the module's functions, with the names of inputs and outputs."""
     methods = "\n".join(_method(each, interface) for each in _methods(interface))
-    tensors = "\n".join(
-        f"  readonly {json.dumps(each.name)}: {ARRAYS[each.dtype.name]};" for each in interface.tensors
-    )
+    tensors = "\n".join(f"  readonly {json.dumps(each.name)}: {ARRAYS[each.dtype.name]};" for each in interface.tensors)
     return _text("model.d.ts", {"/* methods */": methods, "/* tensors */": tensors})
 
 

@@ -58,8 +58,8 @@ def html_page(
 
     `body` is HTML. `data` maps ids to values, which scripts read by `readData(id)`. `styles`, `scripts` and `libraries`
     are source texts: `page.js` and the scripts become one module, and each library is an element before it. So is each
-    of `modules`, which may compile WebAssembly. With `connects`, the page may fetch from its own server. A policy in the
-    page forbids all other requests and scripts.
+    of `modules`, which may compile WebAssembly. With `connects`, the page may fetch from its own server. A policy in
+    the page forbids all other requests and scripts.
     """
     module = "\n".join([*(asset("wyrm.view", name) for name in _SCRIPTS), *scripts])
     style = "\n".join([*(asset("wyrm.view", name) for name in _STYLES), *styles])

@@ -18,6 +18,7 @@ from wyrm.exporting.plan import Given, IndexLimit
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import label
 from wyrm.graph.storage import bound_array, stored
+from wyrm.train.compiling import compile
 from wyrm.view.graph_data import GraphData
 
 # The most bytes of parameters and buffers, and of all values together.
@@ -37,9 +38,7 @@ class Carried:
 
 def carried_program(graph: GraphData, sizes: Mapping[type[Dim], int]) -> Carried:
     """Return the program of a graph; see `wyrm.view.page` for the sizes and errors."""
-    from wyrm.train.compiling import compile
-
-    nodes = [
+    nodes: list[Any] = [
         node for node in graph.computed_once
         if node.dtype.name in wasm.ARRAYS and (not node.is_leaf or node.is_parameter)
     ]  # fmt: skip
@@ -48,15 +47,16 @@ def carried_program(graph: GraphData, sizes: Mapping[type[Dim], int]) -> Carried
     weights = sum(bound_array(node).nbytes for node in nodes if node.is_parameter)
     if weights > _MOST_BYTES:
         raise OptionError(
-            f"the parameters take {weights / 2**20:,.0f} MiB, and a live page carries at most {_MOST_BYTES >> 20}: show "
-            f"a part of the model, or leave out live=True"
+            f"the parameters take {weights / 2**20:,.0f} MiB, and a live page carries at most {_MOST_BYTES >> 20}: "
+            f"show a part of the model, or leave out live=True"
         )
     built = build(
         "model", target_named("wasm32", None, None), None, {"values": compile(nodes)}, 1, sizes, embed="float32"
     )
-    if built.interface.memory_bytes > _MOST_MEMORY:
+    memory = built.interface.memory_bytes
+    if memory > _MOST_MEMORY:
         raise OptionError(
-            f"the values of all nodes take {built.interface.memory_bytes / 2**20:,.0f} MiB, and a live page has at most "
+            f"the values of all nodes take {memory / 2**20:,.0f} MiB, and a live page has at most "
             f"{_MOST_MEMORY >> 20}: show a part of the model, or choose smaller sizes"
         )
     module = wasm.module_of(built.interface, *built.object_file())
