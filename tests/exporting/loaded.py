@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import time
+from copy import copy
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -67,6 +68,12 @@ class Loaded:
         self.seconds = 0.0
         # The arrays of the last call, by the names of the parameters.
         self.given: dict[str, Guarded] = {}
+
+    def twin(self) -> Loaded:
+        """Return the same functions with a block of their own."""
+        found = copy(self)
+        found.block = Guarded(self.interface.memory_bytes, at_end=self._at_end)
+        return found
 
     def function(self, name: str) -> Any:
         """Return an exported function."""

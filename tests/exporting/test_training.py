@@ -7,6 +7,7 @@ All memory that it is given lies between pages that must not be touched.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,20 @@ def test_a_block_that_is_not_ready_is_refused(made: tuple[Model, Loaded]) -> Non
     assert export.write(values) == 0
     block.bytes[0] += 1  # another version
     assert epoch(export, given)[0] == CODES["STATE"]
+
+
+def test_threads_train_with_a_block_each(made: tuple[Model, Loaded]) -> None:
+    model, export = made
+    given = columns(model)
+    assert export.start() == 0
+    assert epoch(export, given)[0] == 0
+    wanted = state(export)
+    others = [export.twin() for _ in range(4)]
+    assert [other.start() for other in others] == [0] * 4
+    with ThreadPoolExecutor(4) as pool:
+        codes = [code for code, _ in pool.map(lambda other: epoch(other, given), others)]
+    assert codes == [0] * 4
+    assert all(same(state(other), wanted) for other in others)
 
 
 def test_a_training_that_diverges_goes_back_to_its_start() -> None:
