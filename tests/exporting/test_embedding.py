@@ -41,7 +41,8 @@ def test_weights_that_are_all_zero() -> None:
     assert export.start() == 0
     code, found = export.call("predict", x=np.ones(70, np.float32))
     assert code == 0
-    np.testing.assert_array_equal(*found.values(), np.arange(70))
+    (have,) = found.values()
+    np.testing.assert_array_equal(have, np.arange(70))
 
 
 def test_halves_are_exact() -> None:
