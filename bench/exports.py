@@ -127,7 +127,9 @@ def _in_c(name: str) -> Callable[[], Measurement]:
     seeds = itertools.count()
 
     def argument(parameter: Any) -> Any:
-        value: Any = next(seeds) if parameter.role is Role.SEED else arrays.get(parameter.name, kept.get(parameter.role))
+        value: Any = (
+            next(seeds) if parameter.role is Role.SEED else arrays.get(parameter.name, kept.get(parameter.role))
+        )
         if isinstance(value, np.ndarray):
             return ctypes.c_void_p(value.ctypes.data)
         return ctypes.c_int32(value) if parameter.role is Role.FLAG else ctypes.c_int64(value)

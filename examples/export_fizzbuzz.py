@@ -24,7 +24,9 @@ import wyrm as wy
 ARGUMENTS: list[str] = []
 
 # %%
-options = parser(__doc__ or "", epochs=300, data=None).parse_args(arguments(ARGUMENTS))
+command = parser(__doc__ or "", epochs=300, data=None)
+command.add_argument("--page", metavar="FOLDER", help="write a page that trains in a browser, and say how to open it")
+options = command.parse_args(arguments(ARGUMENTS))
 pictures = Pictures(options.pictures)
 wy.nn.seed(options.seed)
 
@@ -100,6 +102,19 @@ at_home = epochs(third)
 right = int((predict({bits: encode(test)}) == classify(test)).sum())
 print(f"loss {(losses + in_c + at_home)[-1]:.4f}")
 print(f"{right} of 100 right")
+
+# %% [markdown]
+# ## The same training in a browser
+# With `--page FOLDER`, the folder gets the training as WebAssembly, its data, and a page that draws the loss as it
+# falls. `fizzbuzz.mjs` is for pages of your own: `(await load()).epoch({ bits, words }, { batch: 32 })`.
+
+# %%
+if options.page:
+    wy.nn.seed(options.seed)
+    first = wy.nn.Linear(1024, 4)(wy.nn.Linear(10, 1024)(bits).relu()).cross_entropy(words)
+    anew = wy.compile(first, wy.optim.AdamW(first.parameters(), 0.001, weight_decay=0.2))
+    wy.export(options.page, train=anew, target="wasm32", name="fizzbuzz", batch_sizes=BATCH_SIZE, columns=columns)
+    print(f"python -m http.server --directory {options.page}  # and open http://localhost:8000")
 
 # %%
 if pictures:

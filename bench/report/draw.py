@@ -12,7 +12,7 @@ from bench.report.machine import ROOT
 from bench.report.page import page, span
 from bench.report.picture import draw as picture
 from bench.report.picture import lines_of
-from bench.report.results import RESULTS, digest, read, rows
+from bench.report.results import RESULTS, caveats, digest, read, rows
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 LIGHT, DARK = ROOT / "docs" / "benchmarks.svg", ROOT / "docs" / "benchmarks-dark.svg"
@@ -47,13 +47,12 @@ def sentences(folder: Path = RESULTS) -> str:
         f"{len(peers)} rows, of which the table has the three slowest; [the page of all rows]({SITE}/{PAGE.stem}.html) "
         "has these first. `python -m bench all` measures them anew."
     )
-    caveats = [f" Preliminary: {machine.caveat}." for machine in machines.values() if machine.caveat]
     table = ["| program | time of others |", "| --- | --- |"]
     for line in lines_of(machines)[1]:
         of_peers = ", ".join(f"{peer} {span(ratios)}" for peer, ratios in line.ratios.items())
         table.append(f"| {line.label} | {of_peers} |")
     table += [f"| {row.case} | {row.contender} {span(row.ratios)} |" for row in peers[:3]]
-    return "\n".join([wrapped(text), "", *table, "", wrapped("".join(caveats).strip()), "", ""]).replace(
+    return "\n".join([wrapped(text), "", *table, "", wrapped(" ".join(caveats(machines))), "", ""]).replace(
         "\n\n\n\n", "\n\n"
     )
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.writer import DECLARED, SHARED, Writer
+
+if TYPE_CHECKING:
+    from wyrm.engines.native.products.target import Target  # which needs llvmlite
 
 # The most threads that share a product.
 _MOST = 64
