@@ -43,7 +43,7 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 pygments_style, pygments_dark_style = "a11y-high-contrast-light", "a11y-high-contrast-dark"
-html_theme_options = {"source_repository": _REPOSITORY, "source_branch": "main", "source_directory": "docs/"}
+html_js_files = ["site.js"]
 
 
 def _links_into_the_repository(app: Any, name: str, source: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""The Python blocks of the README run in order, in one namespace."""
+"""The README runs and is a first screen; the project's files agree on its version and its addresses."""
 
 from __future__ import annotations
 
@@ -45,3 +45,20 @@ def test_it_shows_what_mypy_says_of_swapped_layers() -> None:
     (shown,) = re.findall(r"<!-- swapped -->\n```text\n(.*?)```", text, re.DOTALL)
     recorded = [(ROOT / f"docs/recorded/swapped-{name}.txt").read_text(encoding="utf-8") for name in ("mypy", "plugin")]
     assert all(line in "".join(recorded) for line in shown.splitlines() if line)
+
+
+def test_the_files_of_the_project_agree_on_its_version_and_addresses() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"version: {project['version']}\n" in citation
+    files = [
+        ROOT / "CITATION.cff",
+        ROOT / "README.md",
+        *(ROOT / ".github").rglob("*.*"),
+        *(ROOT / "docs").rglob("*.md"),
+    ]
+    addresses = tuple(project["urls"].values())
+    for path in files:
+        for found in re.findall(r"https://[\w./-]*wyrm[\w./-]*", path.read_text(encoding="utf-8")):
+            assert found.startswith(addresses), f"{found} in {path.name} is no address of pyproject.toml"

@@ -142,6 +142,7 @@ def _description(interface: Interface) -> dict[str, Any]:
                     {
                         "name": parameter.name, "role": parameter.role.name, "byRows": parameter.by_rows,
                         "length": parameter.length, "dtype": parameter.dtype.name if parameter.dtype else None,
+                        "scalar": _is_scalar(parameter),
                     }
                     for parameter in each.parameters
                 ],
@@ -170,12 +171,15 @@ def _declarations(interface: Interface) -> str:
 
 def _method(function: Function, interface: Interface) -> str:
     inputs = [each for each in function.parameters if each.role is Role.INPUT]
-    data = ", ".join(f"{each.name}: {_given(each)}" for each in inputs)
+    needed = [f"{each.name}: {_given(each)}" for each in inputs]
+    needed += [f"{each.name}: number" for each in function.parameters if each.role in (Role.TOKEN, Role.NUMBER)]
+    data = ", ".join(needed)
     options = [f"{each.name}?: {_OPTIONS[each.role]}" for each in function.parameters if each.role in _OPTIONS]
-    outputs = [f"{each.name}: {ARRAYS[each.dtype.name]}" for each in function.parameters
-               if each.role is Role.OUTPUT and each.dtype is not None]  # fmt: skip
+    outputs = [f"{each.name}: {'number' if _is_scalar(each) else ARRAYS[each.dtype.name]}"
+               for each in function.parameters if each.role is Role.OUTPUT and each.dtype is not None]  # fmt: skip
     outputs += [f"{json.dumps(each)}: number" for each in function.results]
-    arguments = [f"data: {{ {data} }}", *([f"options?: {{ {'; '.join(options)} }}"] if options else [])]
+    arguments = [f"data: {{ {data} }}"] if needed else []
+    arguments += [f"options?: {{ {'; '.join(options)} }}"] if options else []
     returned = f"{{ {'; '.join(outputs)} }}" if outputs else "object"
     shapes = [f"   * {each.name}: {_shape(each)}" for each in inputs]
     comment = "\n".join(["  /**", f"   * {function.comment}", *shapes, "   */"])
@@ -183,8 +187,12 @@ def _method(function: Function, interface: Interface) -> str:
 
 
 _OPTIONS = {
-    Role.BATCH: "number", Role.FLAG: "boolean", Role.SEED: "number | bigint", Role.NUMBER: "number",
+    Role.BATCH: "number", Role.FLAG: "boolean", Role.SEED: "number | bigint", Role.COUNT: "number | bigint",
 }  # fmt: skip
+
+
+def _is_scalar(parameter: Parameter) -> bool:
+    return not parameter.by_rows and parameter.shape == ()
 
 
 def _given(parameter: Parameter) -> str:

@@ -80,7 +80,10 @@ class Live {
       this._tell(`${error.message}; the values are those before`);
       return;
     }
-    for (const { name, node, shape } of this.outputs) this.values.set(node, { shape, numbers: found[name] });
+    for (const { name, node, shape } of this.outputs) {
+      const numbers = ArrayBuffer.isView(found[name]) ? found[name] : [found[name]];
+      this.values.set(node, { shape, numbers });
+    }
     for (const { node, shape, values } of this.inputs) this.values.set(node, { shape, numbers: [...values] });
     this._tell("");
     this.page.picture.remark();
