@@ -60,13 +60,12 @@ def test_training_is_that_of_python(model: Any) -> None:
         np.testing.assert_allclose(found["results"][0], loss, rtol=1e-5, err_msg=f"epoch {epoch}")
 
 
-@pytest.mark.optimized
-def test_a_module_holds_simd_and_needs_nothing(tmp_path: Path) -> None:
-    x = wy.Input(dims=(64,), name="x")
-    export = in_wasm(predict=wy.compile(x * 2.0 + 1.0))
+def test_products_are_of_vectors_and_a_module_needs_nothing() -> None:
+    x = wy.Input(dims=(8, 64), name="x")
+    export = in_wasm(predict=wy.compile(x @ wy.Parameter(np.ones((64, 32), np.float32), name="weight")))
     assert export.externals == []
-    assert b"\xfd" in export.module  # the prefix of vector instructions
-    assert len(export.module) < 20_000
+    assert export.module.count(b"\xfd\xe6\x01") > 20  # f32x4.mul
+    assert len(export.module) < 60_000
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +97,21 @@ def test_node_trains_and_the_weights_come_home(folder: Path) -> None:
         train.epoch(data, batch_size=8, shuffle=True, seed=1)["loss"],
         rtol=1e-5,
     )
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
+def test_a_language_model_continues_a_text(tmp_path: Path) -> None:
+    wy.nn.seed(0)
+    gpt2 = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=31, n_positions=12, n_embd=16, n_layer=2, n_head=2))
+    wy.export(tmp_path, generate=gpt2, target="wasm32")
+    script = str(Path(__file__).with_name("generate.mjs"))
+    done = subprocess.run(["node", script, str(tmp_path), "[3, 4, 5]", "6"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["tokens"] == [3, 4, 5, *wy.nn.generate(gpt2, [3, 4, 5], 6, temperature=0.0)]
+    assert "needs the number temperature" in found["refused"]
+    types = (tmp_path / "model.d.ts").read_text(encoding="utf-8")
+    assert "next(data: { token: number, temperature: number }" in types and "{ next: number }" in types
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")

@@ -7,6 +7,8 @@ const TYPES = {
   int8: Int8Array, uint64: BigUint64Array, uint32: Uint32Array, uint16: Uint16Array, uint8: Uint8Array, bool: Uint8Array,
 };
 const WHOLE_64 = new Set(['int64', 'uint64']);
+// What is passed as a number, and not as an array.
+const NUMBERS = new Set(['NUMBER', 'TOKEN', 'COUNT', 'SEED']);
 const LINE = 64; // the block of memory, and each array, begins at a cache line
 const PAGE = 65536;
 
@@ -159,11 +161,9 @@ class Model {
 
   #call(spec, data = {}, options = {}) {
     const given = spec.parameters.filter(each => each.role === 'INPUT');
-    for (const name of Object.keys(data)) {
-      if (!given.some(each => each.name === name)) {
-        throw new ModelError('ARGUMENT', 4, `${spec.method} has no input ${name}; it takes ${given.map(each => each.name)}`);
-      }
-    }
+    const known = spec.parameters.filter(each => each.role === 'INPUT' || NUMBERS.has(each.role)).map(each => each.name);
+    const strange = Object.keys(data).find(name => !known.includes(name));
+    if (strange) throw new ModelError('ARGUMENT', 4, `${spec.method} has no input ${strange}; it takes ${known.join(', ')}`);
     const rows = this.#rows(spec, given, data);
     if (spec.splits && rows > INTERFACE.most) return this.#inParts(spec, given, data, rows);
     const batch = Number(options.batch ?? Math.min(rows, INTERFACE.most));
@@ -175,8 +175,7 @@ class Model {
       else if (each.role === 'ROWS') values.push(BigInt(rows));
       else if (each.role === 'BATCH') values.push(BigInt(spec.parameters.some(p => p.role === 'ROWS') ? batch : rows));
       else if (each.role === 'FLAG') values.push(Number(options[each.name] ?? true));
-      else if (each.role === 'SEED') values.push(BigInt(options[each.name] ?? 0));
-      else if (each.role === 'NUMBER') values.push(Number(options[each.name] ?? data[each.name]));
+      else if (NUMBERS.has(each.role)) values.push(this.#number(spec, each, options[each.name] ?? data[each.name]));
       else {
         const dtype = each.role === 'OUTPUT' ? each.dtype : each.role === 'ORDER' ? 'int64' : 'float64';
         const length = each.role === 'ORDER' ? rows : each.role === 'RESULTS' ? spec.results.length : elements;
@@ -186,12 +185,20 @@ class Model {
     }
     this.#check(this.#wasm[spec.name](...values));
     const found = {};
-    for (const { name, role, dtype, length, place } of read) {
+    for (const { name, role, dtype, length, place, scalar } of read) {
       const array = new TYPES[dtype](this.#wasm.memory.buffer, place, length).slice();
-      if (role === 'OUTPUT') found[name] = array;
+      if (role === 'OUTPUT') found[name] = scalar ? Number(array[0]) : array;
       if (role === 'RESULTS') spec.results.forEach((result, position) => { found[result] = array[position]; });
     }
     return found;
+  }
+
+  /** A number as the module takes it; seeds and counts are 0 unless they are given. */
+  #number(spec, { name, role }, value) {
+    if (value === undefined && (role === 'NUMBER' || role === 'TOKEN')) {
+      throw new ModelError('ARGUMENT', 4, `${spec.method} needs the number ${name}`);
+    }
+    return role === 'NUMBER' ? Number(value) : BigInt(value ?? 0);
   }
 
   /** The outputs for more rows than a call takes, from calls with parts of them. */
