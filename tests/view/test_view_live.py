@@ -96,9 +96,9 @@ def test_drawing_changes_a_number(model: Classifier, path: Path, open_page: Open
     page.mouse.move(box["x"] + box["width"] * 3.5 / 7, box["y"] + box["height"] * 4.5 / 7)
     page.mouse.up()
     x = np.zeros(49, np.float32)
-    x[4 * 7 + 2 : 4 * 7 + 4] = 0.99  # the nearest step of the brush to 1
+    x[4 * 7 + 2 : 4 * 7 + 4] = 1.0
     drawn = [float(text) for text in page.get_by_label("numbers: x").input_value().split()]
-    np.testing.assert_allclose(drawn, x, atol=0.02)
+    np.testing.assert_allclose(drawn, x, atol=1e-12)
     model.set(np.array(drawn, np.float32), 0.5, 0)
     np.testing.assert_allclose(value(page), model.loss.forward(), rtol=1e-5)
 

@@ -267,7 +267,7 @@ class Live {
 function _range({ low, high, first }) {
   if (low !== null) return [Math.max(low, high > 1000 ? -10 : 0), Math.min(high, low < -1000 ? 10 : high), 1];
   const most = _WIDEST * first.reduce((most, value) => Math.max(most, Math.abs(value)), 1);
-  return [-most, most, most / 100];
+  return [-most, most, most / 150]; // 1 is a step of it
 }
 
 // What is wrong with a number of an input, or nothing.
