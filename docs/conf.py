@@ -30,6 +30,7 @@ myst_enable_extensions = ["colon_fence", "deflist", "substitution"]
 myst_heading_anchors = 3
 myst_substitutions = {"repository": _REPOSITORY}
 python_maximum_signature_line_length = 88
+smartquotes = False  # options of commands begin with two hyphens
 toc_object_entries_show_parents = "hide"
 add_module_names = True
 copybutton_exclude = ".linenos, .gp, .go"

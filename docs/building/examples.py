@@ -97,7 +97,8 @@ def page(name: str) -> str:
         if kind == "code":
             parts.append(f"```python\n{text}\n```")
         else:
-            parts.append(re.sub(r"^    (?=python )", "    ", text, flags=re.MULTILINE))
+            # The first line is a sentence, too long for a heading and the list of pages.
+            parts.append(text if parts else text.replace("# ", f"# {GALLERY[name].title}\n\n", 1))
     options = GALLERY[name].options.replace("{data}/", "")
     command = f"python examples/{name}.py {options}".strip()
     recorded = RECORDED / f"{name}.txt"
@@ -122,7 +123,8 @@ def gallery() -> str:
             cards.append(f":img-bottom: ../recorded/examples/{picture.name}")
             cards.append(f":img-alt: {example.picture.replace('_', ' ')}")
         cards += ["", example.about, ":::", ""]
-    return "\n".join([*cards, "::::", ""])
+    listed = [f"examples/{name}" for name in GALLERY]
+    return "\n".join([*cards, "::::", "", "```{toctree}", ":hidden:", "", *listed, "```", ""])
 
 
 def write_examples(folder: Path) -> None:

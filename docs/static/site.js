@@ -3,8 +3,10 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const each of document.querySelectorAll("pre, .table-wrapper")) each.tabIndex = 0; // scrolled by arrow keys
   document.querySelector("aside.sidebar-drawer")?.setAttribute("aria-label", "Pages");
   document.querySelector("aside.toc-drawer")?.setAttribute("aria-label", "On this page");
-  for (const list of document.querySelectorAll("dt.sig dl")) { // the lines of a signature are no definitions
-    list.setAttribute("role", "presentation");
-    for (const line of list.children) line.setAttribute("role", "presentation");
+  for (const each of document.querySelectorAll("dt.sig dl, dt.sig dd")) { // lines of a signature are no definitions
+    const line = document.createElement("span");
+    line.className = each.tagName === "DD" ? "sig-line" : "sig-lines";
+    line.append(...each.childNodes);
+    each.replaceWith(line);
   }
 });

@@ -35,6 +35,16 @@ def test_predictions_need_no_file(kind: str, tolerance: float) -> None:
         assert 0.0 < export.built.embedding.loss_of_accuracy < tolerance
 
 
+def test_weights_that_are_all_zero() -> None:
+    x, bias = wy.Input(dims=(70,), name="x"), wy.Parameter(np.zeros(70, np.float32), name="bias")
+    export = loaded(predict=wy.compile((x + bias) * wy.Parameter(np.arange(70, dtype=np.float32))), embed="float32")
+    assert export.start() == 0
+    code, found = export.call("predict", x=np.ones(70, np.float32))
+    assert code == 0
+    (have,) = found.values()
+    np.testing.assert_array_equal(have, np.arange(70))
+
+
 def test_halves_are_exact() -> None:
     bits = np.array([each for each in range(2**16) if (each >> 10) & 31 != 31], np.uint16)
     out = np.zeros(len(bits), np.float32)

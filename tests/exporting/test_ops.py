@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from tests.engines.native.test_ops import _outputs
+from tests.engines.native.test_ops import TOLERANCE, _outputs
 from tests.exporting.loaded import loaded
 from tests.samples import SAMPLES
 from tests.samples.sample import Sample
@@ -65,7 +65,7 @@ def test_exported_ops_equal_native_ones(samples: list[Sample]) -> None:
     code, found = export.call("predict", **given)
     assert code == 0
     for name, wanted, have in zip(names, program(), found.values(), strict=True):
-        np.testing.assert_allclose(have, wanted, rtol=1e-5, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(have, wanted, TOLERANCE[np.float32], TOLERANCE[np.float32], err_msg=name)
 
 
 def test_the_ops_that_cannot_leave_are_those_that_are_listed() -> None:

@@ -195,3 +195,23 @@ def test_a_training_goes_on_in_python(made: tuple[Model, Loaded], tmp_path: Any)
 
 def loaded_built(model: Model) -> Any:
     return loaded(model.train, model.predict, batch_sizes=BATCH).built
+
+
+def test_batches_that_a_model_refuses_are_left_out() -> None:
+    wy.nn.seed(0)
+    x, y = wy.Input(dims=(Batch(), 5), name="x"), wy.IndexInput(dims=(Batch(),), name="y")
+    model = wy.nn.Sequential(wy.nn.Linear(5, 4), wy.nn.BatchNorm(4), wy.nn.Dropout(0.3))
+    loss = model(x).cross_entropy(y)
+    train = wy.compile(loss, wy.optim.SGD(loss.parameters(), 0.05, max_norm=1.0))
+    export = loaded(train, batch_sizes=4)
+    assert export.start() == 0
+    random = np.random.default_rng(0)
+    data: dict[Any, np.ndarray] = {x: random.normal(size=(10, 5)).astype(np.float32), y: random.integers(0, 4, 10)}
+    given = {leaf.name: array for leaf, array in data.items()}
+    code, results = epoch(export, given, batch=4)
+    assert code == 0
+    assert results[0] == pytest.approx(train.epoch(data, batch_size=4, shuffle=True, seed=7), rel=1e-5)
+    close(state(export), tensors_of(export.built, train))
+    before = state(export)
+    assert epoch(export, {name: array[:9] for name, array in given.items()}, batch=4)[0] == CODES["BATCH"]
+    assert same(state(export), before)

@@ -19,12 +19,14 @@ import scipy.special
 import wyrm as wy
 from tests.browser import OpenPage
 from tests.engines.native.test_ops import _outputs
-from tests.exporting.in_wasm import in_wasm
+from tests.exporting.in_wasm import InWasm, in_wasm
 from tests.exporting.models import classifier, recommender
 from tests.exporting.test_ops import ALL, leaves
 from tests.samples import SAMPLES
 from wyrm.errors import OptionError
 from wyrm.exporting import wasm
+from wyrm.exporting.building import build
+from wyrm.exporting.targets import target_named
 from wyrm.graph.storage import bound_array
 
 # An op of each family; with WYRM_TEST_EXPORT=all one sample of every op.
@@ -66,6 +68,21 @@ def test_products_are_of_vectors_and_a_module_needs_nothing() -> None:
     assert export.externals == []
     assert export.module.count(b"\xfd\xe6\x01") > 20  # f32x4.mul
     assert len(export.module) < 60_000
+
+
+def test_features_are_added_to_those_of_the_target() -> None:
+    x, weight = wy.Input(dims=(8, 64), name="x"), wy.Parameter(np.ones((64, 32), np.float32), name="weight")
+    program = wy.compile(x @ weight)
+    target = target_named("wasm32", None, "+relaxed-simd")
+    export = InWasm(build("model", target, None, {"predict": program}, 1, {}))
+    assert "+simd128" in target.features
+    assert export.module.count(b"\xfd\x85\x02") > 20  # f32x4.relaxed_madd
+    data = np.random.default_rng(0).normal(size=(8, 64)).astype(np.float32)
+    assert export.start() == 0
+    code, found = export.call("predict", x=data)
+    assert code == 0
+    (have,) = found.values()
+    np.testing.assert_allclose(have, program({x: data}), rtol=1e-5, atol=1e-5)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import comb, prod
@@ -18,6 +18,8 @@ _ALWAYS = 64
 _CHECKED = (72, 80, 96, 100, 127, 128, 129, 192, 255, 256, 257, 384, 509, 512, 768, 1000, 1023, 1024, 2048, 4096)
 # Sizes in units of these, rounded up, have polynomials too.
 _DIVISORS = (1, 2, 4, 8, 16, 32, 64)
+# The largest of the smallest batches: batch norms need two rows.
+_LEAST = 4
 # Values that are no polynomial are looked up in a table, for so many batch sizes.
 _MOST_LISTED = 256
 
@@ -28,12 +30,13 @@ class NotPolynomial(Exception):
 
 @dataclass(frozen=True)
 class BatchSizes:
-    """The sizes of batches that an export takes: those that are `listed`, or without a list all from 1 to `most`."""
+    """The sizes of batches that an export takes: those that are `listed`, or all from `least` to `most`."""
 
     most: int
     listed: tuple[int, ...] = ()
     # Whether a program is planned for every size, however many there are.
     all: bool = False
+    least: int = 1
 
     @staticmethod
     def of(given: object) -> BatchSizes:
@@ -51,9 +54,9 @@ class BatchSizes:
         if self.listed:
             return self.listed
         if self.complete:
-            return tuple(range(1, self.most + 1))
+            return tuple(range(self.least, self.most + 1))
         few = [*range(1, _ALWAYS + 1), *_CHECKED, self.most // 2, self.most - 1, self.most]
-        return tuple(sorted({size for size in few if size <= self.most}))
+        return tuple(sorted({size for size in few if self.least <= size <= self.most}))
 
     @property
     def complete(self) -> bool:
@@ -68,7 +71,13 @@ class BatchSizes:
                 f"batch_sizes={self.most} are too many: give a list of those that occur, as in batch_sizes=[32, 7], or "
                 f"at most {_MOST_LISTED}"
             )
-        return BatchSizes(self.most, all=True)
+        return replace(self, all=True)
+
+    def without_least(self) -> BatchSizes | None:
+        """Return all sizes but the smallest one, which a program may refuse; None if few have been left out."""
+        if self.listed or self.least == min(_LEAST, self.most):
+            return None
+        return replace(self, least=self.least + 1)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from wyrm.engines.native.llvm.optimize import Unit
 from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.writer import Writer
 from wyrm.engines.native.stages.pipeline import NativeGraph
+from wyrm.errors import ShapeError
 from wyrm.exporting.batches import BatchSizes, NotPolynomial
 from wyrm.exporting.embedding import Embedding, Packed
 from wyrm.exporting.functions import MEMORY, RATES, READY, VERSION, Functions, Kernels, code_of, input_parameters
@@ -77,10 +78,17 @@ def build(
     """Plan and write the functions of an export; raise `OptionError` or `ShapeError` for what cannot leave."""
     given = BatchSizes.of(batch_sizes)
     decoder = None if generate is None else decoder_of(generate)
-    try:
-        return _build(name, target, train, predict, given, sizes, embed, decoder)
-    except NotPolynomial:
-        return _build(name, target, train, predict, given.every(), sizes, embed, decoder)
+    refused: ShapeError | None = None
+    while True:
+        try:
+            return _build(name, target, train, predict, given, sizes, embed, decoder)
+        except NotPolynomial:
+            given = given.every()
+        except ShapeError as error:
+            fewer, refused = given.without_least(), refused or error
+            if fewer is None:
+                raise refused from None
+            given = fewer
 
 
 def _build(
@@ -124,7 +132,7 @@ def _build(
     packed.kind = Kind.SCRATCH
     image.place(64 + 8 * groups)
     tensors = held.tensors()
-    functions = Functions(code, image, kernels, batches.listed, batches.most, packed)
+    functions = Functions(code, image, kernels, batches, packed)
     functions.trained = [tensor for tensor in tensors if tensor.name in held.changed]
     functions.version = _version(name, image, tensors, [unit.symbol for unit in code.units])
     packed_weights = [] if embedding is None else embedding.packed
@@ -137,7 +145,8 @@ def _build(
     text = functions.text()
     errors = ERRORS | {f"OPERATION_{number}": (number, message) for message, number in functions.own_errors.items()}
     interface = Interface(
-        name, functions.version, image.size, tensors, found, errors, batches.most, batches.listed
+        name, functions.version, image.size, tensors, found, errors, batches.most, batches.listed,
+        least=batches.least,
     )  # fmt: skip
     units = [*code.units, Unit("wyrm_exported", text, 2)]
     plans = {each.name: each for each in predictions}

@@ -148,7 +148,7 @@ def _described(parameter: Parameter, function: Function, interface: Interface) -
         case Role.BATCH:
             if interface.listed:
                 return f"{', '.join(map(str, interface.listed))}; the last batch of an epoch too"
-            return f"1 to {interface.most}"
+            return f"{interface.least} to {interface.most}"
         case Role.SEED:
             return "0 or more"
         case Role.NUMBER:
@@ -181,7 +181,7 @@ def _example(interface: Interface, common: Mapping[str, str]) -> str:
 
 def _call(function: Function, interface: Interface) -> str:
     """Return a block that calls a function with data of zeros."""
-    rows = interface.listed[-1] if interface.listed else min(interface.most, 4)
+    rows = interface.listed[-1] if interface.listed else max(interface.least, min(interface.most, 4))
     arrays, arguments, prints = list[str](), list[str](), list[str]()
     indent = " " * 8
     for each in function.parameters:

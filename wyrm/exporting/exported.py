@@ -133,6 +133,8 @@ def export(
     - `target`: "c", this processor and system; "wasm32", "cortex-m4", or a triple of LLVM such as "aarch64-linux-gnu",
       "riscv64-linux-gnu", "armv7-linux-gnueabihf", "x86_64-pc-windows-msvc" or "arm64-apple-macosx11.0.0".
     - `cpu` and `features`: LLVM's names, such as "x86-64-v3" or "+avx2,+fma"; code for "c" may need this processor.
+      Without a `cpu`, features are added to those of the target. With "+relaxed-simd", WebAssembly multiplies and adds
+      in one instruction, in browsers that have it.
     - `batch_sizes`: the most rows of a batch, or a list of all sizes that occur, the last batch of an epoch included.
     - `sizes`: the sizes of other axes without one, by class.
     - `columns`: for WebAssembly, the data that the page trains on, as `Program.epoch` takes it.

@@ -12,6 +12,7 @@ from wyrm.engines.native.kernels.values import NumKind, ViewKind
 from wyrm.engines.native.products.writer import DECLARED, Writer
 from wyrm.engines.native.run import shuffle
 from wyrm.exporting import kernels
+from wyrm.exporting.batches import BatchSizes
 from wyrm.exporting.image import Image, Kind, Region
 from wyrm.exporting.interface import ERRORS, FIRST_OWN_ERROR, Function, Parameter, Role, Tensor
 from wyrm.exporting.plan import Given, IndexLimit, PlannedFormulas
@@ -96,10 +97,8 @@ class Kernels:
 class Functions:
     """The text of an export's functions, after the memory has been planned."""
 
-    def __init__(
-        self, code: Code, image: Image, kernels: Kernels, listed: Sequence[int], most: int, packed: Region
-    ) -> None:
-        self.code, self.image, self.kernels, self.listed, self.most = code, image, kernels, listed, most
+    def __init__(self, code: Code, image: Image, kernels: Kernels, sizes: BatchSizes, packed: Region) -> None:
+        self.code, self.image, self.kernels, self.sizes = code, image, kernels, sizes
         self.tables = Tables(image, packed.offset)
         self.parts: list[str] = []
         # The codes of the errors that operations end with, by the statuses of routines.
@@ -150,12 +149,13 @@ class Functions:
     def _place_of(self) -> str:
         """Return the function that gives the place of a batch size among the listed ones, -1 for other sizes."""
         to = Writer()
-        if not self.listed:
-            inside = to.both(to.compare("sge", "%size", 1), to.compare("sle", "%size", self.most))
-            found = to.select(inside, "i64", to.subtract("%size", 1), "-1")
+        sizes = self.sizes
+        if not sizes.listed:
+            inside = to.both(to.compare("sge", "%size", sizes.least), to.compare("sle", "%size", sizes.most))
+            found = to.select(inside, "i64", to.subtract("%size", sizes.least), "-1")
         else:
             found = "-1"
-            for place, size in enumerate(self.listed):
+            for place, size in enumerate(sizes.listed):
                 found = to.select(to.compare("eq", "%size", size), "i64", str(place), found)
         return to.function("internal i64 @place_of(i64 %size) nounwind", f"ret i64 {found}")
 

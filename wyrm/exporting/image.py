@@ -111,7 +111,7 @@ class Image:
     copies: dict[Region, int] = field(default_factory=dict)
 
     def add(self, size: int, kind: Kind, content: bytes = b"") -> Region:
-        """Add a region; bytes that are all zero are not stored."""
+        """Add a region; blocks begin with zeros, so that bytes that are all zero are not stored."""
         region = Region(size, kind, content.rstrip(b"\0") and content)
         self.regions.append(region)
         return region
@@ -130,15 +130,16 @@ class Image:
             region.offset, shared = place, max(shared, region.size)
         self.size = _rounded(place + shared)
         known: dict[bytes, int] = {}
-        for region in [*self.of(Kind.CONSTANT), *self.of(Kind.COPY)]:
-            if region.content not in known:
+        for region in [*self.of(Kind.CONSTANT), *(each for each in self.of(Kind.COPY) if each.content)]:
+            content = region.content.ljust(region.size, b"\0")
+            if content not in known:
                 data += bytes(-len(data) % ALIGNMENT)
-                known[region.content] = len(data)
-                data += region.content
+                known[content] = len(data)
+                data += content
             if region.kind is Kind.CONSTANT:
-                region.offset = known[region.content]
+                region.offset = known[content]
             else:
-                self.copies[region] = known[region.content]
+                self.copies[region] = known[content]
         # A vector is read past the end of a row, never past a cache line.
         self.data = bytes(data) + bytes(ALIGNMENT)
 

@@ -99,8 +99,8 @@ class Tensor:
 class Interface:
     """All that a program around an export needs to know.
 
-    `version` is a hash of the layout: memory, tensors and functions. `code_bytes` are read-only; `most` is the largest
-    batch, and `listed` the batch sizes if only some are allowed.
+    `version` is a hash of the layout: memory, tensors and functions. `least` and `most` are the smallest and the
+    largest batch, and `listed` the batch sizes if only some are allowed.
     """
 
     name: str
@@ -112,6 +112,7 @@ class Interface:
     most: int
     listed: tuple[int, ...]
     externals: Sequence[str] = field(default=())
+    least: int = 1
 
 
 def identifier(text: str, taken: Sequence[str] = ()) -> str:

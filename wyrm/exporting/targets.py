@@ -13,7 +13,7 @@ from wyrm.errors import OptionError
 
 # What `target` may be besides LLVM's triples.
 _TARGETS = {"c": "", "wasm32": "wasm32-unknown-unknown", "cortex-m4": "thumbv7em-none-eabihf"}
-# The processor and its features of a triple that names only an architecture.
+# The features of a triple that names only an architecture, to which a user may add others, and the processor.
 _FEATURES = {
     "riscv64": "+m,+a,+f,+d,+c", "wasm32": "+simd128,+bulk-memory,+nontrapping-fptoint,+sign-ext",
     "thumbv7em": "+fp-armv8d16sp,+vfp4d16sp", "armv7": "+neon,+vfp3",
@@ -36,10 +36,11 @@ def target_named(target: str, cpu: str | None, features: str | None) -> Target:
         )
     triple = _whole(triple)
     architecture = triple.partition("-")[0]
+    own_features = _FEATURES.get(architecture, "") if cpu is None else ""
     found = target_of(
         triple,
         _CPUS.get(architecture, "") if cpu is None else cpu,
-        _FEATURES.get(architecture, "") if features is None and cpu is None else features or "",
+        ",".join(filter(None, [own_features, features])),
     )
     try:
         found.machine(2)

@@ -27,7 +27,8 @@ _MATH = frozenset({
     "erf", "floor", "fmod", "hypot", "lgamma", "log", "log10", "log1p", "log2", "pow", "round", "sin", "sinh", "sqrt",
     "tan", "tanh", "tgamma", "trunc",
 })  # fmt: skip
-_ARRAYS = {
+# The typed arrays of JavaScript by the names of dtypes.
+ARRAYS = {
     "float32": "Float32Array", "float64": "Float64Array", "int64": "BigInt64Array", "uint64": "BigUint64Array",
     "int32": "Int32Array", "int16": "Int16Array", "int8": "Int8Array", "uint32": "Uint32Array",
     "uint16": "Uint16Array", "uint8": "Uint8Array", "bool": "Uint8Array",
@@ -40,13 +41,10 @@ def files(interface: Interface, code: bytes, externals: Sequence[str], batch: in
 
     Raise `OptionError` if no linker is found, or for functions of the C library that JavaScript does not have.
     """
-    missing = [name for name in externals if name not in _MATH and name.removesuffix("f") not in _MATH]
-    if missing:
-        raise OptionError(f"the program calls {', '.join(missing)} of the C library, which JavaScript does not have")
     name = interface.name
     names = {"MODEL": name, "WORKER_SCRIPT": f"{name}_worker.mjs", "PAGE_SCRIPT": f"{name}_page.mjs"}
     texts = {
-        f"{name}.mjs": _text("model.mjs", {"/* interface */ null": json.dumps(_description(interface), indent=2)}),
+        f"{name}.mjs": script(interface),
         f"{name}.d.ts": _declarations(interface),
     }
     if any(each.name == f"{name}_epoch" for each in interface.functions):
@@ -55,8 +53,22 @@ def files(interface: Interface, code: bytes, externals: Sequence[str], batch: in
             f"{name}_page.mjs": _text("page.mjs", names),
             "index.html": _text("page.html", names | {"EPOCHS": "100", "BATCH": str(batch)}),
         }
-    module = linked(code, [each.name for each in interface.functions])
+    module = module_of(interface, code, externals)
     return {f"{name}.wasm": module} | {file: text.encode() for file, text in texts.items()}
+
+
+def module_of(interface: Interface, code: bytes, externals: Sequence[str]) -> bytes:
+    """Return the module of an export's object file; raise the errors of `files`."""
+    missing = [name for name in externals if name not in _MATH and name.removesuffix("f") not in _MATH]
+    if missing:
+        raise OptionError(f"the program calls {', '.join(missing)} of the C library, which JavaScript does not have")
+    return linked(code, [each.name for each in interface.functions])
+
+
+def script(interface: Interface) -> str:
+    """Return the functions of JavaScript as a module, which a script element of a page may hold too."""
+    description = json.dumps(_description(interface), indent=2).replace("<", "\\u003c")
+    return _text("model.mjs", {"/* interface */ null": description})
 
 
 def linked(code: bytes, exports: Sequence[str]) -> bytes:
@@ -153,9 +165,7 @@ def _splits(function: Function, interface: Interface) -> bool:
 def _declarations(interface: Interface) -> str:
     """Return the types of the module's functions, with the names of inputs and outputs."""
     methods = "\n".join(_method(each, interface) for each in _methods(interface))
-    tensors = "\n".join(
-        f"  readonly {json.dumps(each.name)}: {_ARRAYS[each.dtype.name]};" for each in interface.tensors
-    )
+    tensors = "\n".join(f"  readonly {json.dumps(each.name)}: {ARRAYS[each.dtype.name]};" for each in interface.tensors)
     return _text("model.d.ts", {"/* methods */": methods, "/* tensors */": tensors})
 
 
@@ -165,7 +175,7 @@ def _method(function: Function, interface: Interface) -> str:
     needed += [f"{each.name}: number" for each in function.parameters if each.role in (Role.TOKEN, Role.NUMBER)]
     data = ", ".join(needed)
     options = [f"{each.name}?: {_OPTIONS[each.role]}" for each in function.parameters if each.role in _OPTIONS]
-    outputs = [f"{each.name}: {'number' if _is_scalar(each) else _ARRAYS[each.dtype.name]}"
+    outputs = [f"{each.name}: {'number' if _is_scalar(each) else ARRAYS[each.dtype.name]}"
                for each in function.parameters if each.role is Role.OUTPUT and each.dtype is not None]  # fmt: skip
     outputs += [f"{json.dumps(each)}: number" for each in function.results]
     arguments = [f"data: {{ {data} }}"] if needed else []

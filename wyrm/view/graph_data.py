@@ -29,10 +29,15 @@ _SHOWN_ELEMENTS = 4
 
 def graph_data(shown: Shown) -> dict[str, Any]:
     """Return the data of a page; see `wyrm.view.page` for the arguments and errors."""
+    return described(shown)[1]
+
+
+def described(shown: Shown) -> tuple[GraphData, dict[str, Any]]:
+    """Return a graph and the data of its page."""
     if isinstance(shown, BaseNode):
-        return GraphData([shown]).data()
+        return _with_data(GraphData([shown]))
     if isinstance(shown, Sequence) and shown and all(isinstance(node, BaseNode) for node in shown):
-        return GraphData(shown).data()
+        return _with_data(GraphData(shown))
     if isinstance(shown, Program):
         return _of_program(shown)
     what = type(shown).__name__
@@ -42,13 +47,17 @@ def graph_data(shown: Shown) -> dict[str, Any]:
     raise TypeError(f"a page shows a node, several, or a program, not {what}; for a module, give it model(x)")
 
 
-def _of_program(program: Program) -> dict[str, Any]:
+def _with_data(graph: GraphData) -> tuple[GraphData, dict[str, Any]]:
+    return graph, graph.data()
+
+
+def _of_program(program: Program) -> tuple[GraphData, dict[str, Any]]:
     from wyrm.engines.native.stages.pipeline import NativeGraph
     from wyrm.view.program_data import program_data
 
     graph = program.graph
     if not isinstance(graph, NativeGraph):  # of another engine, which has no loops of ours
-        return GraphData(program.outputs).data()
+        return _with_data(GraphData(program.outputs))
     targets = graph.differentiated
     pairs = [node for touched in targets.rows.values() for pair in touched for node in pair]
     gradients = {} if targets.loss is None else _gradients([targets.loss])
@@ -64,7 +73,7 @@ def _of_program(program: Program) -> dict[str, Any]:
             # Many parameters are called "weight".
             path = data["groups"]["path"][data["nodes"]["group"][stage["nodes"][0]]]
             stage["name"] += f" of {data['strings'][path]}" if path >= 0 else ""
-    return {**data, "program": overlay}
+    return shown, {**data, "program": overlay}
 
 
 def _isomorphic(pairs: Sequence[tuple[BaseNode, BaseNode]]) -> dict[BaseNode, BaseNode]:
@@ -130,6 +139,12 @@ class GraphData:
         self._strings = _Strings()
         self._shapes: dict[Any, int] = {}
         self._title = ", ".join(label(node) for node in self.outputs[:3])
+
+    @property
+    def computed_once(self) -> list[BaseNode]:
+        """The nodes outside the bodies of loops, which have one value."""
+        inside = self._unfolded.loops.keys() | self._unfolded.roles.keys()
+        return [node for node in self.nodes if node not in inside]
 
     def _shape(self, dims: Dims) -> int:
         # The classes tell axes of one size and different names apart.

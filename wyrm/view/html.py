@@ -11,11 +11,15 @@ from functools import cache
 from html import escape
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wyrm.errors import OptionError
+from wyrm.graph.axes import Dim
 from wyrm.support.texts import encodable
-from wyrm.view.graph_data import Shown, graph_data
+from wyrm.view.graph_data import Shown, described
+
+if TYPE_CHECKING:
+    from wyrm.view.live import Carried
 
 # Styles and scripts that every page starts with.
 _STYLES, _SCRIPTS = ("page.css",), ("page.js",)
@@ -47,18 +51,21 @@ def html_page(
     styles: Sequence[str] = (),
     scripts: Sequence[str] = (),
     libraries: Sequence[str] = (),
+    modules: Sequence[str] = (),
     connects: bool = False,
 ) -> str:
     """Return a page as one HTML document that loads nothing else.
 
     `body` is HTML. `data` maps ids to values, which scripts read by `readData(id)`. `styles`, `scripts` and `libraries`
-    are source texts: `page.js` and the scripts become one module, and each library is an element before it. With
-    `connects`, the page may fetch from its own server. A policy in the page forbids all other requests and scripts.
+    are source texts: `page.js` and the scripts become one module, and each library is an element before it. So is each
+    of `modules`, which may compile WebAssembly. With `connects`, the page may fetch from its own server. A policy in
+    the page forbids all other requests and scripts.
     """
     module = "\n".join([*(asset("wyrm.view", name) for name in _SCRIPTS), *scripts])
     style = "\n".join([*(asset("wyrm.view", name) for name in _STYLES), *styles])
-    code = [*((library, "") for library in libraries), (module, ' type="module"')]
-    hashes = " ".join(f"'sha256-{_sha256(text)}'" for text, _ in code)
+    code = [*((library, "") for library in libraries), *((text, ' type="module"') for text in (*modules, module))]
+    allowed = [f"'sha256-{_sha256(text)}'" for text, _ in code] + ["'wasm-unsafe-eval'"] * bool(modules)
+    hashes = " ".join(allowed)
     sources = f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:"
     policy = f"{sources}; connect-src 'self'" if connects else sources
     parts = [
@@ -91,7 +98,13 @@ def _sha256(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def page(shown: Shown, path: str | os.PathLike[str]) -> Path:
+def page(
+    shown: Shown,
+    path: str | os.PathLike[str],
+    *,
+    live: bool = False,
+    sizes: Mapping[type[Dim], int] | None = None,
+) -> Path:
     """Write a page of a graph to one HTML file, which needs no network, and return its path.
 
     `shown` is a node, a sequence of nodes, or a program of `wy.compile`. Nodes are grouped by the modules whose calls
@@ -99,9 +112,16 @@ def page(shown: Shown, path: str | os.PathLike[str]) -> Path:
     code that made it, and the nodes of its gradient, if one output is a scalar that has one. The page of a program
     shows also which nodes its loops and kernels compute, and when its arrays are in memory.
 
+    With `live`, the page carries the graph as WebAssembly, with its parameters: a reader types or drags the values of
+    inputs, and sees the value of every node, gradients included, outside the bodies of loops. Inputs begin with the
+    data that they hold, or 0; the axis of the batch has one row. `sizes` has the sizes of other axes without one, by
+    class. `live` needs a linker, as `wy.export` for "wasm32" does: `pip install "wyrm-autodiff[wasm]"`.
+
     Raises:
         TypeError: `shown` is something else, such as a module: give it the module's result. Or `path` is no path.
         OptionError: the graph has more than 100,000 nodes, or `path` is a folder, or in a folder that does not exist.
+            With `live`, the parameters have more than 64 MiB, or an op has no native form or calls LAPACK.
+        ShapeError: with `live`, an axis besides that of the batch has no size.
 
     >>> x = wy.Parameter([1.0, 2.0], name="x")
     >>> import tempfile
@@ -116,7 +136,15 @@ def page(shown: Shown, path: str | os.PathLike[str]) -> Path:
         raise OptionError(f"{target} is a folder: give the page a file name, such as {target / 'model.html'}")
     if not target.parent.is_dir():
         raise OptionError(f"the folder {target.parent} does not exist: create it, or give the page another path")
-    target.write_text(graph_html(graph_data(shown)), encoding="utf-8")
+    if sizes is not None and not live:
+        raise OptionError("sizes are for a live page: page(loss, path, live=True, sizes={...})")
+    graph, data = described(shown)
+    carried = None
+    if live:
+        from wyrm.view.live import carried_program
+
+        carried = carried_program(graph, {} if sizes is None else sizes)
+    target.write_text(graph_html(data, carried), encoding="utf-8")
     return target
 
 
@@ -138,14 +166,17 @@ def open(shown: Shown) -> Path:  # used as `wy.view.open`
 _GRAPH_SCRIPTS = ("model", "layout", "columns", "shapes", "draw", "view", "search", "details", "program", "main")
 
 
-def graph_html(data: Mapping[str, Any]) -> str:
-    """Return the page of a graph as one self-contained HTML document."""
+def graph_html(data: Mapping[str, Any], carried: Carried | None = None) -> str:
+    """Return the page of a graph, which may carry a program, as one self-contained HTML document."""
     here = "wyrm.view"
+    # Before the main script; see `wyrm.view.live`.
+    names = _GRAPH_SCRIPTS if carried is None else (*_GRAPH_SCRIPTS[:-1], "live", _GRAPH_SCRIPTS[-1])
     return html_page(
         data["title"],
         body=asset(here, "graph.html"),
-        data={"graph": data},
+        data={"graph": data, "carried": None if carried is None else carried.data},
         styles=[asset(here, "graph.css")],
-        scripts=[asset(here, f"graph_{name}.js") for name in _GRAPH_SCRIPTS],
+        scripts=[asset(here, f"graph_{name}.js") for name in names],
         libraries=[asset(here, "dagre.min.js")],
+        modules=[] if carried is None else [carried.script],
     )

@@ -45,6 +45,7 @@ class Details {
       _chips(kind === "op" ? [] : [kind], backward),
       formula ? element("pre", { class: "formula", tabindex: "0" }, formula) : null,
       _facts(facts),
+      this.page.live?.detailsOf(node),
       this._axes(node),
       this._line(node),
       this._gradient(node),

@@ -162,13 +162,24 @@ class Picture {
     if (box.isOpen) this._addFrame(drawn, box, words);
     else if (this.graph.isGroup(item)) this._fillGroup(drawn, box, words);
     else this._fillNode(drawn, box, words);
-    const mark = this.overlay?.mark(item);
-    if (mark && !box.isOpen) {
-      drawn.append(_markOf(mark, box.w));
-      drawn.style.setProperty("--stage", mark.color);
-    }
+    this._mark(drawn, box);
     this._drawn.set(item, drawn);
     this._layers.boxes.append(drawn);
+  }
+
+  _mark(drawn, { item, w, isOpen }) {
+    const mark = isOpen ? null : this.overlay?.mark(item);
+    if (!mark) return;
+    drawn.append(_markOf(mark, w));
+    drawn.style.setProperty("--stage", mark.color);
+  }
+
+  // Give the boxes their marks anew, without touching anything else.
+  remark() {
+    for (const [item, drawn] of this._drawn) {
+      drawn.querySelector(":scope > .mark")?.remove();
+      this._mark(drawn, this.scene.at.get(item));
+    }
   }
 
   _fillNode(drawn, { w, h }, words) {
@@ -309,7 +320,7 @@ class Picture {
     if (this.found.has(item)) return "found";
     if (isOpen) return "open";
     const mark = this.overlay?.mark(item);
-    if (mark && !this.overlay.isDim(item)) return `color:${mark.color}`;
+    if (mark?.color && !this.overlay.isDim(item)) return `color:${mark.color}`;
     if (this.graph.isGroup(item)) return `group-${this.graph.part(item)}`;
     return this.graph.data.nodes.kind[item] <= CONSTANT ? "leaf" : `op-${this.graph.part(item)}`;
   }

@@ -1,7 +1,7 @@
 // The graph page: what its parts do to each other.
 
 class GraphPage {
-  constructor(data) {
+  constructor(data, carried) {
     this.graph = new Graph(data);
     this.layout = new Layout(this.graph);
     this.picture = new Picture(byId("picture"), this.graph, this.layout);
@@ -9,6 +9,8 @@ class GraphPage {
     this.withBackward = false;
     this.found = [];
     this.program = data.program ? new Program(this.graph, this) : null;
+    this.live = carried ? new Live(this.graph, this, carried) : null;
+    this.picture.overlay = this.live;
     this.details = new Details(this.graph, this);
     this.search = new Search(
       this.graph,
@@ -43,7 +45,7 @@ class GraphPage {
       this.withBackward ? ["op backward", "backward"] : null,
       ["leaf", "parameter"],
       ["leaf input", "input"],
-      this.picture.overlay ? ["number", "stage of the program", "1"] : null,
+      this.withProgram ? ["number", "stage of the program", "1"] : null,
     ];
     const items = entries.filter(Boolean).map(([kind, text, inside = ""]) => {
       return element("li", {}, element("span", { class: `sample ${kind}` }, inside), text);
@@ -153,9 +155,13 @@ class GraphPage {
     announce(on ? "The backward part is shown" : "The backward part is hidden");
   }
 
+  get withProgram() {
+    return this.program !== null && this.picture.overlay === this.program;
+  }
+
   showProgram(on) {
-    if (!this.program || on === Boolean(this.picture.overlay)) return;
-    this.picture.overlay = on ? this.program : null;
+    if (!this.program || on === this.withProgram) return;
+    this.picture.overlay = on ? this.program : this.live;
     byId("program").setAttribute("aria-pressed", String(on));
     byId("drawer").hidden = !on;
     this.program.choose([]);
@@ -245,7 +251,7 @@ class GraphPage {
 
   _toggleProgram() {
     if (!this.program) return;
-    this.showProgram(!this.picture.overlay);
+    this.showProgram(!this.withProgram);
     if (this.picture.current < 0) this.viewport.begin();
     else this.viewport.reveal(this.picture.current);
   }
@@ -356,4 +362,4 @@ class GraphPage {
   }
 }
 
-new GraphPage(readData("graph"));
+new GraphPage(readData("graph"), readData("carried"));

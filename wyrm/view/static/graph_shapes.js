@@ -66,12 +66,13 @@ function _badge(words, y) {
 
 function _markOf({ color, text }, width) {
   const w = textWidth(text, SMALL_FONT) + 12;
+  const x = w > width ? (width - w) / 2 : width - w + 12;
   const mark = svgElement(
     "g",
-    { class: "mark", "aria-hidden": "true", transform: `translate(${width - w + 12} -11)` },
+    { class: "mark", "aria-hidden": "true", transform: `translate(${x} -11)` },
     svgElement("rect", { width: w, height: 16, rx: 4 }),
     svgElement("text", { x: w / 2, y: 12, "text-anchor": "middle" }, text),
   );
-  mark.firstChild.style.fill = color;
+  mark.firstChild.style.fill = color ?? "var(--text)";
   return mark;
 }
