@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
+import importlib
 import sys
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -118,13 +119,6 @@ def test_wrong_arguments_are_told_before_anything_runs(energy: Any) -> None:
         wy.numba.callable(wy.compile(x.sum()), np.zeros(2))
 
 
-# The type says nothing but dtypes and numbers of axes, so numba's own cache serves another function in a new process.
-CACHED = """
-import sys, numba, numpy as np, wyrm as wy
-sys.path.insert(0, {folder!r})
-from loop import twice
-print(twice(wy.numba.callable(lambda x: {factor} * x, np.zeros(2)), np.ones(2)), sum(twice.stats.cache_hits.values()))
-"""
 LOOP = """
 import numba
 
@@ -134,12 +128,13 @@ def twice(f, x):
 """
 
 
-def test_callers_are_cached_across_processes(tmp_path: Any) -> None:
-    (tmp_path / "loop.py").write_text(LOOP, encoding="utf-8")
+def test_callers_are_cached_for_other_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "loop_of_twice.py").write_text(LOOP, encoding="utf-8")
     found = []
-    for factor in (2.0, 3.0):
-        code = CACHED.format(folder=str(tmp_path), factor=factor)
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        found.append(done.stdout.split("]"))
-    assert found == [["[4. 4.", " 0\n"], ["[9. 9.", " 1\n"]]
+    for function in (lambda x: 2.0 * x, lambda x: 3.0 * x):
+        sys.modules.pop("loop_of_twice", None)
+        twice = importlib.import_module("loop_of_twice").twice
+        result = twice(wy.numba.callable(function, np.zeros(2)), np.ones(2))
+        found.append((result.tolist(), sum(twice.stats.cache_hits.values())))
+    assert found == [([4.0, 4.0], 0), ([9.0, 9.0], 1)]

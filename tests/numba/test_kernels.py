@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
+import importlib
 import sys
-import textwrap
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.numba import soft_dtw
 from tests.numba.soft_dtw import Cubed, OutOfBounds, SoftDTW
+from wyrm.engines.native.kernels.functions import kernel_of
+from wyrm.engines.native.llvm.cache import CompilationCount
 from wyrm.errors import OptionError, RegistrationError
 
 TARGET = np.sin(np.arange(6) / 2.0)
@@ -118,15 +121,7 @@ def test_an_export_refuses_it(tmp_path: Any) -> None:
     assert not (tmp_path / "model").exists()
 
 
-# The function that a kernel calls is in a module of its own, which the second run changes.
-PROGRAM = """
-import numpy as np, wyrm as wy
-from tests.numba.soft_dtw import Cubed
-from wyrm.engines.native.llvm.cache import CompilationCount
-import helper, tests.numba.soft_dtw as ops
-ops.cubed = helper.cubed
-print(float(wy.compile(Cubed(wy.Parameter([2.0], name="x")))({})[0]), CompilationCount.compiled > 0)
-"""
+# A function that calls another one, in a module that changes.
 HELPER = """
 import numba
 
@@ -140,13 +135,18 @@ def cubed(x, shift):
 """
 
 
-def test_the_cache_knows_all_that_a_function_calls(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WYRM_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{':'.join(sys.path)}")
+def test_the_cache_knows_all_that_a_function_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     found = []
-    for factor in (2.0, 2.0, 5.0):
-        (tmp_path / "helper.py").write_text(textwrap.dedent(HELPER.format(factor=factor)), encoding="utf-8")
-        done = subprocess.run([sys.executable, "-B", "-c", PROGRAM], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        found.append(done.stdout.split())
-    assert found == [["7.0", "True"], ["7.0", "False"], ["13.0", "True"]]
+    factor = float(np.random.default_rng().integers(10, 2**40))  # no program in the cache has it
+    for each in (factor, factor, factor + 1.0):
+        (tmp_path / "helper_of_cubed.py").write_text(HELPER.format(factor=each), encoding="utf-8")
+        sys.modules.pop("helper_of_cubed", None)
+        importlib.invalidate_caches()
+        kernel_of.cache_clear()  # as in a new process
+        monkeypatch.setattr(soft_dtw, "cubed", importlib.import_module("helper_of_cubed").cubed)
+        before = CompilationCount.compiled
+        value = wy.compile(Cubed(wy.Parameter(np.array([2.0]), name="x")))({})
+        found.append((float(value[0]), CompilationCount.compiled > before))
+    assert found == [(2.0 * factor + 3.0, True), (2.0 * factor + 3.0, False), (2.0 * factor + 5.0, True)]
