@@ -71,7 +71,23 @@ def _seeded(number: int) -> Any:
 
 
 # Options of training, data, layers and optimizers: a bool is none.
+def _exported(**options: Any) -> Any:
+    x = wy.Input(dims=(Batch(), 2), name="x")
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            exported = wy.compile(x * 2.0).export(folder, **options)
+        except wy.errors.OptionError as error:  # a number of bytes that is too small is a number of bytes
+            if "needs" not in str(error):
+                raise
+            return str(error)
+        return exported.memory_bytes, exported.interface.most, exported.interface.listed
+
+
 OPTIONS: dict[str, Call] = {
+    "export": lambda i: _exported(batch_sizes=i(4)),
+    "export to little RAM": lambda i: _exported(ram=i(100)),
+    "export to little flash": lambda i: _exported(flash=i(100)),
+    "export of listed sizes": lambda i: _exported(batch_sizes=[i(1), i(3)]),
     "epoch": lambda i: _epoch(batch_size=i(3), seed=i(5), threads=i(1), accumulate=i(2), shuffle=True),
     "epoch of threads": lambda i: _epoch(batch_size=i(3), threads=i(2), mode="synchronized"),
     "evaluate": lambda i: _program()[0].evaluate(_program()[2] and {"x": np.arange(7.0)}, batch_size=i(3)),

@@ -21,8 +21,9 @@ STUBS = sorted(WYRM.rglob("methods.pyi")) + [WYRM / "special" / "elementwise.pyi
 # The most characters of the parameters and the result of one public signature, and the longer ones.
 LONGEST = 300
 LONGER = {
-    "data/interactions.py Interactions.of", "nn/attention.py MultiHeadAttention.__init__",
-    "nn/transformer.py TransformerBlock.__init__", "train/fitting.py fit", "watch/writer.py RunWriter.__init__",
+    "data/interactions.py Interactions.of", "exporting/exported.py export",
+    "nn/attention.py MultiHeadAttention.__init__", "nn/transformer.py TransformerBlock.__init__",
+    "train/fitting.py fit", "watch/writer.py RunWriter.__init__",
 }  # fmt: skip
 # The most overloads of a public function, and those with more: pairs of shapes that broadcast, for nodes and integers.
 MOST = 20

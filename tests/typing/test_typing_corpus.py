@@ -66,8 +66,10 @@ def test_a_checker_cannot_do_what_the_limits_show(checker: str, messages: Messag
 def test_limits_name_the_checkers_that_they_excuse() -> None:
     named = {program.name: program.source for program in limits()}
     for checker, cannot in CANNOT.items():
+        # What pyright cannot, strict pyright need not do.
+        names = "|".join(map(re.escape, [checker, *(["pyright"] if checker == "pyright --strict" else [])]))
         for limit in set(cannot.values()):
-            assert re.search(rf"by: .*\b{re.escape(checker)}(,|$)", named[limit], re.MULTILINE), (checker, limit)
+            assert re.search(rf"by: .*\b({names})(,|$)", named[limit], re.MULTILINE), (checker, limit)
     assert {limit for cannot in CANNOT.values() for limit in cannot.values()} == named.keys()
 
 

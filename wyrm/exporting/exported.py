@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from wyrm.support.options import choice, whole
 if TYPE_CHECKING:
     from wyrm.nn.gpt2 import GPT2
     from wyrm.train.program import Program
+
+AnyProgram: TypeAlias = "Program[Any, Any]"
 
 
 @dataclass
@@ -105,8 +107,8 @@ def load_tensors(built: Built, train: Any, path: FilePath) -> None:
 def export(
     folder: FilePath,
     *,
-    train: Program[Any, Any] | None = None,
-    predict: Program[Any, Any] | Mapping[str, Program[Any, Any]] | None = None,
+    train: AnyProgram | None = None,
+    predict: AnyProgram | Mapping[str, AnyProgram] | None = None,
     target: str = "c",
     cpu: str | None = None,
     features: str | None = None,
