@@ -290,7 +290,7 @@ class Functions:
                 computed.append(value)
         waiting = iter(computed)
         return [
-            double(each) if isinstance(each, float) else inputs[each] if each.is_leaf else next(waiting)
+            double(each) if isinstance(each, float | int) else inputs[each] if each.is_leaf else next(waiting)
             for each in planned.formulas.results
         ]
 

@@ -109,8 +109,7 @@ def _unbox(type: FunctionType, value: Any, c: Any) -> Any:
 # --- a call -----------------------------------------------------------------------------------------------------------
 
 
-@intrinsic
-def _run(_context: Any, entry: Any, table: Any) -> Any:
+def _typed_run(_context: Any, entry: Any, table: Any) -> Any:
     """Call machine code at an address with the address of its table of arguments; return its status."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
@@ -121,6 +120,9 @@ def _run(_context: Any, entry: Any, table: Any) -> Any:
         return builder.call(builder.inttoptr(address, kind.as_pointer()), [data])
 
     return types.int32(entry, table), generate
+
+
+_run: Any = intrinsic(_typed_run)
 
 
 def _fill(targets: Any, bounds: Any, given: Any) -> None:

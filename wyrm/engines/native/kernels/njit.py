@@ -11,6 +11,7 @@ import inspect
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from wyrm.engines.native.ir.program import TableCall, Variable
@@ -202,9 +203,8 @@ def _digest(*texts: str) -> str:
 @cache
 def _entry(function: Any, kinds: tuple[Kind, ...]) -> tuple[Any, Kind | None]:
     """Return the entry of a function for arguments of these kinds, and the kind of its result."""
-    import numba
-    from numba import types
-
+    numba: Any = import_module("numba")
+    types, extending = numba.types, import_module("numba.extending")
     name = function.py_func.__name__
     if function.targetoptions.get("forceobj") or not function.targetoptions.get("nopython", True):
         raise NotCompiled(f"{name} runs in numba's object mode; decorate it with numba.njit")
@@ -222,7 +222,7 @@ def _entry(function: Any, kinds: tuple[Kind, ...]) -> tuple[Any, Kind | None]:
         ) from None
     result = _kind(returned, name)
     start = sum(len(types_of(kind)) for kind in kinds)
-    read, write = numba.extending.intrinsic(_reader(kinds, given)), numba.extending.intrinsic(_writer(start))
+    read, write = extending.intrinsic(_reader(kinds, given)), extending.intrinsic(_writer(start))
 
     def entry(table: Any) -> int:
         try:
@@ -257,13 +257,18 @@ def _kind(type: Any, name: str) -> Kind | None:
     if isinstance(type, types.NoneType):
         return None
     if isinstance(type, types.BaseTuple):
-        items = tuple(_kind(each, name) for each in type)
+        items = tuple(_kind(each, name) for each in _items(type))
         return GroupKind(tuple(each for each in items if each is not None))
     if isinstance(type, types.Number | types.Boolean):
         scalar = scalar_of(as_dtype(types.unliteral(type)))
         if scalar is not None:
             return NumKind(scalar)
     raise NotCompiled(f"{name} returns {type}; in kernels, functions of numba return numbers, or write to an argument")
+
+
+def _items(type: Any) -> list[Any]:
+    """Return the types of a tuple's items."""
+    return list(type)
 
 
 def _reader(kinds: tuple[Kind, ...], given: tuple[Any, ...]) -> Callable[..., Any]:
@@ -331,7 +336,7 @@ def _writer(start: int) -> Callable[..., Any]:
 
         def put(type: Any, value: Any) -> None:
             if isinstance(type, types.BaseTuple):
-                for position, each in enumerate(type):
+                for position, each in enumerate(_items(type)):
                     put(each, builder.extract_value(value, position))
             elif not isinstance(type, types.NoneType):
                 address = builder.gep(arguments[0], [context.get_constant(types.intp, next(place))])

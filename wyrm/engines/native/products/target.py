@@ -106,7 +106,8 @@ def _with_vectors(
         return Target(128, (6, 4), masks=False, **names)
     if triple.startswith("thumb") or "none" in triple:
         # Without vectors and with little memory: a block of a few numbers.
-        return Target(64, (2, 2), masks=False, **(names | {"block_bytes": 4096}))
+        names["block_bytes"] = 4096
+        return Target(64, (2, 2), masks=False, **names)
     return Target(128, (4, 2), masks=False, **names)
 
 
