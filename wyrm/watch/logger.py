@@ -23,7 +23,8 @@ from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import number
 from wyrm.train.callbacks import Callback, Run
 from wyrm.watch import records as checks
-from wyrm.watch.measures import EPOCHS, Budget, Pace, Probe, unused
+from wyrm.watch.measures import Budget, Probe, unused
+from wyrm.watch.points import EPOCHS
 from wyrm.watch.writer import FilePath, RunWriter, stopped_by
 
 if TYPE_CHECKING:
@@ -176,10 +177,8 @@ class _Live:
         # Parameters on devices can be read only after an epoch.
         self._in_place = run.program._engine.in_place
         self._first_step = writer.step
-        self._epoch_rows, self._rows, self._losses = 0, 0, 0.0
+        self._epoch_rows = 0
         self._next = 0.0
-        self._pace = Pace(*EPOCHS)
-        self._ended: tuple[int, int, int, Mapping[str, float]] | None = None
         self._compiling, self._measured = True, False
 
     def begin_epoch(self, run: Run) -> None:
@@ -189,7 +188,7 @@ class _Live:
             self._shown = None if isinstance(run.bar, bool) else loss_bar(run.bar)
             run.bar = self
         self._first_step = run.program.state_dict()["steps"]
-        self._epoch_rows, self._rows, self._losses = 0, 0, 0.0
+        self._epoch_rows = 0
         self._next = time.perf_counter() + _TICK
         self._writer.restart_rate()
 
@@ -198,57 +197,44 @@ class _Live:
         if self._shown is not None:
             self._shown.add(rows, losses)
         self._epoch_rows += rows
-        self._rows += rows
-        self._losses += losses
-        if self._compiling:  # the rate leaves out the first steps, whose time is that of compiling
-            self._compiling = False
-            self._rows, self._losses, self._next = 0, 0.0, time.perf_counter() + _TICK
-            self._writer.restart_rate()
-            return
-        # A measurement of the parameters' change ends with the next chunk.
-        if time.perf_counter() < self._next and not (self._in_place and self._writer.parameters.holds):
-            return
-        self._next = time.perf_counter() + _TICK
         try:
             writer, run = self._writer, self._run
-            step = self._first_step - (-self._epoch_rows // self._batch_size)
-            epoch = run.epoch + (min(1.0, self._epoch_rows / run.rows) if run.rows else 0.0)
-            writer.collect(step, {"running_loss": self._losses / max(self._rows, 1)}, epoch, self._rows)
-            self._rows, self._losses = 0, 0.0
-            if self._in_place:
+            writer.step = self._first_step - (-self._epoch_rows // self._batch_size)
+            # An epoch that is a single chunk of steps has a point of its own.
+            if rows and rows != run.rows:
+                epoch = run.epoch + (min(1.0, self._epoch_rows / run.rows) if run.rows else 0.0)
+                found = {"running_loss": losses / rows}
+                writer.collect(writer.step, found, epoch, 0 if self._compiling else rows, weight=rows)
+            if self._compiling:  # the rate leaves out the first steps, whose time is that of compiling
+                self._compiling = False
+                self._next = time.perf_counter() + _TICK
+                writer.restart_rate()
+                return
+            # A measurement of the parameters' change ends with the next chunk.
+            if self._in_place and (time.perf_counter() >= self._next or writer.parameters.holds):
+                self._next = time.perf_counter() + _TICK
                 self._measure()
         except Exception as error:
             self._writer.fail(error)
 
     def end_epoch(self, run: Run, values: Mapping[str, float]) -> None:
-        """Record the values of an epoch; of several epochs within a twentieth of a second, only the last."""
+        """Record the values of an epoch, and measure what is due."""
         try:
-            self._ended = run.program.state_dict()["steps"], run.epoch, self._epoch_rows, values
-            if self._pace.due(self._writer.elapsed):
-                self._record_epoch()
+            found = {name: value for name, value in values.items() if name != "seconds"}
+            if self._epoch_rows and values.get("seconds"):
+                found["rows_per_second"] = self._epoch_rows / values["seconds"]
+            self._writer.collect(run.program.state_dict()["steps"], found, run.epoch, full=EPOCHS)
             self._measure()
         except Exception as error:
             self._writer.fail(error)
 
     def end(self) -> None:
-        """Record the last epoch and the last measurement."""
+        """Record the last measurement."""
         try:
-            self._record_epoch()
             if self._writer.moved or not self._measured:
                 self._finish()
         except Exception as error:
             self._writer.fail(error)
-
-    def _record_epoch(self) -> None:
-        if self._ended is not None:
-            step, epoch, rows, values = self._ended
-            self._ended = None
-            found = {name: value for name, value in values.items() if name != "seconds"}
-            if rows and values.get("seconds"):
-                found["rows_per_second"] = rows / values["seconds"]
-            self._pace.take(self._writer.elapsed)
-            self._writer.collect(step, found, epoch)
-            self._writer.flush()
 
     def _measure(self) -> None:
         """End the measurement that an earlier chunk or epoch began, or begin one that is due."""

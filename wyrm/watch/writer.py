@@ -24,6 +24,7 @@ from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import number
 from wyrm.watch import records as checks
 from wyrm.watch.measures import HISTOGRAMS_PACE, MODULES, VALUES, Budget, Pace, Parameters, Probed, current_gradients
+from wyrm.watch.points import STEPS, Points
 from wyrm.watch.records import EVENTS, FORMAT, HISTOGRAMS, Lines, Record, read
 from wyrm.watch.tensorboard import TensorBoard
 
@@ -45,8 +46,8 @@ class RunWriter:
     mapping from names; their norms are recorded by module. `epochs` and `steps` are the totals, if they are known.
     Where TensorBoard is installed, the same data are written to `folder/tensorboard`, unless `tensorboard=False`.
 
-    Measuring and writing take at most the share `budget` of the time: norms and histograms wait until they fit. Values
-    between two records are averaged. Raise `DataError` if the folder cannot be written. A later failure, such as a full
+    Measuring and writing take at most the share `budget` of the time: norms and histograms wait until they fit, and
+    values of several steps are joined. Raise `DataError` if the folder cannot be written. A later failure, such as a full
     disk, ends the recording with one `RuntimeWarning`; the training goes on.
 
     >>> import tempfile
@@ -92,7 +93,7 @@ class RunWriter:
         self.folder: Path = fresh_folder(name or "run") if path is None else path
         self._failure: Exception | None = None
         self._warned = self._closed = False
-        self._sums: dict[str, list[float]] = {}
+        self._points = Points(self.budget.affords)
         self._rows = 0
         self._rows_since = time.perf_counter()
         self._values_pace, self._modules_pace = Pace(*VALUES), Pace(*MODULES)
@@ -143,7 +144,9 @@ class RunWriter:
     def values(self, step: int, values: Mapping[str, float], *, epoch: float | None = None, rows: int = 0) -> None:
         """Record values by name, such as the loss, after a step on `rows` rows; the rate is computed from the rows.
 
-        Values of the same name that come within a fifth of a second become one, their mean. Raise `DTypeError` before
+        The first thousand steps are points of their own. Then more and more steps make a point, as they do beyond the
+        budget: it has their mean, and the lowest and the highest value. Points are written every fifth of a second, in
+        a long training every two-thousandth of it. Raise `DTypeError` before
         anything is recorded if `step` and `rows` are no integers, `epoch` is no number, or the values are no numbers by
         name; `OptionError` for negative ones.
         """
@@ -151,17 +154,24 @@ class RunWriter:
         self.collect(checks.count("step", step), known, at, checks.count("rows", rows))
         self.warn_of_failure()
 
-    def collect(self, step: int, values: Mapping[str, float], epoch: float | None = None, rows: int = 0) -> None:
-        """Record values as `values` does, without checks and a warning."""
+    def collect(
+        self,
+        step: int,
+        values: Mapping[str, float],
+        epoch: float | None = None,
+        rows: int = 0,
+        *,
+        weight: float = 1.0,
+        full: int = STEPS,
+    ) -> None:
+        """Record values as `values` does, without checks and a warning; the first `full` are points of their own."""
         self.step = step
         if epoch is not None:
             self.epoch = epoch
         self._rows += rows
-        for name, value in values.items():
-            total = self._sums.setdefault(name, [0.0, 0.0])
-            total[0] += float(value)
-            total[1] += 1.0
-        if self._values_pace.due(self.elapsed):
+        elapsed = self.elapsed
+        self._points.add((step, self.epoch, elapsed), values, weight, full)
+        if self._values_pace.due(elapsed):
             self.flush()
 
     @contextmanager
@@ -313,16 +323,16 @@ class RunWriter:
         }  # fmt: skip
 
     def flush(self) -> None:
-        """Write the means of the values since the last record, and the rate."""
-        values = {name: total / count if count else math.nan for name, (total, count) in self._sums.items()}
+        """Write the points since the last record, and the rate."""
         now = time.perf_counter()
         if self._rows:
-            values.setdefault("rows_per_second", self._rows / max(now - self._rows_since, 1e-9))
+            rate = self._rows / max(now - self._rows_since, 1e-9)
+            self._points.add((self.step, self.epoch, self.elapsed), {"rows_per_second": rate})
         self._rows, self._rows_since = 0, now
-        self._sums.clear()
-        if values:
+        for record in self._points.take():
             self._values_pace.take(self.elapsed)
-            self._write("values", {"values": values})
+            self._write("points", record)
+            self._points.seconds = (time.perf_counter() - now) / len(record["steps"])
 
     def _write(self, kind: str, fields: Mapping[str, Any]) -> None:
         if self._failure is not None:
