@@ -23,6 +23,7 @@ from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import number
 from wyrm.train.callbacks import Callback, Run
 from wyrm.watch import records as checks
+from wyrm.watch.config import checked_config
 from wyrm.watch.measures import Budget, Probe, unused
 from wyrm.watch.points import EPOCHS
 from wyrm.watch.writer import FilePath, RunWriter, stopped_by
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 # Seconds between looks at the clock within an epoch.
 _TICK = 0.2
+# Seconds that the only measurement of gradients may take, at the end of a short training.
+_LAST_SECONDS = 0.05
 
 
 class RunLogger(Callback):
@@ -46,7 +49,8 @@ class RunLogger(Callback):
     it has more than 16 million elements. `batch` is the data for them, `{input: column}` or a table; by default rows of
     the training data are drawn. `model` gives the parameters their names. `sample` is a function without arguments that
     returns generated text; it is called after the last epoch, and after others when the budget affords the time of its
-    last call. Other options are those of `RunWriter`.
+    last call. The record has the size of batches, the optimizer, its learning rate and the options of `config`. Other
+    options are those of `RunWriter`.
 
     Raise `DTypeError` or `OptionError` for options that are none, and `DataError` before the first epoch if the folder
     cannot be written.
@@ -67,6 +71,7 @@ class RunLogger(Callback):
         name: str | None = None,
         batch: object = None,
         sample: Callable[[], str] | None = None,
+        config: Mapping[str, object] | None = None,
         budget: float = 0.015,
         tensorboard: bool | None = None,
         silent: bool = False,
@@ -76,11 +81,13 @@ class RunLogger(Callback):
         checks.check_tensorboard(tensorboard)
         number("budget", budget, 0.0, 1.0)
         checks.named_parameters("RunLogger", model)
+        checked_config(config)
         self.folder: Path | None = checks.folder_or_none(folder)
         self.name: str | None = None if name is None else checks.text("name", name)
         self.batch = batch
         self.sample = sample
         self.silent = silent
+        self.config: Mapping[str, object] = {} if config is None else config
         self._model, self._budget, self._tensorboard = model, budget, tensorboard
         self._writer: RunWriter | None = None
 
@@ -97,7 +104,7 @@ class RunLogger(Callback):
         self._writer = writer = RunWriter(
             self.folder, named, name=self.name or _script(), step=steps, epoch=run.epoch,
             epochs=run.epochs, rows=run.rows, engine=run.program.engine, budget=self._budget / 3,
-            tensorboard=self._tensorboard,
+            tensorboard=self._tensorboard, config={**_options(run), **self.config},
         )  # fmt: skip
         if not self.silent:
             command = f"python -m wyrm watch {shlex.quote(os.fspath(writer.folder))}"
@@ -229,10 +236,10 @@ class _Live:
             self._writer.fail(error)
 
     def end(self) -> None:
-        """Record the last measurement."""
+        """Record the last measurement; a training too short for any is measured once."""
         try:
             if self._writer.moved or not self._measured:
-                self._finish()
+                self._finish(at_most=0.0 if self._measured else _LAST_SECONDS)
         except Exception as error:
             self._writer.fail(error)
 
@@ -243,11 +250,11 @@ class _Live:
         elif self._writer.measures_now():
             self._writer.hold()
 
-    def _finish(self) -> None:
-        """Record the modules, and gradients if their time is affordable."""
+    def _finish(self, at_most: float = 0.0) -> None:
+        """Record the modules, and gradients if their time is affordable, or at most so many seconds."""
         self._measured = True
         writer, probe = self._writer, self._probe
-        if probe is None or not self._probe_budget.affords(probe.seconds):
+        if probe is None or not (self._probe_budget.affords(probe.seconds) or probe.seconds <= at_most):
             writer.modules()
             return
         with self._probe_budget:
@@ -277,6 +284,15 @@ def _batch_size(run: Run) -> int:
     """Return the rows of a step."""
     size = getattr(run.data, "batch_size", None) if is_batches(run.data) else None
     return size if isinstance(size, int) and size > 0 else run.batch_size
+
+
+def _options(run: Run) -> dict[str, object]:
+    """Return what a training says of its own options, for its record."""
+    optimizer = run.optimizer
+    return {
+        "batch_size": _batch_size(run), "optimizer": type(optimizer).__name__,
+        "learning_rate": float(optimizer.learning_rate),
+    }  # fmt: skip
 
 
 def _named(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import mul
 from typing import Any
 
-from wyrm.watch.records import Record, number
+from wyrm.watch.records import Record
 
 # Points of steps, and of epochs, that are never joined with others.
 STEPS, EPOCHS = 1_000, 10_000
@@ -110,14 +110,14 @@ class _Group:
         return {name: list(column) for name, column in zip(self._names, zip(*rows, strict=True), strict=True)}
 
 
-def points_of(record: Record) -> Iterator[tuple[int, dict[str, float]]]:
-    """Yield the steps and the values by name of a record of values; of points, the means.
+def columns_of(record: Record) -> tuple[list[int], dict[str, list[Any]]]:
+    """Return the steps and the values by name of a record; of points, the means. Other records have none.
 
-    >>> list(points_of({"kind": "points", "steps": [1, 2], "means": {"loss": [0.5, "NaN"]}}))
-    [(1, {'loss': 0.5}), (2, {'loss': nan})]
+    >>> columns_of({"kind": "values", "step": 3, "values": {"loss": 0.5}})
+    ([3], {'loss': [0.5]})
     """
+    if record["kind"] == "points":
+        return record["steps"], record["means"]
     if record["kind"] == "values":
-        yield record["step"], {name: number(value) for name, value in record["values"].items()}
-    elif record["kind"] == "points":
-        for position, step in enumerate(record["steps"]):
-            yield step, {name: number(column[position]) for name, column in record["means"].items()}
+        return [record["step"]], {name: [value] for name, value in record["values"].items()}
+    return [], {}

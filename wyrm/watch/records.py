@@ -6,6 +6,7 @@ import json
 import math
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,10 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
+def _is_option(value: object) -> bool:
+    return value is None or isinstance(value, bool | str) or _is_finite(value)
+
+
 def _or_none(check: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: value is None or check(value)
 
@@ -152,6 +157,8 @@ _FIELDS: dict[str, dict[str, Callable[[object], bool]]] = {
         "modules": _list_of(_is_text),
         "sizes": _list_of(_is_count),
         "parameters": _list_of(_is_text),
+        # The options of the run by name; format 1 has none.
+        "config": _or_none(_dict_of(_is_option)),
     },
     # The values of a step, as trainings wrote them before format 2.
     "values": {"values": _dict_of(_is_number)},
@@ -208,7 +215,14 @@ class Lines:
         except ImportError:  # Windows has no such locks
             return
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for attempt in range(5):
+                try:
+                    fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return
+                except BlockingIOError:  # perhaps `is_written`, for a moment
+                    if attempt == 4:
+                        raise
+                    time.sleep(0.02)
         except BlockingIOError:
             raise DataError(
                 f"another training writes {os.fspath(self.path)!r}: give each training a folder of its own"
@@ -248,6 +262,27 @@ class Lines:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def is_written(path: Path) -> bool | None:
+    """Return whether a process has a file of records open for writing; None where the system has no such locks."""
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # closing the file ends it
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def read(path: Path) -> Iterator[Record]:
