@@ -92,7 +92,11 @@ def test_damaged_lines_are_no_records(damaged: bytes) -> None:
 
 
 def test_names_and_numbers_at_the_edge_are_records() -> None:
-    for line in (encoded(POINTS), encoded(values(1, **{"\udc80": 1.0})), json.dumps(values(10**14 - 1, loss=1.7e308)).encode()):
+    for line in (
+        encoded(POINTS),
+        encoded(values(1, **{"\udc80": 1.0})),
+        json.dumps(values(10**14 - 1, loss=1.7e308)).encode(),
+    ):
         assert decoded(line) is not None
 
 

@@ -96,7 +96,7 @@ def fit(
 
         steps.append(RunLogger(None if watch is True else watch, config=config))
     elif config is not None:
-        raise OptionError("config is recorded with a run: give watch=True or watch=FOLDER too, or RunLogger(config=...)")
+        raise OptionError("config is recorded with a run: give watch=True or watch=FOLDER, or RunLogger(config=...)")
     columns = None if in_batches else held
     run = Run(program, data, epochs, row_count(held), options.batch_size, columns, callbacks=steps)
     with ExitStack() as ending:

@@ -9,7 +9,7 @@ from typing import Any
 from wyrm.watch.records import Record
 
 # Points of steps, and of epochs, that are never joined with others.
-STEPS, EPOCHS = 1_000, 10_000
+STEPS, EPOCHS = 500, 10_000
 # An estimate of the seconds to write a point, until it is known.
 _SECONDS = 4e-6
 

@@ -115,6 +115,20 @@ def _list_of(check: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: isinstance(value, list) and len(value) <= _MOST_ENTRIES and all(map(check, value))
 
 
+def _column_of(check: Callable[[object], bool]) -> Callable[[object], bool]:
+    """Return a check of a list of numbers, at the speed of C for those that JSON has."""
+    listed = _list_of(check)
+
+    def holds(value: object) -> bool:
+        if not isinstance(value, list) or not set(map(type, value)) <= {int, float} or len(value) > _MOST_ENTRIES:
+            return listed(value)
+        # Numbers between two that pass do so too; JSON as it is read here has no NaN.
+        whole_numbers = check is not _is_count or float not in set(map(type, value))
+        return not value or (whole_numbers and check(min(value)) and check(max(value)))
+
+    return holds
+
+
 def _dict_of(check: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: isinstance(value, dict) and len(value) <= _MOST_ENTRIES and all(map(check, value.values()))
 
@@ -165,12 +179,12 @@ _FIELDS: dict[str, dict[str, Callable[[object], bool]]] = {
     # Columns of points, each of one or more steps up to the named one: their means by name, and where points join
     # several values the lowest and the highest.
     "points": {
-        "steps": _list_of(_is_count),
-        "epochs": _list_of(_is_finite),
-        "seconds": _list_of(_is_finite),
-        "means": _dict_of(_list_of(_is_number)),
-        "low": _or_none(_dict_of(_list_of(_is_number))),
-        "high": _or_none(_dict_of(_list_of(_is_number))),
+        "steps": _column_of(_is_count),
+        "epochs": _column_of(_is_finite),
+        "seconds": _column_of(_is_finite),
+        "means": _dict_of(_column_of(_is_number)),
+        "low": _or_none(_dict_of(_column_of(_is_number))),
+        "high": _or_none(_dict_of(_column_of(_is_number))),
     },
     # By module: norms of the weights, norms of the gradients on a batch of `rows` rows, and the change in `over` steps
     # relative to the weights. `dead` has the numbers of dead units and of all units, by activation.

@@ -42,12 +42,13 @@ class RunFolder:
 
 
 class FileRecords(NamedTuple):
-    """Records of a file from a position on, as lines; the position after them, and the number of damaged lines.
+    """Records of a file from a position on, and their lines; the position after them, and the number of damaged lines.
 
     `version` identifies the file: a file with another version was replaced, and is read from its start. `more` says
     whether records follow. `format` is the number of a newer format that cannot be read here, else None.
     """
 
+    records: list[Record]
     lines: list[bytes]
     position: int
     damaged: int
@@ -176,16 +177,17 @@ def records_after(run: RunFolder, position: int, version: str) -> FileRecords:
             position = 0
         first = decoded(head)
         if first is not None and first["kind"] == "start" and first["format"] > FORMAT:
-            return FileRecords([], size, 0, current, False, first["format"])
+            return FileRecords([], [], size, 0, current, False, first["format"])
         file.seek(position)
         data = file.read(_PART)
     end = data.rfind(b"\n") + 1
     if not end and len(data) == _PART:  # a line too long to be one
         end = len(data)
     found = [line for line in data[:end].split(b"\n") if line.strip()]
-    lines = [line for line in found if decoded(line) is not None]
+    pairs = [(record, line) for line in found if (record := decoded(line)) is not None]
+    records, lines = [record for record, _ in pairs], [line for _, line in pairs]
     damaged = len(found) - len(lines)
-    return FileRecords(lines, position + end, damaged, current, position + len(data) < size)
+    return FileRecords(records, lines, position + end, damaged, current, position + len(data) < size)
 
 
 @dataclass

@@ -11,7 +11,7 @@ from typing import Any
 
 from wyrm.train.callbacks import is_score
 from wyrm.watch.points import columns_of
-from wyrm.watch.records import EVENTS, Record, decoded, number, read
+from wyrm.watch.records import EVENTS, Record, number, read
 from wyrm.watch.runs import RunFolder, records_after
 
 
@@ -75,13 +75,12 @@ class Summaries:
     def __call__(self, runs: Iterable[RunFolder], since: int) -> tuple[dict[str, dict[str, Any]], bool]:
         """Return the summaries that changed after a revision, by identity, and whether some are not read yet."""
         runs, deadline, more = list(runs), time.perf_counter() + self._seconds, False
-        for run in runs:
-            if self._sizes.get(run.identity) == (run.modified, run.size):
-                continue
-            if time.perf_counter() > deadline:
-                more = True
-                break
+        unread = [run for run in runs if self._sizes.get(run.identity) != (run.modified, run.size)]
+        for count, run in enumerate(unread, 1):
             self._read(run)
+            if time.perf_counter() > deadline:
+                more = count < len(unread)
+                break
         everything = since > self.revision
         changed = {
             run.identity: summary.shown()
@@ -105,12 +104,12 @@ class Summaries:
                 break
             if part.version != known.version:
                 known = Summary(part.version)
-            found = [record for line in part.lines if (record := decoded(line)) is not None]
+            starts = sum(record["kind"] == "start" for record in part.records) + (known.start is not None)
             known.position, more = part.position, part.more
-            if any(record["kind"] == "start" and known.start is not None for record in found):
+            if starts > 1:
                 known = _whole(run, known)
-                break
-            for record in found:
+                continue
+            for record in part.records:
                 known.add(record)
         known.revision = self.revision
         return known

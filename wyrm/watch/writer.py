@@ -149,11 +149,11 @@ class RunWriter:
     def values(self, step: int, values: Mapping[str, float], *, epoch: float | None = None, rows: int = 0) -> None:
         """Record values by name, such as the loss, after a step on `rows` rows; the rate is computed from the rows.
 
-        The first thousand steps are points of their own. Then more and more steps make a point, as they do beyond the
-        budget: it has their mean, and the lowest and the highest value. Points are written every fifth of a second, in
-        a long training every two-thousandth of it. Raise `DTypeError` before
-        anything is recorded if `step` and `rows` are no integers, `epoch` is no number, or the values are no numbers by
-        name; `OptionError` for negative ones.
+        The first five hundred steps are points of their own. Then more and more steps make a point, as they do beyond
+        the budget: it has their mean, and the lowest and the highest value. Points are written every fifth of a second,
+        in a long training every two-thousandth of it. Raise `DTypeError` before anything is recorded if `step` and
+        `rows` are no integers, `epoch` is no number, or the values are no numbers by name; `OptionError` for negative
+        ones.
         """
         known, at = checks.numbers(values), None if epoch is None else number("epoch", epoch, 0.0)
         self.collect(checks.count("step", step), known, at, checks.count("rows", rows))

@@ -71,7 +71,7 @@ class Chart {
   show(lines, settings) {
     const drawn = lines.filter((line) => line.series.value.length > 0);
     const shape = JSON.stringify([
-      settings.axis, settings.log, drawn.map((line) => [line.key, line.name, line.kind, line.color, columnsOf(line, settings)]),
+      settings.axis, settings.log, drawn.map((line) => [line.key, line.name, line.kind, line.color, columnsOf(line, settings, drawn.length)]),
     ]);
     this.settings = settings;
     this.lines = drawn;
@@ -95,7 +95,7 @@ class Chart {
     this.columns = [];
     for (const line of lines) {
       const stroke = () => color(line.color);
-      const names = columnsOf(line, settings);
+      const names = columnsOf(line, settings, lines.length);
       const style = { main: { width: 2 }, validation: { width: 2, dash: [6, 4] }, running: { width: 1, alpha: 0.55 } }[line.kind];
       const looks = {
         value: names.includes("smoothed") ? { width: 1, alpha: 0.3, points: { show: false } } : { ...style, points: { show: showPoints, size: 5 } },
@@ -104,7 +104,7 @@ class Chart {
         high: { width: 0, points: { show: false } },
       };
       this.columns.push(series.length);
-      if (line.series.joins) {
+      if (names.includes("high")) {
         const high = series.length + names.indexOf("high");
         bands.push({ series: [high, high - 1], fill: () => color(line.color).replace(/^rgb\((.*)\)$/, "rgba($1, 0.18)") });
       }
@@ -122,7 +122,7 @@ class Chart {
         sync: { key: "runs", setSeries: false }, drag: { x: true, y: false },
         // The dot of a line is at the point whose value the legend shows.
         dataIdx: (plot, at, index) => nearestPoint(plot.data[at], index),
-        points: { size: (_, at) => (hasPoint(at) ? 7 : 0) },
+        points: { size: (_, at) => (hasPoint(at) ? 7 : 0), ...(lines.length > _mostRows ? { show: () => null } : {}) },
       },
       scales: { x: { time: false }, y: { distr: log ? 3 : 1 } },
       axes: [
@@ -256,7 +256,7 @@ function axisFigures(values, log) {
 
 function placeText(axis, value) {
   if (axis === "elapsed") return durationText(value);
-  return `${AXIS_NAMES[axis].toLowerCase()} ${axis === "step" ? wholeNumber(value) : +value.toFixed(3)}`;
+  return `${AXIS_NAMES[axis].toLowerCase()} ${axis === "step" ? wholeNumber(Math.round(value)) : +value.toFixed(3)}`;
 }
 
 // A line as small as a word, as an SVG; the vertical axis is logarithmic if all values are positive.

@@ -96,7 +96,7 @@ class Findings {
     this.list = element("ul", { class: "findings" });
     this.rest = element("p", { class: "muted" });
     this.node = element(
-      "section", { class: "panel", "aria-labelledby": "findings-title" },
+      "section", { class: "panel", hidden: true, "aria-labelledby": "findings-title" },
       element("h2", { id: "findings-title" }, "Findings"), this.list, this.rest,
     );
     this.shape = "";

@@ -5,6 +5,8 @@ const _sparse = 40;
 // More points than these in one chart are thinned to so many places along the axis.
 const _mostPoints = 20_000;
 const _places = 400;
+// More lines are drawn without the ranges of joined steps.
+const _mostRanges = 16;
 
 // The mean of a point and those before it, with weights that fall by `factor` from one to the next.
 function smoothed(values, factor) {
@@ -20,9 +22,11 @@ function smoothed(values, factor) {
 
 const isSmoothed = (line, { smoothing }) => smoothing > 0 && line.series.value.length >= _sparse;
 
-// The names of a line's columns, in their order: the values, then the smoothed ones, and the range of joined steps.
-function columnsOf(line, settings) {
-  return ["value", ...(isSmoothed(line, settings) ? ["smoothed"] : []), ...(line.series.joins ? ["low", "high"] : [])];
+// The names of a line's columns, in their order: the values, then the smoothed ones, and the range of joined steps,
+// which many lines would only cover.
+function columnsOf(line, settings, count) {
+  const ranges = line.series.joins && count <= _mostRanges;
+  return ["value", ...(isSmoothed(line, settings) ? ["smoothed"] : []), ...(ranges ? ["low", "high"] : [])];
 }
 
 // The columns of uPlot: x, then the columns of each line. `range` is the visible part of the axis, null for all of it.
@@ -30,10 +34,10 @@ function joinedLines(lines, settings, range) {
   if (lines.length === 0) return [[]];
   const shown = (values) =>
     values.map((value) => (Math.abs(value) < 1e300 && (!settings.log || value > 0) ? value : null));
-  const tables = lines.map((line) => {
-    const { series } = line;
+  const names = lines.map((line) => columnsOf(line, settings, lines.length));
+  const tables = lines.map(({ series }, position) => {
     const values = shown(series.value);
-    const columns = columnsOf(line, settings).map((name) => {
+    const columns = names[position].map((name) => {
       if (name === "smoothed") return smoothed(values, settings.smoothing);
       return name === "value" ? values : shown(series[name]);
     });
@@ -41,7 +45,7 @@ function joinedLines(lines, settings, range) {
   });
   const points = tables.reduce((sum, table) => sum + table[0].length, 0);
   if (points <= _mostPoints) return uPlot.join(tables);
-  return thinned(tables, lines.map((line) => columnsOf(line, settings)), range);
+  return thinned(tables, names, range);
 }
 
 // uPlot joins tables whose x ascends; of equal ones it keeps the last.
@@ -92,11 +96,14 @@ function fillPlace(columns, names, start, end, put) {
   columns.forEach((column, position) => {
     if (names[position] === "value") order.forEach((at, half) => put(position, half, column[at]));
     else {
-      const some = column.slice(start, end).filter((value) => value !== null);
-      if (some.length === 0) return;
-      const value = { low: () => Math.min(...some), high: () => Math.max(...some), smoothed: () => some[some.length - 1] }[names[position]]();
-      put(position, 0, value);
-      put(position, 1, value);
+      let kept = null;
+      for (let i = start; i < end; i += 1) {
+        const value = column[i];
+        if (value === null) continue;
+        if (kept === null || names[position] === "smoothed" || (names[position] === "low" ? value < kept : value > kept)) kept = value;
+      }
+      put(position, 0, kept);
+      put(position, 1, kept);
     }
   });
 }
@@ -122,7 +129,7 @@ function csvOf(lines) {
     series.value.forEach((value, i) => {
       const [low, high] = series.joins ? [series.low[i], series.high[i]] : [value, value];
       const numbers = [series.step[i], series.epoch[i], series.elapsed[i], value, low, high];
-      rows.push([_quoted(name), kind === "main" ? "epoch" : kind, ...numbers].join(","));
+      rows.push([_quoted(name), kind === "main" ? "training" : kind, ...numbers].join(","));
     });
   }
   return new Blob([`${rows.join("\n")}\n`], { type: "text/csv" });

@@ -283,6 +283,18 @@ function draw() {
   histogramPanel.show(chosen);
 }
 
+// Draw what is new, for no more than a fourth of the time: many runs come in many answers.
+let drawing = null;
+let rest = 0;
+function drawWhenAffordable() {
+  drawing ??= setTimeout(() => {
+    drawing = null;
+    const start = performance.now();
+    draw();
+    rest = performance.now() + 3 * (performance.now() - start);
+  }, Math.max(0, rest - performance.now()));
+}
+
 // --- the server ----------------------------------------------------------------------------------------------------
 
 const _connections = {
@@ -315,8 +327,8 @@ const poller = new Poller(runs, {
     for (const run of first ? firstShown(fresh) : fresh) settings.shown.add(run.id);
     for (const run of fresh) known.add(run.id);
     if (fresh.length > 0) relink();
-    if (news || fresh.length > 0 || Object.keys(answer.summaries).length > 0) draw();
-    else drawRuns();
+    if (news || fresh.length > 0 || Object.keys(answer.summaries).length > 0) drawWhenAffordable();
+    else if (drawing === null) drawRuns();
   },
 });
 

@@ -10,7 +10,7 @@ class Scatter {
     this.option = select("Option");
     this.picture = element("div");
     this.node = element(
-      "details", { class: "panel", toggle: () => { this.draw(); changed(); } },
+      "details", { class: "panel", hidden: true, toggle: () => { this.draw(); changed(); } },
       element("summary", {}, element("h2", {}, "A value against an option")),
       element("div", { class: "choices" }, element("label", {}, "Value ", this.value), element("label", {}, "Option ", this.option)),
       this.picture,

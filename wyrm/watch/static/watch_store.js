@@ -2,8 +2,13 @@
 
 const _notFinite = { NaN, Infinity, "-Infinity": -Infinity };
 const asNumber = (value) => (typeof value === "string" ? _notFinite[value] : value);
-// Nine digits, two more than trainings write: an axis between floats that are neighbours would have endless ticks.
-const rounded = (value) => Number(value.toPrecision(9));
+// Eight or nine digits, more than trainings write: an axis between floats that are neighbours would have endless ticks.
+// Common sizes go without text, which would take ten times as long.
+function rounded(value) {
+  const size = Math.abs(value);
+  const unit = size < 0.01 || size >= 1e5 ? 0 : size < 1 ? 1e9 : size < 100 ? 1e7 : 1e4;
+  return unit > 0 ? Math.round(value * unit) / unit : Number(value.toPrecision(9));
+}
 
 // The axes that charts can have: a column of every series.
 const AXES = ["step", "epoch", "elapsed"];

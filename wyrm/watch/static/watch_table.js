@@ -88,7 +88,7 @@ class RunTable {
     this.head = element("tr");
     this.body = element("tbody");
     this.node = element(
-      "details", { class: "panel", open: true },
+      "details", { class: "panel", hidden: true, open: true },
       element("summary", {}, element("h2", {}, "Table of runs"), " ", this.count),
       element("div", { class: "choices" }, this.filter, this.hint),
       element(
