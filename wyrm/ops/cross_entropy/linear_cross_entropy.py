@@ -290,7 +290,9 @@ class LabelTargets(HasIndexOperands[tuple[IndexNode, Node], Axes], Node[tuple[In
         one_hot = xp.astype(labels[:, None] == xp.arange(shape[1]), self.dtype)
         smoothing = self.dtype.type(self.label_smoothing)
         targets = one_hot * (1 - smoothing) + smoothing / self.dtype.type(max(shape[1], 1))
-        result: FloatArray = targets * xp.astype(labels != _ignored_label(self.ignore_index), self.dtype)[:, None]
+        if self.ignore_index is None:  # every row counts
+            return targets
+        result: FloatArray = targets * xp.astype(labels != self.ignore_index, self.dtype)[:, None]
         return result
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
