@@ -106,6 +106,16 @@ class PartialSums:
                 totals[i] = total[end - math.prod(array.shape[1:]) : end].reshape(array.shape[1:])
         return totals
 
+    def placed(self, total: Any, parameter: BaseNode) -> Any:
+        """Return the total of gradients of several batches on the devices of the parameter, or of the parts."""
+        import jax
+
+        if isinstance(total, PartialSum):
+            return PartialSum(self._sharding.constrained(total.parts, total.mesh_axes), total.mesh_axes)
+        if not isinstance(total, jax.Array):  # of row-sparse gradients
+            return total
+        return jax.lax.with_sharding_constraint(total, self._sharding.of_array(parameter, total.shape))
+
     def _divided(self, array: Any, axis: int, mesh_axes: MeshAxes) -> Any:
         """Return the array with axis `axis` divided among devices, which become a new first axis."""
         devices = self._sharding.devices(mesh_axes)
