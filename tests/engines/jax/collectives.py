@@ -31,10 +31,14 @@ def collectives(text: str) -> list[Collective]:
 
 
 def carried(text: str) -> list[str]:
-    """Return the types of the arrays that the innermost loops of compiled code carry."""
+    """Return the types of the arrays that the innermost loops of a program carry in its compiled code.
+
+    XLA computes some operations by loops of its own, which do not count.
+    """
     bodies = _computations(text)
     depths = _depths(text, bodies)
-    loops = [(depths[name], line) for name, lines in bodies.items() for line in lines if " while(" in line]
+    of_program = re.compile(r' while\(.*op_name="[^"]*/while"')
+    loops = [(depths[name], line) for name, lines in bodies.items() for line in lines if of_program.search(line)]
     innermost = max(depth for depth, _ in loops)
     return [
         array

@@ -110,10 +110,11 @@ def accumulated(
         return (found.buffers, totals), (found.outputs, found.outside, pairs)
 
     (buffers, totals), (outputs, outside, pairs) = lax.scan(body, (buffers, totals), jnp.arange(count, dtype=jnp.int32))
+    outputs = [_by_device(each) for each in outputs]
     if rest is not None:
         last = weighted(buffers, list(rest), count)
         buffers = last.buffers
-        outputs = [jnp.append(each, value) for each, value in zip(outputs, last.outputs, strict=True)]
+        outputs = [_appended(each, value) for each, value in zip(outputs, last.outputs, strict=True)]
         outside = jnp.concatenate([outside, last.outside[None]])
         more = [each for total, each in zip(totals, last.gradients, strict=True) if total is None]
         pairs = [[*each, *others] for each, others in zip(pairs, more, strict=True)]
@@ -144,6 +145,22 @@ def _nothing(gradient: Any, table: tuple[int, ...] | None, batches: int) -> Any:
     if batches * sum(rows.size for _, rows in gradient) < table[0]:
         return None
     return _TableTotal(jnp.zeros(table, gradient[0][0].dtype), jnp.zeros(table[0], bool))
+
+
+def _by_device(output: Any) -> Any:
+    """Return an output of all batches; that of a loop has the batches before the devices of a partial sum."""
+    if not isinstance(output, PartialSum):
+        return output
+    return PartialSum(namespace().moveaxis(output.parts, 1, 0), output.mesh_axes)
+
+
+def _appended(outputs: Any, output: Any) -> Any:
+    """Return the outputs of batches and of one more."""
+    xp: Any = namespace()
+    if not isinstance(outputs, PartialSum):
+        return xp.append(outputs, whole(output))
+    parts = output.parts if isinstance(output, PartialSum) else xp.zeros(len(outputs.parts)).at[0].set(output)
+    return PartialSum(xp.concatenate([outputs.parts, parts[:, None]], axis=1), outputs.mesh_axes)
 
 
 def _plus(total: Any, gradient: Any) -> Any:

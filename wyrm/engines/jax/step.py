@@ -19,10 +19,16 @@ from wyrm.engines.jax.updates import JaxGradient, Updates, all_finite, summed_ro
 from wyrm.graph.base import BaseNode
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
+from wyrm.graph.storage import bound_array
 from wyrm.ops.random.philox import ROWS_BEFORE, STEP
 
 if TYPE_CHECKING:
     from wyrm.engines.jax.sharding import Sharding
+
+
+# The most bytes of gradients of which a device keeps its part while it accumulates those of sharded parameters (FSDP).
+# They are reduced once in a step; larger ones are reduced after each batch, and each device keeps its shard alone.
+PARTS_BYTES = 2**30
 
 
 class _Found(NamedTuple):
@@ -55,6 +61,7 @@ class StepFunctions:
         self._narrow = narrow
         self._place = None if sharding is None else sharding.place
         self._sums = None if sharding is None else PartialSums(sharding)
+        self._sums_of_several = None if sharding is None else PartialSums(sharding, _keeps_parts(graph))
         self._shards = 1 if sharding is None else int(sharding.mesh.size)
         targets = graph.targets
         by_rows = [gradient for pairs in targets.rows.values() for gradient, _ in pairs]
@@ -69,10 +76,8 @@ class StepFunctions:
         units = [graph.parameters[unit[0]] for unit in self.stacks.units]
         self.updates: Updates | None = None if optimizer is None else Updates(optimizer, units)
 
-    def _lowerer(self, sizes: Sizes) -> Lowerer:
-        return Lowerer(
-            sizes, narrow=self._narrow, wide=self._wide, place=self._place, sums=self._sums, shards=self._shards
-        )
+    def _lowerer(self, sizes: Sizes, sums: PartialSums | None = None) -> Lowerer:
+        return Lowerer(sizes, narrow=self._narrow, wide=self._wide, place=self._place, sums=sums, shards=self._shards)
 
     def _sizes(self, known: Mapping[BaseNode, Any]) -> Sizes:
         return self.graph.schedule.bind({leaf: tuple(known[leaf].shape) for leaf in self.graph.inputs})
@@ -86,10 +91,15 @@ class StepFunctions:
         known |= zip(self.graph.inputs, feed, strict=True)
         return known | {STEP: step, ROWS_BEFORE: namespace().zeros_like(step)}
 
-    def _values(self, known: Mapping[BaseNode, Any], stacks: Sequence[tuple[Sequence[BaseNode], Any]] = ()) -> _Found:
+    def _values(
+        self,
+        known: Mapping[BaseNode, Any],
+        stacks: Sequence[tuple[Sequence[BaseNode], Any]] = (),
+        sums: PartialSums | None = None,
+    ) -> _Found:
         """Return the values of the graph's nodes, given those of leaves."""
         schedule, checks, sizes = self.graph.schedule, self.graph.checks, self._sizes(known)
-        values = self._lowerer(sizes).compute(schedule, known, self._plan, stacks)
+        values = self._lowerer(sizes, sums or self._sums).compute(schedule, known, self._plan, stacks)
         indices = {check.indices: values[schedule.position[check.indices]] for check in checks}
         return _Found(schedule, values, beyond(checks, indices, sizes))
 
@@ -104,11 +114,10 @@ class StepFunctions:
         """Return the outputs, the gradients of the first one, and the new values of the buffers."""
         known = self._known(values, held, feed, step)
         units = [[i] for i in range(len(self.graph.parameters))]
-        found = self._gradients(self._values(known), units)
-        return found._replace(gradients=self._totals(found.gradients, units))
+        return self._totals(self._gradients(self._values(known), units), units)
 
     def _gradients(self, found: _Found, units: Sequence[Sequence[int]]) -> Backward:
-        """Return what `backward` returns, with the gradients of each unit of parameters stacked, and not added up."""
+        """Return what `backward` returns, with stacked gradients of each unit of parameters, and partial sums."""
         targets = self.graph.targets
         gradients: list[Any] = []
         for parameters in ([self.graph.parameters[i] for i in unit] for unit in units):
@@ -117,24 +126,31 @@ class StepFunctions:
             else:
                 gradients.append([tuple(found.of(pair)) for pair in targets.rows[parameters[0]]])
         buffers = found.of([targets.buffer_updates[buffer] for buffer in self.graph.buffers])
-        return Backward(found.of(targets.outputs), gradients, buffers, found.outside)
+        outputs = [found.stacked([output]) for output in targets.outputs]
+        return Backward(outputs, gradients, buffers, found.outside)
 
-    def _totals(self, gradients: Sequence[Any], units: Sequence[Sequence[int]]) -> list[JaxGradient]:
-        """Return gradients with the sums over devices, and over equal rows of a table, added up."""
-        totals: list[JaxGradient] = [
-            summed_rows(gradient, self.graph.parameters[unit[0]].shape) if isinstance(gradient, list) else gradient
-            for unit, gradient in zip(units, gradients, strict=True)
+    def _totals(self, found: Backward, units: Sequence[Sequence[int]]) -> Backward:
+        """Return outputs and gradients with the sums over devices, and over equal rows of a table, added up."""
+        parameters = [self.graph.parameters[unit[0]] for unit in units]
+        gradients: list[JaxGradient] = [
+            summed_rows(gradient, parameter.shape) if isinstance(gradient, list) else gradient
+            for parameter, gradient in zip(parameters, found.gradients, strict=True)
         ]
-        return totals if self._sums is None else self._sums.totals(totals)
+        if self._sums is None:
+            return found._replace(gradients=gradients)
+        totals = self._sums.totals([*gradients, *found.outputs], [*parameters, *(None for _ in found.outputs)])
+        return found._replace(gradients=totals[: len(units)], outputs=totals[len(units) :])
 
-    def _batch(self, values: Sequence[Any], held: Sequence[Any], feed: Sequence[Any], step: Any) -> Backward:
-        """Return what a batch computes from the values of a `State`: gradients of units, not added up."""
+    def _batch(
+        self, values: Sequence[Any], held: Sequence[Any], feed: Sequence[Any], step: Any, sums: PartialSums | None
+    ) -> Backward:
+        """Return what a batch computes from the values of a `State`: gradients of units, with partial sums."""
         graph, units = self.graph, self.stacks.units
         leaves: list[list[Any]] = [[graph.parameters[i] for i in unit] for unit in units]
         leaves += [[buffer] for buffer in graph.buffers]
         arrays = list(zip(leaves, values, strict=True))
         known = self._leaves(held, feed, step) | {leaves[0]: array for leaves, array in arrays if len(leaves) == 1}
-        return self._gradients(self._values(known, [pair for pair in arrays if len(pair[0]) > 1]), units)
+        return self._gradients(self._values(known, [pair for pair in arrays if len(pair[0]) > 1], sums), units)
 
     def train(
         self, state: State, held: Sequence[Any], feed: Sequence[Any], numbers: Mapping[str, Any], step: Any
@@ -143,7 +159,7 @@ class StepFunctions:
 
         A loss or gradient that is not finite, or an index out of range, changes nothing.
         """
-        found = self._batch(state.values, held, feed, step)
+        found = self._totals(self._batch(state.values, held, feed, step, self._sums), self.stacks.units)
         return self._moved(state, found, numbers, found.outputs[0]), (found.outputs, found.outside)
 
     def train_on_several(
@@ -164,12 +180,13 @@ class StepFunctions:
         units = self.stacks.units
 
         def compute(buffers: list[Any], feed: list[Any], step: Any) -> Backward:
-            return self._batch([*state.values[: len(units)], *buffers], held, feed, step)
+            return self._batch([*state.values[: len(units)], *buffers], held, feed, step, self._sums_of_several)
 
         tables = [self.graph.parameters[unit[0]] for unit in units]
         shapes = [table.shape if table in self.graph.targets.rows else None for table in tables]
         buffers = list(state.values[len(units) :])
         found = accumulated(compute, buffers, feeds, rest, weights, step, shapes, self._placed_total)
+        found = self._totals(found, units)
         losses = found.outputs[0]
         return self._moved(state, found, numbers, (losses * weights).sum()), (found.outputs, found.outside)
 
@@ -181,10 +198,9 @@ class StepFunctions:
         """Return the state after the optimizer's step with the gradients of one batch or several."""
         assert self.updates is not None
         xp: Any = namespace()
-        gradients = self._totals(found.gradients, self.stacks.units)
-        moves = state.alive & ~xp.any(found.outside[..., 0] != 0) & xp.isfinite(loss) & all_finite(gradients)
+        moves = state.alive & ~xp.any(found.outside[..., 0] != 0) & xp.isfinite(loss) & all_finite(found.gradients)
         count = len(self.stacks.units)
-        moved, slots = self.updates(state.values[:count], gradients, state.slots, numbers, moves)
+        moved, slots = self.updates(state.values[:count], found.gradients, state.slots, numbers, moves)
         kept = [xp.where(moves, new, old) for new, old in zip(found.buffers, state.values[count:], strict=True)]
         return State([*moved, *kept], slots, moves)
 
@@ -230,6 +246,11 @@ class StepFunctions:
 
         state, outputs, outside = lax.fori_loop(bounds[0], bounds[1], body, (state, outputs, outside))
         return state, (outputs, outside)
+
+
+def _keeps_parts(graph: JaxGraph) -> bool:
+    """Return whether each device keeps its part of all dense gradients of a step with several batches."""
+    return sum(gradient.nbytes for gradient in map(bound_array, graph.targets.gradients)) <= PARTS_BYTES
 
 
 @cache

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from wyrm.graph.axes import resolve
-from wyrm.graph.jax_form import JaxForm, Lowering
+from wyrm.graph.jax_form import JaxForm, Lowering, Unjoined
 from wyrm.graph.leaves import Constant
 from wyrm.graph.storage import bound_array
 from wyrm.ops.control.steps import Iteration
@@ -22,7 +23,8 @@ from wyrm.ops.control.steps import Iteration
 _MOST = 2.0**31 - 128
 
 
-class LoopParts(NamedTuple):
+@dataclass(frozen=True)
+class LoopParts(Unjoined):
     """The residuals of a loop, one array for each part."""
 
     parts: tuple[Any, ...]

@@ -289,7 +289,7 @@ class LabelTargets(HasIndexOperands[tuple[IndexNode, Node], Axes], Node[tuple[In
         labels = operands[0]
         one_hot = xp.astype(labels[:, None] == xp.arange(shape[1]), self.dtype)
         smoothing = self.dtype.type(self.label_smoothing)
-        targets = one_hot * (1 - smoothing) + smoothing / self.dtype.type(max(shape[1], 1))
+        targets: FloatArray = one_hot * (1 - smoothing) + smoothing / self.dtype.type(max(shape[1], 1))
         if self.ignore_index is None:  # every row counts
             return targets
         result: FloatArray = targets * xp.astype(labels != self.ignore_index, self.dtype)[:, None]
