@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class Unjoined(ABC):
-    """A value that an op leaves in several arrays, because those who read it need them one by one."""
+    """A value that an op leaves in several arrays, because those who read it need them one by one.
+
+    Its classes are named tuples, which JAX takes as pytrees, and registered here.
+    """
 
     @property
     @abstractmethod

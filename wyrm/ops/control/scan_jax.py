@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,8 +22,8 @@ from wyrm.ops.control.steps import Iteration
 _MOST = 2.0**31 - 128
 
 
-@dataclass(frozen=True)
-class LoopParts(Unjoined):
+@Unjoined.register
+class LoopParts(NamedTuple):
     """The residuals of a loop, one array for each part."""
 
     parts: tuple[Any, ...]

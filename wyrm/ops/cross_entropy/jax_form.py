@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -78,8 +77,8 @@ class CrossEntropyForm(_CrossEntropyForm):
         return self.sums(node, operands, lowering, gradients=False)[2].astype(node.dtype)
 
 
-@dataclass(frozen=True)
-class Residuals(Unjoined):
+@Unjoined.register
+class Residuals(NamedTuple):
     """The parts of `LinearCrossEntropyResiduals`: the gradient with respect to the weight and x, and the loss."""
 
     weight: Any
