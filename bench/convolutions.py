@@ -24,7 +24,9 @@ def _images() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     return random.random((IMAGES, 1, 28, 28), np.float32), random.integers(0, 10, IMAGES)
 
 
-def _wyrm_epoch() -> Callable[[], Measurement]:
+def network() -> tuple[Any, dict[Any, Any]]:
+    """Return the program that trains the network, and its columns."""
+
     class Batch(wy.Dim): ...
 
     wy.nn.seed(0)
@@ -37,9 +39,12 @@ def _wyrm_epoch() -> Callable[[], Measurement]:
     )  # fmt: skip
     scores: Any = model(images)
     loss = scores.cross_entropy(labels)
-    program = wy.compile(loss, wy.optim.Adam(loss.parameters(), RATE))
     pictures, digits = _images()
-    columns = {images: pictures, labels: digits}
+    return wy.compile(loss, wy.optim.Adam(loss.parameters(), RATE)), {images: pictures, labels: digits}
+
+
+def _wyrm_epoch() -> Callable[[], Measurement]:
+    program, columns = network()
     return timed(
         lambda: program.epoch(columns, batch_size=BATCH, shuffle=True, threads=THREADS, mode="synchronized"),
         IMAGES // BATCH,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import wyrm as wy
-from bench.convolutions import _images
+from bench.convolutions import BATCH, network
 from bench.harness import Case, Contender, Measurement, timed
 from bench.lstm import RATE as LSTM_RATE
 from bench.lstm import READ, _windows, _wyrm_scores
@@ -56,20 +56,7 @@ def _lstm() -> Work:
 
 
 def _convolutions() -> Work:
-    class Batch(wy.Dim): ...
-
-    wy.nn.seed(0)
-    batch = Batch()
-    images, labels = wy.Input(dims=(batch, 1, 28, 28), name="images"), wy.IndexInput(dims=(batch,), name="labels")
-    model = wy.nn.Sequential(
-        wy.nn.Conv2d(1, 16, 3, padding="same"), wy.nn.relu, wy.nn.MaxPool2d(2),
-        wy.nn.Conv2d(16, 32, 3, padding="same"), wy.nn.relu, wy.nn.MaxPool2d(2),
-        wy.nn.Flatten(), wy.nn.Linear(32 * 7 * 7, 10),
-    )  # fmt: skip
-    scores: Any = model(images)
-    loss = scores.cross_entropy(labels)
-    pictures, digits = _images()
-    return Work(wy.compile(loss, wy.optim.Adam(loss.parameters(), 1e-3)), {images: pictures, labels: digits}, 64)
+    return Work(*network(), batch=BATCH)
 
 
 WORKS: dict[str, Callable[[], Work]] = {

@@ -82,9 +82,7 @@ def test_other_targets(tmp_path: Path, target: str, magic: bytes) -> None:
 
 def test_what_cannot_leave_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     folder, x = tmp_path / "folder", wy.Input(dims=(3, 3), name="x", dtype=np.float64)
-    with pytest.raises(OptionError, match=r"cholesky .*calls LAPACK.*wy.linalg.cholesky"):
-        wy.compile(wy.linalg.cholesky(x)).export(folder)
-    with pytest.raises(OptionError, match=r"expm .*has no native form"):
+    with pytest.raises(OptionError, match=r"expm .*has no native form.*wy.linalg.expm"):
         wy.compile(wy.linalg.expm(x)).export(folder)
     with pytest.raises(OptionError, match="target must be 'c'"):
         wy.compile(x + x).export(folder, target="arm")

@@ -23,14 +23,14 @@ from wyrm.exporting.plan import refuse
 from wyrm.graph.storage import bound_array
 
 ALL = os.environ.get("WYRM_TEST_EXPORT") == "all"
-# Ops that cannot leave: they need LAPACK, or have no native form.
+# Ops that cannot leave: they have no native form.
 REFUSED = frozenset({
-    "BesselI", "BesselIe", "BesselJ", "BesselY", "BetaInc", "Cholesky", "Cofactors", "CofactorsSlope", "Determinant",
-    "EigResiduals", "EigenvectorSolve", "Eigenvalues", "Eigenvectors", "EighResiduals", "GammaInc", "GammaIncC",
-    "GeneralEigenvalues", "GeneralEigenvectors", "LUResiduals", "LeastSquares", "LeftSingularVectors",
-    "LogDeterminantSlope", "LogGammaSlope", "MatrixExponential", "Orthonormal", "ProductOfOthersAlong",
-    "PseudoInverse", "QRResiduals", "RightSingularVectors", "SVDResiduals", "SingularValues", "Solve",
-    "TriangularSolve", "UpperFactor",
+    "BesselI", "BesselIe", "BesselJ", "BesselY", "BetaInc", "GammaInc", "GammaIncC", "LogGammaSlope",
+    "MatrixExponential", "ProductOfOthersAlong",
+})  # fmt: skip
+# Ops whose vectors have any sign, or values any order: `test_linalg` compares what does not depend on these.
+FREE = frozenset({
+    "Eigenvectors", "GeneralEigenvalues", "GeneralEigenvectors", "LeftSingularVectors", "RightSingularVectors",
 })  # fmt: skip
 # Ops whose gradient cannot leave.
 WITHOUT_GRADIENT = frozenset(["ProductOfOthers"])
@@ -42,7 +42,7 @@ def leaves(sample: Sample) -> bool:
 
 def groups() -> list[list[Sample]]:
     """Return the samples that programs share: of an op's samples the last, and of a family a few, or all."""
-    able = [sample for sample in SAMPLES if leaves(sample)]
+    able = [sample for sample in SAMPLES if leaves(sample) and sample.op.__name__ not in FREE]
     if not ALL:
         by_op = {sample.op: sample for sample in able}
         able = list(by_op.values())[::8]
@@ -77,4 +77,4 @@ def test_the_ops_that_cannot_leave_are_those_that_are_listed() -> None:
         except WyrmError:
             found.add(sample.op.__name__)
     assert found == REFUSED
-    assert len(REFUSED) < 0.13 * len({sample.op for sample in SAMPLES})
+    assert len(REFUSED) < 0.05 * len({sample.op for sample in SAMPLES})

@@ -149,8 +149,8 @@ def export(
     `NAME.d.ts`, their types; and for a training `index.html`, a page that trains in a worker and draws the loss
     (`python -m http.server` shows it).
 
-    Raise `OptionError` for a program that does not fit, or that cannot leave Python, as one that needs LAPACK or has an
-    op without a native form, and `ShapeError` for an axis without a size; nothing is written then.
+    Raise `OptionError` for a program that does not fit, or that cannot leave Python, as one that has an op without a
+    native form, and `ShapeError` for an axis without a size; nothing is written then.
 
     >>> import tempfile
     >>> class Batch(wy.Dim): ...

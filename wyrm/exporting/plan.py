@@ -141,7 +141,7 @@ def _is_open(axis: Any) -> bool:
 
 
 def refuse(graph: NativeGraph) -> None:
-    """Raise `OptionError`, with the op and the user's line, for a program that needs Python or LAPACK as it runs."""
+    """Raise `OptionError`, with the op and the user's line, for a program that needs Python as it runs."""
     sources = [graph.source, *graph.source.scans, *graph.source.rules]
     for source in sources:
         for call in source.evaluated:
@@ -152,37 +152,11 @@ def refuse(graph: NativeGraph) -> None:
                 f"{kernel} calls {function}, which numba compiles for this process, so the program cannot leave "
                 f"Python; write the kernel in the language of kernels (see wy.LoopForm)"
             )
-    if graph.source.calls_libraries:
-        users = [each for each in graph.schedule.nodes if not each.is_leaf and "lapack" in _names_used(each)]
-        what = f"{describe(users[0])} calls" if users else "the program calls"
-        where = _line(users[0]) if users else ""
-        raise OptionError(
-            f"{what} LAPACK, which an export does not have{where}; compute it before, or write it with other ops"
-        )
 
 
 def _line(node: BaseNode) -> str:
     source = node.location.source
     return f": {source}" if source else ""
-
-
-def _names_used(node: BaseNode) -> set[str]:
-    from wyrm.engines.native.kernels.functions import global_names
-    from wyrm.graph.loop_form import LOOPS
-
-    found, waiting = set[str](), list[Any]([LOOPS.of(node).kernel])
-    seen: set[Any] = set()
-    while waiting:
-        function = waiting.pop()
-        if function is None or function in seen or not hasattr(function, "__globals__"):
-            continue
-        seen.add(function)
-        for name in global_names(function):
-            found.add(name)
-            value = function.__globals__.get(name)
-            if hasattr(value, "__globals__") and getattr(value, "__module__", "").startswith("wyrm"):
-                waiting.append(value)
-    return found
 
 
 def given_inputs(graph: NativeGraph, axes: Axes, *, training: bool) -> list[Given]:

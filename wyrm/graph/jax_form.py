@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from wyrm.graph.registration import Rules
 
 if TYPE_CHECKING:
     from wyrm.graph.axes import Dim
     from wyrm.graph.base import BaseNode
+
+
+class Unjoined(ABC):
+    """A value that an op leaves in several arrays, because those who read it need them one by one.
+
+    Its classes are named tuples, which JAX takes as pytrees, and registered here.
+    """
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype:
+        """The dtype of the value."""
+
+    @abstractmethod
+    def flat(self) -> Any:
+        """Return the value as one array, as the graph describes it."""
 
 
 class Lowering(Protocol):
@@ -46,6 +65,14 @@ class Lowering(Protocol):
 
         Both divide the number of rows; see `wyrm.ops.kernels.loops_jax.in_blocks`.
         """
+        ...
+
+    def row_shards(self, node: BaseNode, array: Any) -> int:
+        """Return over how many devices the rows of a value are sharded, if sums over them may stay apart; else 1."""
+        ...
+
+    def apart(self, node: BaseNode, array: Any, terms: Any) -> Any:
+        """Return a sum over the rows of a value, given a term for each of `row_shards` along the first axis."""
         ...
 
 
@@ -90,7 +117,8 @@ class JaxForm:
     # Whether the op is a checkpoint: its value is that of the first parent, which is computed from the other parents,
     # and computed again in the backward pass.
     recomputes = False
-    # Whether `lower` takes row-sparse operands as they are, as `wyrm.graph.rows.RowSparse`, and the residuals of loops.
+    # Whether `lower` takes row-sparse operands as they are, as `wyrm.graph.rows.RowSparse`, and those that are
+    # `Unjoined`, such as the residuals of loops.
     takes_rows: bool = False
 
     def own_gradient(self, node: Any) -> bool:

@@ -75,6 +75,8 @@ class Op:
 
     The values for parts of the operands, divided along that axis, add up to it.
     """
+    averages_rows: ClassVar[bool] = False
+    """Whether the value is a mean over an axis that all operands have and it lacks: that of means of equal parts."""
     is_view: ClassVar[bool] = False
     """Whether the value may be a view into the memory of the first operand."""
     shape_only: ClassVar[bool] = False

@@ -6,6 +6,7 @@ import inspect
 import itertools
 import operator
 import os
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -64,6 +65,8 @@ def _methods() -> frozenset[str]:
 
 
 METHODS = _methods()
+# In the paths of modules that are not the user's.
+_FOREIGN = re.compile(r"[/\\](site-packages|typeshed)[/\\]")
 # Base classes of ops, which a subclass may name without type arguments.
 UNARY, BINARY = "wyrm.ops.elementwise.elementwise.Unary", "wyrm.ops.elementwise.elementwise.Binary"
 OPS_OF_USERS = frozenset({UNARY, BINARY})
@@ -86,7 +89,7 @@ class WyrmPlugin(Plugin):
 
     def report_config_data(self, ctx: ReportConfigContext) -> str | None:
         """Return what makes mypy check a module again when it changes: axes of results follow from the ops."""
-        is_users = not ctx.id.startswith("wyrm.") and not {"site-packages", "typeshed"} & set(Path(ctx.path).parts)
+        is_users = not ctx.id.startswith("wyrm.") and not _FOREIGN.search(ctx.path)
         return self._version if is_users else None
 
     def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], CallableType] | None:

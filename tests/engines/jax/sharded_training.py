@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,6 +15,8 @@ import jax
 import numpy as np
 
 import wyrm as wy
+from tests.engines.jax.collectives import carried, collectives
+from wyrm.engines.jax import step
 from wyrm.nn.gpt2_axes import Embed, Heads, Inner, Vocabulary
 
 
@@ -66,8 +67,8 @@ class Model(NamedTuple):
     counts_reductions: bool = False
 
 
-def gpt2() -> Model:
-    config = wy.nn.GPT2Config(vocab_size=64, n_positions=16, n_embd=32, n_layer=2, n_head=4)
+def gpt2(layers: int = 2) -> Model:
+    config = wy.nn.GPT2Config(vocab_size=64, n_positions=16, n_embd=32, n_layer=layers, n_head=4)
     model = wy.nn.GPT2(config, seed=3)
     tokens, following = wy.IndexInput(dims=(Batch(), Time(16))), wy.IndexInput(dims=(Batch(), Time(16)))
     random = np.random.default_rng(0)
@@ -85,11 +86,11 @@ def dense() -> Model:
 
 
 def sparse() -> Model:
-    users, items = wy.nn.Embedding(Users(24), Features(8)), wy.nn.Embedding(30, Features(8))
+    users, items = wy.nn.Embedding(Users(240), Features(8)), wy.nn.Embedding(30, Features(8))
     user, item = wy.IndexInput(dims=(Batch(),)), wy.IndexInput(dims=(Batch(),))
     loss = ((users(user) * items(item)).sum(-1) - 1.0).square().mean()
     random = np.random.default_rng(2)
-    data = {user: random.integers(0, 24, 36), item: random.integers(0, 30, 36)}
+    data = {user: random.integers(0, 240, 36), item: random.integers(0, 30, 36)}
     return Model(loss, lambda: wy.optim.Adam([users.weight, items.weight], 1e-2, max_norm=1.0), data)
 
 
@@ -129,42 +130,29 @@ def trained(model: Model, where: Any) -> dict[str, Any]:
     return result
 
 
-def accumulated(model: Model, where: Any) -> dict[str, Any]:
-    """Return the losses of epochs with accumulated gradients, and what is wrong with the arrays that hold these."""
+def accumulated(model: Model, where: Any, parts_bytes: int = step.PARTS_BYTES) -> dict[str, Any]:
+    """Return the losses of epochs with accumulated gradients, and what XLA compiled: reductions, and what loops carry.
+
+    Devices keep parts of at most `parts_bytes` of gradients.
+    """
     optimizer, options = model.optimizer(), {}
     start = [parameter.value.copy() for parameter in optimizer.parameters]
     if where is not None:
         shape, names, axes = where
         options = {"mesh": jax.make_mesh(shape, names), "sharding": axes}
+    before, step.PARTS_BYTES = step.PARTS_BYTES, parts_bytes
     program: Any = wy.compile(model.loss, optimizer, engine="jax", **options)
-    training, wrong, whole = program._engine, set[str](), set[str]()
-    run, texts = training.compiled.execute, dict[Any, str]()
-
-    def recorded(function: Any, *arguments: Any) -> Any:
-        results = run(function, *arguments)
-        if function is training.compiled.add_gradients:
-            shapes = tuple(np.shape(array) for array in jax.tree.leaves(arguments))
-            by_rows = training.graph.targets.rows
-            if by_rows and shapes not in texts:  # XLA compiles the function again to show it
-                texts[shapes] = program.stages()["optimized"]
-            for parameter, total, value in zip(training.graph.parameters, results[1], arguments[0], strict=False):
-                if parameter in by_rows:
-                    placed = where is None or total.values.sharding.spec[1:] == value.sharding.spec[1:]
-                    rows, columns = value.addressable_shards[0].data.shape
-                    # Code that writes an array as large as the device's part of the table.
-                    whole.update(re.findall(rf" = f32\[{rows},{columns}\]\S* (?!parameter)\w+\(", texts[shapes]))
-                else:
-                    placed = where is None or total.sharding == value.sharding
-                if not placed:
-                    wrong.add(f"{parameter.shape}: {total}")
-        return results
-
-    training.compiled.execute = recorded
+    step.PARTS_BYTES = before
     losses = [program.epoch(model.data, batch_size=8, accumulate=3) for _ in range(2)]
-    values = [float(np.abs(parameter.value).sum()) for parameter in optimizer.parameters]
+    result = {"losses": losses, "parameters": [float(np.abs(each.value).sum()) for each in optimizer.parameters]}
+    if where is not None:
+        program.epoch({leaf: rows[:24] for leaf, rows in model.data.items()}, batch_size=8, accumulate=3)
+        text = program.stages()["optimized"]
+        reductions = [each for each in collectives(text) if each.kind in ("all-reduce", "reduce-scatter")]
+        result |= {"reductions": reductions, "carried": carried(text), "bytes": program.sharding.bytes_in_all}
     for parameter, value in zip(optimizer.parameters, start, strict=True):
         parameter.set(value)
-    return {"losses": losses, "parameters": values, "wrong": sorted(wrong), "whole": sorted(whole)}
+    return result
 
 
 def on_first(arrays: Any) -> int:
@@ -198,6 +186,7 @@ def evaluated() -> list[float]:
 
 MODELS: dict[str, Callable[[], Model]] = {"gpt2": gpt2, "dense": dense, "sparse": sparse, "drawing": drawing}
 ACCUMULATED = {
+    "gpt2": {case: GPT2[case] for case in ("data", "fsdp")},
     "dense": {case: DENSE[case] for case in ("fsdp", "mixed")},
     "sparse": {case: SPARSE[case] for case in ("rows", "columns")},
 }
@@ -211,10 +200,12 @@ def main() -> None:
         model = make()
         found[name] = {case: trained(model, where) for case, where in {"one": None, **CASES[name]}.items()}
     for name, cases in ACCUMULATED.items():
-        model = MODELS[name]()
+        model = MODELS[name]() if name != "gpt2" else gpt2(layers=1)
         found[f"accumulated {name}"] = {
             case: accumulated(model, where) for case, where in {"one": None, **cases}.items()
         }
+        if name == "dense":
+            found["accumulated dense"]["shards"] = accumulated(model, cases["fsdp"], parts_bytes=0)
     found["error"] = refused()
     found["evaluation"] = evaluated()
     sys.stdout.write(json.dumps(found))

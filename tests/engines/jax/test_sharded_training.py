@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.engines.jax import sharded_training
+from tests.engines.jax.collectives import Collective
 from tests.once import computed_once
 from tests.subprocesses import on_simulated_devices
 
@@ -56,15 +57,45 @@ def test_evaluation_of_nodes_that_lack_an_axis(found: Any) -> None:
     assert largest == 2.5
 
 
-@pytest.mark.parametrize(
-    ("model", "case"), [(model, case) for model, cases in sharded_training.ACCUMULATED.items() for case in cases]
-)
-def test_accumulated_gradients_lie_as_their_parameters_do(found: Any, model: str, case: str) -> None:
+ACCUMULATED = [(model, case) for model, cases in sharded_training.ACCUMULATED.items() for case in cases]
+
+
+@pytest.mark.parametrize(("model", "case"), ACCUMULATED)
+def test_accumulated_gradients_are_those_of_one_device(found: Any, model: str, case: str) -> None:
     one, sharded = (found[f"accumulated {model}"][each] for each in ("one", case))
     np.testing.assert_allclose(sharded["losses"], one["losses"], rtol=1e-5)
     np.testing.assert_allclose(sharded["parameters"], one["parameters"], rtol=1e-4, atol=1e-6)
-    assert sharded["wrong"] == one["wrong"] == []
 
 
-def test_accumulated_row_sparse_gradients_are_never_as_large_as_tables(found: Any) -> None:
-    assert all(case["whole"] == [] for case in found["accumulated sparse"].values())
+@pytest.mark.parametrize("case", ["data", "fsdp"])
+def test_a_step_with_accumulated_gradients_has_one_reduction(found: Any, case: str) -> None:
+    accumulated = found["accumulated gpt2"][case]
+    reductions = [Collective(*each) for each in accumulated["reductions"]]
+    assert [each for each in reductions if each.loops] == []
+    # Others tell whether all gradients are finite, a byte for each.
+    (of_gradients,) = [each for each in reductions if each.size > 64]
+    losses = 3 * 4
+    assert of_gradients.size == accumulated["bytes"] + losses
+
+
+def test_devices_keep_the_shards_of_large_gradients(found: Any) -> None:
+    parts, shards = (found["accumulated dense"][case]["carried"] for case in ("fsdp", "shards"))
+    # By parts, a device has a part of the whole gradient.
+    assert parts.count("f32[1,6,16]") == 1
+    assert parts.count("f32[6,2]") == 0
+    assert shards.count("f32[1,6,16]") == 0
+    assert shards.count("f32[6,2]") == 1
+    one, sharded = (found["accumulated dense"][case] for case in ("one", "shards"))
+    np.testing.assert_allclose(sharded["losses"], one["losses"], rtol=1e-5)
+
+
+def test_gradients_of_parameters_on_several_mesh_axes_lie_as_these_do(found: Any) -> None:
+    mixed = found["accumulated dense"]["mixed"]["carried"]
+    assert mixed.count("f32[6,8]") == 2  # the parameter and the total
+    assert mixed.count("f32[6,16]") == 0
+
+
+@pytest.mark.parametrize(("case", "table"), [("rows", "f32[120,8]"), ("columns", "f32[240,1]")])
+def test_accumulated_row_sparse_gradients_are_never_as_large_as_tables(found: Any, case: str, table: str) -> None:
+    # The loop over batches reads the table, and carries no other array of its size.
+    assert found["accumulated sparse"][case]["carried"].count(table) == 1

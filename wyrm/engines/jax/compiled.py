@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from wyrm.engines.jax.graph import JaxGraph
-from wyrm.engines.jax.state import DeviceState, Placement, State, exchange
-from wyrm.engines.jax.step import StepFunctions, joined_rows
+from wyrm.engines.jax.state import DeviceState, Placement, exchange
+from wyrm.engines.jax.step import StepFunctions
 from wyrm.engines.jax.updates import all_finite
 from wyrm.errors import Unavailable
 
@@ -22,6 +21,8 @@ class CompiledFunctions:
         self.functions = functions
         self.placement = placement
         self.state = state
+        # By the number of batches of a step.
+        self._loops: dict[int, Any] = {}
         # The last function that ran, the structure of its arguments, and the shape, dtype and placement of each array:
         # `lowered` shows its code.
         self.last: tuple[Any, Any, list[tuple[Any, Any, Any]]] | None = None
@@ -48,18 +49,20 @@ class CompiledFunctions:
         return jax.jit(self.functions.train, donate_argnums=0, **self.kept())
 
     @cached_property
-    def loop(self) -> Any:
-        """The function that does the steps of several batches."""
+    def several(self) -> Any:
+        """The function that does one step with the gradients of several batches."""
         import jax
 
-        return jax.jit(self.functions.loop, donate_argnums=0, **self.kept())
+        return jax.jit(self.functions.train_on_several, donate_argnums=0, **self.kept())
 
-    @cached_property
-    def join(self) -> Any:
-        """The function that adds up row-sparse gradients of one table."""
+    def loop(self, accumulate: int) -> Any:
+        """Return the function that does several steps, of `accumulate` batches each."""
         import jax
 
-        return jax.jit(joined_rows)
+        if accumulate not in self._loops:
+            function = partial(self.functions.loop, accumulate)
+            self._loops[accumulate] = jax.jit(function, donate_argnums=0, **self.kept())
+        return self._loops[accumulate]
 
     @cached_property
     def finite(self) -> Any:
@@ -68,41 +71,8 @@ class CompiledFunctions:
 
         return jax.jit(lambda values: all_finite([value for value in values if value.dtype.kind != "i"]))
 
-    @cached_property
-    def add_gradients(self) -> Any:
-        """The function that adds a batch's gradients to the totals of a step."""
-        import jax
-
-        options: dict[str, Any] = {}
-        sharding = self.placement.sharding
-        if sharding is not None:
-            ((placed, *_), _) = self.kept()["out_shardings"]
-            buffers = placed[len(self.graph.parameters) :]
-            options["out_shardings"] = buffers, self.functions.accumulator_shardings(sharding, True), None, None
-        return jax.jit(self.functions.accumulate, donate_argnums=1, **options)
-
-    @cached_property
-    def update(self) -> Any:
-        """The function that does a step with totals of gradients."""
-        import jax
-
-        def update(state: State, _: Sequence[Any], *arguments: Any) -> tuple[State]:
-            return (self.functions.update_by(state, *arguments),)
-
-        return jax.jit(update, donate_argnums=0, **self.kept(1))
-
-    @cached_property
-    def zeros(self) -> Any:
-        """The function that returns totals of zero, for `add_gradients`."""
-        import jax
-
-        sharding = self.placement.sharding
-        if sharding is None:
-            return jax.jit(self.functions.zeros)
-        return jax.jit(self.functions.zeros, out_shardings=self.functions.accumulator_shardings(sharding, False))
-
-    def kept(self, results: int = 2) -> dict[str, Any]:
-        """Return the option of `jax.jit` that keeps the state, the first of `results` results, on its devices."""
+    def kept(self) -> dict[str, Any]:
+        """Return the option of `jax.jit` that keeps the state, the first of two results, on its devices."""
         sharding = self.placement.sharding
         if sharding is None:
             return {}
@@ -111,7 +81,7 @@ class CompiledFunctions:
         with self.precision():
             state = self.state.state()
         placed = jax.tree.map(lambda array: getattr(array, "sharding", None), state._replace(alive=None))
-        return {"out_shardings": (placed, None)[:results]}
+        return {"out_shardings": (placed, None)}
 
     def precision(self) -> AbstractContextManager[None]:
         """Return a context in which JAX has 64-bit types if the graph needs them."""

@@ -85,9 +85,10 @@ class JaxEngine(Engine):
         self.state: DeviceState = DeviceState(self.graph, self.placement, self.functions.stacks)
         self.compiled: CompiledFunctions = CompiledFunctions(self.graph, self.functions, self.placement, self.state)
         self.shuffle: Shuffle = Shuffle()
-        # Seconds of a step, 0 until one was measured; the numbers of batches in a chunk so far, by batch size.
+        # Seconds of a batch in a step, 0 until one was measured; the numbers of steps in a chunk so far, by the number
+        # of rows and of batches in a step.
         self.seconds: float = 0.0
-        self.capacities: dict[int, set[int]] = {}
+        self.capacities: dict[tuple[int, int], set[int]] = {}
         # Whether all processes are known to begin with the same values.
         self._began = not self.placement.several_processes
 
@@ -142,7 +143,7 @@ class JaxEngine(Engine):
                     f"{what} in step {optimizer.steps + 1} at learning rate {optimizer.learning_rate:g}; "
                     f"no parameter has moved"
                 )
-            self.count(1)
+            self.count(1, 1)
         found: list[Any] = outputs
         return found
 
@@ -176,9 +177,9 @@ class JaxEngine(Engine):
         numbers: dict[str, Any] = {name: values.astype(self.real) for name, values in found.items()}
         return numbers
 
-    def count(self, steps: int) -> None:
-        """Count finished steps."""
-        self.steps += steps
+    def count(self, steps: int, batches: int) -> None:
+        """Count finished steps of the optimizer, and the batches of these steps."""
+        self.steps += batches
         if self.graph.optimizer is not None:
             self.graph.optimizer.advance(steps, self.graph.parameters)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from wyrm.engines.jax.processes import Part, agreed, check_same
 from wyrm.engines.jax.state import Read, exchange, on_host
 from wyrm.errors import Diverged
 from wyrm.graph.base import BaseNode, describe
-from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array
 from wyrm.ops.random.philox_jax import step_words
 from wyrm.support.interrupts import deliver
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 
 # Seconds that a chunk of steps should take: Python handles Ctrl-C and the progress bar only between chunks.
 _CHUNK = 0.1
-# Bytes of data on the devices for the batches of a chunk, and the largest number of batches in it.
-_CHUNK_BYTES, _CHUNK_BATCHES = 2**24, 512
+# Bytes of data on the devices for the batches of a chunk, and the largest number of steps in it.
+_CHUNK_BYTES, _CHUNK_STEPS = 2**24, 512
 
 
 class JaxEpoch:
@@ -46,21 +45,18 @@ class JaxEpoch:
 
     def run(self) -> None:
         """Do all steps."""
-        engine, rows, batch = self.engine, self.columns.rows, self.batch
+        engine, rows, size = self.engine, self.columns.rows, self.batch * self.accumulate
         self.order: NDArray[np.int64] = self.epoch.order(rows, engine.shuffle)
         left = len(self.order)
         with engine.running():
             if engine.placement.several_processes:
                 check_same(self._common())
             # The optimizer's numbers of each step.
-            self.numbers: dict[str, NDArray[np.float64]] = engine.numbers(-(-left // (batch * self.accumulate)))
-            if self.accumulate > 1:
-                self._accumulating()
-            else:
-                full = left // batch
-                self._chunks(full, rows // batch)
-                if left % batch:
-                    self._single(self.order[full * batch :])
+            self.numbers: dict[str, NDArray[np.float64]] = engine.numbers(-(-left // size))
+            full = left // size
+            self._chunks(full, rows // size)
+            if left % size:
+                self._single(self.order[full * size :])
             self._check_finite()
 
     def _common(self) -> dict[str, object]:
@@ -76,59 +72,75 @@ class JaxEpoch:
             common |= {f"the data of {describe(leaf)}": array for leaf, array in self.columns.given.items()}
         return common
 
-    # --- chunks of batches ----------------------------------------------------------------------------------------
+    # --- chunks of steps ------------------------------------------------------------------------------------------
 
     def _chunks(self, count: int, every: int) -> None:
-        """Train on the last `count` of the epoch's `every` full batches."""
+        """Do the last `count` of the epoch's `every` full steps."""
         # The capacity follows from `every`: a resumed epoch runs the same compiled function, so it rounds the same way.
         capacity = self._capacity(max(every, 2) if self.epoch.in_batches else every)
+        size = self.batch * self.accumulate
         if capacity == 1:
             for i in range(count):
-                self._single(self.order[i * self.batch : (i + 1) * self.batch])
+                self._single(self.order[i * size : (i + 1) * size])
             return
         for start in range(0, count, capacity):
             self._chunk(start, min(capacity, count - start), capacity)
 
     def _capacity(self, count: int) -> int:
-        """Return the number of batches of a chunk, a power of two, so that XLA compiles few loops."""
+        """Return the number of steps of a chunk, a power of two, so that XLA compiles few loops."""
+        size = self.batch * self.accumulate
         row_bytes = sum(array.nbytes // max(1, len(array)) for array in self.columns.given.values())
-        most = min(max(1, _CHUNK_BYTES // max(1, row_bytes * self.batch)), _CHUNK_BATCHES)
+        most = min(max(1, _CHUNK_BYTES // max(1, row_bytes * size)), _CHUNK_STEPS)
         enough = 1 << (min(count, most) - 1).bit_length() if count else 1
-        known = self.engine.capacities.setdefault(self.batch, set())
+        known = self.engine.capacities.setdefault((self.batch, self.accumulate), set())
         capacity = min((each for each in known if enough <= each <= 4 * enough), default=enough)
         known.add(capacity)
         return capacity
 
     def _chunk(self, start: int, count: int, capacity: int) -> None:
-        """Copy `count` batches from batch `start` on to the devices, and train on them."""
-        rows = self.order[start * self.batch : (start + count) * self.batch].reshape(count, self.batch)
+        """Copy the batches of `count` steps from step `start` on to the devices, and do these steps."""
+        size = self.batch * self.accumulate
+        rows = self.order[start * size : (start + count) * size].reshape(count, size)
         if count < capacity:  # the batches that fill the chunk are not used
-            rows = np.concatenate([rows, np.broadcast_to(rows[:1], (capacity - count, self.batch))])
-        feeds = self._batches(rows)
+            rows = np.concatenate([rows, np.broadcast_to(rows[:1], (capacity - count, size))])
+        feeds = self._batches(rows if self.accumulate == 1 else rows.reshape(capacity, self.accumulate, self.batch))
         numbers = {name: _filled(values[start : start + count], capacity) for name, values in self.numbers.items()}
+        shapes = self.engine.shapes(feeds, 1 if self.accumulate == 1 else 2)
+        loop = self.engine.compiled.loop(self.accumulate)
         first_step, done = self.engine.steps, 0
         while done < count:
-            size = min(count - done, max(1, int(_CHUNK / self.engine.seconds))) if self.engine.seconds else 1
+            seconds = self.engine.seconds * self.accumulate
+            steps = min(count - done, max(1, int(_CHUNK / seconds))) if seconds else 1
             before = time.perf_counter()
-            bounds = np.array([done, done + size], np.int32)
-            _, (outputs, outside) = self.engine.compiled.advance(
-                self.engine.compiled.loop, feeds, numbers, step_words(first_step), bounds
-            )
-            found = on_host(outputs)[done : done + size]
+            bounds = np.array([done, done + steps], np.int32)
+            _, (outputs, outside) = self.engine.compiled.advance(loop, feeds, numbers, step_words(first_step), bounds)
+            found = on_host(outputs)[done : done + steps]
             if done:  # the first run may compile
-                self._measured((time.perf_counter() - before) / size)
-            self._record(found.astype(np.float64), self.batch, outside, self.engine.shapes(feeds, 1))
-            done += size
+                self._measured((time.perf_counter() - before) / (steps * self.accumulate))
+            self._record(found, [self.batch] * self.accumulate, outside, [shapes] * self.accumulate)
+            done += steps
             deliver()
 
     def _single(self, rows: NDArray[np.int64]) -> None:
         """Do one step on these rows."""
-        feed = self._batches(rows)
         numbers = {name: values[self.steps] for name, values in self.numbers.items()}
-        compiled = self.engine.compiled
-        state, (outputs, outside) = compiled.advance(compiled.step, feed, numbers, step_words(self.engine.steps))
-        found = np.array([[float(on_host(each)) for each in (*outputs, state.alive)]])
-        self._record(found, len(rows), outside, self.engine.shapes(feed))
+        compiled, step = self.engine.compiled, step_words(self.engine.steps)
+        if self.accumulate == 1:
+            feed = self._batches(rows)
+            state, (outputs, outside) = compiled.advance(compiled.step, feed, numbers, step)
+            sizes, shapes = [len(rows)], [self.engine.shapes(feed)]
+        else:
+            full = max(1, len(rows) // self.batch)  # a step with fewer rows than a batch has one batch
+            size = min(self.batch, len(rows))
+            feeds, left = self._batches(rows[: full * size].reshape(full, size)), rows[full * size :]
+            rest = self._batches(left) if len(left) else None
+            sizes, shapes = [size] * full, [self.engine.shapes(feeds, 1)] * full
+            if rest is not None:
+                sizes, shapes = [*sizes, len(left)], [*shapes, self.engine.shapes(rest)]
+            weights = np.array(sizes, self.engine.real) / self.engine.real(len(rows))
+            state, (outputs, outside) = compiled.advance(compiled.several, feeds, rest, weights, numbers, step)
+        columns = [np.broadcast_to(on_host(each), len(sizes)) for each in (*outputs, state.alive)]
+        self._record(np.stack(columns, axis=-1), sizes, outside, shapes)
         deliver()
 
     def _measured(self, seconds: float) -> None:
@@ -138,24 +150,35 @@ class JaxEpoch:
         elif not self.engine.seconds:
             self.engine.seconds = agreed(seconds)
 
-    def _record(self, outputs: NDArray[np.float64], rows: int, outside: Any, shapes: Mapping[BaseNode, Any]) -> None:
+    def _record(
+        self, outputs: np.ndarray, sizes: Sequence[int], outside: Any, shapes: Sequence[Mapping[BaseNode, Any]]
+    ) -> None:
         """Count finished steps, and raise `Diverged` or `IndexOutOfRange` after a bad one.
 
-        `outputs` has a row for each step: the outputs, and 1 if the step moved the parameters, else 0.
+        `outputs` has a row for each batch of each step: the outputs, and 1 if the step moved the parameters, else 0.
+        `sizes` and `shapes` are the numbers of rows of the batches of a step, and the shapes of their data.
         """
-        done = int(outputs[:, -1].sum())
+        batches = len(sizes)
+        outputs = outputs.astype(np.float64).reshape(-1, batches, outputs.shape[-1])
+        done, rows = int(outputs[:, 0, -1].sum()), np.array(sizes, np.float64)
         self.steps += done
-        self.engine.count(done)
-        sums = outputs[:done, :-1].sum(axis=0) * self.epoch.totals.weights(rows)
-        self.epoch.add(done, done * rows, sums, float(outputs[:done, 0].sum()) * rows)
+        self.engine.count(done, done * batches)
+        found = outputs[:done, :, :-1].sum(axis=0)
+        sums = (found * self.epoch.totals.weights(rows[:, np.newaxis])).sum(axis=0)
+        self.epoch.add(done * batches, done * sum(sizes), sums, float(found[:, 0] @ rows))
         if done < len(outputs):
-            self._check_computed(outside, shapes, self.epoch.done.batches + 1)
+            self._check_computed(outside, shapes)
             raise self._diverged()
 
-    def _check_computed(self, outside: Any, shapes: Mapping[BaseNode, Any], batch: int) -> None:
-        """Raise `IndexOutOfRange` if an index that batch number `batch` computed is out of range."""
-        where, after = f" in epoch {self.epoch.number}, batch {batch}", self.epoch.done.batches
-        self.engine.check_indices(outside, shapes, f"; the parameters are as they were after batch {after}", where)
+    def _check_computed(self, outside: Any, shapes: Sequence[Mapping[BaseNode, Any]]) -> None:
+        """Raise `IndexOutOfRange` if a batch of the step after the last one computed an index out of range."""
+        if not self.graph.checks:
+            return
+        after = self.epoch.done.batches
+        of_batches = on_host(outside).reshape(len(shapes), -1, 3)
+        for batch, (found, of_batch) in enumerate(zip(of_batches, shapes, strict=True), after + 1):
+            where = f" in epoch {self.epoch.number}, batch {batch}"
+            self.engine.check_indices(found, of_batch, f"; the parameters are as they were after batch {after}", where)
 
     def _diverged(self) -> Diverged:
         optimizer = self.graph.optimizer
@@ -181,7 +204,7 @@ class JaxEpoch:
     # --- data -----------------------------------------------------------------------------------------------------
 
     def _batches(self, rows: NDArray[np.int64]) -> list[Any]:
-        """Return the inputs' data for rows of shape (batch,) or (batches, batch) on the devices."""
+        """Return the inputs' data on the devices, for rows of shape (batch,), or with axes of batches before."""
         chosen = rows[..., 0] if self.columns.singly else rows
         part, feeds = self.part, []
         for leaf in self.graph.inputs:
@@ -196,65 +219,6 @@ class JaxEpoch:
                 before = part.index * chosen.shape[-1] if part.count > 1 else 0
                 feeds.append(self.engine.placement.batch(leaf, shape, _rows(column, chosen, before)))
         return feeds
-
-    # --- accumulation ---------------------------------------------------------------------------------------------
-
-    def _accumulating(self) -> None:
-        """Do steps with the mean of the gradients of several batches each, weighted by their rows."""
-        size = self.batch * self.accumulate
-        for start in range(0, len(self.order), size):
-            order = self.order[start : start + size]
-            values: Any = None
-            totals, sums, losses = None, np.zeros(len(self.graph.outputs)), 0.0
-            # The row-sparse gradients of the batches, by the position of the parameter.
-            rows_of: dict[int, list[RowSparse]] = {}
-            for batch, position in enumerate(range(0, len(order), self.batch)):
-                rows = order[position : position + self.batch]
-                feed, weight = self._batches(rows), self.engine.real(len(rows) / len(order))
-                with exchange:
-                    if totals is None:
-                        values = self.engine.state.values()
-                        totals = self.engine.compiled.zeros(values)
-                    buffers, totals, outputs, outside = self.engine.compiled.execute(
-                        self.engine.compiled.add_gradients,
-                        values,
-                        totals,
-                        self.engine.state.held(),
-                        feed,
-                        weight,
-                        step_words(self.engine.steps + batch),
-                    )
-                values = [*values[: len(self.graph.parameters)], *buffers]
-                self._check_computed(outside, self.engine.shapes(feed), self.epoch.done.batches + batch + 1)
-                for i, total in enumerate(totals):
-                    if isinstance(total, RowSparse):
-                        rows_of[i], totals[i] = self._joined([*rows_of.get(i, []), total]), None
-                found = np.array([float(on_host(output)) for output in outputs])
-                sums += found * self.epoch.totals.weights(len(rows))
-                losses += found[0] * len(rows)
-            numbers = {name: array[self.steps] for name, array in self.numbers.items()}
-            loss = np.asarray(losses / len(order), self.graph.outputs[0].dtype)
-            buffers = values[len(self.graph.parameters) :]
-            gradients = [rows_of.get(i, total) for i, total in enumerate(totals or [])]
-            (state,) = self.engine.compiled.advance(self.engine.compiled.update, gradients, numbers, loss, buffers)
-            self._record_accumulated(bool(on_host(state.alive)), sums, losses, len(order))
-            deliver()
-
-    def _record_accumulated(self, alive: bool, sums: NDArray[np.float64], losses: float, rows: int) -> None:
-        """Count a step of several batches, given the sums of their weighted outputs, and of their losses times rows."""
-        if not alive:
-            raise self._diverged()
-        batches = -(-rows // self.batch)
-        self.steps += 1
-        self.engine.steps += batches
-        assert self.graph.optimizer is not None
-        self.graph.optimizer.advance(1, self.graph.parameters)
-        self.epoch.add(batches, rows, sums, losses)
-
-    def _joined(self, gradients: list[RowSparse]) -> list[RowSparse]:
-        """Join row-sparse gradients of one table into one if they have more rows than the table."""
-        many = len(gradients) > 1 and sum(len(each.rows) for each in gradients) > gradients[0].shape[0]
-        return [self.engine.compiled.join(gradients)] if many else gradients
 
 
 def _rows(column: np.ndarray, rows: NDArray[np.int64], before: int = 0) -> Read:

@@ -12,18 +12,17 @@ import numpy as np
 from wyrm.engines.jax.host import call_evaluate, evaluated_in_numpy, refusal, untraceable
 from wyrm.engines.jax.loops import NO_ATTRIBUTES, Attributes, Values, compute_repeat
 from wyrm.engines.jax.namespace import JaxNamespace, namespace, narrowed
-from wyrm.engines.jax.partial_sums import PartialSums, whole
+from wyrm.engines.jax.partial_sums import PartialSum, PartialSums, whole
 from wyrm.engines.jax.repeats import Repeat, find_repeats
 from wyrm.graph.axes import Dim, resolve
 from wyrm.graph.base import BaseNode
-from wyrm.graph.jax_form import JAX, JaxForm
+from wyrm.graph.jax_form import JAX, JaxForm, Unjoined
 from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array
 from wyrm.graph.traversal import topological_order
-from wyrm.ops.control.scan_jax import LoopParts
 from wyrm.ops.elementwise.formula import formula_value
 from wyrm.ops.kernels.loops_jax import number_of_blocks
 from wyrm.ops.products.jax_form import matmul
@@ -98,6 +97,15 @@ class Lowerer:
         block_bytes = self._block_bytes or (2**22 if jax.default_backend() == "cpu" else 2**30)
         return number_of_blocks(rows // shards, size // shards, block_bytes), shards
 
+    def row_shards(self, node: BaseNode, array: Any) -> int:
+        """Return over how many devices the rows of a value are sharded, if sums over them may stay apart; else 1."""
+        return 1 if self._sums is None else self._sums.row_shards(node, array)
+
+    def apart(self, node: BaseNode, array: Any, terms: Any) -> PartialSum:
+        """Return a sum over the rows of a value, given a term for each of `row_shards` along the first axis."""
+        assert self._sums is not None
+        return self._sums.apart(node, array, terms)
+
     def outputs(self, outputs: Sequence[BaseNode], known: Mapping[BaseNode, Any]) -> list[Any]:
         """Return the values of nodes, given values of some leaves; the others hold theirs."""
         return self.run(Schedule(outputs), known)
@@ -148,7 +156,7 @@ class Lowerer:
             if partial is not None:
                 return partial
         value = self._whole_value(node, operands, shape)
-        return value if self._place is None or isinstance(value, LoopParts) else self._place(node, value)
+        return value if self._place is None or isinstance(value, Unjoined | PartialSum) else self._place(node, value)
 
     def _whole_value(self, node: BaseNode, operands: list[Any], shape: tuple[int, ...]) -> Any:
         """Return the value of a node, neither placed nor as a partial sum."""
@@ -201,7 +209,7 @@ class Lowerer:
 def dense(value: Any) -> Any:
     """Return a value as one array: row-sparse values dense, parts of a loop joined, partial sums added."""
     value = whole(value)
-    if isinstance(value, LoopParts):
+    if isinstance(value, Unjoined):
         return value.flat()
     if not isinstance(value, RowSparse):
         return value

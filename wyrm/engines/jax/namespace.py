@@ -116,5 +116,13 @@ def beta(a: Any, b: Any) -> Any:
     return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * jnp.exp(betaln(a, b))
 
 
-# Special functions that JAX computes inexactly, or wrongly at a pole.
-_BETTER: dict[str, Callable[..., Any]] = {"digamma": digamma, "betaln": betaln, "beta": beta}
+def ndtri(x: Any) -> Any:
+    """Return the inverse of the normal distribution's cumulative function; `jax.scipy.special` refuses bfloat16."""
+    import jax.numpy as jnp
+    from jax.scipy.special import ndtri
+
+    return ndtri(x.astype(jnp.promote_types(x.dtype, np.float32))).astype(x.dtype)
+
+
+# Special functions that JAX computes inexactly, wrongly at a pole, or not in every dtype.
+_BETTER: dict[str, Callable[..., Any]] = {"digamma": digamma, "betaln": betaln, "beta": beta, "ndtri": ndtri}

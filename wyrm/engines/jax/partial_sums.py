@@ -13,6 +13,7 @@ from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode
 
 if TYPE_CHECKING:
@@ -31,6 +32,22 @@ class PartialSum:
     def __getitem__(self, index: int) -> PartialSum:
         """Return element `index` of stacked partial sums."""
         return PartialSum(self.parts[index], self.mesh_axes)
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the sum."""
+        return self.parts.dtype
+
+    def astype(self, dtype: Any) -> PartialSum:
+        """Return the sum in another dtype."""
+        return PartialSum(self.parts.astype(dtype), self.mesh_axes)
+
+    def reshape(self, shape: Sequence[int]) -> PartialSum:
+        """Return the sum with another shape."""
+        return PartialSum(self.parts.reshape(self.parts.shape[0], *shape), self.mesh_axes)
+
+    def __jax_array__(self) -> Any:
+        return self.total()
 
     def total(self) -> Any:
         """Return the sum of the parts."""
@@ -55,10 +72,14 @@ def partial_sums_as_pytree() -> None:
 
 
 class PartialSums:
-    """Computes nodes as partial sums on the devices of a `Sharding`, and adds the parts up."""
+    """Computes nodes as partial sums on the devices of a `Sharding`, and adds the parts up.
 
-    def __init__(self, sharding: Sharding) -> None:
-        self._sharding = sharding
+    With `of_sharded`, also the gradients of parameters that are sharded over the devices that share the rows: each
+    device then has a part as large as the whole gradient until they are added up.
+    """
+
+    def __init__(self, sharding: Sharding, of_sharded: bool = False) -> None:
+        self._sharding, self._of_sharded = sharding, of_sharded
         partial_sums_as_pytree()
 
     def of(
@@ -66,45 +87,109 @@ class PartialSums:
     ) -> PartialSum | None:
         """Return the value of a node as a partial sum, or None.
 
-        It is None if the op does not add up rows, if the operands are not divided over the same devices, or if the
-        value itself is sharded. `shape` is the value's; `compute` returns the value for given operands.
+        It is None if the op neither adds up nor averages rows, if the operands are not divided over the same devices,
+        or if the value itself is sharded otherwise. `shape` is the value's; `compute` returns the value for given
+        operands.
         """
         import jax
 
-        views_parts = node.is_view and isinstance(operands[0], PartialSum)
-        if not (views_parts or node.adds_rows) or self._sharding.activation_spec(node.dims, shape) is not None:
+        first = operands[0] if operands else None
+        if isinstance(first, PartialSum):
+            if node.is_view:
+                return self._mapped(compute, [first.parts], first.mesh_axes)
+            return _added(node, operands)
+        if not (node.adds_rows or node.averages_rows) or not all(
+            isinstance(operand, jax.Array) for operand in operands
+        ):
             return None
-        if views_parts:
-            return self._mapped(compute, [operands[0].parts], operands[0].mesh_axes)
-        if not all(isinstance(operand, jax.Array) for operand in operands):
+        divided = self._rows_of(node, operands)
+        if divided is None:
             return None
-        placements = [
-            self._sharding.divided_axis(parent.dims, operand.shape)
-            for parent, operand in zip(node.parents, operands, strict=True)
-        ]
-        divided = [placement for placement in placements if placement is not None]
-        if len(divided) < len(operands) or len({mesh_axes for _, mesh_axes in divided}) != 1:
+        axes, mesh_axes = divided
+        if not self._may_have_parts(node, shape, mesh_axes):
             return None
-        parts = [self._divided(operand, *placement) for operand, placement in zip(operands, divided, strict=True)]
-        return self._mapped(compute, parts, divided[0][1])
+        parts = [self._divided(*each, mesh_axes) for each in zip(operands, axes, strict=True)]
+        found = self._mapped(compute, parts, mesh_axes)
+        # Devices have equally many rows.
+        return PartialSum(found.parts / len(found.parts), mesh_axes) if node.averages_rows else found
 
-    def totals(self, values: Sequence[Any]) -> list[Any]:
-        """Return the values with totals in place of partial sums; one reduction adds all of a dtype."""
+    def _rows_of(self, node: BaseNode, operands: Sequence[Any]) -> tuple[list[int], MeshAxes] | None:
+        """Return the axis of each operand that a node sums over and that is divided, and over which mesh axes.
+
+        It is one axis by its name: under FSDP, another axis, of a weight, has the same mesh axis.
+        """
+        found: list[int] = []
+        over: set[tuple[type[Dim] | None, MeshAxes]] = set()
+        for parent, operand in zip(node.parents, operands, strict=True):
+            placement = self._sharding.divided_axis(parent.dims, operand.shape)
+            if placement is None:
+                return None
+            found.append(placement[0])
+            over.add((self._sharding.deciding(parent.dims[placement[0]]), placement[1]))
+        (name, mesh_axes), *others = over
+        kept = name in map(self._sharding.deciding, node.dims)
+        return None if others or kept else (found, mesh_axes)
+
+    def _may_have_parts(self, node: BaseNode, shape: Sequence[int], mesh_axes: MeshAxes) -> bool:
+        """Return whether a value is not sharded, or with `of_sharded` over these mesh axes."""
+        own = [axes for axes in self._sharding.placed_axes(node.dims, shape) if axes]
+        return not own or (self._of_sharded and own == [mesh_axes])
+
+    def row_shards(self, node: BaseNode, array: Any) -> int:
+        """Return over how many devices the first axis of a value is divided; 1 if others are divided too."""
+        placement = self._sharding.divided_axis(node.dims, array.shape)
+        return 1 if placement is None or placement[0] else self._sharding.devices(placement[1])
+
+    def apart(self, node: BaseNode, array: Any, terms: Any) -> PartialSum:
+        """Return a sum over the rows of a value, given a term for each of `row_shards` along the first axis."""
+        placement = self._sharding.divided_axis(node.dims, array.shape)
+        assert placement is not None
+        return PartialSum(self._sharding.constrained(terms, placement[1]), placement[1])
+
+    def totals(self, values: Sequence[Any], parameters: Sequence[BaseNode | None]) -> list[Any]:
+        """Return the values with totals in place of partial sums; one reduction adds all of a dtype and a placement.
+
+        `parameters` are those that the values are gradients of; totals are placed as these are.
+        """
         import jax.numpy as jnp
 
-        groups: dict[tuple[Any, MeshAxes], list[int]] = {}
-        for i, value in enumerate(values):
-            if isinstance(value, PartialSum):
-                groups.setdefault((value.parts.dtype, value.mesh_axes), []).append(i)
         totals = list(values)
-        for (_, mesh_axes), members in groups.items():
-            arrays = [values[i].parts for i in members]
-            flat = jnp.concatenate([array.reshape(array.shape[0], -1) for array in arrays], axis=1)
-            total = self._sharding.constrained(self._sharding.constrained(flat, mesh_axes).sum(axis=0), ())
-            ends = list(accumulate(math.prod(array.shape[1:]) for array in arrays))
-            for i, array, end in zip(members, arrays, ends, strict=True):
-                totals[i] = total[end - math.prod(array.shape[1:]) : end].reshape(array.shape[1:])
+        groups: dict[tuple[Any, MeshAxes, bool], list[tuple[int, int]]] = {}
+        for i, (value, parameter) in enumerate(zip(values, parameters, strict=True)):
+            if isinstance(value, PartialSum):
+                axis = -1 if parameter is None else self._axis_over(parameter, value)
+                groups.setdefault((value.dtype, value.mesh_axes, axis >= 0), []).append((i, axis))
+        for (_, mesh_axes, sharded), members in groups.items():
+            # One row for each device of the result, if it is sharded.
+            rows = self._sharding.devices(mesh_axes) if sharded else 1
+            arrays = [
+                values[i].parts if axis < 0 else jnp.moveaxis(values[i].parts, axis + 1, 1) for i, axis in members
+            ]
+            flat = jnp.concatenate([array.reshape(array.shape[0], rows, -1) for array in arrays], axis=2)
+            total = self._sharding.constrained(flat, mesh_axes).sum(axis=0)
+            total = self._sharding.constrained(total, mesh_axes if sharded else ())
+            ends = list(accumulate(math.prod(array.shape[1:]) // rows for array in arrays))
+            for (i, axis), array, end in zip(members, arrays, ends, strict=True):
+                found = total[:, end - math.prod(array.shape[1:]) // rows : end].reshape(array.shape[1:])
+                totals[i] = found if axis < 0 else jnp.moveaxis(found, 0, axis)
         return totals
+
+    def _axis_over(self, parameter: BaseNode, value: PartialSum) -> int:
+        """Return the axis of a parameter that is divided over the devices of a partial sum, or -1."""
+        for axis, mesh_axes in enumerate(self._sharding.placed_axes(parameter.dims, value.parts.shape[1:])):
+            if mesh_axes == value.mesh_axes:
+                return axis
+        return -1
+
+    def placed(self, total: Any, parameter: BaseNode) -> Any:
+        """Return the total of gradients of several batches on the devices of the parameter, or of the parts."""
+        import jax
+
+        if isinstance(total, PartialSum):
+            return PartialSum(self._sharding.constrained(total.parts, total.mesh_axes), total.mesh_axes)
+        if not isinstance(total, jax.Array):  # of row-sparse gradients
+            return total
+        return jax.lax.with_sharding_constraint(total, self._sharding.of_array(parameter, total.shape))
 
     def _divided(self, array: Any, axis: int, mesh_axes: MeshAxes) -> Any:
         """Return the array with axis `axis` divided among devices, which become a new first axis."""
@@ -118,6 +203,14 @@ class PartialSums:
 
         parts = jax.vmap(lambda *own: whole(compute(list(own))))(*operands)
         return PartialSum(self._sharding.constrained(parts, mesh_axes), mesh_axes)
+
+
+def _added(node: BaseNode, operands: Sequence[Any]) -> PartialSum | None:
+    """Return the sum of two partial sums over the same devices, or None for another op or other operands."""
+    x, y = operands[0], operands[-1]
+    if node.formula != "x + y" or not isinstance(y, PartialSum) or x.mesh_axes != y.mesh_axes:
+        return None
+    return PartialSum(x.parts + y.parts, x.mesh_axes) if x.parts.shape == y.parts.shape else None
 
 
 __all__ = ["PartialSum", "PartialSums", "whole"]

@@ -164,23 +164,32 @@ class Sharding:
 
         return jax.lax.with_sharding_constraint(value, NamedSharding(self.mesh, spec))
 
+    def placed_axes(self, dims: Dims, shape: Sequence[int]) -> list[MeshAxes]:
+        """Return the mesh axes that each axis of an intermediate value is divided over.
+
+        If several axes want the same mesh axis, the batch axis gets it, else the first.
+        """
+        used: set[str] = set()
+        placed: list[MeshAxes] = [()] * len(dims)
+        for position in sorted(range(len(dims)), key=lambda i: self.deciding(dims[i]) in self._parameter_axes):
+            mesh_axes = tuple(name for name in self._mesh_axes(dims[position]) if name not in used)
+            devices = self.devices(mesh_axes)
+            used.update(mesh_axes)
+            if devices > 1 and shape[position] and shape[position] % devices == 0:
+                placed[position] = mesh_axes
+        return placed
+
     def activation_spec(self, dims: Dims, shape: Sequence[int]) -> Any:
         """Return the `PartitionSpec` of an intermediate value, or None where there is nothing to constrain."""
         from jax.sharding import PartitionSpec
 
         if any(map(self._joins_divided, dims)):
             return None
-        used: set[str] = set()
-        entries: list[Any] = [None] * len(dims)
-        for position in sorted(range(len(dims)), key=lambda i: self._deciding(dims[i]) in self._parameter_axes):
-            axis, size = dims[position], shape[position]
-            mesh_axes = tuple(name for name in self._mesh_axes(axis) if name not in used)
-            devices = self.devices(mesh_axes)
-            used.update(mesh_axes)
-            if devices > 1 and size and size % devices == 0:
-                # Blocks of a flattened axis are blocks of its outermost part; for another part, XLA decides.
-                aligned = self._deciding(_outermost(axis)) is self._deciding(axis)
-                entries[position] = mesh_axes if aligned else PartitionSpec.UNCONSTRAINED
+        # Blocks of a flattened axis are blocks of its outermost part; for another part, XLA decides.
+        entries: list[Any] = [
+            (mesh_axes if self._is_aligned(axis) else PartitionSpec.UNCONSTRAINED) if mesh_axes else None
+            for axis, mesh_axes in zip(dims, self.placed_axes(dims, shape), strict=True)
+        ]
         return PartitionSpec(*entries) if any(isinstance(entry, tuple) for entry in entries) else None
 
     def divided_axis(self, dims: Dims, shape: Sequence[int]) -> tuple[int, MeshAxes] | None:
@@ -188,18 +197,13 @@ class Sharding:
 
         Return None where no axis or several are divided, and for a flattened axis that blocks do not divide.
         """
-        found = [
-            (position, self._mesh_axes(axis))
-            for position, (axis, size) in enumerate(zip(dims, shape, strict=True))
-            if self.devices(self._mesh_axes(axis)) > 1 and size
-        ]
-        if len(found) != 1:
-            return None
-        (position, mesh_axes) = found[0]
-        axis = dims[position]
-        aligned = self._deciding(_outermost(axis)) is self._deciding(axis)
-        fits = aligned and shape[position] % self.devices(mesh_axes) == 0
+        found = [(i, mesh_axes) for i, mesh_axes in enumerate(self.placed_axes(dims, shape)) if mesh_axes]
+        fits = len(found) == 1 and self._is_aligned(dims[found[0][0]])
         return found[0] if fits and not any(map(self._joins_divided, dims)) else None
+
+    def _is_aligned(self, axis: Axis) -> bool:
+        """Return whether the outermost part of an axis decides how it is divided, so that devices have blocks."""
+        return self.deciding(_outermost(axis)) is self.deciding(axis)
 
     def constrained(self, array: Any, mesh_axes: MeshAxes) -> Any:
         """Return an array with its first axis divided over mesh axes, or replicated where there are none."""
@@ -209,19 +213,19 @@ class Sharding:
 
     def _joins_divided(self, axis: Axis) -> bool:
         """Return whether an axis concatenates divided parts with others, so that it has no placement itself."""
-        return isinstance(axis, Plus) and self._deciding(axis) is None and any(map(self._deciding, axis.parts))
+        return isinstance(axis, Plus) and self.deciding(axis) is None and any(map(self.deciding, axis.parts))
 
     def _mesh_axes(self, axis: Axis) -> MeshAxes:
         """Return the mesh axes that an axis is divided over."""
-        name = self._deciding(axis)
+        name = self.deciding(axis)
         return () if name is None else self.axes[name]
 
-    def _deciding(self, axis: Axis) -> type[Dim] | None:
+    def deciding(self, axis: Axis) -> type[Dim] | None:
         """Return the name in an axis that decides how it is divided; None if it is not divided."""
         if isinstance(axis, Times):
-            return next((name for name in map(self._deciding, axis.parts) if name is not None), None)
+            return next((name for name in map(self.deciding, axis.parts) if name is not None), None)
         if isinstance(axis, Plus):
-            names = [self._deciding(part) for part in axis.parts]
+            names = [self.deciding(part) for part in axis.parts]
             return names[0] if len({() if name is None else self.axes[name] for name in names}) == 1 else None
         return type(axis) if isinstance(axis, Dim) and type(axis) in self.axes else None
 

@@ -71,7 +71,7 @@ class Placement:
 
 def on_host(array: Any, what: BaseNode | None = None) -> np.ndarray:
     """Return a device array as a NumPy array. Raise `OptionError` if other processes hold a part of it."""
-    if array.is_fully_addressable:
+    if isinstance(array, np.ndarray) or array.is_fully_addressable:
         return np.asarray(array)
     if array.is_fully_replicated:
         return np.asarray(array.addressable_data(0))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from wyrm.engines.jax.accumulation import Backward, accumulated, element, step_after
 from wyrm.engines.jax.graph import JaxGraph, beyond
 from wyrm.engines.jax.loops import Values
 from wyrm.engines.jax.lower import Lowerer, Sizes, dense
@@ -18,24 +19,16 @@ from wyrm.engines.jax.updates import JaxGradient, Updates, all_finite, summed_ro
 from wyrm.graph.base import BaseNode
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
+from wyrm.graph.storage import bound_array
 from wyrm.ops.random.philox import ROWS_BEFORE, STEP
-from wyrm.ops.random.philox_jax import words_of
-from wyrm.ops.random.steps_jax import as_words, sum_of_words
 
 if TYPE_CHECKING:
     from wyrm.engines.jax.sharding import Sharding
 
 
-class Backward(NamedTuple):
-    """The outputs of a batch, the gradients of `JaxGraph.parameters`, and the new values of the buffers.
-
-    `outside` has the indices out of range; see `beyond` in `wyrm.engines.jax.graph`.
-    """
-
-    outputs: list[Any]
-    gradients: list[JaxGradient]
-    buffers: list[Any]
-    outside: Any
+# The most bytes of gradients of which a device keeps its part while it accumulates those of sharded parameters (FSDP).
+# They are reduced once in a step; larger ones are reduced after each batch, and each device keeps its shard alone.
+PARTS_BYTES = 2**30
 
 
 class _Found(NamedTuple):
@@ -68,6 +61,7 @@ class StepFunctions:
         self._narrow = narrow
         self._place = None if sharding is None else sharding.place
         self._sums = None if sharding is None else PartialSums(sharding)
+        self._sums_of_several = None if sharding is None else PartialSums(sharding, _keeps_parts(graph))
         self._shards = 1 if sharding is None else int(sharding.mesh.size)
         targets = graph.targets
         by_rows = [gradient for pairs in targets.rows.values() for gradient, _ in pairs]
@@ -82,10 +76,8 @@ class StepFunctions:
         units = [graph.parameters[unit[0]] for unit in self.stacks.units]
         self.updates: Updates | None = None if optimizer is None else Updates(optimizer, units)
 
-    def _lowerer(self, sizes: Sizes) -> Lowerer:
-        return Lowerer(
-            sizes, narrow=self._narrow, wide=self._wide, place=self._place, sums=self._sums, shards=self._shards
-        )
+    def _lowerer(self, sizes: Sizes, sums: PartialSums | None = None) -> Lowerer:
+        return Lowerer(sizes, narrow=self._narrow, wide=self._wide, place=self._place, sums=sums, shards=self._shards)
 
     def _sizes(self, known: Mapping[BaseNode, Any]) -> Sizes:
         return self.graph.schedule.bind({leaf: tuple(known[leaf].shape) for leaf in self.graph.inputs})
@@ -99,10 +91,15 @@ class StepFunctions:
         known |= zip(self.graph.inputs, feed, strict=True)
         return known | {STEP: step, ROWS_BEFORE: namespace().zeros_like(step)}
 
-    def _values(self, known: Mapping[BaseNode, Any], stacks: Sequence[tuple[Sequence[BaseNode], Any]] = ()) -> _Found:
+    def _values(
+        self,
+        known: Mapping[BaseNode, Any],
+        stacks: Sequence[tuple[Sequence[BaseNode], Any]] = (),
+        sums: PartialSums | None = None,
+    ) -> _Found:
         """Return the values of the graph's nodes, given those of leaves."""
         schedule, checks, sizes = self.graph.schedule, self.graph.checks, self._sizes(known)
-        values = self._lowerer(sizes).compute(schedule, known, self._plan, stacks)
+        values = self._lowerer(sizes, sums or self._sums).compute(schedule, known, self._plan, stacks)
         indices = {check.indices: values[schedule.position[check.indices]] for check in checks}
         return _Found(schedule, values, beyond(checks, indices, sizes))
 
@@ -116,22 +113,44 @@ class StepFunctions:
     def backward(self, values: Sequence[Any], held: Sequence[Any], feed: Sequence[Any], step: Any) -> Backward:
         """Return the outputs, the gradients of the first one, and the new values of the buffers."""
         known = self._known(values, held, feed, step)
-        return self._gradients(self._values(known), known, [[i] for i in range(len(self.graph.parameters))])
+        units = [[i] for i in range(len(self.graph.parameters))]
+        return self._totals(self._gradients(self._values(known), units), units)
 
-    def _gradients(self, found: _Found, known: Mapping[BaseNode, Any], units: Sequence[Sequence[int]]) -> Backward:
-        """Return what `backward` returns, with the gradients of each unit of parameters stacked."""
+    def _gradients(self, found: _Found, units: Sequence[Sequence[int]]) -> Backward:
+        """Return what `backward` returns, with stacked gradients of each unit of parameters, and partial sums."""
         targets = self.graph.targets
-        gradients: list[JaxGradient] = []
+        gradients: list[Any] = []
         for parameters in ([self.graph.parameters[i] for i in unit] for unit in units):
             if parameters[0] in targets.gradients:
                 gradients.append(found.stacked([targets.gradients[parameter] for parameter in parameters]))
             else:
-                pairs = [tuple(found.of(pair)) for pair in targets.rows[parameters[0]]]
-                gradients.append(summed_rows(pairs, tuple(known[parameters[0]].shape)))
-        if self._sums is not None:
-            gradients = self._sums.totals(gradients)
+                gradients.append([tuple(found.of(pair)) for pair in targets.rows[parameters[0]]])
         buffers = found.of([targets.buffer_updates[buffer] for buffer in self.graph.buffers])
-        return Backward(found.of(targets.outputs), gradients, buffers, found.outside)
+        outputs = [found.stacked([output]) for output in targets.outputs]
+        return Backward(outputs, gradients, buffers, found.outside)
+
+    def _totals(self, found: Backward, units: Sequence[Sequence[int]]) -> Backward:
+        """Return outputs and gradients with the sums over devices, and over equal rows of a table, added up."""
+        parameters = [self.graph.parameters[unit[0]] for unit in units]
+        gradients: list[JaxGradient] = [
+            summed_rows(gradient, parameter.shape) if isinstance(gradient, list) else gradient
+            for parameter, gradient in zip(parameters, found.gradients, strict=True)
+        ]
+        if self._sums is None:
+            return found._replace(gradients=gradients)
+        totals = self._sums.totals([*gradients, *found.outputs], [*parameters, *(None for _ in found.outputs)])
+        return found._replace(gradients=totals[: len(units)], outputs=totals[len(units) :])
+
+    def _batch(
+        self, values: Sequence[Any], held: Sequence[Any], feed: Sequence[Any], step: Any, sums: PartialSums | None
+    ) -> Backward:
+        """Return what a batch computes from the values of a `State`: gradients of units, with partial sums."""
+        graph, units = self.graph, self.stacks.units
+        leaves: list[list[Any]] = [[graph.parameters[i] for i in unit] for unit in units]
+        leaves += [[buffer] for buffer in graph.buffers]
+        arrays = list(zip(leaves, values, strict=True))
+        known = self._leaves(held, feed, step) | {leaves[0]: array for leaves, array in arrays if len(leaves) == 1}
+        return self._gradients(self._values(known, [pair for pair in arrays if len(pair[0]) > 1], sums), units)
 
     def train(
         self, state: State, held: Sequence[Any], feed: Sequence[Any], numbers: Mapping[str, Any], step: Any
@@ -140,78 +159,54 @@ class StepFunctions:
 
         A loss or gradient that is not finite, or an index out of range, changes nothing.
         """
-        graph, units = self.graph, self.stacks.units
-        leaves: list[list[Any]] = [[graph.parameters[i] for i in unit] for unit in units]
-        leaves += [[buffer] for buffer in graph.buffers]
-        arrays = list(zip(leaves, state.values, strict=True))
-        known = self._leaves(held, feed, step) | {leaves[0]: array for leaves, array in arrays if len(leaves) == 1}
-        found = self._values(known, [pair for pair in arrays if len(pair[0]) > 1])
-        outputs, gradients, buffers, outside = self._gradients(found, known, units)
-        state = state._replace(alive=state.alive & ~namespace().any(outside[:, 0] != 0))
-        return self.update(state, gradients, numbers, outputs[0], buffers), (outputs, outside)
+        found = self._totals(self._batch(state.values, held, feed, step, self._sums), self.stacks.units)
+        return self._moved(state, found, numbers, found.outputs[0]), (found.outputs, found.outside)
 
-    def accumulate(
-        self,
-        values: Sequence[Any],
-        totals: Sequence[Any],
-        held: Sequence[Any],
-        feed: Sequence[Any],
-        weight: Any,
-        step: Any,
-    ) -> tuple[list[Any], list[Any], list[Any], Any]:
-        """Return the new buffers, the totals plus `weight` times the gradients, the outputs, and indices out of range.
-
-        For a row-sparse gradient the total is None before, and the rows of this batch alone after: a total could grow
-        as large as the table. `update_by` adds up the rows of all batches.
-        """
-        outputs, gradients, buffers, outside = self.backward(values, held, feed, step)
-        sums = [_plus(total, gradient, weight) for total, gradient in zip(totals, gradients, strict=True)]
-        return buffers, sums, outputs, outside
-
-    def zeros(self, values: Sequence[Any]) -> list[Any]:
-        """Return the first totals for `accumulate`: zeros, or None for a row-sparse gradient."""
-        xp: Any = namespace()
-        return [
-            None if parameter in self.graph.targets.rows else xp.zeros_like(value)
-            for parameter, value in zip(self.graph.parameters, values, strict=False)  # buffers follow the parameters
-        ]
-
-    def accumulator_shardings(self, sharding: Sharding, of_batch: bool) -> list[Any]:
-        """Return the placements of the totals; with `of_batch`, also those of row-sparse gradients of a batch."""
-        rows = self.graph.targets.rows
-        return [
-            (RowSparse(*sharding.of_rows(parameter), parameter.shape) if of_batch else None)
-            if parameter in rows
-            else sharding.of(parameter)
-            for parameter in self.graph.parameters
-        ]
-
-    def update(
+    def train_on_several(
         self,
         state: State,
-        gradients: Sequence[JaxGradient],
+        held: Sequence[Any],
+        feeds: Sequence[Any],
+        rest: Sequence[Any] | None,
+        weights: Any,
         numbers: Mapping[str, Any],
-        loss: Any,
-        buffers: Sequence[Any],
-    ) -> State:
-        """Return the state after the optimizer's step with these gradients."""
+        step: Any,
+    ) -> tuple[State, tuple[list[Any], Any]]:
+        """Return the state after a step with gradients of several batches, the outputs, and the indices out of range.
+
+        The gradients are added up with these weights; see `accumulated`. Outputs have an element for each batch, and
+        `step` is the random step of the first.
+        """
+        units = self.stacks.units
+
+        def compute(buffers: list[Any], feed: list[Any], step: Any) -> Backward:
+            return self._batch([*state.values[: len(units)], *buffers], held, feed, step, self._sums_of_several)
+
+        tables = [self.graph.parameters[unit[0]] for unit in units]
+        shapes = [table.shape if table in self.graph.targets.rows else None for table in tables]
+        buffers = list(state.values[len(units) :])
+        found = accumulated(compute, buffers, feeds, rest, weights, step, shapes, self._placed_total)
+        found = self._totals(found, units)
+        losses = found.outputs[0]
+        return self._moved(state, found, numbers, (losses * weights).sum()), (found.outputs, found.outside)
+
+    def _placed_total(self, unit: int, total: Any) -> Any:
+        """Return the total of gradients, placed as the parameter, or as the parts of a partial sum."""
+        return total if self._sums is None else self._sums.placed(total, self.graph.parameters[unit])
+
+    def _moved(self, state: State, found: Backward, numbers: Mapping[str, Any], loss: Any) -> State:
+        """Return the state after the optimizer's step with the gradients of one batch or several."""
         assert self.updates is not None
         xp: Any = namespace()
-        moves = state.alive & xp.isfinite(loss) & all_finite(gradients)
+        moves = state.alive & ~xp.any(found.outside[..., 0] != 0) & xp.isfinite(loss) & all_finite(found.gradients)
         count = len(self.stacks.units)
-        moved, slots = self.updates(state.values[:count], gradients, state.slots, numbers, moves)
-        kept = [xp.where(moves, new, old) for new, old in zip(buffers, state.values[count:], strict=True)]
+        moved, slots = self.updates(state.values[:count], found.gradients, state.slots, numbers, moves)
+        kept = [xp.where(moves, new, old) for new, old in zip(found.buffers, state.values[count:], strict=True)]
         return State([*moved, *kept], slots, moves)
-
-    def update_by(
-        self, state: State, gradients: Sequence[Any], numbers: Mapping[str, Any], loss: Any, buffers: Sequence[Any]
-    ) -> State:
-        """Return the state after the optimizer's step with accumulated gradients, a list for a row-sparse one."""
-        sums = [joined_rows(gradient) if isinstance(gradient, list) else gradient for gradient in gradients]
-        return self.update(state, self.stacks.stack(sums), numbers, loss, buffers)
 
     def loop(
         self,
+        accumulate: int,
         state: State,
         held: Sequence[Any],
         feeds: Sequence[Any],
@@ -219,34 +214,43 @@ class StepFunctions:
         step: Any,
         bounds: Any,
     ) -> tuple[State, tuple[Any, Any]]:
-        """Train on batches `bounds[0]` to `bounds[1] - 1`; return the state, a row for each batch, and bad indices.
+        """Do steps `bounds[0]` to `bounds[1] - 1`; return the state, rows for each step, and bad indices.
 
-        A row has the outputs, and 1 if the step moved the parameters, else 0. Bad indices are those of the first batch
-        that moved nothing. The first axis of `feeds` and `numbers` has an element for each batch; an array of `feeds`
-        may have one for all batches. `step` is the random step of batch 0.
+        The first axis of `feeds` and `numbers` has an element for each step; an array of `feeds` may have one for all.
+        A step takes `accumulate` batches, along the next axis of `feeds` if they are several. Each batch has a row,
+        with the outputs, and 1 if the step moved the parameters, else 0. Bad indices are those of the first step that
+        moved nothing. `step` is the random step of the first batch.
         """
         from jax import lax
 
         xp: Any = namespace()
         capacity = max(array.shape[0] for array in feeds)
+        several = () if accumulate == 1 else (accumulate,)
         dtype = np.result_type(np.float32, *(output.dtype for output in self.graph.outputs))
-        outputs = xp.zeros((capacity, len(self.graph.outputs) + 1), dtype=dtype)
-        outside = xp.zeros((len(self.graph.checks), 3), dtype=np.int64)
+        outputs = xp.zeros((capacity, *several, len(self.graph.outputs) + 1), dtype=dtype)
+        outside = xp.zeros((*several, len(self.graph.checks), 3), dtype=np.int64)
+        weights = xp.full(several, 1 / accumulate, dtype=dtype)
 
         def body(i: Any, carried: tuple[State, Any, Any]) -> tuple[State, Any, Any]:
             before, outputs, outside = carried
-            feed = [
-                lax.dynamic_index_in_dim(array, i if array.shape[0] == capacity else 0, keepdims=False)
-                for array in feeds
-            ]
+            feed = element(feeds, i, capacity)
             now = {name: lax.dynamic_index_in_dim(array, i, keepdims=False) for name, array in numbers.items()}
-            advanced = xp.stack(sum_of_words(words_of(step), as_words(i)))
-            state, (found, now_outside) = self.train(before, held, feed, now, advanced)
-            row = xp.stack([xp.astype(each, outputs.dtype) for each in (*found, state.alive)])
-            return state, outputs.at[i].set(row), xp.where(before.alive, now_outside, outside)
+            if several:
+                first = step_after(step, i * accumulate)
+                state, (found, now_outside) = self.train_on_several(before, held, feed, None, weights, now, first)
+            else:
+                state, (found, now_outside) = self.train(before, held, feed, now, step_after(step, i))
+            columns = [xp.broadcast_to(each, several) for each in (*found, state.alive)]
+            rows = xp.stack([xp.astype(column, outputs.dtype) for column in columns], axis=-1)
+            return state, outputs.at[i].set(rows), xp.where(before.alive, now_outside, outside)
 
         state, outputs, outside = lax.fori_loop(bounds[0], bounds[1], body, (state, outputs, outside))
         return state, (outputs, outside)
+
+
+def _keeps_parts(graph: JaxGraph) -> bool:
+    """Return whether each device keeps its part of all dense gradients of a step with several batches."""
+    return sum(gradient.nbytes for gradient in map(bound_array, graph.targets.gradients)) <= PARTS_BYTES
 
 
 @cache
@@ -259,15 +263,3 @@ def rows_as_pytree() -> None:
         lambda rows: ((rows.rows, rows.values), rows.shape),
         lambda shape, parts: RowSparse(parts[0], parts[1], shape),
     )
-
-
-def _plus(total: Any, gradient: JaxGradient, weight: Any) -> JaxGradient:
-    """Return the total plus `weight` times a gradient; for a row-sparse gradient, which has no total, the product."""
-    if isinstance(gradient, RowSparse):
-        return RowSparse(gradient.rows, weight.astype(gradient.values.dtype) * gradient.values, gradient.shape)
-    return total + weight.astype(total.dtype) * gradient
-
-
-def joined_rows(gradients: Sequence[RowSparse]) -> RowSparse:
-    """Return the sum of row-sparse gradients of one table, with each touched row once."""
-    return summed_rows([(each.values, each.rows) for each in gradients], gradients[0].shape)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wyrm.graph.axes import resolve
-from wyrm.graph.jax_form import JaxForm, Lowering
+from wyrm.graph.jax_form import JaxForm, Lowering, Unjoined
 from wyrm.graph.leaves import Constant
 from wyrm.graph.storage import bound_array
 from wyrm.ops.control.steps import Iteration
@@ -22,6 +22,7 @@ from wyrm.ops.control.steps import Iteration
 _MOST = 2.0**31 - 128
 
 
+@Unjoined.register
 class LoopParts(NamedTuple):
     """The residuals of a loop, one array for each part."""
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wyrm.graph.jax_form import Lowering
+import numpy as np
+
+from wyrm.graph.jax_form import JaxForm, Lowering, Unjoined
 from wyrm.ops.kernels.loops_jax import in_blocks
 from wyrm.ops.products.jax_form import ProductForm, matmul, sum_dtype
 
 if TYPE_CHECKING:
     from wyrm.ops.cross_entropy.linear_cross_entropy import LinearCrossEntropy, LinearCrossEntropyResiduals
+    from wyrm.ops.cross_entropy.residuals import ResidualsPart
 
 
 class _CrossEntropyForm(ProductForm):
     def sums(self, node: Any, operands: Sequence[Any], lowering: Lowering, gradients: bool) -> tuple[Any, Any, Any]:
-        """Return the gradient with respect to x and the weight, None without `gradients`, and the mean loss."""
+        """Return the gradient with respect to x and the weight, None without `gradients`, and the mean loss.
+
+        On a mesh, those of the weight and the loss may be sums whose terms are apart.
+        """
         import jax.numpy as jnp
 
         x, weight, labels, *given = operands
@@ -47,9 +53,15 @@ class _CrossEntropyForm(ProductForm):
 
         rows = labels.shape[0]
         blocks, shards = lowering.blocks(rows, rows * classes * dtype.itemsize)
-        x_gradient, sums = in_blocks(of_block, blocks, shards, [x, labels, is_counted, weights])
+        apart = lowering.row_shards(node.parents[0], x)
+        arrays = [x, labels, is_counted, weights]
+        x_gradient, sums = in_blocks(of_block, blocks, apart if apart > 1 else shards, arrays, apart=apart > 1)
         weight_gradient, loss = sums if gradients else (None, sums)
-        return x_gradient, weight_gradient, loss / count
+        loss = loss / count
+        if apart > 1:
+            weight_gradient = None if weight_gradient is None else lowering.apart(node.parents[0], x, weight_gradient)
+            loss = lowering.apart(node.parents[0], x, loss)
+        return x_gradient, weight_gradient, loss
 
 
 class CrossEntropyForm(_CrossEntropyForm):
@@ -65,6 +77,29 @@ class CrossEntropyForm(_CrossEntropyForm):
         return self.sums(node, operands, lowering, gradients=False)[2].astype(node.dtype)
 
 
+@Unjoined.register
+class Residuals(NamedTuple):
+    """The parts of `LinearCrossEntropyResiduals`: the gradient with respect to the weight and x, and the loss."""
+
+    weight: Any
+    loss: Any
+    x: Any
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of all parts."""
+        dtype: np.dtype = self.x.dtype
+        return dtype
+
+    def flat(self) -> Any:
+        """Return the gradient with respect to the weight, a row that starts with the loss, and that of x."""
+        import jax.numpy as jnp
+
+        weight, loss = (jnp.asarray(each) for each in (self.weight, self.loss))
+        row = jnp.zeros((1, weight.shape[1]), loss.dtype).at[0, 0].set(loss)
+        return jnp.concatenate([weight, row, self.x])
+
+
 class CrossEntropyResidualsForm(_CrossEntropyForm):
     """The lowering of `LinearCrossEntropyResiduals`."""
 
@@ -72,13 +107,24 @@ class CrossEntropyResidualsForm(_CrossEntropyForm):
 
     def lower(
         self, node: LinearCrossEntropyResiduals, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering
-    ) -> Any:
-        """Return the gradient with respect to the weight, a row that starts with the loss, and that of x."""
-        import jax.numpy as jnp
-
+    ) -> Residuals:
+        """Return the parts."""
         x_gradient, weight_gradient, loss = self.sums(node, operands, lowering, gradients=True)
-        row = jnp.zeros((1, shape[1]), loss.dtype).at[0, :1].set(loss)
-        return jnp.concatenate([weight_gradient, row, x_gradient]).astype(node.dtype)
+        return Residuals(*(each.astype(node.dtype) for each in (weight_gradient, loss, x_gradient)))
 
 
-__all__ = ["CrossEntropyForm", "CrossEntropyResidualsForm"]
+class ResidualsPartForm(JaxForm):
+    """The lowering of `ResidualsPart`: one of the parts."""
+
+    takes_rows = True
+    exact = True
+
+    def lower(self, node: ResidualsPart, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        residuals = operands[0]
+        if not isinstance(residuals, Residuals):
+            return super().lower(node, operands, shape, lowering)
+        part = getattr(residuals, node.part)
+        return part.reshape(shape) if node.part == "loss" else part
+
+
+__all__ = ["CrossEntropyForm", "CrossEntropyResidualsForm", "ResidualsPartForm"]

@@ -113,7 +113,7 @@ class _LinearCrossEntropy(HasIndexOperands[Any, Axes], Node[Any, Axes], abstract
         smoothing = self.dtype.type(self.label_smoothing)
         valid_labels: Any = xp.where(is_counted, labels, 0)
         one_hot = xp.astype(valid_labels[:, None] == xp.arange(classes), self.dtype)
-        targets = one_hot * (1 - smoothing) + smoothing / classes
+        targets: FloatArray = one_hot * (1 - smoothing) + smoothing / classes
         logits = x @ weight.T
         logits = logits - xp.max(logits, axis=1, keepdims=True)
         exponentials = xp.exp(logits)
@@ -289,9 +289,10 @@ class LabelTargets(HasIndexOperands[tuple[IndexNode, Node], Axes], Node[tuple[In
         labels = operands[0]
         one_hot = xp.astype(labels[:, None] == xp.arange(shape[1]), self.dtype)
         smoothing = self.dtype.type(self.label_smoothing)
-        targets = one_hot * (1 - smoothing) + smoothing / self.dtype.type(max(shape[1], 1))
-        result: FloatArray = targets * xp.astype(labels != _ignored_label(self.ignore_index), self.dtype)[:, None]
-        return result
+        targets: FloatArray = one_hot * (1 - smoothing) + smoothing / self.dtype.type(max(shape[1], 1))
+        if self.ignore_index is None:  # every row counts
+            return targets
+        return targets * xp.astype(labels != self.ignore_index, self.dtype)[:, None]
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return ZERO, ZERO

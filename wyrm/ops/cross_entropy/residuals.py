@@ -11,10 +11,12 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dims, Plus, axis_size
 from wyrm.graph.base import ZERO, Gradient, format_dims, label
 from wyrm.graph.index_maps import IndexLiteral, IndexMap
+from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, ByKernel, Gathered, KernelArgument
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, FloatArray
+from wyrm.ops.cross_entropy.jax_form import ResidualsPartForm
 from wyrm.ops.elementwise.elementwise import Axes
 
 
@@ -68,6 +70,9 @@ class ResidualsPart(_OfResiduals[Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return PlaceInResiduals(gradient, self.parents[1], self.parents[2], self.part), ZERO, ZERO
+
+
+JAX.register(ResidualsPart)(ResidualsPartForm)
 
 
 @LOOPS.register(ResidualsPart)

@@ -143,6 +143,7 @@ class RowGradient(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple[Le
     written = "index"
     _own: RowGradient[Any, Any, Axes]
     gives_rows = True
+    adds_rows = True
     to: Dims
 
     def __init__(self, gradient: Node, indices: IndexNode, to: Dims) -> None:

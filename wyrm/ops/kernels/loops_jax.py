@@ -9,19 +9,20 @@ State = tuple[Any, ...]
 
 
 def in_blocks(
-    function: Callable[..., tuple[Any, Any]], blocks: int, shards: int, arrays: Sequence[Any]
+    function: Callable[..., tuple[Any, Any]], blocks: int, shards: int, arrays: Sequence[Any], apart: bool = False
 ) -> tuple[Any, Any]:
     """Return the two results of `function(*arrays)`, computed for one block of rows after the other.
 
     The first axis of the arrays and of the first result, a pytree, is the rows, a multiple of `blocks * shards`. The
     second result, a pytree too, is summed over the blocks. The rows are in `shards` equal parts, and a
     block takes as many rows from each part. If each part is on its own device, a device computes with its own rows
-    alone, and the devices add up their sums once, after the last block.
+    alone, and the devices add up their sums once, after the last block, or with `apart` not at all: the sums then
+    have a first axis of shards.
     """
     import jax
     import jax.numpy as jnp
 
-    if blocks == 1:
+    if blocks == 1 and not apart:
         return function(*arrays)
 
     def divided(array: Any) -> Any:
@@ -45,12 +46,12 @@ def in_blocks(
 
     parts = [divided(array) for array in arrays]
     _, sums = jax.eval_shape(function, *(part[0] for part in parts))
-    of_block = by_shard if shards > 1 and jax.tree.leaves(sums) else function
+    of_block = by_shard if apart or (shards > 1 and jax.tree.leaves(sums)) else function
     if of_block is by_shard:
         _, sums = jax.eval_shape(by_shard, *(part[0] for part in parts))
     zeros = jax.tree.map(lambda total: jnp.zeros(total.shape, total.dtype), sums)
     totals, of_rows = jax.lax.scan(step, zeros, parts)
-    if of_block is by_shard:
+    if of_block is by_shard and not apart:
         totals = jax.tree.map(lambda total: total.sum(axis=0), totals)
     return jax.tree.map(joined, of_rows), totals
 

@@ -86,6 +86,7 @@ class Mean(Reduction[Left_co, Axes]):
 
     __slots__ = ()
     _own: Mean[Any, Axes]
+    averages_rows = True
     method = "mean"
 
     @classmethod

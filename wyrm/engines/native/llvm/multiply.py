@@ -16,12 +16,12 @@ from wyrm.engines.native.kernels import calls
 from wyrm.engines.native.kernels.arithmetic import as_type
 from wyrm.engines.native.kernels.calls import builtin, general, same_size
 from wyrm.engines.native.kernels.expressions import Expressions
-from wyrm.engines.native.kernels.functions import KernelFunction
+from wyrm.engines.native.kernels.functions import KernelFunction, kernel_of
 from wyrm.engines.native.kernels.values import KernelValue, NotCompiled, Num, Static, View, literal
 from wyrm.engines.native.llvm.lapack import LAPACK
 from wyrm.engines.native.products.low import LONGEST_SUM
 from wyrm.engines.native.products.matrix import SHARED_PRODUCTS
-from wyrm.ops.kernels import native
+from wyrm.ops.kernels import eigenvalues, factorizations, jacobi, native
 from wyrm.ops.kernels.native import DEBUG
 from wyrm.ops.kernels.sums import accumulated, natural
 from wyrm.ops.products import product
@@ -229,21 +229,30 @@ def _multiply_into(body: Expressions, arguments: Sequence[KernelValue]) -> Kerne
     return body.invoke(MULTIPLY, [general(x), general(y), general(out), beta])
 
 
+_WITHOUT_LIBRARY = {
+    function.__name__: kernel_of(function)
+    for module in (factorizations, jacobi, eigenvalues)
+    for name, function in vars(module).items()
+    if f"d{name}" in LAPACK
+}
+
+
 @builtin(native.lapack)
 def _lapack(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
-    """Add a call of a library function."""
-    name, *given = arguments
+    """Add a call of a library function, or of the kernel that does its work where there is no library."""
+    name, *given = arguments[0], *map(_without_letter, arguments[1:])
     floats = {each.element for each in given if isinstance(each, View)} & {FLOAT32, FLOAT64}
     full = f"{'s' if floats == {FLOAT32} else 'd'}{name.value if isinstance(name, Static) else ''}"
     if full not in LAPACK or len(floats) != 1:
         raise NotCompiled(f"lapack takes the name of a function and arrays of one float type; no function is {full!r}")
+    target = body.translation.target
+    if target is not None and not target.has_libraries:
+        return body.invoke(_WITHOUT_LIBRARY[full[1:]], given)
     (number,) = floats
     operands: list[Expression] = []
     for each in given:
         if isinstance(each, View) and each.element in (number, INT32) and each.layout == "contiguous":
             operands.append(each.pointer)
-        elif isinstance(each, Static) and isinstance(each.value, str) and len(each.value) == 1:
-            operands.append(Number(ord(each.value), UINT8))
         elif isinstance(each, Num) and each.type == UINT8:
             operands.append(each.expression)
         elif isinstance(each, Num):
@@ -252,3 +261,10 @@ def _lapack(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
             raise NotCompiled(f"{full}: an argument is not a letter, a scalar, or a row-major array of its types")
     body.builder.add(LibraryCall(full, tuple(operands)))
     return literal(0)
+
+
+def _without_letter(argument: KernelValue) -> KernelValue:
+    """Return a number instead of a text of one letter."""
+    if isinstance(argument, Static) and isinstance(argument.value, str) and len(argument.value) == 1:
+        return Num(Number(ord(argument.value), UINT8))
+    return argument

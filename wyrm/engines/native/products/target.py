@@ -47,6 +47,11 @@ class Target:
         return self.triple.partition("-")[0]
 
     @property
+    def has_libraries(self) -> bool:
+        """Whether a program may call the LAPACK of this process."""
+        return self.allocates
+
+    @property
     def posix(self) -> bool:
         """Whether the system has POSIX threads."""
         return not any(name in self.triple for name in ("windows", "wasm", "none"))
