@@ -15,11 +15,12 @@ from wyrm.engines.engine import Engine, ProgramPlan
 from wyrm.engines.epochs import Epoch, EpochOptions
 from wyrm.engines.jax import AxisSharding, JaxOptions
 from wyrm.engines.jax.compiled import CompiledFunctions
+from wyrm.engines.jax.divided_tables import paddable
 from wyrm.engines.jax.epoch import JaxEpoch
 from wyrm.engines.jax.graph import JaxGraph, index_error
 from wyrm.engines.jax.namespace import narrowed
 from wyrm.engines.jax.processes import Part, check_same, computing, part_of
-from wyrm.engines.jax.state import DeviceState, Placement, exchange, gathered, on_host
+from wyrm.engines.jax.state import DeviceState, Placement, exchange, gathered, on_host, without_padding
 from wyrm.engines.jax.step import StepFunctions
 from wyrm.engines.native.run.shuffle import Shuffle
 from wyrm.engines.numpy.reference import accumulate
@@ -228,7 +229,10 @@ class JaxEngine(Engine):
             loss = float(on_host(outputs[0]))
             if not np.isfinite(loss):
                 raise Diverged(f"the loss is {loss}; no gradient was added to those of the parameters")
-            found = [_gradient(gradient, weight) for gradient in gradients]
+            found = [
+                _gradient(gradient, parameter, weight)
+                for parameter, gradient in zip(self.graph.parameters, gradients, strict=True)
+            ]
             updates = [gathered(array, buffer) for buffer, array in zip(self.graph.buffers, buffers, strict=True)]
         with deferred:
             self.steps += 1
@@ -249,7 +253,8 @@ class JaxEngine(Engine):
             states = {
                 p: list(arrays.values()) for p, arrays in zip(self.graph.parameters, self.state.slots(), strict=True)
             }
-        return sharding.table([*self.graph.trained, *held], states)
+        tables = self.functions.tables.exchanges
+        return sharding.table([*self.graph.trained, *held], states, messages=self.compiled.messages, tables=tables)
 
     # --- what a program shows -------------------------------------------------------------------------------------
 
@@ -297,10 +302,10 @@ def refuse_threads(threads: int) -> None:
         )
 
 
-def _gradient(gradient: Any, weight: float) -> Any:
-    """Return a gradient times a weight on the host."""
+def _gradient(gradient: Any, parameter: BaseNode, weight: float) -> Any:
+    """Return the gradient of a parameter times a weight on the host."""
     if not isinstance(gradient, RowSparse):
-        array = gathered(gradient)
+        array = without_padding(gathered(gradient), parameter.shape)
         return array * array.dtype.type(weight)
     rows, values = gathered(gradient.rows), gathered(gradient.values)
     touched = rows < gradient.shape[0]
@@ -330,7 +335,7 @@ def _placement(graph: JaxGraph, mesh: Any, axes: AxisSharding | None, evaluates:
 
     sharding = Sharding(mesh, axes)
     leaves = [*graph.trained, *graph.held, *graph.inputs]
-    sharding.check(leaves, graph.schedule.nodes, may_lack_axes=evaluates)
+    sharding.check(leaves, graph.schedule.nodes, may_lack_axes=evaluates, padded=paddable(graph))
     return Placement(sharding)
 
 
