@@ -121,6 +121,9 @@ class JaxForm:
     # `Unjoined`, such as the residuals of loops.
     takes_rows: bool = False
 
+    # Whether an op with a gradient of its own has forward mode too: JAX must be able to differentiate that gradient.
+    own_tangent = False
+
     def own_gradient(self, node: Any) -> bool:
         """Return whether functions for JAX have the gradient of the node's `vjp`, not that of what `lower` computes."""
         return False

@@ -50,7 +50,8 @@ def in_blocks(
     if of_block is by_shard:
         _, sums = jax.eval_shape(by_shard, *(part[0] for part in parts))
     zeros = jax.tree.map(lambda total: jnp.zeros(total.shape, total.dtype), sums)
-    totals, of_rows = jax.lax.scan(step, zeros, parts)
+    # JAX's derivatives compute each block again, and keep the rows alone.
+    totals, of_rows = jax.lax.scan(jax.checkpoint(step), zeros, parts)
     if of_block is by_shard and not apart:
         totals = jax.tree.map(lambda total: total.sum(axis=0), totals)
     return jax.tree.map(joined, of_rows), totals
