@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
+from wyrm.engines.module_paths import outermost_modules
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
-from wyrm.graph.module_paths import outermost_modules
 from wyrm.graph.source_location import ModuleCall
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.control.scan import Scan

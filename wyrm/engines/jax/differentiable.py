@@ -18,6 +18,7 @@ from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.schedule import Schedule
 from wyrm.ops.elementwise.formula import parse
+from wyrm.ops.kernels.devices_jax import varying_as
 from wyrm.ops.random.philox import COUNTERS
 
 # Functions made of pieces: where two meet, JAX may choose another derivative than wyrm; where one is infinite, NaN.
@@ -178,7 +179,8 @@ class DifferentiableLowerer(Lowerer):
             if not moving:
                 return value, jax.tree.map(jnp.zeros_like, value)
             zero = jax.tree.map(jnp.zeros_like, value)
-            (tangent,) = jax.vjp(pulled_back, zero)[1]([tangents[i] for i in moving])
+            pulled, transposed = jax.vjp(pulled_back, zero)
+            (tangent,) = transposed(list(map(varying_as, (tangents[i] for i in moving), pulled)))
             return value, tangent
 
         function.defjvp(derivative, symbolic_zeros=True)

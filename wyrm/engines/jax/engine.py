@@ -21,12 +21,12 @@ from wyrm.engines.jax.namespace import narrowed
 from wyrm.engines.jax.processes import Part, check_same, computing, part_of
 from wyrm.engines.jax.state import DeviceState, Placement, exchange, gathered, on_host
 from wyrm.engines.jax.step import StepFunctions
+from wyrm.engines.module_paths import paths_of_leaves
 from wyrm.engines.native.run.shuffle import Shuffle
 from wyrm.engines.numpy.reference import accumulate
 from wyrm.errors import Diverged, DTypeError, OptionError
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.jax_form import JAX, JaxForm
-from wyrm.graph.module_paths import paths_of_leaves
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array, check_shape, store, stored

@@ -30,7 +30,7 @@ def paths_of_leaves(nodes: Iterable[BaseNode]) -> dict[BaseNode, str]:
     They are those of `state_dict`. Where the modules are several, a path begins with the class of its module, numbered
     where several have the same, as in `linear_0.weight`.
 
-    >>> from wyrm.graph.module_paths import paths_of_leaves
+    >>> from wyrm.engines.module_paths import paths_of_leaves
     >>> x = wy.Constant([1.0, 2.0])
     >>> first, second = wy.nn.Linear(2, 2), wy.nn.Linear(2, 1)
     >>> list(paths_of_leaves([first(x)]).values())
