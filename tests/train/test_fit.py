@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Mapping
+from io import StringIO
 from typing import Any
 
 import numpy as np
 import pytest
 
 import wyrm as wy
+from wyrm.engines.progress import shown_bar
 from wyrm.errors import DataError, Diverged, OptionError
 from wyrm.train import Callback, LambdaCallback, Run, fit
 
@@ -192,6 +194,32 @@ def test_the_progress_bar_shows_the_mean_loss_within_an_epoch(
     case = Case()
     mean = case.train.epoch(case.data, batch_size=7, progress=True, **options)
     assert f"loss={mean:.4g}" in capsys.readouterr().err
+
+
+def test_the_rate_leaves_out_the_first_steps_which_wait_for_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, shown = [1000.0], StringIO()
+    monkeypatch.setattr("tqdm.std.time", lambda: now[0])
+    bar = shown_bar()(total=1010, file=shown, ncols=100)
+    now[0] += 60.0  # compiling
+    bar.add(10, 5.0)
+    assert "?row/s" in shown.getvalue().split("\r")[-1]
+    for seconds in (1.0, 2.0):  # 100 rows/s, then half as fast
+        now[0] += seconds
+        bar.add(100, 50.0)
+    _, first, second = shown.getvalue().split("\r")[-3:]
+    assert "[00:01<00:09, 100.00row/s" in first
+    assert "[00:03<00:12, 66.67row/s" in second
+    bar.close()
+
+
+def test_the_rate_of_a_bar_that_is_filled_at_once_is_that_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, shown = [1000.0], StringIO()
+    monkeypatch.setattr("tqdm.std.time", lambda: now[0])
+    bar = shown_bar()(total=100, file=shown, ncols=100)
+    now[0] += 2.0
+    bar.add(100, 50.0)
+    assert "50.00row/s" in shown.getvalue().split("\r")[-1]
+    bar.close()
 
 
 def test_a_bar_of_another_library_counts_rows() -> None:

@@ -18,7 +18,7 @@ import pytest
 import wyrm as wy
 from wyrm.engines.jax.sharding_table import ShardingRow, ShardingTable
 from wyrm.view import graph_data, notebook
-from wyrm.view.derivation import MathNotation, Written
+from wyrm.view.notation import MathNotation, Written
 
 
 class Model(wy.nn.Module):
@@ -142,10 +142,10 @@ def test_a_derivation_is_a_table_of_typeset_formulas() -> None:
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (lambda x, y: x.sin() - (y - x), "(y-x)"),
-        (lambda x, y: (x + y) * 2.0, "(x+y)·2.0"),
-        (lambda x, y: -(x + y), "-(x+y)"),
-        (lambda x, y: (x + y) ** 2.0, "(x+y)2.0"),
+        (lambda x, y: x.sin() - (y - x), "(y−x)"),
+        (lambda x, y: (x + y) * 2.0, "(x+y)·2"),
+        (lambda x, y: -(x + y), "−(x+y)"),
+        (lambda x, y: (x + y) ** 2.0, "(x+y)2"),
         (lambda x, y: (x + y).sum(keepdims=True), "sum(x+y,axis=(),keepdims=True)"),
     ],
 )
@@ -176,7 +176,7 @@ def test_show_displays_in_ipython_and_prints_elsewhere(
 
     double(1.0)
     wy.show(double)
-    assert "t1 = x * 2.0" in capsys.readouterr().out
+    assert "t₁ = x · 2 " in capsys.readouterr().out
     ipython = pytest.importorskip("IPython")
     displayed = list[Any]()
     monkeypatch.setattr(ipython, "get_ipython", lambda: object())

@@ -23,8 +23,29 @@ START = {
 }  # fmt: skip
 
 
+POINTS = {
+    **PLACE, "kind": "points", "steps": [9, 10], "epochs": [0.5, 1.0], "seconds": [0.1, 0.2],
+    "means": {"loss": [2.0, 1.0]}, "low": None, "high": None,
+}  # fmt: skip
+
+
 def values(step: int, **named: float) -> dict[str, Any]:
     return {**PLACE, "kind": "values", "step": step, "values": named}
+
+
+def points(path: Path, name: str = "loss") -> list[dict[str, Any]]:
+    """Return the points in the file of a run that have a value of this name, each with its values and their range."""
+    return [
+        {
+            "step": record["steps"][i], "epoch": record["epochs"][i], "elapsed": record["seconds"][i],
+            "values": {key: column[i] for key, column in record["means"].items()},
+            "low": None if record["low"] is None else record["low"][name][i],
+            "high": None if record["high"] is None else record["high"][name][i],
+        }
+        for record in records(path)
+        if record["kind"] == "points" and name in record["means"]
+        for i in range(len(record["steps"]))
+    ]  # fmt: skip
 
 
 def run_in(path: Path) -> RunFolder:
@@ -61,6 +82,8 @@ def test_numbers_that_json_lacks_survive() -> None:
         b'{"kind":"values"}', b'{"kind":"values","time":0,"elapsed":NaN,"epoch":0,"step":0,"values":{}}',
         json.dumps(values(1) | {"values": {"loss": {"markup": 1}}}).encode(),
         json.dumps(values(-1)).encode(), json.dumps(values(1) | {"step": True}).encode(),
+        json.dumps(POINTS | {"steps": [1]}).encode(), json.dumps(POINTS | {"low": {"loss": [0.0, 0.0]}}).encode(),
+        json.dumps(POINTS | {"means": {"loss": 1.0}}).encode(), json.dumps(POINTS | {"seconds": [0.0, "NaN"]}).encode(),
         json.dumps(values(1) | {"kind": ["values"]}).encode(), json.dumps(values(1) | {"elapsed": 1e308 * 10}).encode(),
     ],
 )  # fmt: skip
@@ -69,7 +92,11 @@ def test_damaged_lines_are_no_records(damaged: bytes) -> None:
 
 
 def test_names_and_numbers_at_the_edge_are_records() -> None:
-    for line in (encoded(values(1, **{"\udc80": 1.0})), json.dumps(values(10**14 - 1, loss=1.7e308)).encode()):
+    for line in (
+        encoded(POINTS),
+        encoded(values(1, **{"\udc80": 1.0})),
+        json.dumps(values(10**14 - 1, loss=1.7e308)).encode(),
+    ):
         assert decoded(line) is not None
 
 
@@ -134,10 +161,10 @@ def test_the_folder_of_several_runs_is_not_that_of_one(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_a_newer_version_is_refused(tmp_path: Path) -> None:
-    (tmp_path / EVENTS).write_bytes(encoded(START | {"format": 2}))
+    (tmp_path / EVENTS).write_bytes(encoded(START | {"format": 3}))
     with pytest.raises(OptionError, match="newer version"):
         wy.watch.RunWriter(tmp_path)
-    assert records_after(run_in(tmp_path), 0, "").format == 2
+    assert records_after(run_in(tmp_path), 0, "").format == 3
 
 
 def test_records_are_read_as_they_come(tmp_path: Path) -> None:

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from tests.watch.test_watch_files import records, run_in
+from tests.watch.test_watch_files import points, records, run_in
 from wyrm.errors import DataError, DTypeError, NotSet, OptionError, WyrmError
 from wyrm.graph.storage import bound_array
 from wyrm.train import Checkpoint, Run, fit
 from wyrm.watch import RunLogger, RunWriter
 from wyrm.watch.measures import Budget, Probe
+from wyrm.watch.points import Points
 from wyrm.watch.runs import Histograms
 
 
@@ -31,7 +32,6 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Budget, "affords", lambda *_: True)
     for pace in ("VALUES", "MODULES", "HISTOGRAMS_PACE"):
         monkeypatch.setattr(f"wyrm.watch.writer.{pace}", (0.0, 0.0))
-    monkeypatch.setattr("wyrm.watch.logger.EPOCHS", (0.0, 0.0))
 
 
 class Case:
@@ -69,8 +69,8 @@ def test_fit_writes_a_run_and_trains_as_without(
     np.testing.assert_array_equal(case.first.weight.value, twin.first.weight.value)
     (folder,) = (tmp_path / "runs").iterdir()
     assert f"python -m wyrm watch runs/{folder.name}" in capsys.readouterr().err
-    start, last = records(folder)[0], of_kind(folder, "values")[-1]
-    assert (start["kind"], start["format"], start["epochs"], start["rows"]) == ("start", 1, 3, 40)
+    start, last = records(folder)[0], points(folder)[-1]
+    assert (start["kind"], start["format"], start["epochs"], start["rows"]) == ("start", 2, 3, 40)
     assert last["epoch"] == 3 and last["step"] == 15
     assert last["values"]["loss"] == pytest.approx(history["loss"][-1], rel=1e-6)
     assert {"validation_loss", "learning_rate", "rows_per_second"} <= last["values"].keys()
@@ -154,8 +154,8 @@ def test_a_resumed_training_goes_on_in_its_folder(tmp_path: Path) -> None:
         fit(case.program, case.data, epochs=epochs, batch_size=8, callbacks=callbacks)
     starts = of_kind(tmp_path / "run", "start")
     assert [start["step"] for start in starts] == [0, 10] and starts[0]["id"] == starts[1]["id"]
-    assert [record["epoch"] for record in of_kind(tmp_path / "run", "values")][-1] == 4
-    assert starts[1]["elapsed"] >= of_kind(tmp_path / "run", "values")[0]["elapsed"]
+    assert [point["epoch"] for point in points(tmp_path / "run")] == [1, 2, 3, 4]
+    assert starts[1]["elapsed"] >= points(tmp_path / "run")[0]["elapsed"]
 
 
 def test_a_training_that_fails_says_why(tmp_path: Path) -> None:
@@ -243,13 +243,43 @@ def test_a_measurement_that_fails_ends_the_recording_alone(
     assert stepped == [1, 2] and len(caught) == 1
 
 
-def test_values_between_two_records_are_averaged(tmp_path: Path) -> None:
+def test_every_value_of_a_quick_training_is_a_point(tmp_path: Path) -> None:
     with RunWriter(tmp_path, tensorboard=False) as run:
-        for step in range(1, 10):
-            run.values(step, {"loss": float(step)})
-    first, rest = of_kind(tmp_path, "values")
-    assert (first["step"], first["values"]["loss"]) == (1, 1.0)
-    assert (rest["step"], rest["values"]["loss"]) == (9, 5.5)
+        for step in range(1, 501):
+            run.values(step, {"loss": float(step % 7)})
+    assert [(point["step"], point["values"]["loss"]) for point in points(tmp_path)] == [
+        (step, float(step % 7)) for step in range(1, 501)
+    ]
+
+
+def test_values_beyond_the_budget_are_joined_and_their_spikes_stay(tmp_path: Path) -> None:
+    with RunWriter(tmp_path, budget=0.0, tensorboard=False) as run:
+        for step in range(1, 20_001):
+            run.values(step, {"loss": 100.0 if step == 15_000 else 1.0})
+    found = points(tmp_path)
+    assert 500 < len(found) < 600 and found[-1]["step"] == 20_000
+    (spike,) = (point for point in found if point["high"] is not None and point["high"] > 1.0)
+    assert spike["high"] == 100.0 and spike["low"] == 1.0 < spike["values"]["loss"] < 100.0
+
+
+def test_values_within_the_budget_are_joined_by_two_then_by_four(tmp_path: Path, eager: None) -> None:
+    collected = Points(affords=lambda _: True)
+    for step in range(1, 8_001):
+        collected.add((step, 0.0, 0.0), {"loss": 1.0})
+    (record,) = collected.take()
+    assert len(record["steps"]) == 4 * 500 + 500 // 16 + 1
+    assert np.diff(record["steps"])[[498, 499, 999, 1499, 1999]].tolist() == [1, 2, 4, 8, 16]
+
+
+def test_every_epoch_of_a_quick_training_is_a_point(tmp_path: Path) -> None:
+    case = Case()
+    history = fit(case.program, case.data, epochs=60, batch_size=8, validation=case.data, watch=tmp_path)
+    found = points(tmp_path)
+    assert [point["epoch"] for point in found] == [*range(1, 61)]
+    np.testing.assert_allclose([point["values"]["loss"] for point in found], history["loss"], rtol=1e-6)
+    np.testing.assert_allclose(
+        [point["values"]["validation_loss"] for point in found], history["validation_loss"], rtol=1e-6
+    )
 
 
 def test_measurements_wait_until_they_are_affordable(tmp_path: Path) -> None:
@@ -311,7 +341,7 @@ def test_numbers_of_numpy_and_of_nodes_are_values(tmp_path: Path) -> None:
     step: Any = np.int16(1)
     with RunWriter(tmp_path, tensorboard=False) as run:
         run.values(step, found, rows=step)
-    (record,) = of_kind(tmp_path, "values")
+    (record,) = points(tmp_path, "a")
     assert record["step"] == 1
     assert [record["values"][name] for name in "abcd"] == [2.0, 3.0, 4.0, 5.0]
 
@@ -371,7 +401,7 @@ def test_texts_and_names_that_utf8_cannot_hold_go_to_tensorboard(tmp_path: Path,
         run.text(name)
         run.modules()
     assert [record["text"] for record in of_kind(tmp_path, "text")] == [name]
-    assert [*of_kind(tmp_path, "values")[0]["values"]] == [name] and records(tmp_path)[0]["modules"] == [name]
+    assert len(points(tmp_path, name)) == 1 and records(tmp_path)[0]["modules"] == [name]
     assert records(tmp_path)[-1]["kind"] == "end"
     events = next((tmp_path / "tensorboard").iterdir()).read_bytes()
     assert rb"broken \udc80" in events and rb"weight_values/broken \udc80.weight" in events
@@ -389,7 +419,7 @@ def test_the_same_data_go_to_tensorboard(tmp_path: Path, eager: None) -> None:
     events.Reload()
     assert {"loss", "weights/layers.0", "gradients/layers.2", "updates/layers.0"} <= {*events.Tags()["tensors"]}
     last = tensor_util.make_ndarray(events.Tensors("loss")[-1].tensor_proto).item()
-    assert last == pytest.approx(of_kind(tmp_path, "values")[-1]["values"]["loss"])
+    assert last == pytest.approx(points(tmp_path)[-1]["values"]["loss"])
     bins = tensor_util.make_ndarray(events.Tensors("weight_values/layers.0.weight")[-1].tensor_proto)
     low, high, counts, _ = Histograms()(run_in(tmp_path), "layers.0.weight")[-1]["weights"]
     assert [bins[0, 0], bins[-1, 1]] == pytest.approx([low, high])

@@ -57,7 +57,7 @@ def checked_bar(shown: Any) -> bool | Bar | LossBar:
 def bar(rows: int | None, shown: bool | Bar | LossBar) -> AbstractContextManager[LossBar]:
     """Return a bar for `rows` rows, the given bar, or one that shows nothing and costs nothing."""
     if isinstance(shown, bool):
-        return shown_bar()(total=rows, unit="row", miniters=1) if shown else nullcontext(NoBar())
+        return shown_bar()(total=rows) if shown else nullcontext(NoBar())
     return nullcontext(loss_bar(shown))
 
 
@@ -84,9 +84,14 @@ def shown_bar() -> Any:
         _lock = TqdmDefaultWriteLock.th_lock
         # Every chunk of steps updates the bar, so a monitor thread is not needed.
         monitor_interval = 0
-        # The values shown behind the bar; the rows and losses since `begin`.
+        # The values shown behind the bar; the rows and losses since `begin`; whether the clock of the rate runs.
         values: Mapping[str, str] = MappingProxyType({})
         rows, losses = 0, 0.0
+        timed = False
+
+        def __init__(self, **options: Any) -> None:
+            # Without smoothing the rate is the mean since the clock was started, so that one slow step does not stay.
+            super().__init__(**options, unit="row", miniters=1, smoothing=0.0)
 
         def begin(self, description: str) -> None:
             """Show the description of a new epoch, and start its mean loss."""
@@ -98,6 +103,15 @@ def shown_bar() -> Any:
             self.rows += rows
             self.losses += losses
             self.set_postfix({**self.values, "loss": f"{self.losses / max(self.rows, 1):.4g}"}, refresh=False)
+            if not self.timed and (self.total is None or self.n + rows < self.total):
+                self._start_clock(self.n + rows)
+            self.timed = True
             self.update(rows)
+
+        def _start_clock(self, rows: float) -> None:
+            """Count the time of the rows after the first `rows`: that of the first steps is the compiler's."""
+            self.start_t = self.last_print_t = self._time()  # type: ignore[attr-defined]  # its stubs leave it out
+            self.initial = rows
+            self.last_print_t -= self.mininterval  # shown at once, without a rate
 
     return Shown

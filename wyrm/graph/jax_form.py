@@ -120,6 +120,9 @@ class JaxForm:
     # Whether `lower` takes row-sparse operands as they are, as `wyrm.graph.rows.RowSparse`, and those that are
     # `Unjoined`, such as the residuals of loops.
     takes_rows: bool = False
+    # Whether the op looks up rows of its first operand by the indices in its second one, `x[indices]`. Devices that own
+    # the rows of a table exchange them.
+    looks_up_rows: bool = False
 
     # Whether an op with a gradient of its own has forward mode too: JAX must be able to differentiate that gradient.
     own_tangent = False

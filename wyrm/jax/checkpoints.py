@@ -20,6 +20,8 @@ from wyrm.train.program import Program
 
 _ARRAYS, _COUNTERS = "arrays", "counters"
 _COUNTER_NAMES = frozenset(["optimizer", "optimizer_steps", "program", "position", "state"])
+# The numbers of rows of arrays that were written with padding, by name; where there are none, a checkpoint lacks it.
+_ROWS = "rows"
 
 
 class _Arrays(NamedTuple):
@@ -71,6 +73,9 @@ def save(
         "position": engine.position.state(),
         "state": {} if state is None else dict(state),
     }
+    padded = _padded(engine, program)
+    if padded:
+        counters[_ROWS] = padded
     try:
         json.dumps(counters, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -117,7 +122,7 @@ def restore(program: Program[Any, Any], folder: str | os.PathLike[str], *, step:
         path = Path(manager.directory) / str(found)
         with _reading(path):
             counters = manager.restore(found, args=orbax.args.Composite(counters=orbax.args.JsonRestore())).counters
-        if not isinstance(counters, dict) or counters.keys() != _COUNTER_NAMES:
+        if not isinstance(counters, dict) or counters.keys() - {_ROWS} != _COUNTER_NAMES:
             raise CheckpointError(f"{os.fspath(path)!r} was not written by wy.jax.save")
         if counters["optimizer"] != type(optimizer).__name__:
             raise CheckpointError(
@@ -126,8 +131,10 @@ def restore(program: Program[Any, Any], folder: str | os.PathLike[str], *, step:
         wanted = _arrays(engine, program).tree()
         with _reading(path):
             stored = manager.item_metadata(found).arrays.tree
-        _check(path, wanted, stored)
-        arguments = orbax.args.Composite(arrays=orbax.args.StandardRestore(_abstract(wanted)))
+        _check(path, wanted, stored, _padded(engine, program), counters.get(_ROWS, {}))
+        # Orbax pads arrays and takes off padding, as another mesh needs it.
+        item = orbax.args.StandardRestore(_abstract(wanted), strict=False)
+        arguments = orbax.args.Composite(arrays=item)
         with _reading(path):
             tree = manager.restore(found, args=arguments).arrays
     program.load_state_dict(counters["program"])
@@ -183,6 +190,20 @@ def _arrays(engine: JaxEngine, program: Program[Any, Any]) -> _Arrays:
     )  # buffers follow the parameters, and have no slots
 
 
+def _padded(engine: JaxEngine, program: Program[Any, Any]) -> dict[str, int]:
+    """Return the numbers of rows, without padding, of the arrays whose rows are padded on the devices, by name."""
+    sharding = engine.placement.sharding
+    if sharding is None:
+        return {}
+    names, arrays = _names(program), _arrays(engine, program).tree()
+    found: dict[str, int] = {}
+    for path, array in _flat(arrays):
+        leaf = names[path.split("/")[1]]
+        if leaf.dims and tuple(array.shape) == sharding.stored_shape(leaf, leaf.shape) != leaf.shape:
+            found[path] = leaf.shape[0]
+    return found
+
+
 def _abstract(tree: Any) -> Any:
     """Return shapes, dtypes and placements of a pytree of arrays."""
     import jax
@@ -190,20 +211,32 @@ def _abstract(tree: Any) -> Any:
     return jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=array.sharding), tree)
 
 
-def _check(path: Path, wanted: Mapping[str, Any], found: Mapping[str, Any]) -> None:
-    """Raise `CheckpointError` unless the arrays of a checkpoint are those of the program."""
-    ours, theirs = dict(_flat(wanted)), dict(_flat(found))
+def _check(
+    path: Path,
+    wanted: Mapping[str, Any],
+    found: Mapping[str, Any],
+    our_rows: Mapping[str, int],
+    their_rows: Mapping[str, int],
+) -> None:
+    """Raise `CheckpointError` unless a checkpoint has the program's arrays; the numbers of rows are without padding."""
+    ours, theirs = _described(wanted, our_rows), _described(found, their_rows)
     problems = [f"  {name} is missing in it" for name in ours.keys() - theirs.keys()]
     problems += [f"  {name} is in it alone" for name in theirs.keys() - ours.keys()]
     problems += [
-        f"  {name} has shape {tuple(theirs[name].shape)} and dtype {theirs[name].dtype} in it, {tuple(array.shape)} "
-        f"and {array.dtype} here"
-        for name, array in ours.items()
-        if name in theirs
-        and (tuple(theirs[name].shape), str(theirs[name].dtype)) != (tuple(array.shape), str(array.dtype))
+        f"  {name} has shape {theirs[name][0]} and dtype {theirs[name][1]} in it, {shape} and {dtype} here"
+        for name, (shape, dtype) in ours.items()
+        if name in theirs and theirs[name] != (shape, dtype)
     ]
     if problems:
         raise CheckpointError("\n".join([f"{os.fspath(path)!r} is of another program:", *sorted(problems)]))
+
+
+def _described(tree: Mapping[str, Any], rows: Mapping[str, int]) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Return the shapes without padding and the dtypes of arrays by name."""
+    return {
+        name: ((rows.get(name, array.shape[0]), *array.shape[1:]) if array.shape else (), str(array.dtype))
+        for name, array in _flat(tree)
+    }
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

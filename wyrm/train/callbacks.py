@@ -315,7 +315,7 @@ class ProgressBar(Callback):
         """Show the bar."""
         total = None if run.rows is None else run.rows * run.epochs
         initial = (run.rows or 0) * run.epoch
-        self._bar = run.bar = shown_bar()(total=total, initial=initial, unit="row", unit_scale=True, miniters=1)
+        self._bar = run.bar = shown_bar()(total=total, initial=initial, unit_scale=True)
 
     def on_epoch_start(self, run: Run) -> None:
         """Show the number of the epoch."""

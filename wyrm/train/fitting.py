@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -39,6 +39,7 @@ def fit(
     progress: bool = False,
     accumulate: int = 1,
     watch: bool | str | os.PathLike[str] = False,
+    config: Mapping[str, object] | None = None,
 ) -> History:
     """Train for a number of epochs; return the history of losses, metrics and validation.
 
@@ -47,7 +48,8 @@ def fit(
     model with dropout: compile it from a graph built after `model.eval()`. `metrics` are running metrics of the
     validation. `callbacks` act between epochs, in order. `progress` shows a bar with the epoch, its values and the
     rate in rows per second. `watch` is the folder of a run, or True for a new one in `runs`: the training writes what
-    it does there, for `python -m wyrm watch FOLDER` to show, see `wy.watch.RunLogger`.
+    it does there, for `python -m wyrm watch FOLDER` to show, see `wy.watch.RunLogger`. `config` has the options of the
+    training by name, as in `config={"hidden": 64}` or `config=vars(arguments)`, by which that page compares runs.
 
     Ctrl-C ends the training between two steps: the result is the history so far, its `stopped` is "interrupted", and
     the parameters are those of the last step. Any other exception, such as `Diverged`, is raised after the callbacks'
@@ -92,7 +94,9 @@ def fit(
     if watch is not False:
         from wyrm.watch.logger import RunLogger
 
-        steps.append(RunLogger(None if watch is True else watch))
+        steps.append(RunLogger(None if watch is True else watch, config=config))
+    elif config is not None:
+        raise OptionError("config is recorded with a run: give watch=True or watch=FOLDER, or RunLogger(config=...)")
     columns = None if in_batches else held
     run = Run(program, data, epochs, row_count(held), options.batch_size, columns, callbacks=steps)
     with ExitStack() as ending:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import re
+import itertools
 import sys
+from collections import Counter
 from collections.abc import Sequence
-from html import escape
-from typing import Any, TypeAlias
+from typing import Any
+
+import numpy as np
 
 from wyrm.errors import MissingValue, ShapeError
 from wyrm.functions.function import Function
 from wyrm.functions.tracing import name_of
+from wyrm.graph.axes import axis_name, axis_size
 from wyrm.graph.base import BaseNode, format_dims
 from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.node import Node
@@ -19,9 +22,11 @@ from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import stored
 from wyrm.ops.gradients.reverse import pull_back
 from wyrm.support.texts import encodable
+from wyrm.view.groups import paths_of_parameters
+from wyrm.view.notation import MathNotation, Notation, TextNotation, Written
 
 # Maximum column width; longer lines shift the text to their right.
-_WIDEST = 60
+_WIDEST = 40
 _TITLES = ("forward, top to bottom", "backward, bottom to top", "")
 
 
@@ -48,23 +53,26 @@ class Derivation(str):
 def to_derivation(output: Node) -> Derivation:
     """Return one line per value: its expression, the gradient of the output with respect to it, and the user's line.
 
-    `dt` is the gradient with respect to `t`; read the gradients from the last line to the first. Raises
-    `NotDifferentiable` for an op without gradient.
+    `dt` is the gradient with respect to `t`; read the gradients from the last line to the first. The notation is that
+    of papers: `W x` is a matrix product, `a ⊙ b` one by elements, `Wᵀ` a transposed matrix, and axes of size one, as
+    those that make a column of a vector, are left out. Raises `NotDifferentiable` for an op without gradient.
 
     >>> x = wy.Input(name="x")
     >>> print(to_derivation(x.sin() * x))  # doctest: +ELLIPSIS
     forward, top to bottom  backward, bottom to top
-    x            ()         dx = dt2 * t1 + dt1 * cos(x)
-    t1 = sin(x)  ()         dt1 = dt2 * x...
-    t2 = t1 * x  ()         dt2 = 1.0...
+    x            ()         dx = dt₂ · t₁ + dt₁ · cos(x)
+    t₁ = sin(x)  ()         dt₁ = dt₂ · x...
+    t₂ = t₁ · x  ()         dt₂ = 1...
     """
     rows = rows_of(output, TextNotation())
-    width = max((len(left) for left, *_ in rows), default=0)
+    width = min(max((len(left) for left, *_ in rows), default=0), _WIDEST)
     lines = [
         _TITLES,
         *((f"{left:<{width}}  {dims}", right, f"# {line}" if line else "") for left, dims, right, line in rows),
     ]
-    columns = [min(max(len(row[i]) for row in lines), _WIDEST) for i in range(2)]
+    # The long lines of the left column shift the text to their right, and do not widen it.
+    usual = [max(len(row[i]) for row in lines if i or len(row[0]) <= width + _WIDEST // 2) for i in range(2)]
+    columns = [min(usual[0], width + _WIDEST // 2), min(usual[1], _WIDEST)]
     text = "\n".join(f"{a:<{columns[0]}}  {b:<{columns[1]}}  {c}".rstrip() for a, b, c in lines)
     derivation = Derivation(encodable(text))
     derivation.output = output
@@ -74,21 +82,18 @@ def to_derivation(output: Node) -> Derivation:
 def rows_of(output: Node, notation: Notation) -> list[Row]:
     """Return for each value its equation, its axes, the equation of its gradient, and the user's line."""
     shown = [node for node in Schedule([output]).nodes if not _is_number(node)]
-    differentiable = [node for node in shown if isinstance(node, Node) and node.dtype.kind == "f"]
+    # A residual is an operand that another one is computed to, so that it has no gradient of its own.
+    residuals = {node.parents[position] for node in shown for position in node.residual_parents}
+    differentiable = [
+        node for node in shown if isinstance(node, Node) and node.dtype.kind == "f" and node not in residuals
+    ]
     start = Input(dims=output.dims, dtype=output.dtype, name="1.0")
     found = pull_back([output], [start], differentiable)
     gradients: dict[BaseNode, Node] = {node: g for node, g in zip(differentiable, found, strict=True) if g is not None}
     whole = Schedule([output, *gradients.values()])
     same = whole.representative
-    numbers = iter(range(1, len(shown) + 1))
-    labels: dict[BaseNode, str] = {}
-    names: dict[BaseNode, Written] = {}
-    taken: set[str] = set()
-    for node in shown:
-        own = node.name if node.name is not None and node.name not in taken else f"t{next(numbers)}"
-        taken.add(own)
-        labels[node] = own
-        names[same[node]] = notation.name(own)
+    labels = _labels(shown)
+    names: dict[BaseNode, Written] = {same[node]: notation.name(own) for node, own in labels.items()}
     texts: dict[BaseNode, str] = {}
     for node in reversed(shown):
         if node in gradients:
@@ -99,7 +104,7 @@ def rows_of(output: Node, notation: Notation) -> list[Row]:
     for node in shown:
         left, right = notation.name(labels[node])[0], ""
         if not node.is_leaf:
-            left = notation.equation(left, _written(node, names, same, notation))
+            left = notation.equation(left, _written(node, names, same, notation, own=True))
         if node in texts:
             right = notation.equation(notation.gradient(labels[node])[0], texts[node])
         line = "" if node.is_leaf else f"{node.location} {node.location.source}".rstrip()
@@ -111,10 +116,36 @@ def _is_number(node: BaseNode) -> bool:
     return isinstance(node, Constant) and node.name is None and node.dims == ()
 
 
+def _labels(shown: Sequence[BaseNode]) -> dict[BaseNode, str]:
+    """Return a name for each node: its own, for a repeated one of a parameter its path, else `t` with a number."""
+    count = Counter(node.name for node in shown)
+    paths = paths_of_parameters(shown)
+    numbers = itertools.count(1)
+    labels: dict[BaseNode, str] = {}
+    taken: set[str] = set()
+    for node in shown:
+        own = node.name
+        if own is not None and count[own] > 1:
+            own = paths.get(node, own)
+        if own is None or own in taken:
+            own = f"t{next(numbers)}"
+        taken.add(own)
+        labels[node] = own
+    return labels
+
+
 def _written(
-    given: BaseNode, names: dict[BaseNode, Written], same: dict[BaseNode, BaseNode], notation: Notation
+    given: BaseNode,
+    names: dict[BaseNode, Written],
+    same: dict[BaseNode, BaseNode],
+    notation: Notation,
+    *,
+    own: bool = False,
 ) -> str:
-    """Return an op and its operands as an expression; unnamed operands are expanded."""
+    """Return an op and its operands as an expression; unnamed operands are expanded.
+
+    With `own`, the op has a line of its own, so that it is written even if it only adds an axis.
+    """
     node = same[given]
     # An explicit stack, since gradients may be deep; operands come before their op.
     done: dict[BaseNode, Written] = {}
@@ -127,142 +158,77 @@ def _written(
         if known is not None or current.is_leaf:
             done[current] = known or notation.name(_number(current))
         elif ready:
-            operands = [done[parent] for parent in _operands(current, names, same)]
-            # Broadcasting is implicit, as in NumPy.
-            implicit = current.op_name() == "broadcast_to"
-            done[current] = operands[0] if implicit else _operation(current, operands, notation)
+            parents = [same[parent] for parent in current.parents]
+            operands = [done[parent] for parent in parents]
+            if _is_implicit(current, parents, own=own and current is node):
+                done[current] = operands[0]
+            else:
+                rows = [parent not in names and _is_row(parent) for parent in parents]
+                if current.op_name() == "matmul":
+                    operands = [
+                        notation.transposed(text) if is_row else text
+                        for is_row, text in zip(rows, operands, strict=True)
+                    ]
+                is_column = current.op_name() == "transpose" and rows[0]
+                done[current] = operands[0] if is_column else _operation(current, parents, operands, notation)
         else:
             stack.append((current, True))
-            stack += [(parent, False) for parent in _operands(current, names, same)]
+            stack += [(same[parent], False) for parent in current.parents]
     return done[node][0]
 
 
-def _operation(node: BaseNode, operands: list[Written], notation: Notation) -> Written:
-    given = [(key, value) for key, value in node.attribute_values().items() if value is not None and value is not False]
-    return notation.operation(node.op_name(), operands, given)
+# Ops that may only add or remove axes of size one.
+_RESHAPING = frozenset({"reshape", "squeeze", "expand_dims", "sum"})
 
 
-def _operands(node: BaseNode, names: dict[BaseNode, Written], same: dict[BaseNode, BaseNode]) -> list[BaseNode]:
-    """Return the operands, without a reshape that only prepares broadcasting."""
-    operands = [same[parent] for parent in node.parents]
-    if node.op_name() == "broadcast_to" and operands[0].op_name() == "reshape" and operands[0] not in names:
-        return [same[operands[0].parents[0]]]
-    return operands
+def _is_implicit(node: BaseNode, parents: Sequence[BaseNode], *, own: bool) -> bool:
+    """Return whether a paper leaves an op out: broadcasting, as in NumPy, and axes of size one."""
+    if node.op_name() == "broadcast_to":
+        return True
+    return not own and node.op_name() in _RESHAPING and _without_ones(node) == _without_ones(parents[0])
+
+
+def _without_ones(node: BaseNode) -> list[object]:
+    return [axis for axis in node.dims if axis_size(axis) != 1]
+
+
+def _is_row(node: BaseNode) -> bool:
+    """Return whether an op makes a row of a vector, which a paper writes as a transposed one."""
+    return (
+        node.op_name() in ("reshape", "expand_dims")
+        and len(node.dims) == 2
+        and len(node.parents[0].dims) == 1
+        and axis_size(node.dims[0]) == 1
+        and axis_size(node.dims[1]) != 1
+    )
+
+
+def _operation(node: BaseNode, parents: Sequence[BaseNode], operands: Sequence[Written], notation: Notation) -> Written:
+    kind, attributes = node.op_name(), node.attribute_values()
+    if kind == "transpose":
+        axes, rank = attributes["axes"], len(node.dims)
+        if rank >= 2 and tuple(axes) == (*range(rank - 2), rank - 1, rank - 2):
+            return notation.transposed(operands[0])
+    if kind == "sum" and not attributes.get("keepdims"):
+        axes = attributes["axis"]
+        summed = None if len(axes) == len(parents[0].dims) else [_axis_text(parents[0], axis) for axis in axes]
+        return notation.total(operands[0], summed)
+    if kind == "multiply" and not any(parent.dims == () for parent in parents):
+        kind = "elementwise"
+    plain = (None, False)
+    given = [(k, value) for k, value in attributes.items() if not isinstance(value, np.dtype) and value not in plain]
+    return notation.operation(kind, operands, given)
+
+
+def _axis_text(node: BaseNode, position: int) -> str:
+    """Return the name of an axis, or its number."""
+    return axis_name(node.dims[position]) or str(position)
 
 
 def _number(leaf: BaseNode) -> str:
     array = stored(leaf).array
     small = array is not None and array.size <= 4
     return leaf.name or (repr(array.tolist()) if array is not None and small else type(leaf).__name__.lower())
-
-
-# An expression as text, and its precedence.
-Written = tuple[str, int]
-# Symbol and precedence of each infix operator.
-_INFIX = {
-    "add": ("+", 1), "subtract": ("-", 1), "multiply": ("*", 2), "divide": ("/", 2), "matmul": ("@", 2),
-    "power": ("**", 4),
-}  # fmt: skip
-_NEGATIVE, _WORD = 3, 5
-
-
-class TextNotation:
-    """Expressions as Python writes them."""
-
-    def name(self, text: str) -> Written:
-        """Return a name or a number."""
-        return text, _WORD
-
-    def gradient(self, text: str) -> Written:
-        """Return the name of the gradient with respect to a name."""
-        return f"d{text}", _WORD
-
-    def equation(self, left: str, right: str) -> str:
-        """Return an equation."""
-        return f"{left} = {right}"
-
-    def operation(self, kind: str, operands: Sequence[Written], attributes: Sequence[tuple[str, object]]) -> Written:
-        """Return an operation on its written operands, with its static attributes."""
-        if kind in _INFIX and len(operands) == 2:
-            sign, precedence = _INFIX[kind]
-            left, right = _sides(kind, precedence)
-            return f"{_within(operands[0], left)} {sign} {_within(operands[1], right)}", precedence
-        if kind == "negative":
-            return f"-{_within(operands[0], _NEGATIVE)}", _NEGATIVE
-        named = [f"{key}={value!r}" for key, value in attributes]
-        return f"{kind}({', '.join([*(text for text, _ in operands), *named])})", _WORD
-
-
-class MathNotation:
-    """Expressions in MathML, by the methods of `TextNotation`."""
-
-    def name(self, text: str) -> Written:
-        return _math_name(text), _WORD
-
-    def gradient(self, text: str) -> Written:
-        return f'<mrow><mo lspace="0" rspace="0">d</mo>{_math_name(text)}</mrow>', _WORD
-
-    def equation(self, left: str, right: str) -> str:
-        return f"{left}<mo>=</mo>{right}"
-
-    def operation(self, kind: str, operands: Sequence[Written], attributes: Sequence[tuple[str, object]]) -> Written:
-        if len(operands) == 2 and kind in _INFIX:
-            first, second = operands
-            if kind == "divide":
-                return f"<mfrac>{_row(first[0])}{_row(second[0])}</mfrac>", _WORD
-            if kind == "power":
-                return f"<msup>{_row(_bracketed(first, _WORD))}{_row(second[0])}</msup>", _WORD - 1
-            sign, precedence = _INFIX[kind]
-            left, right = _sides(kind, precedence)
-            sign = "·" if kind == "multiply" else sign
-            return f"{_bracketed(first, left)}<mo>{sign}</mo>{_bracketed(second, right)}", precedence
-        if len(operands) == 1 and not attributes:
-            text = operands[0][0]
-            if kind == "negative":
-                return f"<mo>-</mo>{_bracketed(operands[0], _NEGATIVE)}", _NEGATIVE
-            if kind == "square":
-                return f"<msup>{_row(_bracketed(operands[0], _WORD))}<mn>2</mn></msup>", _WORD - 1
-            if kind == "sqrt":
-                return f"<msqrt>{text}</msqrt>", _WORD
-            if kind == "exp":
-                return f"<msup><mi>e</mi>{_row(text)}</msup>", _WORD - 1
-        named = [f"<mi>{escape(key)}</mi><mo>=</mo><mtext>{escape(repr(value))}</mtext>" for key, value in attributes]
-        listed = "<mo>,</mo>".join([*(text for text, _ in operands), *named])
-        return f"<mi>{escape(kind)}</mi><mrow><mo>(</mo>{listed}<mo>)</mo></mrow>", _WORD
-
-
-Notation: TypeAlias = TextNotation | MathNotation
-
-
-def _sides(kind: str, precedence: int) -> tuple[int, int]:
-    """Return the precedences below which the left and the right operand need parentheses.
-
-    `a - (b - c)` keeps its parentheses, `(a - b) - c` needs none; powers associate to the right.
-    """
-    after = precedence if kind in ("add", "multiply", "power") else precedence + 1
-    return precedence + 1 if kind == "power" else precedence, after
-
-
-def _within(operand: Written, precedence: int) -> str:
-    return operand[0] if operand[1] >= precedence else f"({operand[0]})"
-
-
-def _bracketed(operand: Written, precedence: int) -> str:
-    return operand[0] if operand[1] >= precedence else f"<mrow><mo>(</mo>{operand[0]}<mo>)</mo></mrow>"
-
-
-def _row(text: str) -> str:
-    return f"<mrow>{text}</mrow>"
-
-
-def _math_name(text: str) -> str:
-    """Return a number, or a name with its final digits as a subscript."""
-    if re.fullmatch(r"-?\d[\d.e+-]*", text):
-        return f"<mo>-</mo><mn>{text[1:]}</mn>" if text.startswith("-") else f"<mn>{text}</mn>"
-    base, number = re.fullmatch(r"(.*?)(\d*)", text, re.DOTALL).groups()  # type: ignore[union-attr]  # it always matches
-    if not base or not number:
-        return f"<mi>{escape(text)}</mi>"
-    return f"<msub><mi>{escape(base)}</mi><mn>{number}</mn></msub>"
 
 
 def _argument_names(function: Function) -> list[str]:
@@ -286,11 +252,11 @@ def show(function: Function, *args: object, **kwargs: object) -> None:
     ...     return (x * y).sin() + y
     >>> wy.show(energy, 1.0, 2.0)  # doctest: +ELLIPSIS
     forward, top to bottom  backward, bottom to top
-    x             ()        dx = dt1 * y
-    y             ()        dy = dt3 + dt1 * x
-    t1 = x * y    ()        dt1 = dt3 * cos(t1)...
-    t2 = sin(t1)  ()        dt2 = dt3...
-    t3 = t2 + y   ()        dt3 = 1.0...
+    x             ()        dx = dt₁ · y
+    y             ()        dy = dt₃ + dt₁ · x
+    t₁ = x · y    ()        dt₁ = dt₃ · cos(t₁)...
+    t₂ = sin(t₁)  ()        dt₂ = dt₃...
+    t₃ = t₂ + y   ()        dt₃ = 1...
     """
     given: object = function
     if not isinstance(given, Function):

@@ -23,7 +23,9 @@ from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import number
 from wyrm.train.callbacks import Callback, Run
 from wyrm.watch import records as checks
-from wyrm.watch.measures import EPOCHS, Budget, Pace, Probe, unused
+from wyrm.watch.config import checked_config
+from wyrm.watch.measures import Budget, Probe, unused
+from wyrm.watch.points import EPOCHS
 from wyrm.watch.writer import FilePath, RunWriter, stopped_by
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 # Seconds between looks at the clock within an epoch.
 _TICK = 0.2
+# Seconds that the only measurement of gradients may take, at the end of a short training.
+_LAST_SECONDS = 0.05
 
 
 class RunLogger(Callback):
@@ -45,7 +49,8 @@ class RunLogger(Callback):
     it has more than 16 million elements. `batch` is the data for them, `{input: column}` or a table; by default rows of
     the training data are drawn. `model` gives the parameters their names. `sample` is a function without arguments that
     returns generated text; it is called after the last epoch, and after others when the budget affords the time of its
-    last call. Other options are those of `RunWriter`.
+    last call. The record has the size of batches, the optimizer, its learning rate and the options of `config`. Other
+    options are those of `RunWriter`.
 
     Raise `DTypeError` or `OptionError` for options that are none, and `DataError` before the first epoch if the folder
     cannot be written.
@@ -66,6 +71,7 @@ class RunLogger(Callback):
         name: str | None = None,
         batch: object = None,
         sample: Callable[[], str] | None = None,
+        config: Mapping[str, object] | None = None,
         budget: float = 0.015,
         tensorboard: bool | None = None,
         silent: bool = False,
@@ -75,11 +81,13 @@ class RunLogger(Callback):
         checks.check_tensorboard(tensorboard)
         number("budget", budget, 0.0, 1.0)
         checks.named_parameters("RunLogger", model)
+        checked_config(config)
         self.folder: Path | None = checks.folder_or_none(folder)
         self.name: str | None = None if name is None else checks.text("name", name)
         self.batch = batch
         self.sample = sample
         self.silent = silent
+        self.config: Mapping[str, object] = {} if config is None else config
         self._model, self._budget, self._tensorboard = model, budget, tensorboard
         self._writer: RunWriter | None = None
 
@@ -96,7 +104,7 @@ class RunLogger(Callback):
         self._writer = writer = RunWriter(
             self.folder, named, name=self.name or _script(), step=steps, epoch=run.epoch,
             epochs=run.epochs, rows=run.rows, engine=run.program.engine, budget=self._budget / 3,
-            tensorboard=self._tensorboard,
+            tensorboard=self._tensorboard, config={**_options(run), **self.config},
         )  # fmt: skip
         if not self.silent:
             command = f"python -m wyrm watch {shlex.quote(os.fspath(writer.folder))}"
@@ -129,7 +137,7 @@ class RunLogger(Callback):
         if writer is None:
             return
         self._live.end_epoch(run, values)
-        if self._sample_budget.affords(self._sample_seconds):
+        if self.sample is not None and self._sample_budget.affords(self._sample_seconds):
             self._take_sample(writer)
         writer.warn_of_failure()
 
@@ -176,10 +184,8 @@ class _Live:
         # Parameters on devices can be read only after an epoch.
         self._in_place = run.program._engine.in_place
         self._first_step = writer.step
-        self._epoch_rows, self._rows, self._losses = 0, 0, 0.0
+        self._epoch_rows = 0
         self._next = 0.0
-        self._pace = Pace(*EPOCHS)
-        self._ended: tuple[int, int, int, Mapping[str, float]] | None = None
         self._compiling, self._measured = True, False
 
     def begin_epoch(self, run: Run) -> None:
@@ -189,7 +195,7 @@ class _Live:
             self._shown = None if isinstance(run.bar, bool) else loss_bar(run.bar)
             run.bar = self
         self._first_step = run.program.state_dict()["steps"]
-        self._epoch_rows, self._rows, self._losses = 0, 0, 0.0
+        self._epoch_rows = 0
         self._next = time.perf_counter() + _TICK
         self._writer.restart_rate()
 
@@ -198,57 +204,45 @@ class _Live:
         if self._shown is not None:
             self._shown.add(rows, losses)
         self._epoch_rows += rows
-        self._rows += rows
-        self._losses += losses
-        if self._compiling:  # the rate leaves out the first steps, whose time is that of compiling
-            self._compiling = False
-            self._rows, self._losses, self._next = 0, 0.0, time.perf_counter() + _TICK
-            self._writer.restart_rate()
-            return
-        # A measurement of the parameters' change ends with the next chunk.
-        if time.perf_counter() < self._next and not (self._in_place and self._writer.parameters.holds):
-            return
-        self._next = time.perf_counter() + _TICK
         try:
             writer, run = self._writer, self._run
-            step = self._first_step - (-self._epoch_rows // self._batch_size)
-            epoch = run.epoch + (min(1.0, self._epoch_rows / run.rows) if run.rows else 0.0)
-            writer.collect(step, {"running_loss": self._losses / max(self._rows, 1)}, epoch, self._rows)
-            self._rows, self._losses = 0, 0.0
-            if self._in_place:
+            writer.step = self._first_step - (-self._epoch_rows // self._batch_size)
+            # An epoch that is a single chunk of steps has a point of its own.
+            if rows and rows != run.rows:
+                epoch = run.epoch + (min(1.0, self._epoch_rows / run.rows) if run.rows else 0.0)
+                found = {"running_loss": losses / rows}
+                writer.collect(writer.step, found, epoch, 0 if self._compiling else rows, weight=rows)
+            if self._compiling:  # the rate leaves out the first steps, whose time is that of compiling
+                self._compiling = False
+                self._next = time.perf_counter() + _TICK
+                writer.restart_rate()
+                return
+            # A measurement of the parameters' change ends with the next chunk.
+            if self._in_place and (time.perf_counter() >= self._next or writer.parameters.holds):
+                self._next = time.perf_counter() + _TICK
                 self._measure()
         except Exception as error:
             self._writer.fail(error)
 
     def end_epoch(self, run: Run, values: Mapping[str, float]) -> None:
-        """Record the values of an epoch; of several epochs within a twentieth of a second, only the last."""
+        """Record the values of an epoch, and measure what is due."""
         try:
-            self._ended = run.program.state_dict()["steps"], run.epoch, self._epoch_rows, values
-            if self._pace.due(self._writer.elapsed):
-                self._record_epoch()
+            found = dict(values)
+            seconds = found.pop("seconds", 0.0)
+            if self._epoch_rows and seconds:
+                found["rows_per_second"] = self._epoch_rows / seconds
+            self._writer.collect(run.program.state_dict()["steps"], found, run.epoch, full=EPOCHS)
             self._measure()
         except Exception as error:
             self._writer.fail(error)
 
     def end(self) -> None:
-        """Record the last epoch and the last measurement."""
+        """Record the last measurement; a training too short for any is measured once."""
         try:
-            self._record_epoch()
             if self._writer.moved or not self._measured:
-                self._finish()
+                self._finish(at_most=0.0 if self._measured else _LAST_SECONDS)
         except Exception as error:
             self._writer.fail(error)
-
-    def _record_epoch(self) -> None:
-        if self._ended is not None:
-            step, epoch, rows, values = self._ended
-            self._ended = None
-            found = {name: value for name, value in values.items() if name != "seconds"}
-            if rows and values.get("seconds"):
-                found["rows_per_second"] = rows / values["seconds"]
-            self._pace.take(self._writer.elapsed)
-            self._writer.collect(step, found, epoch)
-            self._writer.flush()
 
     def _measure(self) -> None:
         """End the measurement that an earlier chunk or epoch began, or begin one that is due."""
@@ -257,11 +251,11 @@ class _Live:
         elif self._writer.measures_now():
             self._writer.hold()
 
-    def _finish(self) -> None:
-        """Record the modules, and gradients if their time is affordable."""
+    def _finish(self, at_most: float = 0.0) -> None:
+        """Record the modules, and gradients if their time is affordable, or at most so many seconds."""
         self._measured = True
         writer, probe = self._writer, self._probe
-        if probe is None or not self._probe_budget.affords(probe.seconds):
+        if probe is None or not (self._probe_budget.affords(probe.seconds) or probe.seconds <= at_most):
             writer.modules()
             return
         with self._probe_budget:
@@ -291,6 +285,15 @@ def _batch_size(run: Run) -> int:
     """Return the rows of a step."""
     size = getattr(run.data, "batch_size", None) if is_batches(run.data) else None
     return size if isinstance(size, int) and size > 0 else run.batch_size
+
+
+def _options(run: Run) -> dict[str, object]:
+    """Return what a training says of its own options, for its record."""
+    optimizer = run.optimizer
+    return {
+        "batch_size": _batch_size(run), "optimizer": type(optimizer).__name__,
+        "learning_rate": float(optimizer.learning_rate),
+    }  # fmt: skip
 
 
 def _named(

@@ -279,7 +279,7 @@ def unused(name: str, taken: Collection[str]) -> str:
 
 # The time between records: at least so many seconds, and so large a fraction of the elapsed time. A training of three
 # days writes some 10,000 records of values, 3,000 of modules and 200 of histograms.
-VALUES, EPOCHS, MODULES, HISTOGRAMS_PACE = (0.2, 1 / 2000), (0.05, 1 / 2000), (1.0, 1 / 500), (5.0, 1 / 30)
+VALUES, MODULES, HISTOGRAMS_PACE = (0.2, 1 / 2000), (1.0, 1 / 500), (5.0, 1 / 30)
 TENSORBOARD = (2.0, 1 / 300)
 
 

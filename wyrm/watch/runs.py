@@ -19,6 +19,8 @@ from wyrm.watch.records import EVENTS, FORMAT, HISTOGRAMS, LONGEST_LINE, Record,
 # Bytes of a file that one answer covers.
 _PART = LONGEST_LINE
 _MOST_RUNS = 1000
+# The most folders that are looked into for runs, and how deep.
+_MOST_FOLDERS, _DEEPEST = 20_000, 8
 # Bytes of histograms that are read for one answer; a training writes a hundredth of them.
 _MOST_BYTES = 1 << 29
 # Parameters whose histograms are kept between two answers.
@@ -27,21 +29,26 @@ _MOST_KEPT = 64
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The folder of a run: its identity and name on the page, its path, and the time of the last record."""
+    """The folder of a run: its identity and name on the page, its path, and the time of the last record.
+
+    `size` is that of its file of records, in bytes.
+    """
 
     identity: str
     name: str
     path: Path
     modified: float
+    size: int = 0
 
 
 class FileRecords(NamedTuple):
-    """Records of a file from a position on, as lines; the position after them, and the number of damaged lines.
+    """Records of a file from a position on, and their lines; the position after them, and the number of damaged lines.
 
     `version` identifies the file: a file with another version was replaced, and is read from its start. `more` says
     whether records follow. `format` is the number of a newer format that cannot be read here, else None.
     """
 
+    records: list[Record]
     lines: list[bytes]
     position: int
     damaged: int
@@ -51,7 +58,7 @@ class FileRecords(NamedTuple):
 
 
 class Runs:
-    """The runs that a server shows: each path is the folder of a run, or a folder that holds such folders.
+    """The runs that a server shows: each path is the folder of a run, or one that holds such folders at any depth.
 
     Raise `DataError` for a path that is no folder.
     """
@@ -81,8 +88,10 @@ class Runs:
                 begun[path] = self._begin(path, status)
             for path in sorted(statuses, key=lambda path: (begun[path][1], path)):
                 identity = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-                folder = Path(path)
-                found.setdefault(identity, RunFolder(identity, folder.name, folder, statuses[path].st_mtime))
+                folder, status = Path(path), statuses[path]
+                # In a folder of the given one, the name says which.
+                name = folder.relative_to(root).as_posix() if folder != root else folder.name
+                found.setdefault(identity, RunFolder(identity, name, folder, status.st_mtime, status.st_size))
         self._begun = begun
         return dict(list(found.items())[-_MOST_RUNS:])
 
@@ -110,13 +119,28 @@ def _status(folder: str | os.PathLike[str]) -> os.stat_result | None:
 
 
 def _folders_in(root: Path) -> dict[str, os.stat_result]:
-    """Return the folders of runs in a folder, without links, which may lead elsewhere."""
+    """Return the folders of runs below a folder, without links, which may lead elsewhere, and without hidden folders.
+
+    A run holds no other runs.
+    """
+    found: dict[str, os.stat_result] = {}
+    waiting, seen = [(os.fspath(root), 0)], 0
+    while waiting and seen < _MOST_FOLDERS:
+        path, depth = waiting.pop()
+        seen += 1
+        if depth and (status := _status(path)) is not None:
+            found[path] = status
+        elif depth < _DEEPEST:
+            waiting.extend((inside, depth + 1) for inside in _folders_inside(path))
+    return found
+
+
+def _folders_inside(path: str) -> list[str]:
     try:
-        with os.scandir(root) as entries:
-            paths = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+        with os.scandir(path) as entries:
+            return [each.path for each in entries if each.name[0] != "." and each.is_dir(follow_symlinks=False)]
     except OSError:
-        return {}
-    return {path: status for path in paths if (status := _status(path)) is not None}
+        return []
 
 
 @contextmanager
@@ -153,16 +177,17 @@ def records_after(run: RunFolder, position: int, version: str) -> FileRecords:
             position = 0
         first = decoded(head)
         if first is not None and first["kind"] == "start" and first["format"] > FORMAT:
-            return FileRecords([], size, 0, current, False, first["format"])
+            return FileRecords([], [], size, 0, current, False, first["format"])
         file.seek(position)
         data = file.read(_PART)
     end = data.rfind(b"\n") + 1
     if not end and len(data) == _PART:  # a line too long to be one
         end = len(data)
     found = [line for line in data[:end].split(b"\n") if line.strip()]
-    lines = [line for line in found if decoded(line) is not None]
+    pairs = [(record, line) for line in found if (record := decoded(line)) is not None]
+    records, lines = [record for record, _ in pairs], [line for _, line in pairs]
     damaged = len(found) - len(lines)
-    return FileRecords(lines, position + end, damaged, current, position + len(data) < size)
+    return FileRecords(records, lines, position + end, damaged, current, position + len(data) < size)
 
 
 @dataclass

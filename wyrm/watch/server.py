@@ -22,7 +22,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from wyrm.errors import OptionError
 from wyrm.support.options import whole
 from wyrm.view.html import asset, html_page
+from wyrm.watch.records import EVENTS, is_written
 from wyrm.watch.runs import Histograms, RunFolder, Runs, records_after
+from wyrm.watch.summaries import Summaries
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -43,10 +45,10 @@ def serve(
 ) -> None:
     """Serve the page of some runs until Ctrl-C; `ready` is called with its address.
 
-    Each path is the folder of a run or a folder of such folders. The server listens on 127.0.0.1, and only whoever
-    knows the token in the address may read. `token` is by default one that this user's servers share, so that an open
-    page finds the server again after a restart. Port 0 is any that is free. A connection has 20 seconds for a request
-    and its answer; beyond 128 connections, each new one ends the one that has waited longest for its request.
+    Each path is the folder of a run, or one that holds such folders at any depth. The server listens on 127.0.0.1, and
+    only whoever knows the token in the address may read. `token` is by default one that this user's servers share, so
+    that an open page finds the server again after a restart. Port 0 is any that is free. A connection has 20 seconds
+    for a request and its answer; beyond 128 connections, each new one ends the one that has waited longest.
 
     Raise `DataError` for a path that is no folder, `OptionError` for a port that is not free, `ImportError` without
     the packages starlette and uvicorn.
@@ -77,7 +79,7 @@ def application(runs: Runs, token: str) -> Application:
     from starlette.responses import Response
     from starlette.routing import Route
 
-    histograms_of = Histograms()
+    histograms_of, summaries = Histograms(), Summaries()
     page()  # made now, not for the first request
 
     def show(_: Request) -> Response:
@@ -86,7 +88,8 @@ def application(runs: Runs, token: str) -> Application:
         return Response(page(), media_type="text/html", headers={"content-security-policy": policy})
 
     def updates(request: Request) -> Response:
-        return Response(_updates(runs(), request.query_params.getlist("at")), media_type="application/json")
+        since, positions = request.query_params.get("since", ""), request.query_params.getlist("at")
+        return Response(_updates(runs(), summaries, since, positions), media_type="application/json")
 
     def histograms(request: Request) -> Response:
         run = runs().get(request.query_params.get("run", ""))
@@ -105,21 +108,33 @@ def application(runs: Runs, token: str) -> Application:
     return Guard(starlette, token)
 
 
-def _updates(runs: dict[str, RunFolder], positions: Sequence[str]) -> bytes:
-    """Return the list of runs, and new records of some: each of `positions` is `run:position:version`."""
+def _updates(runs: dict[str, RunFolder], summaries: Summaries, since: str, positions: Sequence[str]) -> bytes:
+    """Return the list of runs, summaries that changed after revision `since`, and new records of some runs.
+
+    Each of `positions` is `run:position:version`.
+    """
+    changed, more = summaries(runs.values(), _whole(since))
     listed = [
-        {"id": run.identity, "name": run.name, "folder": os.fspath(run.path), "modified": run.modified}
+        {
+            "id": run.identity, "name": run.name, "folder": os.fspath(run.path), "modified": run.modified,
+            "written": is_written(run.path / EVENTS),
+        }
         for run in runs.values()
-    ]
+    ]  # fmt: skip
     parts = []
     for asked in positions[:_MOST_PARTS]:
         identity, _, place = asked.partition(":")
         position, _, version = place.partition(":")
         if identity in runs:
-            at = int(position) if position.isascii() and position.isdigit() and len(position) < 16 else 0
-            parts.append(json.dumps(identity).encode() + b":" + _part(runs[identity], at, version))
-    head = json.dumps({"now": time.time(), "runs": listed}, allow_nan=False).encode()
+            parts.append(json.dumps(identity).encode() + b":" + _part(runs[identity], _whole(position), version))
+    facts = {"revision": summaries.revision, "summaries": changed, "more": more}
+    head = json.dumps({"now": time.time(), "runs": listed, **facts}, allow_nan=False).encode()
     return head[:-1] + b',"parts":{' + b",".join(parts) + b"}}"
+
+
+def _whole(text: str) -> int:
+    """Return the number of a request; 0 for anything else."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
 
 
 def _part(run: RunFolder, position: int, version: str) -> bytes:
@@ -248,41 +263,8 @@ class BoundedProtocol(H11Protocol):
         self._timer = self.loop.call_later(SECONDS, self.transport.abort)
 
 
-_BODY = """
-<header class="bar">
-  <h1>Training</h1>
-  <span id="connection" class="connection">Connecting</span>
-  <span class="space"></span>
-  <div id="axes" class="together" role="group" aria-label="Horizontal axis">
-    <button data-axis="step">Step</button>
-    <button data-axis="epoch">Epoch</button>
-    <button data-axis="elapsed">Time</button>
-  </div>
-  <button id="log" aria-pressed="false">Log scale</button>
-  <label for="smoothing">Smoothing <input id="smoothing" type="range" min="0" max="0.99" step="0.01" value="0">
-    <output id="smoothing-value" class="number" for="smoothing">0.00</output></label>
-  <button id="theme" class="icon"></button>
-</header>
-<p id="trouble" role="alert" hidden></p>
-<main class="watch">
-  <aside class="panel" aria-labelledby="runs-title">
-    <h2 id="runs-title">Runs</h2>
-    <ul id="runs"></ul>
-    <p id="empty" class="muted" hidden>No run yet. A training with <code>watch=True</code> appears here by itself.</p>
-  </aside>
-  <div>
-    <section id="no-rows" class="panel nothing" hidden>
-      <h2>No rows yet</h2>
-      <p>The curves appear when a run that is ticked on the left has trained its first steps.</p>
-    </section>
-    <section id="curves" class="grid" aria-label="Curves"></section>
-    <div id="panels" class="stack" hidden></div>
-  </div>
-</main>
-<div id="live" class="only-read" role="status" aria-live="polite"></div>
-<noscript>This page needs JavaScript.</noscript>
-"""
-_SCRIPTS = ("watch_store.js", "watch_chart.js", "watch_modules.js", "watch_histograms.js", "watch_main.js")
+# Each may use those before it.
+_SCRIPTS = ("store", "lines", "chart", "modules", "histograms", "findings", "table", "scatter", "link", "main")
 
 
 @cache
@@ -290,11 +272,11 @@ def page() -> str:
     """Return the page, which asks the server that it comes from for the runs."""
     return html_page(
         "Training",
-        body=_BODY,
+        body=asset("wyrm.watch", "watch.html"),
         data={},
         styles=[asset("wyrm.watch", "uPlot.min.css"), asset("wyrm.watch", "watch.css")],
         libraries=[asset("wyrm.watch", "uPlot.iife.min.js")],
-        scripts=[asset("wyrm.watch", name) for name in _SCRIPTS],
+        scripts=[asset("wyrm.watch", f"watch_{name}.js") for name in _SCRIPTS],
         connects=True,
     )
 

@@ -76,8 +76,8 @@ class TensorBoard:
         self._file.add_event(self._event(wall_time=time.time(), step=step, summary=self._summary(value=[tagged])))
 
     def _scalars(self, record: Record) -> Iterator[tuple[str, Any]]:
-        if record["kind"] == "values":
-            yield from ((tag_of(name, record["values"]), value) for name, value in record["values"].items())
+        if record["kind"] == "points":
+            yield from ((tag_of(name, record["means"]), column[-1]) for name, column in record["means"].items())
         elif record["kind"] == "modules":
             for quantity in ("weights", "gradients", "updates"):
                 for module, value in zip(self._modules, record[quantity] or (), strict=False):

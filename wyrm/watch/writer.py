@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import os
-import re
 import secrets
 import time
 import warnings
@@ -16,15 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wyrm.errors import DataError, OptionError
+from wyrm.errors import DataError
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.source_location import user_level
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import number
 from wyrm.watch import records as checks
+from wyrm.watch.config import checked_config
+from wyrm.watch.folders import earlier, fresh_folder, prepare
 from wyrm.watch.measures import HISTOGRAMS_PACE, MODULES, VALUES, Budget, Pace, Parameters, Probed, current_gradients
-from wyrm.watch.records import EVENTS, FORMAT, HISTOGRAMS, Lines, Record, read
+from wyrm.watch.points import STEPS, Points
+from wyrm.watch.records import EVENTS, FORMAT, HISTOGRAMS, Lines, Record
 from wyrm.watch.tensorboard import TensorBoard
 
 if TYPE_CHECKING:
@@ -43,11 +44,14 @@ class RunWriter:
     holds a run already, this one continues it from `step` and `epoch`, and later records are void. A folder that
     another process trains in, or that contains folders of runs, raises `DataError`. `parameters` is the model or a
     mapping from names; their norms are recorded by module. `epochs` and `steps` are the totals, if they are known.
-    Where TensorBoard is installed, the same data are written to `folder/tensorboard`, unless `tensorboard=False`.
+    `config` has the options of the run by name, such as `{"learning_rate": 0.1}` or `vars(arguments)`: the page sorts
+    and filters runs by them. Where TensorBoard is installed, the same data are written to `folder/tensorboard`, unless
+    `tensorboard=False`.
 
-    Measuring and writing take at most the share `budget` of the time: norms and histograms wait until they fit. Values
-    between two records are averaged. Raise `DataError` if the folder cannot be written. A later failure, such as a full
-    disk, ends the recording with one `RuntimeWarning`; the training goes on.
+    Measuring and writing take at most the share `budget` of the time: norms and histograms wait until they fit, and
+    values of several steps are joined. Raise `DataError` if the folder cannot be written, and `DTypeError` or
+    `OptionError` for an option that is none. A later failure, such as a full disk, ends the recording with one
+    `RuntimeWarning`; the training goes on.
 
     >>> import tempfile
     >>> weight = wy.Parameter([3.0, 4.0])
@@ -75,6 +79,7 @@ class RunWriter:
         epochs: int | None = None,
         rows: int | None = None,
         engine: str = "native",
+        config: Mapping[str, object] | None = None,
         budget: float = 0.015,
         tensorboard: bool | None = None,
     ) -> None:
@@ -84,6 +89,7 @@ class RunWriter:
             for key, total in (("epochs", epochs), ("steps", steps), ("rows", rows))
         }
         checks.text("engine", engine)
+        options = checked_config(config)
         checks.check_tensorboard(tensorboard)
         self.step: int = checks.count("step", step)
         self.epoch: float = number("epoch", epoch, 0.0)
@@ -92,7 +98,7 @@ class RunWriter:
         self.folder: Path = fresh_folder(name or "run") if path is None else path
         self._failure: Exception | None = None
         self._warned = self._closed = False
-        self._sums: dict[str, list[float]] = {}
+        self._points = Points(self.budget.affords)
         self._rows = 0
         self._rows_since = time.perf_counter()
         self._values_pace, self._modules_pace = Pace(*VALUES), Pace(*MODULES)
@@ -102,8 +108,8 @@ class RunWriter:
         )
         self._histogram_seconds = self._measure_seconds
         self._held_at, self._hold_seconds = self.step, 0.0
-        _prepare(self.folder)
-        self._before, identity = _earlier(self.folder, self.step, self.epoch)
+        prepare(self.folder)
+        self._before, identity = earlier(self.folder, self.step, self.epoch)
         self._events = Lines(self.folder / EVENTS)
         self._histograms: Lines | None = None
         self._tensorboard: TensorBoard | None = None
@@ -112,7 +118,7 @@ class RunWriter:
             start = {
                 "format": FORMAT, "id": identity or secrets.token_hex(8), "name": name or self.folder.name,
                 "engine": engine, **totals, "modules": self.parameters.modules, "sizes": self.parameters.sizes,
-                "parameters": list(self.parameters.named),
+                "parameters": list(self.parameters.named), "config": options,
             }  # fmt: skip
             try:
                 self._events.write([self._record("start", start)])
@@ -143,25 +149,34 @@ class RunWriter:
     def values(self, step: int, values: Mapping[str, float], *, epoch: float | None = None, rows: int = 0) -> None:
         """Record values by name, such as the loss, after a step on `rows` rows; the rate is computed from the rows.
 
-        Values of the same name that come within a fifth of a second become one, their mean. Raise `DTypeError` before
-        anything is recorded if `step` and `rows` are no integers, `epoch` is no number, or the values are no numbers by
-        name; `OptionError` for negative ones.
+        The first five hundred steps are points of their own. Then more and more steps make a point, as they do beyond
+        the budget: it has their mean, and the lowest and the highest value. Points are written every fifth of a second,
+        in a long training every two-thousandth of it. Raise `DTypeError` before anything is recorded if `step` and
+        `rows` are no integers, `epoch` is no number, or the values are no numbers by name; `OptionError` for negative
+        ones.
         """
         known, at = checks.numbers(values), None if epoch is None else number("epoch", epoch, 0.0)
         self.collect(checks.count("step", step), known, at, checks.count("rows", rows))
         self.warn_of_failure()
 
-    def collect(self, step: int, values: Mapping[str, float], epoch: float | None = None, rows: int = 0) -> None:
-        """Record values as `values` does, without checks and a warning."""
+    def collect(
+        self,
+        step: int,
+        values: Mapping[str, float],
+        epoch: float | None = None,
+        rows: int = 0,
+        *,
+        weight: float = 1.0,
+        full: int = STEPS,
+    ) -> None:
+        """Record values as `values` does, without checks and a warning; the first `full` are points of their own."""
         self.step = step
         if epoch is not None:
             self.epoch = epoch
         self._rows += rows
-        for name, value in values.items():
-            total = self._sums.setdefault(name, [0.0, 0.0])
-            total[0] += float(value)
-            total[1] += 1.0
-        if self._values_pace.due(self.elapsed):
+        elapsed = self.elapsed
+        self._points.add((step, self.epoch, elapsed), values, weight, full)
+        if self._values_pace.due(elapsed):
             self.flush()
 
     @contextmanager
@@ -313,16 +328,16 @@ class RunWriter:
         }  # fmt: skip
 
     def flush(self) -> None:
-        """Write the means of the values since the last record, and the rate."""
-        values = {name: total / count if count else math.nan for name, (total, count) in self._sums.items()}
+        """Write the points since the last record, and the rate."""
         now = time.perf_counter()
         if self._rows:
-            values.setdefault("rows_per_second", self._rows / max(now - self._rows_since, 1e-9))
+            rate = self._rows / max(now - self._rows_since, 1e-9)
+            self._points.add((self.step, self.epoch, self.elapsed), {"rows_per_second": rate})
         self._rows, self._rows_since = 0, now
-        self._sums.clear()
-        if values:
+        for record in self._points.take():
             self._values_pace.take(self.elapsed)
-            self._write("values", {"values": values})
+            self._write("points", record)
+            self._points.seconds = (time.perf_counter() - now) / len(record["steps"])
 
     def _write(self, kind: str, fields: Mapping[str, Any]) -> None:
         if self._failure is not None:
@@ -344,32 +359,6 @@ class RunWriter:
                 file.close()
 
 
-def fresh_folder(name: str) -> Path:
-    """Return the path of a folder in `runs` for a new run: the name, the date and the time."""
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "run"
-    stem = f"{plain[:80]}-{time.strftime('%Y%m%d-%H%M%S')}"
-    path, count = Path("runs") / stem, 1
-    while path.exists():
-        count += 1
-        path = Path("runs") / f"{stem}-{count}"
-    return path
-
-
-def _prepare(folder: Path) -> None:
-    """Create the folder of a run; raise `DataError` if that fails, or if it is the folder of several runs."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        inside = next(iter(sorted(folder.glob(f"*/{EVENTS}"))), None)
-    except (OSError, ValueError) as error:  # no path has a NUL
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise DataError(f"cannot create the folder {os.fspath(folder)!r}: {reason or error}") from error
-    if inside is not None:
-        raise DataError(
-            f"{os.fspath(folder)!r} holds runs, such as {inside.parent.name!r}: give the path of a run's own folder, "
-            f"as in {os.fspath(folder / 'name')!r}"
-        )
-
-
 def stopped_by(error: BaseException | None) -> str:
     """Return why a training ended, for its last record.
 
@@ -379,20 +368,3 @@ def stopped_by(error: BaseException | None) -> str:
     if error is None:
         return "completed"
     return "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"[:500]
-
-
-def _earlier(folder: Path, step: int, epoch: float) -> tuple[float, str | None]:
-    """Return the seconds of a run up to a step, and its identity; zero and None for a folder without a run."""
-    elapsed, identity = 0.0, None
-    if (folder / EVENTS).exists():
-        try:
-            for record in read(folder / EVENTS):
-                if record["kind"] == "start":
-                    if record["format"] > FORMAT:
-                        raise OptionError(f"{os.fspath(folder)!r} was written by a newer version: give another folder")
-                    identity = identity or record["id"]
-                if record["step"] <= step and record["epoch"] <= epoch + 1e-9:
-                    elapsed = max(elapsed, record["elapsed"]) if record["kind"] != "start" else elapsed
-        except OSError as error:
-            raise DataError(f"cannot read {os.fspath(folder)!r}: {error.strerror or error}") from error
-    return elapsed, identity

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,6 +75,7 @@ def accumulated(
     weights: Any,
     step: Any,
     tables: Sequence[tuple[int, ...] | None],
+    divided: Container[int],
     place: PlaceTotal,
 ) -> Backward:
     """Return what several batches compute: outputs and `outside` have a first axis of batches.
@@ -82,6 +83,7 @@ def accumulated(
     The gradients are sums with `weights`, one for each batch. `feeds` have the equal batches along their first axis,
     `rest` has a last, smaller one. `tables` has the shape of a table with a row-sparse gradient, None for others. Such
     gradients are collected as pairs while these have fewer rows than the table, else added to a total of its size.
+    Those of `divided` tables, of which each device has the pairs of its part of the batches, are always collected.
     """
     import jax
     import jax.numpy as jnp
@@ -95,7 +97,7 @@ def accumulated(
 
     one = jax.eval_shape(lambda: weighted(buffers, element(feeds, 0, count), 0))
     totals = [
-        place(unit, _nothing(gradient, table, count))
+        None if unit in divided else place(unit, _nothing(gradient, table, count))
         for unit, (gradient, table) in enumerate(zip(one.gradients, tables, strict=True))
     ]
 

@@ -6,7 +6,9 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
 from typing import Any
 
+from wyrm.engines.jax.collectives import collectives
 from wyrm.engines.jax.graph import JaxGraph
+from wyrm.engines.jax.sharding_table import Messages
 from wyrm.engines.jax.state import DeviceState, Placement, exchange
 from wyrm.engines.jax.step import StepFunctions
 from wyrm.engines.jax.updates import all_finite
@@ -122,6 +124,17 @@ class CompiledFunctions:
                 raise
             self.state.replace_stacked(results[0])
         return results
+
+    def messages(self) -> list[Messages] | None:
+        """Return what the function that ran last sends in a step, by kind; XLA compiles it again to show it."""
+        if self.last is None:
+            return None
+        found: dict[str, Messages] = {}
+        for each in collectives(self.lowered().compile().as_text()):
+            before = found.get(each.kind, Messages(each.kind, 0, 0))
+            sent = before.count + each.times, before.size + each.times * each.size
+            found[each.kind] = Messages(each.kind, *sent)
+        return sorted(found.values(), key=lambda sent: -sent.size)
 
     def lowered(self) -> Any:
         """Return the function that ran last, lowered to StableHLO."""

@@ -15,11 +15,12 @@ from wyrm.engines.engine import Engine, ProgramPlan
 from wyrm.engines.epochs import Epoch, EpochOptions
 from wyrm.engines.jax import AxisSharding, JaxOptions
 from wyrm.engines.jax.compiled import CompiledFunctions
+from wyrm.engines.jax.divided_tables import paddable
 from wyrm.engines.jax.epoch import JaxEpoch
 from wyrm.engines.jax.graph import JaxGraph, index_error
 from wyrm.engines.jax.namespace import narrowed
 from wyrm.engines.jax.processes import Part, check_same, computing, part_of
-from wyrm.engines.jax.state import DeviceState, Placement, exchange, gathered, on_host
+from wyrm.engines.jax.state import DeviceState, Placement, exchange, gathered, on_host, without_padding
 from wyrm.engines.jax.step import StepFunctions
 from wyrm.engines.module_paths import paths_of_leaves
 from wyrm.engines.native.run.shuffle import Shuffle
@@ -232,7 +233,10 @@ class JaxEngine(Engine):
             loss = float(on_host(outputs[0]))
             if not np.isfinite(loss):
                 raise Diverged(f"the loss is {loss}; no gradient was added to those of the parameters")
-            found = [_gradient(gradient, weight) for gradient in gradients]
+            found = [
+                _gradient(gradient, parameter, weight)
+                for parameter, gradient in zip(self.graph.parameters, gradients, strict=True)
+            ]
             updates = [gathered(array, buffer) for buffer, array in zip(self.graph.buffers, buffers, strict=True)]
         with deferred:
             self.steps += 1
@@ -254,7 +258,8 @@ class JaxEngine(Engine):
                 p: list(arrays.values()) for p, arrays in zip(self.graph.parameters, self.state.slots(), strict=True)
             }
         names = paths_of_leaves(self.graph.schedule.nodes)
-        return sharding.table([*self.graph.trained, *held], states, names)
+        tables, messages = self.functions.tables.exchanges, self.compiled.messages
+        return sharding.table([*self.graph.trained, *held], states, names, messages=messages, tables=tables)
 
     # --- what a program shows -------------------------------------------------------------------------------------
 
@@ -302,10 +307,10 @@ def refuse_threads(threads: int) -> None:
         )
 
 
-def _gradient(gradient: Any, weight: float) -> Any:
-    """Return a gradient times a weight on the host."""
+def _gradient(gradient: Any, parameter: BaseNode, weight: float) -> Any:
+    """Return the gradient of a parameter times a weight on the host."""
     if not isinstance(gradient, RowSparse):
-        array = gathered(gradient)
+        array = without_padding(gathered(gradient), parameter.shape)
         return array * array.dtype.type(weight)
     rows, values = gathered(gradient.rows), gathered(gradient.values)
     touched = rows < gradient.shape[0]
@@ -339,7 +344,7 @@ def _placement(graph: JaxGraph, mesh: Any, axes: AxisSharding | None, evaluates:
 
     sharding = Sharding(mesh, axes)
     leaves = [*graph.trained, *graph.held, *graph.inputs]
-    sharding.check(leaves, graph.schedule.nodes, may_lack_axes=evaluates)
+    sharding.check(leaves, graph.schedule.nodes, may_lack_axes=evaluates, padded=paddable(graph))
     return Placement(sharding)
 
 

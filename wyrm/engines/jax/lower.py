@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from copy import copy
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from wyrm.engines.jax.divided_tables import DividedTables
 from wyrm.engines.jax.host import call_evaluate, evaluated_in_numpy, refusal, untraceable
 from wyrm.engines.jax.loops import NO_ATTRIBUTES, Attributes, Values, compute_repeat
 from wyrm.engines.jax.namespace import JaxNamespace, namespace, narrowed
@@ -43,7 +44,8 @@ class Lowerer:
 
     Where only an `evaluate` that JAX cannot trace says what an op is, the program calls that, with a warning.
     `narrow` is the dtype of activations, such as bfloat16, if it is not the graph's; nodes of `wide` keep the graph's.
-    `place` is applied to the value of each node; `sums` computes sums over rows of several devices. Ops that work on a
+    `place` is applied to the value of each node; `sums` computes sums over rows of several devices, and `tables` looks
+    up rows that devices own. Ops that work on a
     block of rows at a time choose blocks of `block_bytes`, by default 4 MB on CPUs and 1 GB elsewhere; the rows are
     sharded over `shards` devices or a divisor of them. At least `repeats` equal layers are computed in a loop.
     """
@@ -59,12 +61,13 @@ class Lowerer:
         wide: frozenset[BaseNode] = frozenset(),
         place: Place | None = None,
         sums: PartialSums | None = None,
+        tables: DividedTables | None = None,
         shards: int = 1,
         block_bytes: int | None = None,
         repeats: int = FEWEST_REPEATS,
     ) -> None:
         self.sizes = sizes
-        self._narrow, self._wide, self._place, self._sums = narrow, wide, place, sums
+        self._narrow, self._wide, self._place, self._sums, self._tables = narrow, wide, place, sums, tables
         self._shards, self._block_bytes, self._repeats = shards, block_bytes, repeats
         self._attributes = NO_ATTRIBUTES
 
@@ -117,7 +120,12 @@ class Lowerer:
 
     def plan(self, schedule: Schedule, known: Container[BaseNode] = ()) -> list[int | Repeat]:
         """Return the order in which nodes are computed, with runs of equal layers."""
-        return find_repeats(schedule, known, self._repeats, self._wide.__contains__)
+        return find_repeats(schedule, known, self._repeats, self._kind)
+
+    def _kind(self, node: BaseNode) -> Hashable:
+        """Return what tells nodes apart that layers do not share code for: lookups in tables are not stacked."""
+        own = self._tables is not None and self._tables.is_lookup(node)
+        return node if own else node in self._wide
 
     def compute(
         self,
@@ -151,6 +159,9 @@ class Lowerer:
     def value(self, node: BaseNode, operands: list[Any]) -> Any:
         """Return the value of a node from those of its parents."""
         shape = resolve(node.dims, self.sizes)
+        if self._tables is not None and self._tables.is_lookup(node):
+            rows = self._tables.lookup(node, operands, self.dtype(node))
+            return rows if self._place is None else self._place(node, rows)
         if self._sums is not None:
             partial = self._sums.of(node, operands, shape, lambda own: self._whole_value(node, own, shape))
             if partial is not None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from wyrm.engines.jax import AxisSharding
-from wyrm.engines.jax.sharding_table import ShardingRow, ShardingTable
+from wyrm.engines.jax.sharding_table import Messages, ShardingRow, ShardingTable
 from wyrm.errors import DTypeError, OptionError, ShapeError
 from wyrm.graph.axes import Axis, Dim, Dims, Plus, Times, axis_size, is_name, open_axes, resolve_axis
 from wyrm.graph.base import BaseNode, describe, format_dims
@@ -66,12 +66,14 @@ class Sharding:
         sizes: Mapping[type[Dim], int] = _NO_SIZES,
         *,
         may_lack_axes: bool = False,
+        padded: Container[BaseNode] = (),
     ) -> None:
         """Raise an error unless parameters, buffers and inputs can be placed.
 
-        `nodes` are the other nodes of the graph. An open axis that `sizes` does not have is not checked. Raise
-        `OptionError` for a mapped axis that no node has, unless the graph `may_lack_axes`, `ShapeError` for an axis
-        that its mesh axes do not divide, or for a mesh axis that divides two axes of one array.
+        `nodes` are the other nodes of the graph. An open axis that `sizes` does not have is not checked. Parameters of
+        `padded` may have any number of rows: see `stored_shape`. Raise `OptionError` for a mapped axis that no node
+        has, unless the graph `may_lack_axes`, `ShapeError` for an axis that its mesh axes do not divide, or for a mesh
+        axis that divides two axes of one array.
         """
         leaves = list(leaves)
         trained = [leaf for leaf in leaves if isinstance(leaf, Parameter | Buffer)]
@@ -80,7 +82,7 @@ class Sharding:
             self._check_known({name for node in (*leaves, *nodes) for axis in node.dims for name in _names(axis)})
         for leaf in leaves:
             if not isinstance(leaf, Constant | IndexConstant):
-                self.check_leaf(leaf, sizes)
+                self.check_leaf(leaf, sizes, may_pad=leaf in padded)
 
     def _check_known(self, known: set[type[Dim]]) -> None:
         for name in self.axes:
@@ -98,10 +100,10 @@ class Sharding:
                 f"sharding maps an unknown axis: no node of the graph has the axis {name.__name__}; {remedy}"
             )
 
-    def check_leaf(self, leaf: BaseNode, sizes: Mapping[type[Dim], int]) -> None:
+    def check_leaf(self, leaf: BaseNode, sizes: Mapping[type[Dim], int], *, may_pad: bool = False) -> None:
         """Raise `ShapeError` unless a leaf can be placed; see `check`."""
         used: dict[str, Axis] = {}
-        for axis in leaf.dims:
+        for position, axis in enumerate(leaf.dims):
             mesh_axes = self._mesh_axes(axis)
             for mesh_axis in mesh_axes:
                 if mesh_axis in used:
@@ -112,7 +114,7 @@ class Sharding:
                 used[mesh_axis] = axis
             devices = self.devices(mesh_axes)
             size = None if any(name not in sizes for name in open_axes((axis,))) else resolve_axis(axis, sizes)
-            if size is not None and size % devices:
+            if size is not None and size % devices and not (may_pad and position == 0):
                 over = " and ".join(map(repr, mesh_axes))
                 raise ShapeError(
                     f"sharding divides axis {axis!r} of {describe(leaf)} over mesh axis {over}, but its {devices} "
@@ -131,22 +133,41 @@ class Sharding:
         if stacked < 0:
             return self._named([])
         entries: list[MeshAxes] = [()] * stacked
-        for axis, size in zip(leaf.dims, shape[stacked:], strict=True):
+        for axis, size, wanted in zip(leaf.dims, shape[stacked:], self._padded_sizes(leaf), strict=True):
             mesh_axes = self._mesh_axes(axis)
-            fits = axis_size(axis) in (None, size) and size % self.devices(mesh_axes) == 0
+            fits = wanted in (None, size) and size % self.devices(mesh_axes) == 0
             entries.append(mesh_axes if fits else ())
         return self._named(entries)
 
+    def row_axes(self, leaf: BaseNode) -> MeshAxes:
+        """Return the mesh axes that the rows of a parameter or a constant are divided over."""
+        if not leaf.dims or not isinstance(leaf, Parameter | Constant):
+            return ()
+        mesh_axes = self._mesh_axes(leaf.dims[0])
+        rows, devices = axis_size(leaf.dims[0]), self.devices(mesh_axes)
+        fits = rows is not None and (isinstance(leaf, Parameter) or rows % devices == 0)
+        return mesh_axes if fits and devices > 1 else ()
+
+    def stored_shape(self, leaf: BaseNode, shape: Sequence[int]) -> tuple[int, ...]:
+        """Return the shape on the devices of an array that belongs to a leaf.
+
+        The rows of a parameter are padded to a number that the devices divide, and so is its state.
+        """
+        padded = self._padded_sizes(leaf)
+        if not padded or len(shape) != len(padded) or shape[0] != axis_size(leaf.dims[0]):
+            return tuple(shape)
+        return (shape[0] if padded[0] is None else padded[0], *shape[1:])
+
+    def _padded_sizes(self, leaf: BaseNode) -> list[int | None]:
+        """Return the sizes of a leaf's axes on the devices, None for an open axis."""
+        sizes = [axis_size(axis) for axis in leaf.dims]
+        if sizes and sizes[0] is not None and isinstance(leaf, Parameter):
+            sizes[0] += -sizes[0] % self.devices(self._mesh_axes(leaf.dims[0]))
+        return sizes
+
     def of(self, leaf: BaseNode) -> Any:
         """Return the `NamedSharding` of a leaf whose sizes are all known."""
-        return self.of_array(leaf, leaf.shape)
-
-    def of_rows(self, table: BaseNode) -> tuple[Any, Any]:
-        """Return the `NamedSharding` of the row numbers and of the rows of a row-sparse value of a table.
-
-        Every device has all rows; each row is divided as the rows of the table are.
-        """
-        return self._named([]), self._named([(), *map(self._mesh_axes, table.dims[1:])])
+        return self.of_array(leaf, self.stored_shape(leaf, leaf.shape))
 
     def place(self, node: BaseNode, value: Any) -> Any:
         """Return the value of a node with its placement as a constraint.
@@ -201,6 +222,11 @@ class Sharding:
         fits = len(found) == 1 and self._is_aligned(dims[found[0][0]])
         return found[0] if fits and not any(map(self._joins_divided, dims)) else None
 
+    def divided_axes(self, dims: Dims) -> list[tuple[int, MeshAxes]]:
+        """Return the positions of the axes that are divided, each with its mesh axes, whatever their sizes are."""
+        found = [(position, self._mesh_axes(axis)) for position, axis in enumerate(dims)]
+        return [(position, mesh_axes) for position, mesh_axes in found if self.devices(mesh_axes) > 1]
+
     def _is_aligned(self, axis: Axis) -> bool:
         """Return whether the outermost part of an axis decides how it is divided, so that devices have blocks."""
         return self.deciding(_outermost(axis)) is self.deciding(axis)
@@ -243,14 +269,27 @@ class Sharding:
         parameters: Sequence[BaseNode],
         states: Mapping[BaseNode, Iterable[Any]] = _NO_STATES,
         names: Mapping[BaseNode, str] | None = None,
+        messages: Callable[[], list[Messages] | None] = lambda: None,
+        tables: Iterable[BaseNode] = (),
     ) -> ShardingTable:
         """Return the table of parameters with their placement and their bytes on each device.
 
         `states` has the arrays of a parameter's optimizer state, `names` the names to show in place of the parameters'.
+        `messages` returns what a step sends; `tables` are those whose rows devices exchange.
         """
         shown = unique_names(parameters, names)
         rows = [self._row(shown[parameter], parameter, states.get(parameter, ())) for parameter in parameters]
-        return ShardingTable(rows, dict(self.mesh.shape))
+        return ShardingTable(rows, dict(self.mesh.shape), messages, self._columns(tables))
+
+    def _columns(self, tables: Iterable[BaseNode]) -> dict[str, str]:
+        """Return the axes of the columns of tables that could be divided in place of the rows, by mesh axis."""
+        found: dict[str, str] = {}
+        for table in tables:
+            mesh_axes = self.row_axes(table)
+            for axis in table.dims[1:]:
+                if isinstance(axis, Dim) and not self._mesh_axes(axis) and int(axis) % self.devices(mesh_axes) == 0:
+                    found[type(axis).__name__] = mesh_axes[0]
+        return found
 
     def _row(self, name: str, parameter: BaseNode, states: Iterable[Any]) -> ShardingRow:
         mapped = [(axis, self._mesh_axes(axis)) for axis in parameter.dims]
@@ -267,7 +306,8 @@ class Sharding:
 
     def _bytes(self, leaf: BaseNode, array: Any) -> int:
         """Return the bytes on each device of an array that belongs to a leaf."""
-        shape: tuple[int, ...] = self.of_array(leaf, array.shape).shard_shape(tuple(array.shape))
+        stored = self.stored_shape(leaf, array.shape)
+        shape: tuple[int, ...] = self.of_array(leaf, stored).shard_shape(stored)
         return math.prod(shape) * int(array.dtype.itemsize)
 
     def _described_mesh(self) -> str:

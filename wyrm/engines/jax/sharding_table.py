@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
 
 from wyrm.support.late_imports import Late
 from wyrm.support.texts import aligned_lines, encodable
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+# The seconds that a small message takes, and the bytes a second of a large one, for `ShardingTable.suggestion`.
+_LATENCY, _BANDWIDTH = 20e-6, 1e10
 
 
 @dataclass(frozen=True)
@@ -28,12 +32,56 @@ class ShardingRow:
     state_bytes_per_device: int
 
 
-class ShardingTable:
-    """The parameters of a program on a mesh, one `ShardingRow` each; `str` shows them as a table."""
+@dataclass(frozen=True)
+class Messages:
+    """The collectives of one kind in a step of a program: their number, and the bytes of their results on a device."""
 
-    def __init__(self, rows: Sequence[ShardingRow], mesh_shape: Mapping[str, int]) -> None:
+    kind: str
+    count: int
+    size: int
+
+
+class ShardingTable:
+    """The parameters of a program on a mesh, one `ShardingRow` each; `str` shows them as a table.
+
+    Below the table it shows what a step sends, and for tables by rows and small messages what may be faster.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[ShardingRow],
+        mesh_shape: Mapping[str, int],
+        messages: Callable[[], list[Messages] | None] = lambda: None,
+        columns: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.rows: list[ShardingRow] = list(rows)
         self.mesh_shape: dict[str, int] = dict(mesh_shape)
+        self._messages = messages
+        self._columns: dict[str, str] = dict(columns)
+
+    @cached_property
+    def messages(self) -> list[Messages] | None:
+        """What a step sends, by kind, read from the code that XLA compiled; None before the first step."""
+        return self._messages()
+
+    @property
+    def suggestion(self) -> str:
+        """A choice that may be faster for tables by rows, or an empty text.
+
+        Devices that divide the columns of a table have a part of every row. They exchange only sums over the columns,
+        such as scores, in fewer messages, but each of them handles the whole batch.
+        """
+        if not self._columns or not self.messages:
+            return ""
+        count, size = (sum(getattr(each, name) for each in self.messages) for name in ("count", "size"))
+        if count * _LATENCY < size / _BANDWIDTH:
+            return ""
+        axes = ", ".join(f"{name}: {mesh_axis!r}" for name, mesh_axis in self._columns.items())
+        return (
+            f"the messages are small: {count} of them take {count * _LATENCY * 1e6:.0f} us at {_LATENCY * 1e6:.0f} us "
+            f"each, their bytes {size / _BANDWIDTH * 1e6:.0f} us at {as_bytes(_BANDWIDTH)}/s. If rows of tables are "
+            f"used in dot products, sharding={{{axes}}}, by columns, sends fewer"
+        )
 
     @property
     def bytes_per_device(self) -> int:
@@ -69,7 +117,12 @@ class ShardingTable:
         return lines
 
     def __str__(self) -> str:
-        return "\n".join(aligned_lines(self.cells(), {3, 4}))
+        lines = list(aligned_lines(self.cells(), {3, 4}))
+        if self.messages is not None:
+            sent = [(each.kind, str(each.count), as_bytes(each.size)) for each in self.messages]
+            lines += ["", "a step sends, on each device" if sent else "a step sends nothing"]
+            lines += aligned_lines([("collective", "number", "bytes"), *sent], {1, 2}) if sent else []
+        return "\n".join(lines if not self.suggestion else [*lines, "", self.suggestion])
 
     __repr__ = __str__
 

@@ -50,9 +50,9 @@ class Placement:
 
         if self.sharding is None:
             return jax.device_put(narrowed(leaf, array), may_alias=False)
-        whole = narrowed(leaf, array)
+        whole, shape = narrowed(leaf, array), self.sharding.stored_shape(leaf, array.shape)
         return jax.make_array_from_callback(
-            array.shape, self.sharding.of_array(leaf, array.shape), lambda i: whole[i].copy()
+            shape, self.sharding.of_array(leaf, shape), lambda index: _part(whole, shape, index or ())
         )
 
     def batch(self, leaf: BaseNode, shape: tuple[int, ...], read: Read) -> Any:
@@ -67,6 +67,21 @@ class Placement:
         return jax.make_array_from_callback(
             shape, self.sharding.of_array(leaf, shape), lambda index: narrowed(leaf, read(index or ()))
         )
+
+
+def _part(array: np.ndarray, shape: tuple[int, ...], index: tuple[slice, ...]) -> np.ndarray:
+    """Return a copy of `array[index]`, with zeros for the rows that `shape` has and the array does not."""
+    part = array[index].copy()
+    if array.shape == shape:
+        return part
+    low, high, _ = index[0].indices(shape[0])
+    return np.concatenate([part, np.zeros((high - low - len(part), *part.shape[1:]), part.dtype)])
+
+
+def without_padding(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    """Return the part of an array from the devices that has this shape; rows after it are padding."""
+    part: np.ndarray = array[tuple(map(slice, shape))]
+    return part
 
 
 def on_host(array: Any, what: BaseNode | None = None) -> np.ndarray:
@@ -215,7 +230,8 @@ class DeviceState:
                 array = fetch(unstacked(self._values[position]), leaf)
                 with deferred:
                     storage.newer = None
-                    np.copyto(bound_array(leaf), array)
+                    target = bound_array(leaf)
+                    np.copyto(target, without_padding(array, target.shape))
 
     def _copy_slots(self, fetch: Callable[[Any, BaseNode], np.ndarray] = on_host) -> None:
         """Copy the optimizer's state to the host, and drop it here, because the host may change it."""
@@ -232,7 +248,7 @@ class DeviceState:
                     for parameter, arrays in zip(self._graph.parameters, found, strict=True):
                         targets: Mapping[str, np.ndarray] = optimizer.state_of(parameter)
                         for name, array in arrays.items():
-                            np.copyto(targets[name], array)
+                            np.copyto(targets[name], without_padding(array, targets[name].shape))
             self._slots = None
 
 

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wyrm.engines.jax.accumulation import Backward, accumulated, element, step_after
+from wyrm.engines.jax.divided_tables import DividedTables
 from wyrm.engines.jax.graph import JaxGraph, beyond
 from wyrm.engines.jax.loops import Values
 from wyrm.engines.jax.lower import Lowerer, Sizes, dense
 from wyrm.engines.jax.namespace import namespace
 from wyrm.engines.jax.partial_sums import PartialSum, PartialSums
 from wyrm.engines.jax.state import Stacks, State, stacks_of
-from wyrm.engines.jax.updates import JaxGradient, Updates, all_finite, summed_rows
+from wyrm.engines.jax.updates import JaxGradient, Updates, summed_rows
 from wyrm.graph.base import BaseNode
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array
@@ -63,6 +65,7 @@ class StepFunctions:
         self._sums = None if sharding is None else PartialSums(sharding)
         self._sums_of_several = None if sharding is None else PartialSums(sharding, _keeps_parts(graph))
         self._shards = 1 if sharding is None else int(sharding.mesh.size)
+        self.tables: DividedTables = DividedTables(graph, sharding)
         targets = graph.targets
         by_rows = [gradient for pairs in targets.rows.values() for gradient, _ in pairs]
         self._wide = frozenset(
@@ -74,10 +77,13 @@ class StepFunctions:
         self.stacks: Stacks = stacks_of(graph, self._plan if sharding is None else ())
         optimizer = graph.optimizer
         units = [graph.parameters[unit[0]] for unit in self.stacks.units]
-        self.updates: Updates | None = None if optimizer is None else Updates(optimizer, units)
+        self.updates: Updates | None = None if optimizer is None else Updates(optimizer, units, self.tables.exchanges)
 
     def _lowerer(self, sizes: Sizes, sums: PartialSums | None = None) -> Lowerer:
-        return Lowerer(sizes, narrow=self._narrow, wide=self._wide, place=self._place, sums=sums, shards=self._shards)
+        return Lowerer(
+            sizes, narrow=self._narrow, wide=self._wide, place=self._place, sums=sums, tables=self.tables,
+            shards=self._shards,
+        )  # fmt: skip
 
     def _sizes(self, known: Mapping[BaseNode, Any]) -> Sizes:
         return self.graph.schedule.bind({leaf: tuple(known[leaf].shape) for leaf in self.graph.inputs})
@@ -99,6 +105,7 @@ class StepFunctions:
     ) -> _Found:
         """Return the values of the graph's nodes, given those of leaves."""
         schedule, checks, sizes = self.graph.schedule, self.graph.checks, self._sizes(known)
+        known = self.tables.values(known)
         values = self._lowerer(sizes, sums or self._sums).compute(schedule, known, self._plan, stacks)
         indices = {check.indices: values[schedule.position[check.indices]] for check in checks}
         return _Found(schedule, values, beyond(checks, indices, sizes))
@@ -124,7 +131,8 @@ class StepFunctions:
             if parameters[0] in targets.gradients:
                 gradients.append(found.stacked([targets.gradients[parameter] for parameter in parameters]))
             else:
-                gradients.append([tuple(found.of(pair)) for pair in targets.rows[parameters[0]]])
+                terms = [(*found.of(pair), pair[1]) for pair in targets.rows[parameters[0]]]
+                gradients.append(self.tables.pairs(parameters[0], terms))
         buffers = found.of([targets.buffer_updates[buffer] for buffer in self.graph.buffers])
         outputs = [found.stacked([output]) for output in targets.outputs]
         return Backward(outputs, gradients, buffers, found.outside)
@@ -133,13 +141,19 @@ class StepFunctions:
         """Return outputs and gradients with the sums over devices, and over equal rows of a table, added up."""
         parameters = [self.graph.parameters[unit[0]] for unit in units]
         gradients: list[JaxGradient] = [
-            summed_rows(gradient, parameter.shape) if isinstance(gradient, list) else gradient
+            self._summed(parameter, gradient) if isinstance(gradient, list) else gradient
             for parameter, gradient in zip(parameters, found.gradients, strict=True)
         ]
         if self._sums is None:
             return found._replace(gradients=gradients)
         totals = self._sums.totals([*gradients, *found.outputs], [*parameters, *(None for _ in found.outputs)])
-        return found._replace(gradients=totals[: len(units)], outputs=totals[len(units) :])
+        gradients = [self.tables.padded(*each) for each in zip(parameters, totals, strict=False)]
+        return found._replace(gradients=gradients, outputs=totals[len(units) :])
+
+    def _summed(self, table: Parameter, pairs: Sequence[tuple[Any, Any]]) -> RowSparse:
+        """Return the row-sparse gradient of a table."""
+        exchange = self.tables.exchanges.get(table)
+        return summed_rows(pairs, table.shape) if exchange is None else exchange.summed(pairs)
 
     def _batch(
         self, values: Sequence[Any], held: Sequence[Any], feed: Sequence[Any], step: Any, sums: PartialSums | None
@@ -184,8 +198,9 @@ class StepFunctions:
 
         tables = [self.graph.parameters[unit[0]] for unit in units]
         shapes = [table.shape if table in self.graph.targets.rows else None for table in tables]
+        divided = {unit for unit, table in enumerate(tables) if table in self.tables.exchanges}
         buffers = list(state.values[len(units) :])
-        found = accumulated(compute, buffers, feeds, rest, weights, step, shapes, self._placed_total)
+        found = accumulated(compute, buffers, feeds, rest, weights, step, shapes, divided, self._placed_total)
         found = self._totals(found, units)
         losses = found.outputs[0]
         return self._moved(state, found, numbers, (losses * weights).sum()), (found.outputs, found.outside)
@@ -198,7 +213,9 @@ class StepFunctions:
         """Return the state after the optimizer's step with the gradients of one batch or several."""
         assert self.updates is not None
         xp: Any = namespace()
-        moves = state.alive & ~xp.any(found.outside[..., 0] != 0) & xp.isfinite(loss) & all_finite(found.gradients)
+        moves = (
+            state.alive & ~xp.any(found.outside[..., 0] != 0) & xp.isfinite(loss) & self.updates.finite(found.gradients)
+        )
         count = len(self.stacks.units)
         moved, slots = self.updates(state.values[:count], found.gradients, state.slots, numbers, moves)
         kept = [xp.where(moves, new, old) for new, old in zip(found.buffers, state.values[count:], strict=True)]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from wyrm.engines.jax.lower import Lowerer
 from wyrm.engines.jax.namespace import namespace
+from wyrm.engines.jax.row_exchange import RowExchange
 from wyrm.engines.optimizer import GRADIENT_SCALE, OptimizerInterface, UpdateRule
 from wyrm.graph.base import BaseNode
 from wyrm.graph.parameters import Parameter
@@ -27,14 +29,20 @@ class _Elementwise(Lowerer):
 
 
 class Updates:
-    """The rules of an optimizer's parameters, as pure functions."""
+    """The rules of an optimizer's parameters, as pure functions; `exchanges` has the tables that devices divide."""
 
-    def __init__(self, optimizer: OptimizerInterface, parameters: Sequence[Parameter]) -> None:
+    def __init__(
+        self,
+        optimizer: OptimizerInterface,
+        parameters: Sequence[Parameter],
+        exchanges: Mapping[BaseNode, RowExchange] = MappingProxyType({}),
+    ) -> None:
         self._max_norm = optimizer.max_norm
         self._rules: list[UpdateRule] = [optimizer.rule(parameter) for parameter in parameters]
         self._schedules = {id(rule): Schedule(rule.outputs) for rule in self._rules}
         self._averages = [optimizer.average_of(parameter) for parameter in parameters]
         self.slots: list[list[str]] = [list(optimizer.state_of(parameter)) for parameter in parameters]
+        self._exchanges = [exchanges.get(parameter) for parameter in parameters]
 
     def __call__(
         self,
@@ -46,13 +54,15 @@ class Updates:
     ) -> tuple[list[Any], list[dict[str, Any]]]:
         """Return the new parameters and states; where `moves` is false, they are the old ones."""
         if self._max_norm is not None:
-            numbers = {**numbers, GRADIENT_SCALE: _scale(gradients, self._max_norm)}
+            numbers = {**numbers, GRADIENT_SCALE: self._scale(gradients, self._max_norm)}
         moved: list[Any] = []
         changed: list[dict[str, Any]] = []
-        for rule, average, parameter, gradient, state in zip(
-            self._rules, self._averages, parameters, gradients, states, strict=True
+        for rule, average, exchange, parameter, gradient, state in zip(
+            self._rules, self._averages, self._exchanges, parameters, gradients, states, strict=True
         ):
-            if isinstance(gradient, RowSparse):
+            if exchange is not None:
+                arrays = self._owned_rows(exchange, rule, parameter, gradient, state, numbers, moves)
+            elif isinstance(gradient, RowSparse):
                 arrays = self._rows(rule, parameter, gradient, state, numbers, moves)
             else:
                 arrays = self._whole(rule, parameter, gradient, state, numbers, moves)
@@ -94,6 +104,69 @@ class Updates:
             for array, after in zip(old, new, strict=True)
         ]
 
+    def _owned_rows(
+        self,
+        exchange: RowExchange,
+        rule: UpdateRule,
+        parameter: Any,
+        gradient: RowSparse,
+        state: Mapping[str, Any],
+        numbers: Any,
+        moves: Any,
+    ) -> list[Any]:
+        """Update the rows of the gradient on the devices that own them."""
+        used = {name: numbers[name] for name in rule.hyperparameters}
+
+        def moved(old: list[Any], gradient: Any, numbers: Any) -> list[Any]:
+            return self._apply(rule, old[0], gradient, dict(zip(rule.state, old[1:], strict=True)), numbers)
+
+        return exchange.update([parameter, *(state[name] for name in rule.state)], gradient, moved, used, moves)
+
+    def _scale(self, gradients: Sequence[JaxGradient], max_norm: float) -> Any:
+        """Return the factor that limits the global norm of the gradients, also if their squares overflow."""
+        from jax import lax
+
+        xp: Any = namespace()
+
+        def squares(unit: Any) -> tuple[Any, Any]:
+            """Return the sum of the squares of all gradients divided by `unit`, and the largest absolute value."""
+            sums, largest = [], []
+            for exchange, gradient in zip(self._exchanges, gradients, strict=True):
+                array = _values(gradient)
+                if exchange is None:
+                    found = xp.sum(xp.square(array / unit)), xp.max(xp.abs(array), initial=0)
+                else:
+                    found = exchange.squares(gradient, unit)
+                sums.append(found[0])
+                largest.append(found[1])
+            return sum(sums), xp.max(xp.stack(largest))
+
+        total, largest = squares(xp.ones((), dtype=_values(gradients[0]).dtype))
+        found = xp.sqrt(total)
+
+        def of_large_ones() -> Any:
+            return xp.minimum(max_norm / largest / xp.sqrt(squares(largest)[0]), 1)
+
+        return lax.cond(
+            xp.isfinite(found),
+            lambda: xp.where(found > max_norm, max_norm / found, 1).astype(found.dtype),
+            lambda: of_large_ones().astype(found.dtype),
+        )
+
+    def finite(self, gradients: Sequence[JaxGradient]) -> Any:
+        """Return whether all gradients are finite.
+
+        Where devices add up their terms of a row later, those must be so small that no sum can overflow.
+        """
+        xp: Any = namespace()
+        terms = [1 if exchange is None else exchange.terms for exchange in self._exchanges]
+        return all_finite(
+            [
+                gradient if many == 1 else _values(gradient) * xp.asarray(many, dtype=_values(gradient).dtype)
+                for many, gradient in zip(terms, gradients, strict=True)
+            ]
+        )
+
     def _apply(
         self, rule: UpdateRule, parameter: Any, gradient: Any, state: Mapping[str, Any], numbers: Mapping[str, Any]
     ) -> list[Any]:
@@ -102,28 +175,6 @@ class Updates:
         known |= {leaf: numbers[name].astype(parameter.dtype) for name, leaf in rule.hyperparameters.items()}
         lowerer = _Elementwise() if rule.elementwise else Lowerer()
         return [value.astype(parameter.dtype) for value in lowerer.run(self._schedules[id(rule)], known)]
-
-
-def _scale(gradients: Sequence[JaxGradient], max_norm: float) -> Any:
-    """Return the factor that limits the global norm of the gradients, also if their squares overflow."""
-    from jax import lax
-
-    xp: Any = namespace()
-    arrays = [_values(gradient) for gradient in gradients]
-
-    def norm(unit: Any) -> Any:
-        return xp.sqrt(sum(xp.sum(xp.square(array / unit)) for array in arrays))
-
-    def of_large_ones() -> Any:
-        largest = xp.max(xp.stack([xp.max(xp.abs(array), initial=0) for array in arrays]))
-        return xp.minimum(max_norm / largest / norm(largest), 1)
-
-    found = xp.sqrt(sum(xp.sum(xp.square(array)) for array in arrays))
-    return lax.cond(
-        xp.isfinite(found),
-        lambda: xp.where(found > max_norm, max_norm / found, 1).astype(found.dtype),
-        lambda: of_large_ones().astype(found.dtype),
-    )
 
 
 def _values(gradient: JaxGradient) -> Any:

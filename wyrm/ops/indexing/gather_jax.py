@@ -34,6 +34,8 @@ def added(x: Any, indices: tuple[Any, ...], values: Any) -> Any:
 class IndexForm(JaxForm):
     """Rows of the table, converted to the dtype of the program after they are gathered."""
 
+    looks_up_rows: bool = True
+
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         table, indices = operands
         return chosen(table, (indices,))

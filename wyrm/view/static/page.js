@@ -67,6 +67,13 @@ function announce(text) {
   byId("live").textContent = text;
 }
 
+// Save a file that the page made, as a download of the browser.
+function saveFile(name, blob) {
+  const address = URL.createObjectURL(blob);
+  element("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
 const _themes = ["system", "light", "dark"];
 
 // Make a button that changes between the colours of the system, light and dark. A sandboxed frame has no storage.

@@ -20,20 +20,11 @@ function redrawCharts() {
   for (const chart of _charts) chart.plot?.redraw(false, true);
 }
 
-const AXIS_NAMES = { step: "Step", epoch: "Epoch", elapsed: "Time" };
+// The lines of a legend, and their kinds in words.
+const _mostRows = 16;
+const _kinds = { main: "", validation: "validation", running: "within the epoch" };
 
-// The mean of a point and those before it, with weights that fall by `factor` from one to the next.
-function smoothed(values, factor) {
-  if (factor === 0) return values;
-  let mean = 0;
-  let weight = 0;
-  return values.map((value) => {
-    if (value === null || !Number.isFinite(value)) return value;
-    mean = factor * mean + (1 - factor) * value;
-    weight = factor * weight + (1 - factor);
-    return mean / weight;
-  });
-}
+const AXIS_NAMES = { step: "Step", epoch: "Epoch", elapsed: "Time" };
 
 // A chart with its title and a table of the values at the cursor, or the last ones.
 class Chart {
@@ -43,20 +34,28 @@ class Chart {
     this.plot = null;
     this.lines = [];
     this.shape = "";
-    this.zoomed = false;
+    this.range = null; // the part of the axis that a zoom shows
     this.canvas = element("div", {
       class: "plot", tabindex: "0", role: "group", "aria-roledescription": "chart",
       keydown: (event) => this.key(event),
     });
+    this.head = element("thead");
     this.rows = element("tbody");
-    this.at = element("span", { class: "muted number" });
+    this.rest = element("p", { class: "muted note" });
+    this.at = element("p", { class: "muted number at" });
+    const file = (words, save) => element("button", { class: "small", "aria-label": `${title} as ${words}`, click: save }, words);
     this.node = element(
       "section",
       { class: "panel chart" },
-      element("header", {}, element("h3", {}, title), this.at),
+      element(
+        "header", {}, element("h3", {}, title),
+        element("span", { class: "files" }, file("CSV", () => saveFile(`${title}.csv`, csvOf(this.lines))), file("PNG", () => this.savePicture())),
+      ),
       note ? element("p", { class: "muted note" }, note) : null,
+      this.at,
       this.canvas,
-      element("table", { class: "legend" }, element("caption", { class: "only-read" }, `Values of ${title}`), this.rows),
+      element("table", { class: "legend" }, element("caption", { class: "only-read" }, `Values of ${title}`), this.head, this.rows),
+      this.rest,
     );
     new ResizeObserver(() => this.resize()).observe(this.canvas);
     _charts.add(this);
@@ -72,104 +71,147 @@ class Chart {
   show(lines, settings) {
     const drawn = lines.filter((line) => line.series.value.length > 0);
     const shape = JSON.stringify([
-      settings.axis, settings.log, settings.smoothing > 0, drawn.map((line) => [line.key, line.name, line.kind, line.color]),
+      settings.axis, settings.log, drawn.map((line) => [line.key, line.name, line.kind, line.color, columnsOf(line, settings, drawn.length)]),
     ]);
     this.settings = settings;
     this.lines = drawn;
-    const data = this.data(drawn, settings);
     if (shape !== this.shape || this.plot === null) {
       this.plot?.destroy();
       this.shape = shape;
-      this.zoomed = false;
-      this.plot = new uPlot(this.options(drawn, settings), data, this.canvas);
-      this.rows.replaceChildren(...drawn.map((line) => this.row(line)));
+      this.range = null;
+      this.plot = new uPlot(this.options(drawn, settings), joinedLines(drawn, settings, null), this.canvas);
+      this.drawLegend();
     } else {
-      this.plot.setData(data, !this.zoomed);
+      this.plot.setData(joinedLines(drawn, settings, this.range), this.range === null);
     }
     this.values(null);
   }
 
-  // The columns of uPlot: x, then for each line the smoothed values, and with smoothing the values themselves.
-  data(lines, { axis, log, smoothing }) {
-    const tables = lines.map(({ series }) => {
-      const raw = series.value.map((value) => (Math.abs(value) < 1e300 && (!log || value > 0) ? value : null));
-      return smoothing > 0 ? [series[axis], smoothed(raw, smoothing), raw] : [series[axis], raw];
-    });
-    return tables.length > 0 ? uPlot.join(tables.map(ascending)) : [[]];
-  }
-
-  options(lines, { axis, log, smoothing }) {
+  options(lines, settings) {
+    const { axis, log } = settings;
     const series = [{}];
-    for (const { kind, color: name } of lines) {
-      const stroke = () => color(name);
-      const style = { main: { width: 2 }, validation: { width: 2, dash: [6, 4] }, running: { width: 1, alpha: 0.55 } }[kind];
-      series.push({ ...style, stroke, spanGaps: true, points: { show: showPoints, size: 5 } });
-      if (smoothing > 0) series.push({ stroke, width: 1, alpha: 0.22, spanGaps: true, points: { show: false } });
+    const bands = [];
+    // The first column of each line.
+    this.columns = [];
+    for (const line of lines) {
+      const stroke = () => color(line.color);
+      const names = columnsOf(line, settings, lines.length);
+      const style = { main: { width: 2 }, validation: { width: 2, dash: [6, 4] }, running: { width: 1, alpha: 0.55 } }[line.kind];
+      const looks = {
+        value: names.includes("smoothed") ? { width: 1, alpha: 0.3, points: { show: false } } : { ...style, points: { show: showPoints, size: 5 } },
+        smoothed: { ...style, alpha: 1, points: { show: false } },
+        low: { width: 0, points: { show: false } },
+        high: { width: 0, points: { show: false } },
+      };
+      this.columns.push(series.length);
+      if (names.includes("high")) {
+        const high = series.length + names.indexOf("high");
+        bands.push({ series: [high, high - 1], fill: () => color(line.color).replace(/^rgb\((.*)\)$/, "rgba($1, 0.18)") });
+      }
+      series.push(...names.map((name) => ({ stroke, spanGaps: true, ...looks[name] })));
     }
     const line = { stroke: () => color("--line"), width: 1 };
     const common = { stroke: () => color("--muted"), font: "11px system-ui, sans-serif", grid: line, ticks: { ...line, size: 4 } };
     const time = (values) => values.map((value) => (value === null ? "" : durationText(value)));
+    const hasPoint = (at) => this.columns.includes(at) || series[at].alpha === 1;
     return {
       width: Math.max(this.canvas.clientWidth, 120),
       height: this.height,
       legend: { show: false },
-      cursor: { sync: { key: "runs", setSeries: false }, points: { size: 7 }, drag: { x: true, y: false } },
+      cursor: {
+        sync: { key: "runs", setSeries: false }, drag: { x: true, y: false },
+        // The dot of a line is at the point whose value the legend shows.
+        dataIdx: (plot, at, index) => nearestPoint(plot.data[at], index),
+        points: { size: (_, at) => (hasPoint(at) ? 7 : 0), ...(lines.length > _mostRows ? { show: () => null } : {}) },
+      },
       scales: { x: { time: false }, y: { distr: log ? 3 : 1 } },
       axes: [
         { ...common, space: 70, size: 30, values: (_, values) => (axis === "elapsed" ? time(values) : values.map(shortFigure)) },
         { ...common, size: 62, values: (_, values) => axisFigures(values, log) },
       ],
       series,
+      bands,
       hooks: {
         setCursor: [(plot) => this.values(plot.cursor.idx)],
-        setSelect: [() => { this.zoomed = true; }],
-        ready: [(plot) => plot.over.addEventListener("dblclick", () => { this.zoomed = false; })],
+        setSelect: [(plot) => this.zoom([plot.posToVal(plot.select.left, "x"), plot.posToVal(plot.select.left + plot.select.width, "x")])],
+        ready: [(plot) => plot.over.addEventListener("dblclick", () => this.zoom(null))],
       },
     };
   }
 
-  row(line) {
-    line.cell = element("td", { class: "number" });
+  // Show a part of the axis, with as many points as fit into it; null for all of it.
+  zoom(range) {
+    this.range = range;
+    setTimeout(() => {
+      this.plot?.setData(joinedLines(this.lines, this.settings, range), range === null);
+      if (range !== null) this.plot?.setScale("x", { min: range[0], max: range[1] });
+    });
+  }
+
+  drawLegend() {
+    const both = this.lines.some((line) => isSmoothed(line, this.settings));
+    const heads = both ? ["Line", "Value", "Smoothed", ""] : [];
+    this.head.replaceChildren(
+      element("tr", {}, ...heads.map((text, i) => element("th", { scope: "col", class: i === 1 || i === 2 ? "number" : null }, text))),
+    );
+    this.head.hidden = !both;
+    this.rows.replaceChildren(...this.lines.slice(0, _mostRows).map((line) => this.row(line, both)));
+    const more = this.lines.length - _mostRows;
+    this.rest.textContent = more > 0 ? `and ${countText(more, "more line")}` : "";
+    this.rest.hidden = more <= 0;
+  }
+
+  row(line, both) {
     const swatch = element("span", { class: `swatch ${line.kind}` });
     swatch.style.setProperty("--swatch", `var(${line.color})`);
-    const kind = { main: "", validation: "validation", running: "within the epoch" }[line.kind];
+    const kind = _kinds[line.kind];
     return element(
       "tr", {},
       element("td", {}, swatch, line.name, kind ? element("span", { class: "muted" }, ` ${kind}`) : null),
-      line.cell,
+      element("td", { class: "number value" }),
+      both ? element("td", { class: "number value" }) : null,
+      element("td", { class: "number muted place" }),
     );
   }
 
-  // Show the values at an index of the data, or the last ones.
+  // Show the point of each line that is nearest to an index of the data, or the last ones.
   values(index) {
     if (this.plot === null) return;
-    const width = this.settings.smoothing > 0 ? 2 : 1;
     const x = this.plot.data[0];
     const end = index ?? x.length - 1;
-    const cells = this.rows.rows;
     const words = [];
-    this.lines.forEach((line, position) => {
-      const column = this.plot.data[1 + position * width];
-      let at = end;
-      while (at >= 0 && (column[at] === null || column[at] === undefined)) at -= 1;
-      const value = index === null ? lastShown(line.series.value, column, at) : at >= 0 ? column[at] : null;
-      cells[position].lastChild.textContent = figure(value);
-      words.push(`${line.name} ${line.kind === "main" ? "" : line.kind} ${figure(value)}`);
+    this.lines.slice(0, _mostRows).forEach((line, position) => {
+      const column = this.columns[position];
+      const at = nearestPoint(this.plot.data[column], end);
+      const value = index === null ? line.series.last : at < 0 ? null : this.plot.data[column][at];
+      const { cells } = this.rows.rows[position];
+      cells[1].textContent = figure(value);
+      const smooth = isSmoothed(line, this.settings) && at >= 0 ? figure(this.plot.data[column + 1][at]) : "";
+      if (cells.length > 3) cells[2].textContent = smooth || "–";
+      const place = index !== null && at >= 0 && at !== end ? `at ${placeText(this.settings.axis, x[at])}` : "";
+      cells[cells.length - 1].textContent = place;
+      words.push([line.name, _kinds[line.kind], figure(value), smooth && `smoothed ${smooth}`, place].filter(Boolean).join(" "));
     });
     const place = x.length === 0 ? "" : placeText(this.settings.axis, x[end]);
-    const smooth = this.settings.smoothing > 0 ? "smoothed" : "";
-    this.at.textContent = [index === null ? "" : place, smooth].filter(Boolean).join(", ");
+    this.at.textContent = place;
     this.canvas.setAttribute(
       "aria-label", `${this.title}. ${place}: ${words.join(", ")}. Arrow keys move the cursor, Escape ends a zoom.`,
     );
     this.words = `${place}: ${words.join(", ")}`;
   }
 
+  async savePicture() {
+    const legend = this.lines.slice(0, _mostRows).map((line) => ({
+      stroke: color(line.color), dashed: line.kind === "validation",
+      text: [line.name, _kinds[line.kind], figure(line.series.last)].filter(Boolean).join(" "),
+    }));
+    saveFile(`${this.title}.png`, await pictureOf(this.title, this.plot.ctx.canvas, legend));
+  }
+
   key(event) {
     const x = this.plot?.data[0] ?? [];
     if (event.key === "Escape") {
-      this.zoomed = false;
-      this.plot?.setData(this.plot.data, true);
+      this.zoom(null);
       return;
     }
     if (x.length === 0 || !["ArrowLeft", "ArrowRight", "Home", "End"].includes(event.key)) return;
@@ -187,12 +229,6 @@ class Chart {
     const width = this.canvas.clientWidth;
     if (this.plot !== null && width > 0 && width !== this.plot.width) this.plot.setSize({ width, height: this.height });
   }
-}
-
-// A number that is not finite is worth knowing, though no line can show it.
-function lastShown(values, column, at) {
-  const last = values[values.length - 1];
-  return Number.isFinite(last) ? (at >= 0 ? column[at] : null) : last;
 }
 
 // Few points are shown as such.
@@ -220,17 +256,7 @@ function axisFigures(values, log) {
 
 function placeText(axis, value) {
   if (axis === "elapsed") return durationText(value);
-  return `${AXIS_NAMES[axis].toLowerCase()} ${axis === "step" ? wholeNumber(value) : +value.toFixed(3)}`;
-}
-
-// uPlot joins tables whose x ascends; of equal ones it keeps the last.
-function ascending(table) {
-  const x = table[0];
-  let sorted = true;
-  for (let i = 1; i < x.length; i += 1) if (x[i] <= x[i - 1]) sorted = false;
-  if (sorted) return table;
-  const order = [...x.keys()].sort((a, b) => x[a] - x[b] || a - b).filter((at, i, all) => x[at] !== x[all[i + 1]]);
-  return table.map((column) => order.map((at) => column[at]));
+  return `${AXIS_NAMES[axis].toLowerCase()} ${axis === "step" ? wholeNumber(Math.round(value)) : +value.toFixed(3)}`;
 }
 
 // A line as small as a word, as an SVG; the vertical axis is logarithmic if all values are positive.

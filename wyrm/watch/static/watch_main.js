@@ -3,6 +3,7 @@
 const _colorNames = Array.from({ length: 8 }, (_, i) => `--series-${i + 1}`);
 const _colored = new Map();
 const _firstShown = 4;
+const _mostListed = 60;
 const _lastCharts = ["learning_rate", "rows_per_second"];
 const _titles = { loss: "Loss", learning_rate: "Learning rate", rows_per_second: "Rows per second" };
 
@@ -13,6 +14,8 @@ let now = 0;
 let chosenRun = null;
 const known = new Set();
 
+const summaries = new Map();
+
 const settings = { axis: "step", log: false, smoothing: 0, shown: new Set() };
 
 function remember() {
@@ -22,7 +25,26 @@ function remember() {
   } catch {
     // The settings last as long as the page.
   }
+  relink();
 }
+
+// The address shows the selection, so that it can be sent or kept.
+function relink() {
+  if (known.size === 0) return;
+  const all = listed.every(({ id }) => settings.shown.has(id));
+  const { sort, filter } = table;
+  writeLink({
+    runs: all ? "all" : listed.map(({ id }) => id).filter((id) => settings.shown.has(id)).join(",") || "none",
+    axis: settings.axis === "step" ? "" : settings.axis,
+    log: settings.log ? "1" : "",
+    smoothing: settings.smoothing || "",
+    filter: filter.value,
+    sort: sort.key === "" ? "" : `${sort.down ? "-" : ""}${sort.key}`,
+    ...(scatter.node.open ? { value: scatter.value.value, option: scatter.option.value } : {}),
+  });
+}
+
+const link = readLink();
 
 function recall() {
   try {
@@ -33,12 +55,36 @@ function recall() {
   } catch {
     // Damaged settings are those of a first visit.
   }
+  if (!("runs" in link)) return;
+  settings.axis = AXES.includes(link.axis) ? link.axis : "step";
+  settings.log = link.log === "1";
+  settings.smoothing = link.smoothing >= 0 && link.smoothing < 1 ? Number(link.smoothing) : 0;
+  table.filter.value = link.filter ?? "";
+  if (link.sort) table.sort = { key: link.sort.replace(/^-/, ""), down: link.sort.startsWith("-") };
+  if (link.value && link.option) {
+    scatter.wanted = { value: link.value, option: link.option };
+    scatter.node.open = true;
+  }
+}
+
+// Show runs, or hide them.
+function choose(ids, shown) {
+  for (const id of ids) {
+    if (shown) settings.shown.add(id);
+    else settings.shown.delete(id);
+  }
+  poller.soon(0);
+  relink();
+  draw();
 }
 
 const modulePanel = new ModulePanel(() => {});
 const deadUnits = new DeadUnits();
 const histogramPanel = new HistogramPanel();
 const texts = new Texts();
+const findings = new Findings();
+const scatter = new Scatter({ chosen: choose, changed: relink });
+const table = new RunTable({ chosen: choose, changed: () => { drawRuns(); drawScatter(); relink(); } });
 
 const runDetails = element("select", { "aria-label": "Run of the tables", change: () => { chosenRun = runDetails.value; draw(); } });
 const details = element(
@@ -47,6 +93,7 @@ const details = element(
   modulePanel.node, deadUnits.node, histogramPanel.node,
 );
 byId("panels").append(texts.node, details);
+byId("overview").append(findings.node, table.node, scatter.node);
 
 function controls() {
   for (const button of byId("axes").children) {
@@ -77,6 +124,17 @@ function controls() {
     remember();
     draw();
   });
+  byId("copy").addEventListener("click", async () => {
+    relink();
+    try {
+      await navigator.clipboard.writeText(location.href);
+      announce("Copied.");
+      byId("copy").textContent = "Copied";
+    } catch {
+      byId("copy").textContent = "Copy the address above";
+    }
+    setTimeout(() => { byId("copy").textContent = "Copy link"; }, 2000);
+  });
   themeButton(byId("theme"));
   byId("theme").addEventListener("click", redrawCharts);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawCharts);
@@ -88,15 +146,7 @@ const rows = new Map();
 
 function rowOf(id) {
   if (!rows.has(id)) {
-    const box = element("input", {
-      type: "checkbox",
-      change: () => {
-        if (box.checked) settings.shown.add(id);
-        else settings.shown.delete(id);
-        poller.soon(0);
-        draw();
-      },
-    });
+    const box = element("input", { type: "checkbox", change: () => choose([id], box.checked) });
     const parts = { box, swatch: element("span", { class: "swatch main" }), name: element("span", { class: "name" }) };
     parts.state = element("span", { class: "state" });
     parts.progress = element("span", { class: "progress muted number" });
@@ -110,24 +160,38 @@ function rowOf(id) {
 }
 
 function drawRuns() {
+  table.show(listed.map((run) => ({
+    id: run.id, name: run.name, color: colorOf(run.id), shown: settings.shown.has(run.id), summary: summaries.get(run.id),
+    state: stateOf(run, runs.get(run.id), summaries.get(run.id), now),
+  })));
+  const passing = new Set(table.passing.map(({ id }) => id));
+  const found = listed.filter(({ id }) => passing.has(id)).reverse();
   const list = byId("runs");
-  const wanted = listed.map(({ id }) => rowOf(id).node).reverse();
+  const wanted = found.slice(0, _mostListed).map(({ id }) => rowOf(id).node);
   if (wanted.length !== list.children.length || wanted.some((node, i) => node !== list.children[i])) list.replaceChildren(...wanted);
-  listed.forEach((run) => {
-    const row = rowOf(run.id);
-    const shown = settings.shown.has(run.id);
-    row.box.checked = shown;
-    row.swatch.style.setProperty("--swatch", shown ? `var(${colorOf(run.id)})` : "transparent");
-    row.name.textContent = run.name;
-    row.node.title = run.folder;
-    const data = runs.get(run.id);
-    const [state, words] = data && shown ? data.state(now, run.modified) : ["", ""];
-    row.state.className = `state ${state}`;
-    row.state.textContent = words;
-    row.progress.textContent = data && shown ? data.progress() : "";
-    row.remarks.textContent = data && shown ? remarks(data) : "";
-  });
+  for (const run of found.slice(0, _mostListed)) drawRun(run);
+  const hidden = found.length - _mostListed;
+  byId("unlisted").textContent = hidden > 0 ? `${countText(hidden, "older run")} in the table.` : "";
   byId("empty").hidden = listed.length > 0;
+}
+
+function drawRun(run) {
+  const row = rowOf(run.id);
+  const shown = settings.shown.has(run.id);
+  row.box.checked = shown;
+  row.swatch.style.setProperty("--swatch", shown ? `var(${colorOf(run.id)})` : "transparent");
+  row.name.textContent = run.name;
+  row.node.title = run.folder;
+  const data = runs.get(run.id);
+  const [state, words] = stateOf(run, data, summaries.get(run.id), now);
+  row.state.className = `state ${state}`;
+  row.state.textContent = words;
+  row.progress.textContent = data && shown ? data.progress() : "";
+  row.remarks.textContent = data && shown ? remarks(data) : "";
+}
+
+function drawScatter() {
+  scatter.show(table.passing, table.options ?? [], table.metrics ?? []);
 }
 
 function remarks(data) {
@@ -199,7 +263,9 @@ function drawCurves(shown) {
 
 function draw() {
   drawRuns();
+  drawScatter();
   const shown = shownRuns();
+  findings.show(shown);
   drawCurves(shown);
   byId("panels").hidden = shown.length === 0;
   texts.show(shown);
@@ -215,6 +281,18 @@ function draw() {
   modulePanel.show(chosen, shown, settings);
   deadUnits.show(chosen);
   histogramPanel.show(chosen);
+}
+
+// Draw what is new, for no more than a fourth of the time: many runs come in many answers.
+let drawing = null;
+let rest = 0;
+function drawWhenAffordable() {
+  drawing ??= setTimeout(() => {
+    drawing = null;
+    const start = performance.now();
+    draw();
+    rest = performance.now() + 3 * (performance.now() - start);
+  }, Math.max(0, rest - performance.now()));
 }
 
 // --- the server ----------------------------------------------------------------------------------------------------
@@ -243,14 +321,24 @@ const poller = new Poller(runs, {
   changed: (answer, news) => {
     listed = answer.runs;
     now = answer.now;
+    for (const [id, summary] of Object.entries(answer.summaries)) summaries.set(id, summary);
     const fresh = listed.filter((run) => !known.has(run.id));
     const first = known.size === 0;
-    for (const run of first ? fresh.slice(-_firstShown) : fresh) settings.shown.add(run.id);
+    for (const run of first ? firstShown(fresh) : fresh) settings.shown.add(run.id);
     for (const run of fresh) known.add(run.id);
-    if (news || fresh.length > 0) draw();
-    else drawRuns();
+    if (fresh.length > 0) relink();
+    if (news || fresh.length > 0 || Object.keys(answer.summaries).length > 0) drawWhenAffordable();
+    else if (drawing === null) drawRuns();
   },
 });
+
+// The runs that a new page shows: those of its address, else the last ones.
+function firstShown(fresh) {
+  if (link.runs === "all") return fresh;
+  if (!("runs" in link)) return fresh.slice(-_firstShown);
+  const wanted = new Set(link.runs.split(","));
+  return fresh.filter(({ id }) => wanted.has(id));
+}
 
 recall();
 controls();

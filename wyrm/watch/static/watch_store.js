@@ -2,8 +2,13 @@
 
 const _notFinite = { NaN, Infinity, "-Infinity": -Infinity };
 const asNumber = (value) => (typeof value === "string" ? _notFinite[value] : value);
-// Nine digits, two more than trainings write: an axis between floats that are neighbours would have endless ticks.
-const rounded = (value) => Number(value.toPrecision(9));
+// Eight or nine digits, more than trainings write: an axis between floats that are neighbours would have endless ticks.
+// Common sizes go without text, which would take ten times as long.
+function rounded(value) {
+  const size = Math.abs(value);
+  const unit = size < 0.01 || size >= 1e5 ? 0 : size < 1 ? 1e9 : size < 100 ? 1e7 : 1e4;
+  return unit > 0 ? Math.round(value * unit) / unit : Number(value.toPrecision(9));
+}
 
 // The axes that charts can have: a column of every series.
 const AXES = ["step", "epoch", "elapsed"];
@@ -15,20 +20,27 @@ class Series {
     this.epoch = [];
     this.elapsed = [];
     this.value = [];
+    // The lowest and the highest value of the steps that a point joins.
+    this.low = [];
+    this.high = [];
+    this.joins = false;
   }
 
-  add(record, value) {
-    this.step.push(record.step);
-    this.epoch.push(rounded(record.epoch));
-    this.elapsed.push(rounded(record.elapsed));
+  add(place, value, low = value, high = value) {
+    this.step.push(place.step);
+    this.epoch.push(rounded(place.epoch));
+    this.elapsed.push(rounded(place.elapsed));
     this.value.push(rounded(asNumber(value)));
+    this.low.push(rounded(asNumber(low)));
+    this.high.push(rounded(asNumber(high)));
+    this.joins = this.joins || low !== high;
   }
 
   // Forget the points after a step.
   cut(step) {
     let count = this.step.length;
     while (count > 0 && this.step[count - 1] > step) count -= 1;
-    for (const column of [...AXES, "value"]) this[column].length = count;
+    for (const column of [...AXES, "value", "low", "high"]) this[column].length = count;
   }
 
   get last() {
@@ -87,6 +99,7 @@ class RunData {
   add(record) {
     this.last = record;
     if (record.kind === "start") this.begin(record);
+    else if (record.kind === "points") this.addPoints(record);
     else if (record.kind === "values") {
       for (const [name, value] of Object.entries(record.values)) seriesIn(this.values, name).add(record, value);
     } else if (record.kind === "modules") this.addModules(record);
@@ -104,6 +117,16 @@ class RunData {
     }
     this.start = record;
     this.end = null;
+  }
+
+  addPoints({ steps, epochs, seconds, means, low, high }) {
+    for (const [name, column] of Object.entries(means)) {
+      const series = seriesIn(this.values, name);
+      column.forEach((mean, i) => {
+        const place = { step: steps[i], epoch: epochs[i], elapsed: seconds[i] };
+        series.add(place, mean, low?.[name][i], high?.[name][i]);
+      });
+    }
   }
 
   addModules(record) {
@@ -127,21 +150,6 @@ class RunData {
     yield* this.dead.values();
   }
 
-  // What the training does, in words: [state, sentence].
-  state(now, modified) {
-    if (this.error !== null) return ["error", `cannot be read: ${this.error}`];
-    if (this.format !== null) return ["error", `format ${this.format}, of a newer version of wyrm`];
-    if (this.start === null) return ["waiting", "no rows yet"];
-    if (this.end !== null) {
-      const reason = this.end.stopped;
-      if (reason === "completed") return ["done", "completed"];
-      return reason === "early" ? ["done", "stopped early"] : ["stopped", reason];
-    }
-    const silent = now - modified;
-    if (silent > 30) return ["silent", `no record for ${durationText(silent)}`];
-    return this.values.size > 0 ? ["live", "training"] : ["live", "started, no rows yet"];
-  }
-
   // How far the training is, in words.
   progress() {
     if (this.last === null || this.start === null) return "";
@@ -152,6 +160,21 @@ class RunData {
     parts.push(durationText(this.last.elapsed));
     return parts.join(" · ");
   }
+}
+
+// What a training does, in words: [state, sentence]. `data` is what the page has read of it, and may be undefined.
+function stateOf(run, data, summary, now) {
+  if (data && data.error !== null) return ["error", `cannot be read: ${data.error}`];
+  if (data && data.format !== null) return ["error", `format ${data.format}, of a newer version of wyrm`];
+  if (summary === undefined) return ["waiting", "no rows yet"];
+  const reason = summary.stopped;
+  if (reason === "completed") return ["done", "completed"];
+  if (reason !== null) return reason === "early" ? ["done", "stopped early"] : ["stopped", reason];
+  const silent = now - run.modified;
+  // Nobody has the file open: the process was killed, or the machine stopped.
+  if (run.written === false && silent > 1) return ["stopped", "killed: its process is gone and left no last record"];
+  if (silent > 30) return ["silent", `no record for ${durationText(silent)}`];
+  return Object.keys(summary.last).length > 0 ? ["live", "training"] : ["live", "started, no rows yet"];
 }
 
 function seriesIn(map, name) {
@@ -184,6 +207,9 @@ function figure(value) {
   return size >= 1000 ? wholeNumber(Math.round(value)) : String(+value.toPrecision(4));
 }
 
+// The most runs of one question; the server answers no more.
+const _mostAsked = 64;
+
 // Asks the server for news, over and over; it goes on when the server is away.
 class Poller {
   // `wanted` returns the ids of the runs whose records are asked for, `changed` takes what an answer changes, and
@@ -194,6 +220,8 @@ class Poller {
     this.changed = changed;
     this.connection = connection;
     this.timer = null;
+    this.turn = 0;
+    this.revision = 0; // of the summaries that are known
     this.asking = false;
     document.addEventListener("visibilitychange", () => {
       if (!document.hidden) this.soon(0);
@@ -205,13 +233,24 @@ class Poller {
     this.timer = setTimeout(() => this.ask(), milliseconds);
   }
 
+  // The runs of the next question: those of which nothing is known first, then the others in turn.
+  next() {
+    const wanted = this.wanted();
+    const unread = wanted.filter((id) => !this.runs.has(id) || this.runs.get(id).more);
+    const rest = wanted.filter((id) => !unread.includes(id));
+    const from = rest.length > 0 ? this.turn % rest.length : 0;
+    const chosen = [...unread, ...rest.slice(from), ...rest.slice(0, from)].slice(0, _mostAsked);
+    this.turn += Math.max(0, _mostAsked - unread.length);
+    return chosen;
+  }
+
   async ask() {
     if (this.asking) return;
     this.asking = true;
     let wait = 2000;
     try {
-      const query = new URLSearchParams();
-      for (const id of this.wanted().slice(0, 64)) {
+      const query = new URLSearchParams({ since: this.revision });
+      for (const id of this.next()) {
         const run = this.runs.get(id);
         query.append("at", run ? `${id}:${run.position}:${run.version}` : `${id}:0:`);
       }
@@ -244,9 +283,10 @@ class Poller {
       }
       more = more || run.more;
     }
+    this.revision = answer.revision;
     const asked = new Set(this.wanted());
     this.changed(answer, news);
-    if (more || this.wanted().some((id) => !asked.has(id))) return 0;
+    if (more || answer.more || this.wanted().some((id) => !asked.has(id) || !this.runs.has(id))) return 0;
     const live = answer.runs.some((run) => answer.now - run.modified < 60);
     return live ? 1000 : 3000;
   }

@@ -1,0 +1,93 @@
+"""Tables whose rows eight simulated devices own: numbers as on one device, and what the compiled code sends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.engines.jax import divided_tables
+from tests.once import computed_once
+from tests.subprocesses import on_simulated_devices
+from wyrm.engines.jax.row_exchange import room
+
+SHARDINGS = [name for name in divided_tables.SHARDINGS if name != "rows"]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return computed_once(
+        tmp_path_factory, "divided_tables", lambda: on_simulated_devices("tests.engines.jax.divided_tables")
+    )
+
+
+def assert_equal(one: dict[str, Any], many: dict[str, Any]) -> None:
+    np.testing.assert_allclose(many["losses"], one["losses"], rtol=0, atol=1e-6)
+    for a, b in zip(one["values"], many["values"], strict=True):
+        np.testing.assert_allclose(b, a, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("run", divided_tables.RUNS)
+def test_training_is_that_of_one_device(found: Any, run: str) -> None:
+    one, many = found["one"][run], found["rows"][run]
+    assert_equal(one, many)
+    assert many["shapes"] == one["shapes"] == [[101, 8], [203, 8], [203]]
+
+
+@pytest.mark.parametrize("sharding", SHARDINGS)
+def test_meshes_with_several_axes(found: Any, sharding: str) -> None:
+    assert_equal(found["one"]["Adagrad"], found["shardings"][sharding])
+
+
+def test_padding_is_never_drawn_and_never_moves(found: Any) -> None:
+    assert all(run["padding"] == 0.0 for run in [*found["rows"].values(), *found["shardings"].values()])
+
+
+def test_a_step_sends_rows_of_the_batch_alone(found: Any) -> None:
+    step, large_tables, large_batch = found["steps"]
+    assert step["kinds"] == ["all-to-all"]
+    assert large_tables["bytes"] == step["bytes"] and large_tables["temporary"] == step["temporary"]
+    # A device's part of four times as many rows; the room above the mean number of rows grows as its root.
+    assert 2 * step["bytes"] < large_batch["bytes"] < 4 * step["bytes"]
+    # Rows and gradients: one row of users and two of items, which have a bias. Room is for more.
+    assert large_batch["bytes"] < 3 * (1024 / 8) * 2 * (16 + 2 * 17) * 4
+
+
+def test_no_op_makes_an_array_as_large_as_a_table(found: Any) -> None:
+    for step in found["steps"]:  # a scatter, also as a fusion, writes its rows in place
+        assert set(step["whole"]) <= {"scatter", "fusion"} and step["temporary"] < 200_000
+
+
+def test_training_goes_on_on_another_mesh(found: Any) -> None:
+    for there, here in found["resumed"]:
+        assert here == pytest.approx(there, abs=1e-6)
+
+
+def test_padding_is_never_ranked(found: Any) -> None:
+    scores, expected = map(np.array, found["served"])
+    assert scores.shape == (16, divided_tables.ITEMS)
+    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_indices_with_two_axes_and_tables_that_are_used_whole(found: Any) -> None:
+    one, *others = found["words"]
+    for losses in others:
+        np.testing.assert_allclose(losses, one, rtol=1e-6)
+
+
+def test_gradients_on_the_host(found: Any) -> None:
+    for one, many in zip(*found["gradients"], strict=True):
+        np.testing.assert_allclose(many, one, rtol=0, atol=1e-6)
+
+
+def test_errors_of_a_step_change_nothing(found: Any) -> None:
+    one, many = found["stopped"]
+    assert many == one and many[1]
+    assert many[0][0].startswith("Diverged: the loss is ") and many[0][1].startswith("IndexOutOfRange")
+
+
+def test_the_room_of_messages() -> None:
+    assert room(512, owners=8, rows=250_000) == 104  # a mean of 64
+    assert room(512, owners=8, rows=10) == 10
+    assert room(1, owners=8, rows=10) == 1

@@ -1,0 +1,115 @@
+"""The tables of a graph whose rows are divided over devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from wyrm.engines.graph import ProgramGraph
+from wyrm.engines.jax.row_exchange import RowExchange
+from wyrm.graph.base import BaseNode
+from wyrm.graph.jax_form import JAX
+from wyrm.graph.leaves import Constant
+from wyrm.graph.parameters import Parameter
+
+if TYPE_CHECKING:
+    from wyrm.engines.jax.sharding import Sharding
+
+
+def lookups(nodes: Iterable[BaseNode]) -> set[BaseNode]:
+    """Return the nodes that look up rows of a table, their first parent."""
+    return {node for node in nodes if JAX.of(node).looks_up_rows}
+
+
+def paddable(graph: ProgramGraph) -> set[BaseNode]:
+    """Return the parameters that may have any number of rows: tables, and those that the program does not train.
+
+    An optimizer's rule over a whole parameter would see the padding.
+    """
+    optimizer = graph.optimizer
+    trained = set(graph.parameters)
+    tables = {node.parents[0] for node in lookups(graph.schedule.nodes)}
+    return {
+        leaf
+        for leaf in graph.schedule.leaves
+        if isinstance(leaf, Parameter)
+        and (leaf not in trained or (leaf in tables and optimizer is not None and optimizer.rule(leaf).elementwise))
+    }
+
+
+class DividedTables:
+    """The tables that a graph only looks up rows of, in `exchanges`, and other leaves whose rows have padding."""
+
+    def __init__(self, graph: ProgramGraph, sharding: Sharding | None) -> None:
+        self.exchanges: dict[BaseNode, RowExchange] = {}
+        self._sharding, self._padded = sharding, dict[BaseNode, int]()
+        if sharding is None:
+            return
+        found = lookups(graph.schedule.nodes)
+        targets = set(graph.targets.gradients)
+        elsewhere = {parent for node in graph.schedule.nodes if node not in found for parent in node.parents}
+        elsewhere |= {node.parents[1] for node in found} | {*graph.schedule.outputs} | targets
+        for leaf in graph.schedule.leaves:
+            if not isinstance(leaf, Parameter | Constant) or not sharding.row_axes(leaf):
+                continue
+            own = [node for node in found if node.parents[0] is leaf]
+            if own and leaf not in elsewhere:
+                of_batch = [axes for node in own for _, axes in sharding.divided_axes(node.parents[1].dims)]
+                self.exchanges[leaf] = RowExchange(sharding, leaf, tuple(name for axes in of_batch for name in axes))
+            elif sharding.stored_shape(leaf, leaf.shape) != leaf.shape:
+                self._padded[leaf] = leaf.shape[0]
+
+    def values(self, known: Mapping[BaseNode, Any]) -> dict[BaseNode, Any]:
+        """Return values of leaves without padding, but tables of `exchanges` as they are stored."""
+        return {leaf: value[: self._padded[leaf]] if leaf in self._padded else value for leaf, value in known.items()}
+
+    def is_lookup(self, node: BaseNode) -> bool:
+        """Return whether a node looks up rows that other devices may own."""
+        return bool(node.parents) and node.parents[0] in self.exchanges
+
+    def lookup(self, node: BaseNode, operands: Sequence[Any], dtype: Any) -> Any:
+        """Return the value of a node for which `is_lookup`."""
+        import jax.numpy as jnp
+
+        table, indices = operands
+        position = self._batch_axis(node.parents[1])
+        moved = jnp.moveaxis(indices, position, 0)
+        found = self.exchanges[node.parents[0]].lookup(table, moved.reshape(-1), dtype)
+        return jnp.moveaxis(found.reshape(*moved.shape, *found.shape[1:]), 0, position)
+
+    def pairs(self, table: BaseNode, terms: Iterable[tuple[Any, Any, BaseNode]]) -> list[tuple[Any, Any]]:
+        """Return the pairs (gradient, indices) of a table; a term is a gradient, its indices and their node.
+
+        For a table of `exchanges`, devices divide the first axis, and no two pairs have the same indices.
+        """
+        import jax.numpy as jnp
+
+        if table not in self.exchanges:
+            return [(gradient, rows) for gradient, rows, _ in terms]
+        sums: dict[BaseNode, tuple[Any, Any]] = {}
+        for gradient, rows, indices in terms:
+            sums[indices] = (gradient if indices not in sums else sums[indices][0] + gradient), rows
+        found = []
+        for indices, (gradient, rows) in sums.items():
+            position = self._batch_axis(indices)
+            values = jnp.moveaxis(gradient, position, 0).reshape(-1, *table.shape[1:])
+            found.append((values, jnp.moveaxis(rows, position, 0).reshape(-1)))
+        return found
+
+    def padded(self, leaf: BaseNode, gradient: Any) -> Any:
+        """Return the dense gradient of a leaf with zeros for its padding."""
+        import jax.numpy as jnp
+
+        if leaf not in self._padded or self._sharding is None:
+            return gradient
+        more = self._sharding.stored_shape(leaf, leaf.shape)[0] - leaf.shape[0]
+        return jnp.pad(gradient, [(0, more), *[(0, 0)] * (len(leaf.shape) - 1)])
+
+    def _batch_axis(self, indices: BaseNode) -> int:
+        """Return the axis of indices that devices divide, which becomes the first one so that it stays divided."""
+        assert self._sharding is not None
+        divided = self._sharding.divided_axes(indices.dims)
+        return divided[0][0] if divided else 0
+
+
+__all__ = ["DividedTables", "paddable"]
