@@ -141,7 +141,7 @@ def lower(
     """Return a pure function of JAX arrays that computes the outputs, and the arrays of its parameters.
 
     `function(parameters, *inputs)` returns an array for one output, a list for several. It works with `jax.jit`,
-    `jax.grad`, `jax.vmap`, and with libraries that take such functions, such as optax, flax and orbax. Derivatives are
+    `jax.grad`, `jax.jvp`, `jax.vmap`, `jax.shard_map`, and with libraries that take such functions, such as optax, flax and orbax. Derivatives are
     those of wyrm: gradients that a graph defines itself and stopped ones are kept, and a checkpoint recomputes its
     nodes. An open axis takes its size from the arrays given. `function(parameters, *inputs, step=3)` draws the random
     numbers, such as dropout's, of step 3.
