@@ -141,10 +141,11 @@ def lower(
     """Return a pure function of JAX arrays that computes the outputs, and the arrays of its parameters.
 
     `function(parameters, *inputs)` returns an array for one output, a list for several. It works with `jax.jit`,
-    `jax.grad`, `jax.jvp`, `jax.vmap`, `jax.shard_map`, and with libraries that take such functions, such as optax, flax and orbax. Derivatives are
-    those of wyrm: gradients that a graph defines itself and stopped ones are kept, and a checkpoint recomputes its
-    nodes. An open axis takes its size from the arrays given. `function(parameters, *inputs, step=3)` draws the random
-    numbers, such as dropout's, of step 3.
+    `jax.grad`, `jax.jvp`, `jax.vmap`, `jax.shard_map`, and with libraries that take such functions, such as optax, flax
+    and orbax. Derivatives are those of wyrm: gradients that a graph defines itself and stopped ones are kept, and a
+    checkpoint recomputes its nodes. Loops with a condition and CTC have reverse mode alone. An open axis takes its size
+    from the arrays given. `function(parameters, *inputs, step=3)` draws the random numbers, such as dropout's, of
+    step 3.
 
     `parameters` is a dict of the parameters and buffers by name, in the order of first use. With `model`, a name is the
     path in that module; else it is the name of the parameter, with a number where several have the same. Other leaves
