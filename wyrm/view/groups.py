@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
+from wyrm.engines.module_paths import outermost_modules
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
@@ -147,16 +148,8 @@ class Groups:
 
 def paths_of_parameters(nodes: Sequence[BaseNode]) -> dict[BaseNode, str]:
     """Return the paths of parameters in the outermost modules that built nodes, if these modules still exist."""
-    modules = {}
-    call: ModuleCall | None
-    for call in dict.fromkeys(node.origin[2] for node in nodes):
-        while call is not None and call.outer is not None:
-            call = call.outer
-        module = call.called() if call is not None and call.called is not None else None
-        if module is not None:
-            modules[id(module)] = module
     paths: dict[BaseNode, str] = {}
-    for module in modules.values():
+    for module in outermost_modules(nodes):
         with suppress(ValueError):  # two of its parameters have the same path
             for path, parameter in module.named_parameters():
                 # As in the paths of modules.
