@@ -58,7 +58,9 @@ class StepFunctions:
     `held` are values of `JaxGraph.held`, `feed` of `JaxGraph.inputs`. `step` seeds random nodes, as two words.
     """
 
-    def __init__(self, graph: JaxGraph, narrow: Any = None, sharding: Sharding | None = None) -> None:
+    def __init__(
+        self, graph: JaxGraph, narrow: Any = None, sharding: Sharding | None = None, stacked: bool = True
+    ) -> None:
         self.graph = graph
         self._narrow = narrow
         self._place = None if sharding is None else sharding.place
@@ -74,7 +76,7 @@ class StepFunctions:
         rows_as_pytree()
         self._plan = self._lowerer({}).plan(graph.schedule)
         # Parameters of equal layers are stacked, but not sharded ones, whose axes have placements.
-        self.stacks: Stacks = stacks_of(graph, self._plan if sharding is None else ())
+        self.stacks: Stacks = stacks_of(graph, self._plan if sharding is None and stacked else ())
         optimizer = graph.optimizer
         units = [graph.parameters[unit[0]] for unit in self.stacks.units]
         self.updates: Updates | None = None if optimizer is None else Updates(optimizer, units, self.tables.exchanges)
