@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import math
+from ctypes.util import find_library
 from typing import Any, cast
 
 import numpy as np
@@ -19,11 +19,11 @@ _LINE = 64
 
 
 def function_of(name: str) -> Any:
-    """Return a function of the C library."""
-    name = name.replace("tgamma", "gamma")
-    if hasattr(math, name):
-        return getattr(math, name)
-    return lambda *values: float(np.float32(getattr(math, name.removesuffix("f"))(*values)))
+    """Return a function of the C library, which unlike Python's raises no error outside of its domain."""
+    function = getattr(ctypes.CDLL(find_library("m")), name)
+    number = ctypes.c_float if name.endswith("f") and not name.endswith("erf") else ctypes.c_double
+    function.restype = number
+    return lambda *values: function(*map(number, values))
 
 
 class InWasm:

@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import time
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -145,11 +146,11 @@ class Loaded:
 
 def loaded(
     train: Any = None, predict: Any = None, *, batch_sizes: Any = 32, at_end: bool = True, sizes: Any = None,
-    name: str = "model", embed: str | None = None, generate: Any = None,
+    name: str = "model", embed: str | None = None, generate: Any = None, cblas: bool = False,
 ) -> Loaded:  # fmt: skip
     """Export programs for this machine and load them."""
     own = host()
-    target = target_of(own.triple, own.cpu, own.features)
+    target = replace(target_of(own.triple, own.cpu, own.features), cblas=cblas)
     programs = predict if isinstance(predict, dict) else {} if predict is None else {"predict": predict}
     built = build(name, target, train, programs, batch_sizes, sizes or {}, embed, generate)
     return Loaded(built, train, at_end=at_end)

@@ -40,9 +40,13 @@ def leaves(sample: Sample) -> bool:
     return sample.op.__name__ not in REFUSED | WITHOUT_GRADIENT
 
 
+def is_determined(sample: Sample) -> bool:
+    return leaves(sample) and sample.op.__name__ not in FREE
+
+
 def groups() -> list[list[Sample]]:
     """Return the samples that programs share: of an op's samples the last, and of a family a few, or all."""
-    able = [sample for sample in SAMPLES if leaves(sample) and sample.op.__name__ not in FREE]
+    able = [sample for sample in SAMPLES if is_determined(sample)]
     if not ALL:
         by_op = {sample.op: sample for sample in able}
         able = list(by_op.values())[::8]

@@ -21,7 +21,7 @@ from tests.browser import OpenPage
 from tests.engines.native.test_ops import _outputs
 from tests.exporting.in_wasm import InWasm, in_wasm
 from tests.exporting.models import classifier, recommender
-from tests.exporting.test_ops import ALL, leaves
+from tests.exporting.test_ops import ALL, is_determined
 from tests.samples import SAMPLES
 from wyrm.errors import OptionError
 from wyrm.exporting import wasm
@@ -30,7 +30,7 @@ from wyrm.exporting.targets import target_named
 from wyrm.graph.storage import bound_array
 
 # An op of each family; with WYRM_TEST_EXPORT=all one sample of every op.
-OPS = list({sample.op: sample for sample in SAMPLES if leaves(sample)}.values())[:: 1 if ALL else 24]
+OPS = list({sample.op: sample for sample in SAMPLES if is_determined(sample)}.values())[:: 1 if ALL else 24]
 
 
 @pytest.mark.parametrize("first", range(0, len(OPS), 40))

@@ -32,6 +32,7 @@ CASES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: compiled(mesh=MESH, sharding=[Batch]), DTypeError, "sharding must map classes of axes"),
     (lambda: compiled(mesh=MESH, sharding="fsdp"), DTypeError, "sharding must map classes of axes .* not 'fsdp'"),
     (lambda: compiled(mesh="data", sharding={Batch: "data"}), DTypeError, "mesh must be a jax.sharding.Mesh"),
+    (lambda: compiled(mesh=(4, 2)), DTypeError, r"jax.make_mesh\(\(4, 2\), \('data', 'model'\)\), not \(4, 2\)"),
     (lambda: compiled(mesh=(4, 2), sharding={Batch: "data"}), DTypeError, r"mesh must be a .* not \(4, 2\)"),
     (lambda: J.save(None, "f"), DTypeError, "wy.jax.save takes a program, .* not None"),
     (lambda: J.save(LOSS, "f"), DTypeError, "wy.jax.save takes a program, .* not sum"),

@@ -72,3 +72,23 @@ def test_second_derivatives_of_ops_with_a_derivative_of_their_own(samples: list[
     for parameter, (name, reference) in expected.items():
         found = gradients[function.names[parameter]]
         np.testing.assert_allclose(found, reference, rtol=1e-7, atol=1e-9, err_msg=name)
+
+
+def has_tangent(sample: Sample) -> bool:
+    """Return whether functions for JAX have a derivative of the op's own for both modes."""
+    return own(sample) and (sample.op.formula != "" or sample.op.__name__ in ("Attention", "LinearCrossEntropy"))
+
+
+@grouped(16, has_tangent)
+def test_forward_mode_is_the_transpose_of_reverse_mode(samples: list[Sample]) -> None:
+    with jax.enable_x64(True):
+        for sample in samples:
+            function, parameters = wy.jax.lower(run(sample, sample.operands))
+            tangents = {name: np.cos(np.arange(each.size)).reshape(each.shape) for name, each in parameters.items()}
+            value, tangent = jax.jvp(function, (parameters,), (tangents,))
+            cotangent = np.sin(1.0 + np.arange(value.size)).reshape(value.shape)
+            gradients = jax.vjp(function, parameters)[1](cotangent)[0]
+            expected = sum((gradients[name] * tangents[name]).sum() for name in parameters)
+            np.testing.assert_allclose(
+                (tangent * cotangent).sum(), expected, rtol=1e-8, atol=1e-10, err_msg=str(sample)
+            )

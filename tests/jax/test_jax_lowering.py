@@ -237,3 +237,27 @@ def test_row_sparse_gradients_are_dense_ones_of_jax() -> None:
     function, parameters = wy.jax.lower(table.index(rows).square().sum(), inputs=[rows])
     gradient: Any = jax.jit(jax.grad(function))(parameters, jnp.array([1, 1, 4]))
     np.testing.assert_array_equal(gradient["table"][:, 0], [0, 4, 0, 0, 2, 0])
+
+
+def test_products_with_the_hessian_of_a_language_model() -> None:
+    config = wy.nn.GPT2Config(vocab_size=12, n_positions=6, n_embd=8, n_layer=1, n_head=2)
+    tokens, following = wy.IndexInput(dims=(Batch(), 6)), wy.IndexInput(dims=(Batch(), 6))
+    model = wy.nn.GPT2(config, seed=3).eval()
+    function, parameters = wy.jax.lower(model.loss(tokens, following), [tokens, following], model=model)
+    data = np.arange(12).reshape(2, 6) % 12
+
+    def loss(values: Any) -> Any:
+        return function(values, data, 11 - data)
+
+    directions = jax.tree.map(jnp.cos, parameters)
+
+    def along(values: Any) -> Any:
+        gradients = jax.grad(loss)(values)
+        return sum((gradients[name] * directions[name]).sum() for name in gradients)
+
+    slope = jax.jvp(loss, (parameters,), (directions,))[1]
+    np.testing.assert_allclose(slope, along(parameters), rtol=1e-5)
+    forward_over_reverse = jax.jit(lambda: jax.jvp(jax.grad(loss), (parameters,), (directions,))[1])()
+    reverse_over_reverse = jax.jit(jax.grad(along))(parameters)
+    for name, found in forward_over_reverse.items():
+        np.testing.assert_allclose(found, reverse_over_reverse[name], rtol=1e-3, atol=1e-5, err_msg=name)

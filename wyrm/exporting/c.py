@@ -9,6 +9,7 @@ from string import Template
 
 import numpy as np
 
+from wyrm.engines.native.products.target import Target
 from wyrm.exporting.interface import Function, Interface, Parameter, Role, Tensor
 
 _STATIC = Path(__file__).with_name("static")
@@ -29,12 +30,12 @@ def c_type(dtype: np.dtype) -> str:
     return _C_TYPES.get(dtype.name, f"{dtype.name}_t")
 
 
-def files(interface: Interface, triple: str, release: str) -> dict[str, str]:
+def files(interface: Interface, target: Target, release: str) -> dict[str, str]:
     """Return the texts of the header, of the reader and writer, and of the example, by the names of their files."""
     name = interface.name
     common = {"name": name, "NAME": name.upper(), "header": f"{name}.h", "weights": f"{name}.safetensors"}
     header = common | {
-        "triple": triple,
+        "triple": target.triple,
         "release": release,
         "version": f"{interface.version:d}",
         "memory": str(interface.memory_bytes),
@@ -51,7 +52,7 @@ def files(interface: Interface, triple: str, release: str) -> dict[str, str]:
     if interface.tensors:
         text = header_text(interface.tensors)
         found[f"{name}_file.h"] = _filled("model_file.h", common | {"format": FORMAT, "file_header": _quoted(text)})
-    found["example.c"] = _example(interface, common)
+    found["example.c"] = _example(interface, common, " -lcblas" if target.cblas else "")
     return found
 
 
@@ -162,7 +163,7 @@ def _described(parameter: Parameter, function: Function, interface: Interface) -
 # --- the example ------------------------------------------------------------------------------------------------------
 
 
-def _example(interface: Interface, common: Mapping[str, str]) -> str:
+def _example(interface: Interface, common: Mapping[str, str], libraries: str) -> str:
     name = interface.name
     calls = [
         _call(each, interface)
@@ -171,7 +172,7 @@ def _example(interface: Interface, common: Mapping[str, str]) -> str:
     ]
     values = dict(common) | {
         "calls": "".join(calls).rstrip("\n"),
-        "compile": f"cc -O2 -o example example.c {name}.o -lm",
+        "compile": f"cc -O2 -o example example.c {name}.o -lm{libraries}",
         "load": f"{name}_load(memory, path)" if interface.tensors else f"{name}_ready(memory)",
         "file_header_name": f"{name}_file.h" if interface.tensors else f"{name}.h",
     }

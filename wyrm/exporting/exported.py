@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -112,6 +112,7 @@ def export(
     target: str = "c",
     cpu: str | None = None,
     features: str | None = None,
+    blas: Literal["cblas"] | None = None,
     name: str = "model",
     batch_sizes: int | Sequence[int] = 32,
     sizes: Mapping[type[Dim], int] | None = None,
@@ -137,6 +138,8 @@ def export(
     - `cpu` and `features`: LLVM's names, such as "x86-64-v3" or "+avx2,+fma"; code for "c" may need this processor.
       Without a `cpu`, features are added to those of the target. With "+relaxed-simd", WebAssembly multiplies and adds
       in one instruction, in browsers that have it.
+    - `blas="cblas"`: large products call `cblas_sgemm` and `cblas_dgemm` of the library that you link, such as
+      `-lopenblas`, with 32-bit integers. By default the object has products of its own.
     - `batch_sizes`: the most rows of a batch, or a list of all sizes that occur, the last batch of an epoch included.
     - `sizes`: the sizes of other axes without one, by class.
     - `columns`: for WebAssembly, the data that the page trains on, as `Program.epoch` takes it.
@@ -178,7 +181,7 @@ def export(
     place = path_of("folder", folder)
     if place.exists() and not place.is_dir():
         raise OptionError(f"folder must be a folder, and {str(place)!r} is a file")
-    chosen = target_named(target, cpu, features)
+    chosen = target_named(target, cpu, features, blas)
     built = build(name, chosen, train, programs, batch_sizes, {} if sizes is None else sizes, kind, generate)
     if built.embedding is not None and kind != "float32":
         loss = built.embedding.loss_of_accuracy
@@ -227,7 +230,7 @@ def _contents(built: Built, target: Target, code: bytes, externals: Sequence[str
     name = built.interface.name
     if target.triple.startswith("wasm"):
         return wasm.files(built.interface, code, externals, min(32, built.interface.most))
-    texts = c.files(built.interface, target.triple, wyrm.__version__)
+    texts = c.files(built.interface, target, wyrm.__version__)
     return {f"{name}.o": code} | {file: text.encode() for file, text in texts.items()}
 
 

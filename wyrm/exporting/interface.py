@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -111,7 +111,6 @@ class Interface:
     errors: dict[str, tuple[int, str]]
     most: int
     listed: tuple[int, ...]
-    externals: Sequence[str] = field(default=())
     least: int = 1
 
 

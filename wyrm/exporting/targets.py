@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from wyrm.engines.native.products.target import Target, host, target_of
 from wyrm.errors import OptionError
+from wyrm.support.options import choice
 
 # What `target` may be besides LLVM's triples.
 _TARGETS = {"c": "", "wasm32": "wasm32-unknown-unknown", "cortex-m4": "thumbv7em-none-eabihf"}
@@ -21,8 +23,13 @@ _FEATURES = {
 _CPUS = {"thumbv7em": "cortex-m4", "thumbv7m": "cortex-m3", "thumbv8m.main": "cortex-m33"}
 
 
-def target_named(target: str, cpu: str | None, features: str | None) -> Target:
+def target_named(target: str, cpu: str | None, features: str | None, blas: str | None = None) -> Target:
     """Return the target that a user names: "c" for this machine, another short name, or a triple of LLVM."""
+    if blas is not None:
+        choice("blas", blas, ["cblas"])
+        if target == "wasm32":
+            raise OptionError("blas: a WebAssembly module links no library; leave blas out")
+        return replace(target_named(target, cpu, features), cblas=True)
     triple = _TARGETS.get(target, target)
     if not triple:
         own = host()

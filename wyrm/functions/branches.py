@@ -159,7 +159,8 @@ def _chosen_result(
         placeholders = placeholders_of(carry, shape, "result")
         own = [*inner, *converted]
         outside, captured, made = closure_convert(floats, placeholders, own, built=[*nodes, *own])
-        steps = Iteration(LoopBody([*placeholders, *captured], made), 1, len(carry), 0, limited=True)
+        body = LoopBody([*placeholders, *captured], made)
+        steps = Iteration(body, 1, len(carry), 0, limited=True, written_as=what.partition(" ")[0])
         loop = Scan(steps, mask.astype(dtype), *carry, *outside)
         carry = [loop.last(i) for i in range(len(carry))]
     return unflatten(shape, from_floats(carry, results))

@@ -252,7 +252,8 @@ def while_loop(
     inputs = loop_carry.placeholders
     outside, captured, outputs = closure_convert(results, inputs, built=built)
     most = ENDLESS if max_steps is None else max_steps
-    steps = Iteration(LoopBody([*inputs, *captured], outputs), most, len(inputs), 0, limited=True, stops=True)
+    body = LoopBody([*inputs, *captured], outputs)
+    steps = Iteration(body, most, len(inputs), 0, limited=True, stops=True, written_as="while_loop")
     dtype = chosen(dtype_of([*carry, *following]))
     limit = scalar_condition(keep_going(unflatten(structure, carry)), what).astype(dtype) * float(most)
     loop = Scan(steps, limit, *loop_carry.init, *outside)

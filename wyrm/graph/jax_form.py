@@ -124,6 +124,9 @@ class JaxForm:
     # the rows of a table exchange them.
     looks_up_rows: bool = False
 
+    # Whether an op with a gradient of its own has forward mode too: JAX must be able to differentiate that gradient.
+    own_tangent = False
+
     def own_gradient(self, node: Any) -> bool:
         """Return whether functions for JAX have the gradient of the node's `vjp`, not that of what `lower` computes."""
         return False

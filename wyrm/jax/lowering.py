@@ -14,7 +14,7 @@ from wyrm.engines.jax.differentiable import DifferentiableLowerer
 from wyrm.engines.jax.engine import JaxEngine
 from wyrm.engines.jax.lower import Lowerer, Sizes, float64_node, words
 from wyrm.engines.jax.namespace import narrowed
-from wyrm.engines.jax.sharding import unique_names
+from wyrm.engines.jax.sharding import explicit_shardings, unique_names
 from wyrm.errors import DTypeError, OptionError, ShapeError
 from wyrm.graph.axes import Dim, is_name
 from wyrm.graph.base import BaseNode, describe
@@ -89,12 +89,14 @@ class LoweredFunction:
         """Return the value of the output, or a list of those of several ones.
 
         `parameters` has an array for each of `names`. `step`, an integer or a scalar array, chooses what random nodes
-        draw, as the number of a program's step does.
+        draw, as the number of a program's step does. On a mesh with explicit axes, as `jax.make_mesh` makes them, the
+        axes of the results are sharded as the same axes of the arguments.
 
         Raise `OptionError` for parameters or inputs that are missing or too many, `ShapeError` and `DTypeError` for
         arrays that do not fit, and `IndexOutOfRange` for indices out of range. A function that JAX traces, as
         `jax.jit` does, cannot check indices: for those out of range the result is unspecified.
         """
+        import jax
         import jax.numpy as jnp
 
         self._check_precision()
@@ -112,7 +114,18 @@ class LoweredFunction:
         sizes = self._schedule.bind({leaf: tuple(array.shape) for leaf, array in known.items()})
         random_step = _words(step)
         known |= {STEP: random_step, ROWS_BEFORE: jnp.zeros_like(random_step)}
-        values = self._lowerer(sizes).run(self._schedule, known)
+        lowerer = self._lowerer(sizes)
+        shardings = explicit_shardings(known, self.outputs)
+        if shardings is None:
+            values = lowerer.run(self._schedule, known)
+        else:
+            # XLA infers how intermediate values are sharded.
+            leaves, arrays = list(known), list(known.values())
+            run = jax.sharding.auto_axes(
+                lambda *given: lowerer.run(self._schedule, dict(zip(leaves, given, strict=True))),
+                out_sharding=shardings,
+            )
+            values = run(*arrays)
         return values[0] if self._single else values
 
     def _lowerer(self, sizes: Sizes) -> Lowerer:
@@ -128,10 +141,11 @@ def lower(
     """Return a pure function of JAX arrays that computes the outputs, and the arrays of its parameters.
 
     `function(parameters, *inputs)` returns an array for one output, a list for several. It works with `jax.jit`,
-    `jax.grad`, `jax.vmap`, and with libraries that take such functions, such as optax, flax and orbax. Derivatives are
-    those of wyrm: gradients that a graph defines itself and stopped ones are kept, and a checkpoint recomputes its
-    nodes. An open axis takes its size from the arrays given. `function(parameters, *inputs, step=3)` draws the random
-    numbers, such as dropout's, of step 3.
+    `jax.grad`, `jax.jvp`, `jax.vmap`, `jax.shard_map`, and with libraries that take such functions, such as optax, flax
+    and orbax. Derivatives are those of wyrm: gradients that a graph defines itself and stopped ones are kept, and a
+    checkpoint recomputes its nodes. Loops with a condition and CTC have reverse mode alone. An open axis takes its size
+    from the arrays given. `function(parameters, *inputs, step=3)` draws the random numbers, such as dropout's, of
+    step 3.
 
     `parameters` is a dict of the parameters and buffers by name, in the order of first use. With `model`, a name is the
     path in that module; else it is the name of the parameter, with a number where several have the same. Other leaves

@@ -145,10 +145,6 @@ class NAdam(_Moments):
 
     momentum_decay: float = option(4e-3)
 
-    def __post_init__(self) -> None:
-        self._products = np.ones(1)
-        super().__post_init__()
-
     def hyperparameters(self, step: int) -> dict[str, float]:
         rate, product, following = self.learning_rate, self._product(step), self._momentum(step + 1)
         return {
@@ -161,11 +157,17 @@ class NAdam(_Moments):
         return self.betas[0] * (1.0 - 0.5 * 0.96 ** (step * self.momentum_decay))
 
     def _product(self, step: Any) -> Any:
-        """Return the product of the momenta of the steps from 1 to `step`, a number or an array."""
-        last = int(np.max(step))
-        if last >= len(self._products):
-            self._products = np.cumprod([1.0, *self._momentum(np.arange(1, 2 * last + 1))])
-        return self._products[np.asarray(step, np.int64)]
+        """Return the product of the momenta of the steps from 1 to `step`: a number, an array or a node.
+
+        Its logarithm is a sum over steps of `log(1 - x) = -sum(x ** k / k)`, where `x` is a power of 0.96 of at most a
+        half. Summed over the steps first, which are geometric, 52 terms are exact.
+        """
+        terms, decay = np.arange(1.0, 53.0), self.momentum_decay * np.log(0.96)
+        if decay == 0.0:
+            return (0.5 * self.betas[0]) ** step
+        weights = np.exp(terms * decay) * 0.5**terms / (terms * np.expm1(terms * decay))
+        steps = step[:, None] if isinstance(step, np.ndarray) and step.ndim == 1 else step
+        return self.betas[0] ** step * np.exp(-(weights * np.expm1(steps * (terms * decay))).sum(axis=-1))
 
     def update(self, parameter: Node, gradient: Node, state: Values, hyperparameters: Values) -> Update:
         gradient = decayed(self.weight_decay, parameter, gradient)

@@ -91,7 +91,7 @@ class ClockReading(Routine):
         times, row, column = (self._value(body, name) for name in self.parameters)
         assert isinstance(times, View) and isinstance(row, Num) and isinstance(column, Num)
         place = indexing.selected(body.builder, times, [row, column])
-        body.builder.add(LibraryCall(_SYMBOL.removeprefix("wyrm_"), (place.pointer,)))
+        body.builder.add(LibraryCall(_SYMBOL, (place.pointer,)))
         return False
 
     @staticmethod

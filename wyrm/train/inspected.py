@@ -191,6 +191,7 @@ class Inspected:
         target: str = "c",
         cpu: str | None = None,
         features: str | None = None,
+        blas: Literal["cblas"] | None = None,
         name: str = "model",
         batch_sizes: int | Sequence[int] = 32,
         sizes: Mapping[type[Dim], int] | None = None,
@@ -214,6 +215,6 @@ class Inspected:
         role = "predict" if program.optimizer is None else "train"
         options: dict[str, Any] = {role: program}
         return export(
-            folder, **options, target=target, cpu=cpu, features=features, name=name, batch_sizes=batch_sizes,
-            sizes=sizes, embed=embed, columns=columns, ram=ram, flash=flash,
+            folder, **options, target=target, cpu=cpu, features=features, blas=blas, name=name,
+            batch_sizes=batch_sizes, sizes=sizes, embed=embed, columns=columns, ram=ram, flash=flash,
         )  # fmt: skip

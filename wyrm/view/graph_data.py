@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from wyrm.errors import OptionError, WyrmError
-from wyrm.graph.axes import Dims, axis_name, axis_size
+from wyrm.graph.axes import Axis, Derived, Dims, Plus, Times, axis_name, axis_size
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.source_location import location_of
@@ -16,7 +16,7 @@ from wyrm.graph.traversal import has_more_nodes, topological_order
 from wyrm.ops.gradients.accumulation import accumulated
 from wyrm.ops.random.philox import COUNTERS
 from wyrm.train.program import Program
-from wyrm.view.groups import BACKWARD, FORWARD, Groups, Unfolded, paths_of_parameters, plain_attributes
+from wyrm.view.groups import BACKWARD, FORWARD, Groups, Unfolded, op_name, paths_of_parameters, plain_attributes
 
 # What a page can show: a node, several, or a program.
 Shown: TypeAlias = BaseNode | Sequence[BaseNode] | Program
@@ -169,7 +169,6 @@ class GraphData:
             )
         }  # fmt: skip
         lines: dict[Any, tuple[int, int]] = {}
-        operations: dict[Any, int] = {}
         for number, node in enumerate(self.nodes):
             role = self._unfolded.roles.get(node)
             kind = _kind(node) if role is None else OPERATION
@@ -178,9 +177,7 @@ class GraphData:
             if place not in lines:
                 location = location_of(node.origin)
                 lines[place] = strings(str(location)), strings(location.source)
-            if type(node) not in operations:
-                operations[type(node)] = strings(node.op_name())
-            columns["op"].append(operations[type(node)] if role is None else strings(role))
+            columns["op"].append(strings(op_name(node) if role is None else role))
             name, path = _name(node), paths.get(node)
             if path is not None and name in (None, path.rpartition(".")[2]):
                 # Outside its module's group, the name alone would not tell which parameter it is.
@@ -271,9 +268,9 @@ def _name(node: BaseNode) -> str | None:
 
 def _formula(node: BaseNode) -> str:
     """Return a call of the node's operation as text, with the names of its operands and its attributes."""
-    operands = [_name(parent) or parent.op_name() for parent in node.parents]
+    operands = [_name(parent) or op_name(parent) for parent in node.parents]
     attributes = [f"{key}={value!r}" for key, value in plain_attributes(node) if value is not None]
-    return f"{node.op_name()}({', '.join([*operands, *attributes])})"
+    return f"{op_name(node)}({', '.join([*operands, *attributes])})"
 
 
 def _elements(dims: Dims) -> int:
@@ -282,6 +279,19 @@ def _elements(dims: Dims) -> int:
     return -1 if None in sizes else math.prod(size for size in sizes if size is not None)
 
 
-def _axis(axis: Any) -> list[Any]:
-    """Return an axis' name and its size, None if data decides it."""
-    return [axis_name(axis), axis_size(axis)]
+def _axis(axis: Axis) -> list[Any]:
+    """Return an axis' name and its size, None if data decides it; the name of a derived axis is what it is made of.
+
+    >>> class Batch(wy.Dim): ...
+    >>> _axis(Batch() * 10), _axis(Batch(3)), _axis(5)
+    (['Batch·10', None], ['Batch', 3], ['', 5])
+    """
+    return [_part(axis) if isinstance(axis, Derived) else axis_name(axis), axis_size(axis)]
+
+
+def _part(axis: Axis) -> str:
+    """Return an axis of a derived one as text."""
+    if not isinstance(axis, Derived):
+        return axis_name(axis) or str(axis_size(axis))
+    sign = "·" if isinstance(axis, Times) else "+"
+    return sign.join(f"({_part(part)})" if isinstance(part, Plus) else _part(part) for part in axis.parts)

@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
+from wyrm.engines.module_paths import outermost_modules
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
 from wyrm.graph.source_location import ModuleCall
 from wyrm.graph.traversal import topological_order
-from wyrm.ops.control.scan import Scan
+from wyrm.ops.control.scan import Scan, ScanPart
 
 FORWARD, BACKWARD = 0, 1
 # Attributes that differ between equal layers: each layer draws other random numbers.
@@ -81,7 +82,7 @@ class Groups:
         call: ModuleCall | None = node.origin[2]
         if loop is not None and (None, part, loop) not in self._by_call:
             around = self._group_of(loop, part)
-            group = self._append(loop.op_name(), self.paths[around], describe_steps(loop), around, part)
+            group = self._append(op_name(loop), self.paths[around], describe_steps(loop), around, part)
             self._by_call[None, part, loop] = self._by_call[loop.origin[2], part, loop] = group
         missing = []
         while (call, part, loop) not in self._by_call:
@@ -147,16 +148,8 @@ class Groups:
 
 def paths_of_parameters(nodes: Sequence[BaseNode]) -> dict[BaseNode, str]:
     """Return the paths of parameters in the outermost modules that built nodes, if these modules still exist."""
-    modules = {}
-    call: ModuleCall | None
-    for call in dict.fromkeys(node.origin[2] for node in nodes):
-        while call is not None and call.outer is not None:
-            call = call.outer
-        module = call.called() if call is not None and call.called is not None else None
-        if module is not None:
-            modules[id(module)] = module
     paths: dict[BaseNode, str] = {}
-    for module in modules.values():
+    for module in outermost_modules(nodes):
         with suppress(ValueError):  # two of its parameters have the same path
             for path, parameter in module.named_parameters():
                 # As in the paths of modules.
@@ -235,9 +228,28 @@ class Unfolded:
         return self.add([node for node in order if node not in self._operands], loop)
 
 
+def op_name(node: BaseNode) -> str:
+    """Return the name of a node's operation; of a loop, that of the function that the user called.
+
+    >>> x = wy.Input(name="x")
+    >>> chosen = wy.cond(x > 0.0, lambda x: x * 2.0, lambda x: x.sin(), x)
+    >>> sorted({op_name(node) for node in topological_order([chosen])} - {"sin", "input", "alias", "cast", "constant"})
+    ['broadcast_to', 'cond', 'cond_part', 'greater', 'logical_not', 'multiply']
+    """
+    if isinstance(node, Scan):
+        return node.steps.written_as
+    if isinstance(node, ScanPart) and isinstance(node.parents[0], Scan):
+        return f"{node.parents[0].steps.written_as}_part"
+    return node.op_name()
+
+
 def describe_steps(loop: Scan) -> str:
-    """Return the number of steps of a loop as text."""
+    """Return the number of steps of a loop as text; a branch is a loop of at most one."""
     steps = loop.steps
+    if steps.written_as in ("cond", "switch"):
+        return "where its condition holds"
+    if steps.written_as == "vmap":
+        return steps.count.replace("steps", "rows")
     if not steps.keeps:
         return "steps while a condition holds"
     return f"{'up to ' if steps.stops or steps.limited else ''}{steps.count}{', last first' * steps.reverse}"

@@ -120,7 +120,7 @@ def page(
     Raises:
         TypeError: `shown` is something else, such as a module: give it the module's result. Or `path` is no path.
         OptionError: the graph has more than 100,000 nodes, or `path` is a folder, or in a folder that does not exist.
-            With `live`, the parameters have more than 64 MiB, or an op has no native form or calls LAPACK.
+            With `live`, the parameters have more than 64 MiB, or an op has no native form.
         ShapeError: with `live`, an axis besides that of the batch has no size.
 
     >>> x = wy.Parameter([1.0, 2.0], name="x")
@@ -163,7 +163,9 @@ def open(shown: Shown) -> Path:  # used as `wy.view.open`
 
 
 # Each script may use those before it; `static/README.md` says why dagre lays out the graph.
-_GRAPH_SCRIPTS = ("model", "layout", "columns", "shapes", "draw", "view", "search", "details", "program", "main")
+_GRAPH_SCRIPTS = (
+    "model", "layout", "columns", "shapes", "draw", "view", "map", "save", "search", "details", "program", "main"
+)  # fmt: skip
 
 
 def graph_html(data: Mapping[str, Any], carried: Carried | None = None) -> str:

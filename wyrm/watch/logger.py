@@ -137,7 +137,7 @@ class RunLogger(Callback):
         if writer is None:
             return
         self._live.end_epoch(run, values)
-        if self._sample_budget.affords(self._sample_seconds):
+        if self.sample is not None and self._sample_budget.affords(self._sample_seconds):
             self._take_sample(writer)
         writer.warn_of_failure()
 
@@ -227,9 +227,10 @@ class _Live:
     def end_epoch(self, run: Run, values: Mapping[str, float]) -> None:
         """Record the values of an epoch, and measure what is due."""
         try:
-            found = {name: value for name, value in values.items() if name != "seconds"}
-            if self._epoch_rows and values.get("seconds"):
-                found["rows_per_second"] = self._epoch_rows / values["seconds"]
+            found = dict(values)
+            seconds = found.pop("seconds", 0.0)
+            if self._epoch_rows and seconds:
+                found["rows_per_second"] = self._epoch_rows / seconds
             self._writer.collect(run.program.state_dict()["steps"], found, run.epoch, full=EPOCHS)
             self._measure()
         except Exception as error:

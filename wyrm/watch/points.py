@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import mul
-from typing import Any
+from typing import Any, TypeAlias
 
 from wyrm.watch.records import Record
 
+# A step, an epoch and seconds; the means of a point, its lowest and its highest values.
+Place: TypeAlias = tuple[int, float, float]
+Point: TypeAlias = tuple[Collection[float], Collection[float], Collection[float]]
 # Points of steps, and of epochs, that are never joined with others.
 STEPS, EPOCHS = 500, 10_000
 # An estimate of the seconds to write a point, until it is known.
@@ -35,16 +38,18 @@ class Points:
         # The seconds to write a point.
         self.seconds: float = _SECONDS
 
-    def add(
-        self, place: tuple[int, float, float], values: Mapping[str, float], weight: float = 1.0, full: int = STEPS
-    ) -> None:
+    def add(self, place: Place, values: Mapping[str, float], weight: float = 1.0, full: int = STEPS) -> None:
         """Add values of a step, at a place (step, epoch, seconds), with a weight in the means."""
         names = tuple(values)
         group = self._groups.get(names)
         if group is None:
             group = self._groups[names] = _Group(names)
-        joined = group.add(place, tuple(values.values()), weight)
-        if joined >= group.width and (group.written < full or self._affords(self.seconds)):
+        if group.width == 1 and not group.joined and group.written < full:
+            found = tuple(values.values())
+            group.append(place, (found, found, found), full)  # most epochs, and the first steps
+            return
+        group.add(place, tuple(values.values()), weight)
+        if group.joined >= group.width and (group.written < full or self._affords(self.seconds)):
             group.close(full)
 
     def take(self) -> Iterator[dict[str, Any]]:
@@ -60,39 +65,43 @@ class _Group:
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
-        # The points so far, and how many values a point joins.
+        # The points so far, how many values a point joins, and how many the current one has.
         self.written = 0
         self.width = 1
-        self.places: list[tuple[int, float, float]] = []
-        self._points: list[tuple[list[float], list[float], list[float]]] = []
+        self.joined = 0
+        self.places: list[Place] = []
+        self._points: list[Point] = []
         # The values of the current point, their weights, and the place of the last.
         self._values: list[Collection[float]] = []
         self._weights: list[float] = []
-        self._place = (0, 0.0, 0.0)
+        self._place: Place = (0, 0.0, 0.0)
 
-    def add(self, place: tuple[int, float, float], values: Collection[float], weight: float) -> int:
-        """Add values to the current point; return the number of values that it joins."""
-        self._place = place
-        self._values.append(values)
-        self._weights.append(weight)
-        return len(self._values)
-
-    def close(self, full: int | None = None) -> None:
-        """End the current point; after `full` more, points join twice as many values."""
-        if not self._values:
-            return
-        columns, total = list(zip(*self._values, strict=True)), sum(self._weights)
-        if len(self._values) == 1:
-            means = low = high = [column[0] for column in columns]
-        else:
-            means = [sum(map(mul, column, self._weights)) / total for column in columns]
-            low, high = [min(column) for column in columns], [max(column) for column in columns]
-        self.places.append(self._place)
-        self._points.append((means, low, high))
-        self._values, self._weights = [], []
+    def append(self, place: Place, point: Point, full: int | None) -> None:
+        """Append a point; after `full` more, points join twice as many values."""
+        self.places.append(place)
+        self._points.append(point)
         self.written += 1
         if full is not None and self.written % full == 0:
             self.width *= 2
+
+    def add(self, place: Place, values: Collection[float], weight: float) -> None:
+        """Add values to the current point."""
+        self._place = place
+        self._values.append(values)
+        self._weights.append(weight)
+        self.joined += 1
+
+    def close(self, full: int | None = None) -> None:
+        """End the current point."""
+        if not self._values:
+            return
+        means = low = high = self._values[0]
+        if self.joined > 1:
+            columns, total = list(zip(*self._values, strict=True)), sum(self._weights)
+            means = [sum(map(mul, column, self._weights)) / total for column in columns]
+            low, high = [min(column) for column in columns], [max(column) for column in columns]
+        self._values, self._weights, self.joined = [], [], 0
+        self.append(self._place, (means, low, high), full)
 
     def take(self) -> dict[str, Any]:
         """Return the fields of a record of the points, and forget them."""
@@ -106,7 +115,7 @@ class _Group:
             "means": means, "low": low if joins else None, "high": high if joins else None,
         }  # fmt: skip
 
-    def _by_name(self, rows: Sequence[Sequence[float]]) -> dict[str, list[float]]:
+    def _by_name(self, rows: Sequence[Collection[float]]) -> dict[str, list[float]]:
         return {name: list(column) for name, column in zip(self._names, zip(*rows, strict=True), strict=True)}
 
 

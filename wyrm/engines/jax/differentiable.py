@@ -18,6 +18,7 @@ from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.schedule import Schedule
 from wyrm.ops.elementwise.formula import parse
+from wyrm.ops.kernels.devices_jax import varying_as
 from wyrm.ops.random.philox import COUNTERS
 
 # Functions made of pieces: where two meet, JAX may choose another derivative than wyrm; where one is infinite, NaN.
@@ -30,8 +31,8 @@ class DifferentiableLowerer(Lowerer):
     """Lowers nodes to code whose derivatives by JAX are those of the graph, to any order.
 
     JAX differentiates most ops to the same values. Elementwise ops made of pieces, such as `relu`, get a `custom_jvp`
-    with wyrm's derivative; ops whose form asks for it (`own_gradient`), and those that JAX cannot trace, get a
-    `custom_vjp`, for reverse mode alone.
+    with wyrm's derivative; ops whose form asks for it (`own_gradient`) get one too where `own_tangent` says so, else a
+    `custom_vjp`, for reverse mode alone, as those that JAX cannot trace do.
     """
 
     def run(self, schedule: Schedule, known: Mapping[BaseNode, Any]) -> list[Any]:
@@ -54,8 +55,11 @@ class DifferentiableLowerer(Lowerer):
 
     def value(self, node: BaseNode, operands: list[Any]) -> Any:
         """Return the value of a node from those of its parents."""
-        if JAX.of(node).own_gradient(node) or self._calls_numpy(node, operands):
+        if self._calls_numpy(node, operands):
             return self._with_own_gradient(node, operands)
+        if (form := JAX.of(node)).own_gradient(node):
+            with_own = self._with_own_tangent if form.own_tangent else self._with_own_gradient
+            return with_own(node, operands)
         if node.formula and node.dtype.kind == "f" and _is_piecewise(node.formula):
             return self._with_own_derivative(node, operands)
         return super().value(node, operands)
@@ -139,6 +143,47 @@ class DifferentiableLowerer(Lowerer):
             return tuple(found.get(i) for i in range(len(values)))
 
         function.defvjp(forward, backward, symbolic_zeros=True)
+        return function(*operands)
+
+    def _with_own_tangent(self, node: BaseNode, operands: list[Any]) -> Any:
+        """Return the value of a node whose gradient is that of its `vjp`, and whose tangent JAX knows too.
+
+        The tangent is the transpose of the `vjp`, which is linear in the cotangent.
+        """
+        import jax
+        import jax.numpy as jnp
+
+        twin, gradient = _twin(node)
+        parts = twin.vjp(gradient)
+
+        def plain(*values: Any) -> Any:
+            return Lowerer.value(self, node, list(values))
+
+        function: Any = jax.custom_jvp(plain)
+
+        def derivative(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+            value = function(*primals)
+            moving: dict[int, BaseNode] = {}
+            for i, (parent, part, tangent) in enumerate(zip(node.parents, parts, tangents, strict=True)):
+                if isinstance(tangent, jax.custom_derivatives.SymbolicZero):
+                    continue
+                if isinstance(part, Undefined):
+                    raise NotDifferentiable(explain(node, f"no gradient for {label(parent)}: {part.reason}"))
+                if isinstance(part, BaseNode) and parent.dtype.kind == "f":
+                    moving[i] = part
+
+            def pulled_back(cotangent: Any) -> list[Any]:
+                known = {**dict(zip(twin.parents, primals, strict=True)), twin: value, gradient: dense(cotangent)}
+                return self.outputs(list(moving.values()), known)
+
+            if not moving:
+                return value, jax.tree.map(jnp.zeros_like, value)
+            zero = jax.tree.map(jnp.zeros_like, value)
+            pulled, transposed = jax.vjp(pulled_back, zero)
+            (tangent,) = transposed(list(map(varying_as, (tangents[i] for i in moving), pulled)))
+            return value, tangent
+
+        function.defjvp(derivative, symbolic_zeros=True)
         return function(*operands)
 
 

@@ -23,6 +23,7 @@ from wyrm.engines.jax.namespace import narrowed
 from wyrm.engines.jax.processes import Part, check_same, computing, part_of
 from wyrm.engines.jax.state import DeviceState, Placement, exchange, gathered, on_host, without_padding
 from wyrm.engines.jax.step import StepFunctions
+from wyrm.engines.module_paths import paths_of_leaves
 from wyrm.engines.native.run.shuffle import Shuffle
 from wyrm.engines.numpy.reference import accumulate
 from wyrm.errors import Diverged, DTypeError, OptionError
@@ -34,6 +35,9 @@ from wyrm.graph.storage import bound_array, check_shape, store, stored
 from wyrm.ops.random.philox_jax import step_words
 from wyrm.support.interrupts import deferred
 from wyrm.support.options import whole
+
+# Names of mesh axes that an error suggests.
+_AXES = ("data", "model", "expert", "stage")
 
 
 class JaxEngine(Engine):
@@ -269,8 +273,9 @@ class JaxEngine(Engine):
             states = {
                 p: list(arrays.values()) for p, arrays in zip(self.graph.parameters, self.state.slots(), strict=True)
             }
-        tables = self.functions.tables.exchanges
-        return sharding.table([*self.graph.trained, *held], states, messages=self.compiled.messages, tables=tables)
+        names = paths_of_leaves(self.graph.schedule.nodes)
+        tables, messages = self.functions.tables.exchanges, self.compiled.messages
+        return sharding.table([*self.graph.trained, *held], states, names, messages=messages, tables=tables)
 
     # --- what a program shows -------------------------------------------------------------------------------------
 
@@ -330,6 +335,12 @@ def _gradient(gradient: Any, parameter: BaseNode, weight: float) -> Any:
 
 def _check_mesh(mesh: object, sharding: object) -> None:
     """Raise an error unless `mesh` is a mesh and `sharding` a mapping, or both are None."""
+    if mesh is not None and not hasattr(mesh, "axis_names"):
+        example = "such as jax.make_mesh((8,), ('data',))"
+        sizes = mesh if isinstance(mesh, tuple | list) else [mesh]
+        if 0 < len(sizes) <= len(_AXES) and all(isinstance(size, int) for size in sizes):
+            example = f"which names its axes: jax.make_mesh({tuple(sizes)}, {_AXES[: len(sizes)]})"
+        raise DTypeError(f"mesh must be a jax.sharding.Mesh, {example}, not {mesh!r}")
     if (mesh is None) != (sharding is None):
         raise OptionError("mesh and sharding belong together: sharding={Batch: 'data'} names axes of the mesh")
     if sharding is not None and not isinstance(sharding, Mapping):
@@ -337,8 +348,6 @@ def _check_mesh(mesh: object, sharding: object) -> None:
             f"sharding must map classes of axes to axes of the mesh, such as sharding={{Batch: 'data'}}, not "
             f"{sharding!r}; FSDP is {{Batch: 'data', Features: 'data'}}, with an axis of the parameters"
         )
-    if mesh is not None and not hasattr(mesh, "axis_names"):
-        raise DTypeError(f"mesh must be a jax.sharding.Mesh, such as jax.make_mesh((8,), ('data',)), not {mesh!r}")
 
 
 def _placement(graph: JaxGraph, mesh: Any, axes: AxisSharding | None, evaluates: bool) -> Placement:

@@ -325,6 +325,33 @@ class Sharding:
         return f"Sharding({{{axes}}}; {self._described_mesh()})"
 
 
+def explicit_shardings(known: Mapping[BaseNode, Any], outputs: Iterable[BaseNode]) -> list[Any] | None:
+    """Return the `NamedSharding` of each output, given the values of leaves on a mesh with explicit axes, else None.
+
+    An axis is sharded as the same axis of a leaf.
+    """
+    import jax
+    from jax.sharding import NamedSharding, PartitionSpec
+
+    placed = [(leaf, jax.typeof(array).sharding) for leaf, array in known.items()]
+    mesh = next((sharding.mesh for _, sharding in placed if sharding.mesh.explicit_axes), None)
+    if mesh is None:
+        return None
+    of_axis: dict[Axis, Any] = {}
+    for leaf, sharding in placed:
+        for axis, entry in zip(leaf.dims, sharding.spec, strict=False):
+            if entry is not None and isinstance(axis, Dim):
+                of_axis.setdefault(axis, entry)
+    shardings: list[Any] = []
+    for output in outputs:
+        entries: list[Any] = []
+        for axis in output.dims:
+            entry = of_axis.get(axis)
+            entries.append(None if entry in entries else entry)
+        shardings.append(NamedSharding(mesh, PartitionSpec(*entries)))
+    return shardings
+
+
 def _outermost(axis: Axis) -> Axis:
     """Return the outermost part of a flattened axis."""
     while isinstance(axis, Times):

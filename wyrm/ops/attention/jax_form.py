@@ -57,6 +57,8 @@ class _AttentionForm(ProductForm):
 class AttentionForm(_AttentionForm):
     """The lowering of `Attention`."""
 
+    own_tangent = True
+
     def own_gradient(self, node: Any) -> bool:
         return True
 

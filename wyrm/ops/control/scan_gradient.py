@@ -87,6 +87,7 @@ def reversed_loop(scan: Scan, cotangents: Sequence[Any], wanted: Sequence[BaseNo
         summed=len(sums),
         reverse=not steps.reverse,
         limited=steps.limited or steps.stops,
+        written_as=steps.written_as,
     )
     limit = [scan.steps_done] if steps.stops else list(scan.parents[: steps.limited])
     last_cotangents = [cotangents[steps.last_of(i)] for i in range(count)]

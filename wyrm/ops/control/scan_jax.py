@@ -17,6 +17,7 @@ from wyrm.graph.jax_form import JaxForm, Lowering, Unjoined
 from wyrm.graph.leaves import Constant
 from wyrm.graph.storage import bound_array
 from wyrm.ops.control.steps import Iteration
+from wyrm.ops.kernels.devices_jax import scan, steady
 
 # The largest float32 that is a number of steps as int32.
 _MOST = 2.0**31 - 128
@@ -87,14 +88,13 @@ class _Loop:
 
     def all_steps(self) -> _Results:
         """Run all steps."""
-        import jax
 
         def step(carry: Any, rows: Any) -> tuple[Any, Any]:
             following, stacked, summands, _ = self.step(carry[0], rows)
             return (following, list(map(operator.add, carry[1], summands))), (carry[0], stacked)
 
         init, steps = (self.init, self.zeros(stacked=False)), self.steps
-        (last, sums), (before, stacked) = jax.lax.scan(step, init, self.sequences, self.length, steps.reverse)
+        (last, sums), (before, stacked) = scan(step, init, self.sequences, self.length, steps.reverse)
         return _Results(before, last, stacked, sums)
 
     def one_or_none(self, limit: Any) -> _Results:
@@ -140,7 +140,7 @@ class _Loop:
         before = [jnp.zeros((length, *x.shape), x.dtype) for x in self.init]
         zero = jnp.zeros((), np.int32)
         first = _Results(before, self.init, self.zeros(stacked=True), self.zeros(stacked=False), zero)
-        results: _Results = jax.lax.while_loop(is_on, step, (jnp.asarray(True), first))[1]
+        results: _Results = jax.lax.while_loop(is_on, step, steady(step, (jnp.asarray(True), first)))[1]
         return results
 
 

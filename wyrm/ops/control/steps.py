@@ -33,6 +33,7 @@ class Iteration:
         reverse: bool = False,
         limited: bool = False,
         stops: bool = False,
+        written_as: str = "scan",
     ) -> None:
         self.body = body
         self.time = time
@@ -43,6 +44,8 @@ class Iteration:
         self.stops = stops
         # Whether the first parent is the number of steps to run, at most `length`.
         self.limited = limited
+        # The function that the user called, for pictures: "scan", "while_loop", "cond", "switch" or "vmap".
+        self.written_as = written_as
 
     def __repr__(self) -> str:
         return f"<{self.count}{' backwards' if self.reverse else ''} of {self.body}>"

@@ -67,6 +67,8 @@ class _CrossEntropyForm(ProductForm):
 class CrossEntropyForm(_CrossEntropyForm):
     """The lowering of `LinearCrossEntropy`."""
 
+    own_tangent = True
+
     def own_gradient(self, node: Any) -> bool:
         return True
 

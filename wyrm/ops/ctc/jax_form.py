@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.graph.jax_form import JaxForm, Lowering
+from wyrm.ops.kernels.devices_jax import scan
 
 
 class _Alignments:
@@ -31,7 +32,6 @@ class _Alignments:
 
         The second array costs nothing if it is not used.
         """
-        import jax
         import jax.numpy as jnp
 
         def step(carry: tuple[Any, Any], now: tuple[Any, Any]) -> tuple[tuple[Any, Any], Any]:
@@ -42,7 +42,7 @@ class _Alignments:
 
         first = jnp.full(self._skips.shape, -np.inf, self._skips.dtype).at[:, 0].set(0.0)
         times = jnp.arange(1, self._length + 1)
-        (_, final), rows = jax.lax.scan(step, (first, first), (times, self.emissions))
+        (_, final), rows = scan(step, (first, first), (times, self.emissions))
         last = 2 * self.lengths[:, None]
         at_end = jnp.take_along_axis(final, jnp.concatenate([last, jnp.maximum(last - 1, 0)], axis=1), axis=1)
         before_last = jnp.where(self.lengths > 0, at_end[:, 1], -np.inf)
@@ -50,7 +50,6 @@ class _Alignments:
 
     def posterior(self) -> Any:
         """Return the probability of each state at each step, given the labels: (time, batch, states)."""
-        import jax
         import jax.numpy as jnp
 
         totals, rows = self.forward()
@@ -71,7 +70,7 @@ class _Alignments:
 
         times = jnp.arange(1, self._length + 1)
         first = jnp.full(end.shape, -np.inf, end.dtype)
-        return jax.lax.scan(step, first, (times, self.emissions, rows), reverse=True)[1]
+        return scan(step, first, (times, self.emissions, rows), reverse=True)[1]
 
 
 def _moved(row: Any, by: int) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from wyrm.ops.kernels.devices_jax import scan
+
 State = tuple[Any, ...]
 
 
@@ -50,7 +52,8 @@ def in_blocks(
     if of_block is by_shard:
         _, sums = jax.eval_shape(by_shard, *(part[0] for part in parts))
     zeros = jax.tree.map(lambda total: jnp.zeros(total.shape, total.dtype), sums)
-    totals, of_rows = jax.lax.scan(step, zeros, parts)
+    # JAX's derivatives compute each block again, and keep the rows alone.
+    totals, of_rows = scan(jax.checkpoint(step), zeros, parts)
     if of_block is by_shard and not apart:
         totals = jax.tree.map(lambda total: total.sum(axis=0), totals)
     return jax.tree.map(joined, of_rows), totals
@@ -75,7 +78,6 @@ def over_time(
     reverse: bool = False,
 ) -> Any:
     """Return the results of all steps along `axis`; a step gets the state and parts of the sequences of size 1."""
-    import jax
     import jax.numpy as jnp
 
     def one(state: State, rows: list[Any]) -> tuple[State, Any]:
@@ -83,7 +85,7 @@ def over_time(
         return state, jnp.squeeze(made, axis)
 
     moved = [jnp.moveaxis(x, axis, 0) for x in sequences]
-    return jnp.moveaxis(jax.lax.scan(one, state, moved, reverse=reverse)[1], 0, axis)
+    return jnp.moveaxis(scan(one, state, moved, reverse=reverse)[1], 0, axis)
 
 
 __all__ = ["State", "in_blocks", "number_of_blocks", "over_time"]

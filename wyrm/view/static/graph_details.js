@@ -118,7 +118,7 @@ class Details {
   _link(item) {
     const { graph } = this;
     const isHidden = !graph.isGroup(item) && !graph.shown[item];
-    const words = graph.isGroup(item) ? graph.className(item) : graph.sizes(item);
+    const words = graph.isGroup(item) ? graph.className(item) : graph.axesText(item);
     return element(
       "li",
       {},

@@ -20,7 +20,8 @@ class Picture {
     const layer = (name) => svgElement("g", { class: name });
     // The titles of open groups are boxes over the edges, their frames are below them.
     this._layers = { frames: layer("frames"), edges: layer("edges"), boxes: layer("boxes"), labels: layer("labels") };
-    this._world = svgElement("g", {}, ...Object.values(this._layers));
+    this._world = svgElement("g", { id: "world" }, ...Object.values(this._layers));
+    this.drawn = () => {}; // called after each drawing
     svg.append(this._world);
   }
 
@@ -74,7 +75,7 @@ class Picture {
     this._world.setAttribute("transform", `translate(${x} ${y}) scale(${scale})`);
     const window = this._window();
     const near = this.scene.boxes.filter((box) => _meets(box, window));
-    const isFar = near.length > MOST_NEAR || (scale < FAR_SCALE && near.length > 250);
+    const isFar = !this.printing && (near.length > MOST_NEAR || (scale < FAR_SCALE && near.length > 250));
     this.svg.classList.toggle("far", isFar);
     if (isFar !== this._isFar) {
       this._isFar = isFar;
@@ -82,6 +83,19 @@ class Picture {
     }
     if (isFar) this._drawFar();
     else this._drawNear(near, window);
+    this.drawn();
+  }
+
+  // Act while all boxes and edges are drawn in their own size.
+  whole(act) {
+    const view = { ...this.view };
+    this.printing = true;
+    Object.assign(this.view, { x: 0, y: 0, scale: 1 });
+    this.refresh();
+    act();
+    this.printing = false;
+    Object.assign(this.view, view);
+    this.refresh();
   }
 
   // What the window shows, in the coordinates of the scene, with some room around it.
@@ -229,7 +243,7 @@ class Picture {
     this._layers.frames.insertBefore(drawn.frame, inner ?? null);
     const room = w - words.titleWidth - words.badgeWidth - 56;
     drawn.append(
-      svgElement("rect", { class: "header", width: w, height: HEADER - 2, rx: 11 }),
+      svgElement("rect", { class: "header", x: 1, y: 1, width: w - 2, height: HEADER - 2, rx: 10 }),
       svgElement("text", { class: "title", x: 14, y: 20 }, words.title),
       svgElement("path", { class: "sign", d: `M ${w - 25} 15 h 10` }),
     );
@@ -293,6 +307,11 @@ class Picture {
   _drawFar() {
     if (this._edges) return;
     this._edges = { key: "far" };
+    this._layers.edges.append(...this.farPaths(true));
+  }
+
+  // All boxes, and edges if wanted, as a few long paths.
+  farPaths(withEdges) {
     const paths = new Map();
     const put = (name, text) => paths.set(name, (paths.get(name) ?? "") + text);
     for (const box of this.scene.boxes) {
@@ -301,18 +320,18 @@ class Picture {
         `M${_short(box.x)} ${_short(box.y)}h${_short(box.w)}v${_short(box.h)}h${_short(-box.w)}z`,
       );
     }
-    for (const edge of this.scene.edges) {
+    for (const edge of withEdges ? this.scene.edges : []) {
       const [x, y] = edge.points[0];
       const [endX, endY] = edge.points[edge.points.length - 1];
       if (edge.isFar && !this._lit.has(edge)) continue;
       put("lines", `M${_short(x)} ${_short(y)}L${_short(endX)} ${_short(endY)}`);
     }
-    for (const [name, d] of [...paths].sort(([a], [b]) => _rank(a) - _rank(b))) {
+    return [...paths].sort(([a], [b]) => _rank(a) - _rank(b)).map(([name, d]) => {
       const color = name.startsWith("color:") ? name.slice(6) : null;
       const path = svgElement("path", { d, class: `far-${color ? "marked" : name}` });
       if (color) path.style.fill = color;
-      this._layers.edges.append(path);
-    }
+      return path;
+    });
   }
 
   _farClass({ item, isOpen }) {

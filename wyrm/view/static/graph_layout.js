@@ -69,7 +69,7 @@ class Layout {
     const { graph } = this;
     if (!graph.isGroup(item)) {
       const title = shortened(graph.title(item), 34);
-      const small = shortened(graph.sizes(item), 34);
+      const small = shortened(graph.axesText(item), 34);
       const isLeaf = graph.data.nodes.kind[item] <= CONSTANT;
       const [left, right] = [textWidth(title, TITLE_FONT), textWidth(small, SMALL_FONT)];
       if (isLeaf) return { title, small, isLeaf, titleWidth: left, w: Math.ceil(left + right + 32), h: LEAF_HEIGHT };

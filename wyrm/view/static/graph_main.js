@@ -6,6 +6,8 @@ class GraphPage {
     this.layout = new Layout(this.graph);
     this.picture = new Picture(byId("picture"), this.graph, this.layout);
     this.viewport = new Viewport(this.picture);
+    const map = new OverviewMap(byId("map"), this.picture, this.viewport);
+    this.picture.drawn = () => map.update();
     this.withBackward = false;
     this.found = [];
     this.program = data.program ? new Program(this.graph, this) : null;
@@ -214,14 +216,13 @@ class GraphPage {
 
   _print(on) {
     this.picture.printing = on;
-    const { width, height } = this.picture.scene;
     if (on) {
       this._view = { ...this.picture.view };
       Object.assign(this.picture.view, { x: 0, y: 0, scale: 1 });
-      this.picture.svg.setAttribute("viewBox", `-12 -12 ${width + 24} ${height + 24}`);
+      printSheets(byId("sheets"), this.picture);
     } else {
       Object.assign(this.picture.view, this._view);
-      this.picture.svg.removeAttribute("viewBox");
+      byId("sheets").replaceChildren();
     }
     this.picture.refresh();
   }
@@ -230,13 +231,14 @@ class GraphPage {
 
   _buttons() {
     const actions = {
-      backward: () => this._fitAfter(() => this.showBackward(!this.withBackward)),
+      backward: () => this._toggleBackward(),
       program: () => this._toggleProgram(),
       expand: () => this.expandAll(),
       collapse: () => this.collapseAll(),
       "zoom-in": () => this.viewport.zoom(1.3),
       "zoom-out": () => this.viewport.zoom(1 / 1.3),
       fit: () => this.viewport.fit(),
+      svg: () => saveSvg(this.picture, this.graph.data.title),
       help: () => byId("keys-dialog").showModal(),
       "keys-close": () => byId("keys-dialog").close(),
     };
@@ -244,9 +246,15 @@ class GraphPage {
     themeButton(byId("theme"));
   }
 
-  _fitAfter(action) {
-    action();
+  // Where the whole is too large, show the end of the forward part and the start of the backward part beside it.
+  _toggleBackward() {
+    this.showBackward(!this.withBackward);
     this.viewport.begin();
+    const { scene } = this.picture;
+    const backward = scene.boxes.filter(({ item }) => this.graph.part(item) === BACKWARD);
+    if (backward.length > 0 && !this.viewport.isWhole) {
+      this.viewport.showCorner(Math.min(...backward.map(({ x }) => x)) - 45, scene.height);
+    }
   }
 
   _toggleProgram() {
@@ -320,7 +328,8 @@ class GraphPage {
       "=": () => this.viewport.zoom(1.3),
       "-": () => this.viewport.zoom(1 / 1.3),
       0: () => this.viewport.fit(),
-      b: () => this._fitAfter(() => this.showBackward(!this.withBackward)),
+      b: () => this._toggleBackward(),
+      s: () => saveSvg(this.picture, this.graph.data.title),
       p: () => this._toggleProgram(),
       e: () => this.expandAll(),
       c: () => this.collapseAll(),

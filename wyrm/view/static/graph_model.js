@@ -218,19 +218,12 @@ class Graph {
     return this.data.shapes[this.data.nodes.shape[node]];
   }
 
-  // "8 × 64 × 768", with the name of an axis whose size data decides.
-  sizes(node) {
-    const axes = this.axes(node);
-    return axes.length ? axes.map(([name, size]) => (size === null ? name || "?" : size)).join(" × ") : "scalar";
-  }
-
-  // "Batch 8 · Time 64 · 768"
+  // "Batch × Time 64 × 768": the names and sizes of axes, as far as they are known.
   axesText(node) {
     const axes = this.axes(node);
     if (!axes.length) return "scalar";
-    return axes
-      .map(([name, size]) => [name, size].filter((word) => word !== "" && word !== null).join(" "))
-      .join(" · ");
+    const words = ([name, size]) => [name, size].filter((word) => word !== "" && word !== null).join(" ") || "?";
+    return axes.map(words).join(" × ");
   }
 
   // The values of the numbers among the operands.

@@ -2,6 +2,8 @@
 
 const _COLORS = Array.from({ length: 8 }, (_, index) => `var(--series-${index + 1})`);
 const _PEAK_ROWS = 6;
+const _beforeRun =
+  "This program has not run yet, so data decides sizes, and all arrays are drawn alike. Call it once or train a step, then make the page: it shows bytes.";
 
 class Program {
   constructor(graph, page) {
@@ -189,12 +191,12 @@ class Program {
       );
     return [
       element("h2", {}, `Memory over the stages; at most ${total}, in stage ${peak.stage + 1}`),
+      isKnown ? null : element("p", { class: "hint" }, _beforeRun),
       chart,
       element(
         "p",
         { class: "muted memory-axis" },
         element("span", {}, "stage 1"),
-        element("span", {}, isKnown ? "" : "sizes depend on the data: every array is drawn alike"),
         element("span", {}, `stage ${this.stages.length}`),
       ),
       element("ul", { class: "links owners", "aria-label": "The largest arrays at the peak" }, ...owners),

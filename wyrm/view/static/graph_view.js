@@ -64,6 +64,23 @@ class Viewport {
     return Math.min((this.svg.clientWidth - 48) / width, (this.svg.clientHeight - 24 - BELOW) / height, LARGEST_FIT);
   }
 
+  // Whether the window shows the whole picture.
+  get isWhole() {
+    return this.picture.view.scale <= this._fitScale() + 1e-9;
+  }
+
+  // Move a point of the picture to the middle of the window.
+  center(x, y) {
+    const { scale } = this.picture.view;
+    this._set(this.svg.clientWidth / 2 - x * scale, this.svg.clientHeight / 2 - y * scale, scale);
+  }
+
+  // Move a point of the picture to the middle of the window's lower edge.
+  showCorner(x, y) {
+    const { scale } = this.picture.view;
+    this._set(this.svg.clientWidth / 2 - x * scale, this.svg.clientHeight - BELOW - y * scale, scale);
+  }
+
   // Show the whole picture.
   fit() {
     const { width, height } = this.picture.scene;

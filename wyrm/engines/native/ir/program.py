@@ -193,13 +193,15 @@ class ShiftedSums:
 
 @frozen
 class LibraryCall:
-    """A call of a BLAS or LAPACK function, such as "dpotrf". Fortran takes all arguments by address.
+    """A call of a function outside of the program, by its symbol.
 
-    A pointer is passed as it is, and a scalar by the address of a copy. The function may write to all arrays.
+    A pointer is passed as it is. A scalar is passed `by_value` to C, and to Fortran by the address of a copy. The
+    function may write to all arrays.
     """
 
     name: str
     arguments: tuple[Expression, ...]
+    by_value: bool = False
 
 
 @frozen
@@ -363,7 +365,7 @@ def _lines(body: Sequence[Statement], indent: str) -> Iterator[str]:
                 yield f"{indent}product({_list(operands)})"
             case ShiftedSums(operands):
                 yield f"{indent}shifted_sums({_list(operands)})"
-            case LibraryCall(name, arguments):
+            case LibraryCall(name, arguments, _):
                 yield f"{indent}{name}({_list(arguments)})"
             case TableCall(name, arguments, results, failed):
                 yield f"{indent}{_list((*results, failed))} = {name}({_list(arguments)})"

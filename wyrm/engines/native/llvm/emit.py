@@ -320,12 +320,14 @@ class _FunctionEmitter(Instructions):
         self._do(f"call void @{symbol}({', '.join(given)})")
 
     def _library_call(self, call: LibraryCall) -> None:
-        self._declared.add(f"declare void @wyrm_{call.name}({', '.join(['ptr'] * len(call.arguments))})")
-        given = [(each.type, self._value(each)) for each in call.arguments]
-        addresses = [
-            value if isinstance(type, PointerType) else self._address(llvm_type(type), value) for type, value in given
-        ]
-        self._do(f"call void @wyrm_{call.name}({', '.join(f'ptr {each}' for each in addresses)})")
+        given: list[tuple[str, str]] = []
+        for each in call.arguments:
+            value, type = self._value(each), llvm_type(each.type)
+            if not call.by_value and not isinstance(each.type, PointerType):
+                value, type = self._address(type, value), "ptr"
+            given.append((type, value))
+        self._declared.add(f"declare void @{call.name}({', '.join(type for type, _ in given)})")
+        self._do(f"call void @{call.name}({', '.join(f'{type} {value}' for type, value in given)})")
 
     def _address(self, type: str, value: str) -> str:
         """Return the address of a new stack slot that holds a value."""

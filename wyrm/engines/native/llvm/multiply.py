@@ -1,4 +1,4 @@
-"""Products of matrices in kernels: by tiles, or by loops where these are faster; and calls of LAPACK.
+"""Products of matrices in kernels: by tiles, or by loops where these are faster.
 
 The product is compiled and cached once per precision; programs only call it.
 """
@@ -10,18 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.engines.native.ir.program import Expression, LibraryCall, Number
-from wyrm.engines.native.ir.types import FLOAT32, FLOAT64, INT32, UINT8
 from wyrm.engines.native.kernels import calls
-from wyrm.engines.native.kernels.arithmetic import as_type
 from wyrm.engines.native.kernels.calls import builtin, general, same_size
 from wyrm.engines.native.kernels.expressions import Expressions
-from wyrm.engines.native.kernels.functions import KernelFunction, kernel_of
-from wyrm.engines.native.kernels.values import KernelValue, NotCompiled, Num, Static, View, literal
-from wyrm.engines.native.llvm.lapack import LAPACK
+from wyrm.engines.native.kernels.functions import KernelFunction
+from wyrm.engines.native.kernels.values import KernelValue, NotCompiled, View
 from wyrm.engines.native.products.low import LONGEST_SUM
 from wyrm.engines.native.products.matrix import SHARED_PRODUCTS
-from wyrm.ops.kernels import eigenvalues, factorizations, jacobi, native
 from wyrm.ops.kernels.native import DEBUG
 from wyrm.ops.kernels.sums import accumulated, natural
 from wyrm.ops.products import product
@@ -205,7 +200,6 @@ def multiply(x: np.ndarray, y: np.ndarray, out: np.ndarray, beta: int) -> None:
 
 
 MULTIPLY = KernelFunction(multiply, distinct=True, fused=True, shared="always")
-builtin(in_registers)(calls.in_registers)
 builtin(as_shape)(calls.as_shape)
 builtin(element_strides)(calls.element_strides)
 builtin(accumulated)(calls.accumulate)
@@ -227,44 +221,3 @@ def _multiply_into(body: Expressions, arguments: Sequence[KernelValue]) -> Kerne
     pairs = [(x.shape[0], out.shape[0]), (x.shape[1], y.shape[0]), (y.shape[1], out.shape[1])]
     same_size(body, pairs, "multiply_into: the shapes of x, y and out do not match")
     return body.invoke(MULTIPLY, [general(x), general(y), general(out), beta])
-
-
-_WITHOUT_LIBRARY = {
-    function.__name__: kernel_of(function)
-    for module in (factorizations, jacobi, eigenvalues)
-    for name, function in vars(module).items()
-    if f"d{name}" in LAPACK
-}
-
-
-@builtin(native.lapack)
-def _lapack(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
-    """Add a call of a library function, or of the kernel that does its work where there is no library."""
-    name, *given = arguments[0], *map(_without_letter, arguments[1:])
-    floats = {each.element for each in given if isinstance(each, View)} & {FLOAT32, FLOAT64}
-    full = f"{'s' if floats == {FLOAT32} else 'd'}{name.value if isinstance(name, Static) else ''}"
-    if full not in LAPACK or len(floats) != 1:
-        raise NotCompiled(f"lapack takes the name of a function and arrays of one float type; no function is {full!r}")
-    target = body.translation.target
-    if target is not None and not target.has_libraries:
-        return body.invoke(_WITHOUT_LIBRARY[full[1:]], given)
-    (number,) = floats
-    operands: list[Expression] = []
-    for each in given:
-        if isinstance(each, View) and each.element in (number, INT32) and each.layout == "contiguous":
-            operands.append(each.pointer)
-        elif isinstance(each, Num) and each.type == UINT8:
-            operands.append(each.expression)
-        elif isinstance(each, Num):
-            operands.append(as_type(each, number if each.type.kind == "f" else INT32).expression)
-        else:
-            raise NotCompiled(f"{full}: an argument is not a letter, a scalar, or a row-major array of its types")
-    body.builder.add(LibraryCall(full, tuple(operands)))
-    return literal(0)
-
-
-def _without_letter(argument: KernelValue) -> KernelValue:
-    """Return a number instead of a text of one letter."""
-    if isinstance(argument, Static) and isinstance(argument.value, str) and len(argument.value) == 1:
-        return Num(Number(ord(argument.value), UINT8))
-    return argument

@@ -29,7 +29,7 @@ class Target:
     registers hold beside a row of the right operand and one element of the left. `masks`: stores of a part of a vector
     cost no more than whole ones. `block_bytes`: how much of the right operand is packed at a time. `triple`, `cpu` and
     `features` are LLVM's names. `allocates`: products get memory from the system and share threads; otherwise they use
-    one thread, and memory that the caller passes.
+    one thread, and memory that the caller passes. `cblas`: products call CBLAS, which the program is linked with.
     """
 
     bits: int
@@ -40,6 +40,7 @@ class Target:
     cpu: str = ""
     features: str = ""
     allocates: bool = True
+    cblas: bool = False
 
     @property
     def architecture(self) -> str:
