@@ -9,9 +9,9 @@ the mean of 1 / rank over those ratings, the AUC the mean over the users.
 With --engine jax, several processes train together, each started with its own number --process; with --checkpoints, a
 training that was interrupted goes on:
 
-    python examples/bpr_movielens.py --engine jax --local-steps 16 --coordinator localhost:8476 --processes 2 --process 0
+    python examples/bpr_movielens.py --engine jax --coordinator localhost:8476 --processes 2 --process 0
 
-Each process takes 16 steps before the parameters are averaged, since messages take longer than small steps.
+With --local-steps 16 each takes 16 steps before the parameters are averaged, since messages take longer than small steps.
 
 Without --data, preferences are generated. With --data ml-100k.csv --dimensions 32 --epochs 50, the MRR is 0.08 and the
 AUC 0.93, after two seconds of training plus compilation.

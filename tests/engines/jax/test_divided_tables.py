@@ -55,8 +55,10 @@ def test_a_step_sends_rows_of_the_batch_alone(found: Any) -> None:
 
 
 def test_no_op_makes_an_array_as_large_as_a_table(found: Any) -> None:
-    for step in found["steps"]:  # a scatter, also as a fusion, writes its rows in place
-        assert set(step["whole"]) <= {"scatter", "fusion"} and step["temporary"] < 200_000
+    # XLA writes rows in place by a scatter, also as a fusion, or one by one, as its options say.
+    in_place = {"scatter", "fusion", "call", "dynamic-update-slice"}
+    for step in found["steps"]:
+        assert set(step["whole"]) <= in_place and step["temporary"] < 200_000
 
 
 def test_training_goes_on_on_another_mesh(found: Any) -> None:
