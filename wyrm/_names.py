@@ -218,6 +218,7 @@ FUNCTIONS = {
         "percentile",
         "quantile",
         "searchsorted",
+        "top_k",
     ),
     "functions.rearranging": (
         "compress",

@@ -209,6 +209,7 @@ from wyrm.functions.order_statistics import partition as partition
 from wyrm.functions.order_statistics import percentile as percentile
 from wyrm.functions.order_statistics import quantile as quantile
 from wyrm.functions.order_statistics import searchsorted as searchsorted
+from wyrm.functions.order_statistics import top_k as top_k
 from wyrm.functions.rearranging import compress as compress
 from wyrm.functions.rearranging import extract as extract
 from wyrm.functions.rearranging import flip as flip
@@ -459,6 +460,7 @@ __all__ = [
     "tanh",
     "tensordot",
     "tile",
+    "top_k",
     "trace",
     "transpose",
     "trapezoid",

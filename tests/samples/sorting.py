@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+import wyrm as wy
 from tests.samples.sample import Sample, distinct, normal
 from wyrm.ops.indexing.take_along_axis import TakeAlongAxis
 from wyrm.ops.reducing.sorting import ArgSort, SearchSorted
+from wyrm.ops.reducing.top_k import TopIndices
 
 
 def samples() -> list[Sample]:
@@ -43,6 +45,22 @@ def samples() -> list[Sample]:
                 name=f"sort-{axis}",
             )
             for axis in (-1, 0, 1, None)
+        ),
+        *(
+            Sample(
+                TopIndices,
+                lambda x, a=axis: TopIndices(x, 2, a),
+                (values,),
+                lambda x, a=axis: np.take(np.argsort(-x, axis=a, stable=True), [0, 1], axis=a),
+                name=f"TopIndices-{name}",
+                differentiable=False,
+                empty=False,
+            )
+            for name, axis, values in (("last", -1, distinct(3, 5)), ("first", 0, distinct(4, 3)), ("tied", 1, tied))
+        ),
+        Sample(
+            TakeAlongAxis, lambda x: wy.top_k(x, 3, axis=1)[0], (distinct(2, 5, 3),),
+            lambda x: -np.sort(-x, axis=1)[:, :3], name="top_k",
         ),
         *(
             Sample(

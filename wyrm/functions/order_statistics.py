@@ -23,12 +23,14 @@ from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.index import Index, as_indices
 from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.indexing.rearranging import sized_axis, taken
+from wyrm.ops.indexing.take_along_axis import TakeAlongAxis
 from wyrm.ops.reducing.sorting import SearchSorted
-from wyrm.support.options import choice
+from wyrm.ops.reducing.top_k import TopIndices
+from wyrm.support.options import choice, whole
 
 __all__ = [
     "argpartition", "bincount", "convolve", "corrcoef", "correlate", "cov", "digitize", "histogram", "median",
-    "partition", "percentile", "quantile", "searchsorted",
+    "partition", "percentile", "quantile", "searchsorted", "top_k",
 ]  # fmt: skip
 
 Side = Literal["left", "right"]
@@ -63,6 +65,21 @@ def argpartition(a: Operand, kth: int | Sequence[int], axis: int | None = -1) ->
     x = as_node(a)
     _check_kth("argpartition", x, kth, axis)
     return x.argsort(axis)
+
+
+def top_k(x: Operand, k: int, axis: int = -1) -> tuple[Node, IndexNode]:
+    """Return the `k` largest elements along `axis`, the largest first, and their indices, as `jax.lax.top_k` does.
+
+    Of equal elements the first comes first, and NaN counts as the largest. The gradient of each value goes to the
+    element that it came from. Raise `ShapeError` unless `k` is from 1 to the size of the axis, which must be known.
+
+    >>> values, indices = wy.top_k([[1.0, 3.0, 2.0]], 2)
+    >>> values.forward().tolist(), indices.forward().tolist()
+    ([[3.0, 2.0]], [[1, 2]])
+    """
+    node = as_node(x)
+    indices = TopIndices(node, whole("k", k, 1), axis)
+    return TakeAlongAxis(node, indices, axis), indices
 
 
 def sorted_rows(name: str, a: Operand, axis: AxisLike) -> tuple[Dims, list[int], tuple[int, ...], Node]:
