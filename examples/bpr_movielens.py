@@ -11,7 +11,7 @@ training that was interrupted goes on:
 
     python examples/bpr_movielens.py --engine jax --coordinator localhost:8476 --processes 2 --process 0
 
-With --local-steps 16 each takes 16 steps before the parameters are averaged, since messages take longer than small steps.
+With --local-steps 16 each takes 16 steps before the parameters are averaged: messages take longer than small steps.
 
 Without --data, preferences are generated. With --data ml-100k.csv --dimensions 32 --epochs 50, the MRR is 0.08 and the
 AUC 0.93, after two seconds of training plus compilation.
