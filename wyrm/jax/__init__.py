@@ -38,7 +38,7 @@ bytes of parameters and optimizer state, and the arguments of the step, are thos
 10 % of it and temporary memory within 25 %. XLA for CPUs reduces gradients to all devices; for GPUs it scatters them.
 
 For a recommender of 10 million users and 990 million items with vectors of 64 numbers and Adagrad, by rows,
-`{Users: "data", Items: "data", Batch: "data"}`, with 4,096 pairs of a user and an item, and a negative for each, on each
+`{Users: "data", Items: "data", Batch: "data"}`, with 4,096 pairs of a user and an item and a negative on each
 of the same GPUs, where a small collective takes 20 us:
 
     tables                   4 GB
