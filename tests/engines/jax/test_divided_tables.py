@@ -72,6 +72,13 @@ def test_padding_is_never_ranked(found: Any) -> None:
     np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_each_device_ranks_its_own_rows(found: Any) -> None:
+    for ranked in found["ranked"]:
+        assert ranked["values"] and ranked["indices"] and ranked["columns"]
+        # Thirty numbers of each device for each user, where the scores are as many as there are items.
+        assert ranked["largest message"] <= 64 * 8 * 30 * 4
+
+
 def test_indices_with_two_axes_and_tables_that_are_used_whole(found: Any) -> None:
     one, *others = found["words"]
     for losses in others:

@@ -15,7 +15,7 @@ from wyrm.engines.engine import Engine, ProgramPlan
 from wyrm.engines.epochs import Epoch, EpochOptions
 from wyrm.engines.jax import AxisSharding, JaxOptions
 from wyrm.engines.jax.compiled import CompiledFunctions
-from wyrm.engines.jax.divided_tables import paddable
+from wyrm.engines.jax.divided_tables import paddable, ranked_axes
 from wyrm.engines.jax.epoch import JaxEpoch
 from wyrm.engines.jax.graph import JaxGraph, index_error
 from wyrm.engines.jax.local_steps import LocalSteps
@@ -361,6 +361,8 @@ def _placement(graph: JaxGraph, mesh: Any, axes: AxisSharding | None, evaluates:
     sharding = Sharding(mesh, axes)
     leaves = [*graph.trained, *graph.held, *graph.inputs]
     sharding.check(leaves, graph.schedule.nodes, may_lack_axes=evaluates, padded=paddable(graph))
+    if graph.optimizer is None:
+        sharding.ranked = frozenset(sharding.deciding(axis) for axis in ranked_axes(graph.schedule.nodes)) - {None}
     return Placement(sharding)
 
 

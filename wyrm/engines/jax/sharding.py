@@ -47,6 +47,8 @@ class Sharding:
         self.axes: dict[type[Dim], MeshAxes] = {}
         # The names of the parameters' axes, known after `check`.
         self._parameter_axes: frozenset[type[Dim] | None] = frozenset()
+        # The names of the axes that a program which does not train ranks: they come before the batch.
+        self.ranked: frozenset[type[Dim] | None] = frozenset()
         for name, mesh_axes in axes.items():
             if not is_name(name) or name.derived:
                 raise DTypeError(
@@ -188,15 +190,22 @@ class Sharding:
     def placed_axes(self, dims: Dims, shape: Sequence[int]) -> list[MeshAxes]:
         """Return the mesh axes that each axis of an intermediate value is divided over.
 
-        If several axes want the same mesh axis, the batch axis gets it, else the first.
+        If several axes want the same mesh axis, a ranked axis gets it, then the batch axis, else the first. A ranked
+        axis is divided whatever its size.
         """
         used: set[str] = set()
         placed: list[MeshAxes] = [()] * len(dims)
-        for position in sorted(range(len(dims)), key=lambda i: self.deciding(dims[i]) in self._parameter_axes):
+
+        def order(position: int) -> tuple[bool, bool]:
+            name = self.deciding(dims[position])
+            return name not in self.ranked or name is None, name in self._parameter_axes
+
+        for position in sorted(range(len(dims)), key=order):
             mesh_axes = tuple(name for name in self._mesh_axes(dims[position]) if name not in used)
             devices = self.devices(mesh_axes)
             used.update(mesh_axes)
-            if devices > 1 and shape[position] and shape[position] % devices == 0:
+            any_size = self.deciding(dims[position]) in self.ranked
+            if devices > 1 and shape[position] and (any_size or shape[position] % devices == 0):
                 placed[position] = mesh_axes
         return placed
 
@@ -220,6 +229,7 @@ class Sharding:
         """
         found = [(i, mesh_axes) for i, mesh_axes in enumerate(self.placed_axes(dims, shape)) if mesh_axes]
         fits = len(found) == 1 and self._is_aligned(dims[found[0][0]])
+        fits = fits and shape[found[0][0]] % self.devices(found[0][1]) == 0
         return found[0] if fits and not any(map(self._joins_divided, dims)) else None
 
     def divided_axes(self, dims: Dims) -> list[tuple[int, MeshAxes]]:

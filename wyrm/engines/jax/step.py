@@ -66,6 +66,7 @@ class StepFunctions:
         self._place = None if sharding is None else sharding.place
         self._sums = None if sharding is None else PartialSums(sharding)
         self._sums_of_several = None if sharding is None else PartialSums(sharding, _keeps_parts(graph))
+        self._sharding = sharding
         self._shards = 1 if sharding is None else int(sharding.mesh.size)
         self.tables: DividedTables = DividedTables(graph, sharding)
         targets = graph.targets
@@ -84,7 +85,7 @@ class StepFunctions:
     def _lowerer(self, sizes: Sizes, sums: PartialSums | None = None) -> Lowerer:
         return Lowerer(
             sizes, narrow=self._narrow, wide=self._wide, place=self._place, sums=sums, tables=self.tables,
-            shards=self._shards,
+            sharding=self._sharding, shards=self._shards,
         )  # fmt: skip
 
     def _sizes(self, known: Mapping[BaseNode, Any]) -> Sizes:
