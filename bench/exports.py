@@ -1,12 +1,15 @@
-"""Exports: an epoch of a training in C and in WebAssembly (Node.js), beside the same epoch in Python, on one thread."""
+"""Exports: an epoch of a training in C and in WebAssembly (Node.js, Chromium) beside that in Python, on one thread."""
 
 from __future__ import annotations
 
 import ctypes
+import http.server
 import itertools
+import os
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -142,6 +145,46 @@ def _in_node(name: str) -> Callable[[], Measurement]:
     return once
 
 
+def _in_chromium(name: str) -> Callable[[], Measurement]:
+    from playwright.sync_api import sync_playwright
+
+    chromium = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
+    if chromium is None:
+        raise ImportError("no Chromium", name="Chromium")
+    work, _, place = _exported(name, "wasm32")
+    shutil.copy(Path(__file__).with_name("exports.mjs"), place)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=place))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    run = f"""async () => {{
+        const {{ columns, load }} = await import('/model.mjs'), {{ epochs }} = await import('/exports.mjs');
+        const data = columns(await (await fetch('/model_data.safetensors')).arrayBuffer());
+        return await epochs(await load(), data, {work.batch}, {_ROUNDS_OF_NODE});
+    }}"""
+
+    def once() -> Measurement:
+        options = [] if os.name == "nt" or os.geteuid() else ["--no-sandbox"]  # root has no sandbox
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium, args=options)
+            page = browser.new_page()
+            page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
+            seconds = min(page.evaluate(run))
+            browser.close()
+        return Measurement(seconds)
+
+    return once
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    """Serves files without a log."""
+
+    extensions_map = {  # noqa: RUF012  # as the base class declares it
+        ".mjs": "text/javascript", ".wasm": "application/wasm", ".html": "text/html", "": "text/plain",
+    }  # fmt: skip
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+
 def cases() -> list[Case]:
     """An epoch of each training."""
     found = []
@@ -152,6 +195,7 @@ def cases() -> list[Case]:
             "wyrm": partial(_in_python, name),
             "wyrm, in C": partial(_in_c, name),
             "wyrm, in Node.js": partial(_in_node, name),
+            "wyrm, in Chromium": partial(_in_chromium, name),
         }
-        found.append(Case("exports", f"epoch, {name}", contenders, "C at most 1.0 of Python's time, Node.js 1.5"))
+        found.append(Case("exports", f"epoch, {name}", contenders, "C at most 1.0 of Python's time, browsers 1.5"))
     return found
