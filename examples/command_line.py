@@ -174,7 +174,7 @@ def train(
     if program is not None and watch is not None:
         found = wy.train.fit(
             program, columns, epochs=options.epochs, batch_size=batch_size, shuffle=True, seed=options.seed,
-            threads=threads, progress=True, watch=watch,
+            threads=threads, progress=True, watch=watch, config=vars(options),
         )  # fmt: skip
         return {"loss": found["loss"]}
     random = np.random.default_rng(options.seed)

@@ -40,6 +40,11 @@ class Lowering(Protocol):
         ...
 
     @property
+    def is_basic(self) -> bool:
+        """Whether a runtime has only elementary operations on arrays: factorizations are unrolled for it."""
+        ...
+
+    @property
     def sizes(self) -> Mapping[type[Dim], int]:
         """The sizes of the named axes in this run."""
         ...

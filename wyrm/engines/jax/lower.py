@@ -56,6 +56,8 @@ class Lowerer:
 
     # Whether programs may call NumPy.
     calls_numpy = True
+    # Whether a runtime has only elementary operations on arrays.
+    is_basic = False
 
     def __init__(
         self,
