@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from wyrm.engines.jax import AxisSharding
-from wyrm.engines.jax.sharding_table import Messages, ShardingRow, ShardingTable
+from wyrm.engines.jax.sharding_table import Messages, ShardingRow, ShardingTable, unique_names
 from wyrm.errors import DTypeError, OptionError, ShapeError
 from wyrm.graph.axes import Axis, Dim, Dims, Plus, Times, axis_size, is_name, open_axes, resolve_axis
 from wyrm.graph.base import BaseNode, describe, format_dims
@@ -383,27 +382,3 @@ def _names(axis: Axis) -> Iterator[type[Dim]]:
             yield from _names(part)
     elif isinstance(axis, Dim):
         yield type(axis)
-
-
-def unique_names(leaves: Iterable[BaseNode], known: Mapping[BaseNode, str] | None = None) -> dict[BaseNode, str]:
-    """Return a name for each leaf: the one in `known`, else its own, with a number where several have the same.
-
-    >>> from wyrm.engines.jax.sharding import unique_names
-    >>> leaves = [wy.Parameter(1.0, name="weight"), wy.Parameter(2.0, name="weight"), wy.Parameter(3.0)]
-    >>> list(unique_names(leaves).values())
-    ['weight_0', 'weight_1', 'parameter']
-    """
-    known = known or {}
-    wanted = {leaf: known.get(leaf) or leaf.name or type(leaf).__name__.lower() for leaf in leaves}
-    counts = Counter(wanted.values())
-    taken = {name for name, count in counts.items() if count == 1}
-    names: dict[BaseNode, str] = {}
-    numbers: Counter[str] = Counter()
-    for leaf, name in wanted.items():
-        unique = name
-        while counts[name] > 1 and (unique == name or unique in taken):
-            unique = f"{name}_{numbers[name]}"
-            numbers[name] += 1
-        taken.add(unique)
-        names[leaf] = unique
-    return names
