@@ -204,7 +204,9 @@ class Trainer:
             yield
             return
         steps, name = self.options["steps"], self.folder.resolve().name
-        with wy.watch.RunWriter(self.folder, self.model, name=name, step=self.step, steps=steps) as self.run:
+        with wy.watch.RunWriter(
+            self.folder, self.model, name=name, step=self.step, steps=steps, config=self.options
+        ) as self.run:
             yield
         self.run = None
 

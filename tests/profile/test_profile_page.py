@@ -129,3 +129,28 @@ def test_a_profile_without_flops_or_memory_has_a_page(open_page: OpenPage, tmp_p
     page = open_page(profile.page(tmp_path / "profile.html"))
     assert page.get_by_text("No stage with floating-point operations.").count() == 1
     assert not page.locator("#memory-panel").is_visible()
+
+
+def test_the_labels_of_the_roofline_stand_apart_and_the_step_has_a_line(
+    open_page: OpenPage, profile: Profile, tmp_path: Path
+) -> None:
+    # Four stages of the same rate and size: their names would lie over each other.
+    stages = tuple(
+        replace(stage, nodes=(f"operation number {position}",), seconds=1.0, typical_seconds=0.01, flops=2.0e6,
+                bytes_read=1.0e5, bytes_written=1.0e5, calls=100)
+        for position, stage in enumerate(profile.stages[:4])
+    )  # fmt: skip
+    crowded = replace(profile, stages=stages, thread_seconds=4.0, steps=100)
+    page = open_page(crowded.page(tmp_path / "profile.html"))
+    texts = page.locator("#roofline text.over").all_text_contents()
+    assert sum("operation number" in text for text in texts) >= 3
+    assert any(text.startswith("the step: ") and "ms" in text for text in texts)
+    assert page.locator("#roofline line.step").count() == 1
+    meeting = page.locator("#roofline text.over:not([transform])").evaluate_all(
+        """(nodes) => {
+          const boxes = nodes.map((node) => node.getBoundingClientRect());
+          const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+          return boxes.filter((a, i) => boxes.some((b, j) => i < j && meet(a, b))).length;
+        }"""
+    )
+    assert meeting == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -222,6 +223,19 @@ def test_the_table_names_what_takes_time() -> None:
         assert word in text
     assert len(profile.table(2).splitlines()) == 2 + 2 + 1
     assert sum(group.calls for group in profile.groups) == sum(stage.calls for stage in profile.stages)
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_tables_fit_the_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    program, data, _ = trained()
+    profile = program.profile(data, batch_size=16, steps=3, peaks=PEAKS, memory=True)
+    whole = profile.table(width=0)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    texts = [str(profile), profile.table()]
+    assert all(len(line) <= columns for text in texts for line in text.splitlines())
+    assert "share" in texts[1] and "time a step" in texts[1] and "matmul" in texts[1]
+    assert profile.table(width=0) == whole and max(map(len, whole.splitlines())) > 120
 
 
 def test_the_trace_is_what_perfetto_reads(tmp_path: Path) -> None:

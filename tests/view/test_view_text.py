@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
+
+import pytest
 
 import wyrm as wy
 from wyrm.view import to_dot, to_text
@@ -47,3 +50,17 @@ def test_dot_has_a_vertex_for_each_node_and_an_edge_for_each_operand() -> None:
     assert dot.count("->") == 3
     assert dot.count("label=") == 3
     assert 'label="a \\"quoted\\" \\\\ name\\n()", shape=box' in dot
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_texts_of_graphs_and_summaries_fit_the_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    class Width(wy.Dim): ...
+
+    model = wy.nn.Linear(Width(64), Width(64)) >> wy.nn.LayerNorm(Width(64)) >> wy.nn.Linear(Width(64), 10)
+    loss = model(wy.Input(dims=(4, Width(64)), name="a_long_name_of_an_input")).logsumexp(axis=1, keepdims=True).sum()
+    whole = wy.view.to_text(loss)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for text in (wy.view.to_text(loss), str(wy.summary(model))):
+        assert max(map(len, text.splitlines())) <= columns and text.count("\n") > 4
+    assert "layers.2" in str(wy.summary(model)) and max(map(len, whole.splitlines())) > 100

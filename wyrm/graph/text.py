@@ -11,7 +11,7 @@ from wyrm.graph.axes import Dim, Dims
 from wyrm.graph.base import BaseNode, format_dims
 from wyrm.graph.leaves import Constant
 from wyrm.graph.storage import stored
-from wyrm.support.texts import encodable
+from wyrm.support.texts import cut, encodable, terminal_columns
 
 # Larger constants are shown by shape alone.
 _SHOWN_ELEMENTS = 4
@@ -41,7 +41,10 @@ def _shown(value: object) -> str:
 
 
 def text_of(nodes: Sequence[BaseNode], parents: Callable[[BaseNode], Sequence[BaseNode]]) -> str:
-    """Return a line for each node except constants: op and operands, axes, dtype, and the user's line of code."""
+    """Return a line for each node except constants: op and operands, axes, dtype, and the user's line of code.
+
+    Lines fit the terminal; in a file they are whole.
+    """
     names = names_of(nodes)
     rows = []
     for node in nodes:
@@ -54,12 +57,14 @@ def text_of(nodes: Sequence[BaseNode], parents: Callable[[BaseNode], Sequence[Ba
         rows.append((names[node], f"{node.op_name()}({operands}{_attributes(node)})", node, line))
     left = max((len(name) for name, *_ in rows), default=0)
     middle = max((len(text) for _, text, *_ in rows), default=0)
-    return encodable(
-        "\n".join(
-            f"{name:<{left + 1}} = {text:<{middle + 1}} {format_dims(node.dims)} {node.dtype}{line}"
-            for name, text, node, line in rows
-        )
-    )
+    width = terminal_columns()
+    if width:  # half of it for the axes, the dtype and the line of code
+        middle = min(middle, max(width // 2 - left, 20))
+    lines = [
+        f"{name:<{left + 1}} = {cut(text, middle):<{middle + 1}} {format_dims(node.dims)} {node.dtype}{line}"
+        for name, text, node, line in rows
+    ]
+    return encodable("\n".join(cut(line, width) if width else line for line in lines))
 
 
 def show_axes_as_tables(shell: Any, table: Callable[[Dims], str]) -> None:

@@ -11,7 +11,7 @@ from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.graph.base import BaseNode
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.storage import bound_array
-from wyrm.support.texts import aligned_table, bytes_text, of_all_layers
+from wyrm.support.texts import aligned_table, bytes_text, fitted, of_all_layers, terminal_columns, wrapped
 
 # Rows of the printed table of owners.
 _OWNERS = 12
@@ -127,7 +127,8 @@ class MemoryOfStep:
             (bytes_text(size), location or "(compiler)", module, source)
             for location, source, module, size in self.owners[:_OWNERS]
         ]
-        return "\n".join([head, at, *aligned_table(("bytes", "line", "module", "code"), rows, {0})])
+        cells, _ = fitted([("bytes", "line", "module", "code"), *rows], terminal_columns(), shrinking=(3, 2, 1))
+        return "\n".join([wrapped(f"{head}\n{at}"), *aligned_table(cells[0], cells[1:], {0})])
 
 
 def _written(item: Item) -> Iterator[tuple[ArrayBuffer, BaseNode]]:

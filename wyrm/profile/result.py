@@ -15,7 +15,8 @@ from wyrm.profile.memory import MemoryOfStep
 from wyrm.profile.peaks import Peaks
 from wyrm.profile.stages import Stage, StepPart
 from wyrm.support.files import replacing
-from wyrm.support.texts import aligned_table, of_all_layers, seconds_text
+from wyrm.support.options import whole
+from wyrm.support.texts import aligned_table, fitted, of_all_layers, seconds_text, terminal_columns, wrapped
 from wyrm.view.html import asset, html_page
 
 # Rows of the printed table, and the width of its last column.
@@ -120,8 +121,11 @@ class Profile:
             found.setdefault(_form(stage), []).append(stage)
         return sorted((Group(tuple(stages)) for stages in found.values()), key=lambda group: -group.seconds)
 
-    def table(self, rows: int | None = None) -> str:
-        """Return the groups of stages as a table, the longest first; `rows` of them, by default all."""
+    def table(self, rows: int | None = None, *, width: int | None = None) -> str:
+        """Return the groups of stages as a table, the longest first; `rows` of them, by default all.
+
+        It fits `width` columns of text, by default those of the terminal; 0 is no limit, as in a file.
+        """
         groups, total = self.groups, self.thread_seconds or 1.0
         head = ("share", "time a step", "calls", "stage", "GB/s", "GFLOP/s", "roofline", "bound by", "nodes", "line")
         lines = []
@@ -142,7 +146,10 @@ class Profile:
                     _line(stage),
                 )
             )
-        table = aligned_table(head, lines, {0, 1, 2, 4, 5, 6})
+        columns = terminal_columns() if width is None else whole("width", width, 0)
+        # A narrow terminal has room for where the time goes; the page and a wide one show the rest.
+        cells, kept = fitted([head, *lines], columns, shrinking=(8, 9, 3), optional=(8, 4, 5, 2, 7))
+        table = aligned_table(cells[0], cells[1:], {i for i, column in enumerate(kept) if column in (0, 1, 2, 4, 5, 6)})
         left = groups[len(lines) :]
         if left:
             rest = sum(group.seconds for group in left)
@@ -156,14 +163,15 @@ class Profile:
         parts = ", ".join(f"{name} {spent / total:.0%}" for name, spent in self.parts.items() if spent)
         threads = "one thread" if self.threads == 1 else f"{self.threads} threads, whose times the table adds up"
         lines = [
-            f"{self.steps} steps of {self.method}: {seconds_text(step)} a step, in {threads}",
-            parts,
+            wrapped(f"{self.steps} steps of {self.method}: {seconds_text(step)} a step, in {threads}\n{parts}"),
             "",
             self.table(_ROWS),
             "",
-            "bytes count each array of a call once, FLOPs two for each multiply-add; ~ is an estimate",
-            str(self.peaks),
-            f"{self.readings:,} readings of the clock took {self.clock_share:.1%} of the time, which is subtracted",
+            wrapped(
+                "bytes count each array of a call once, FLOPs two for each multiply-add; ~ is an estimate\n"
+                f"{self.peaks}\n"
+                f"{self.readings:,} readings of the clock took {self.clock_share:.1%} of the time, which is subtracted"
+            ),
         ]
         return "\n".join([*lines, *([] if self.memory is None else ["", str(self.memory)])])
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sys
+import textwrap
 from collections.abc import Collection, Hashable, Iterable, Sequence
 
 import numpy as np
+
+# Columns of tables that are made to fit are not narrower.
+_LEAST = 12
 
 
 def encodable(text: str) -> str:
@@ -98,3 +104,54 @@ def aligned_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Col
     """Return the lines of a table with a rule under its head; `right` as in `aligned_lines`."""
     lines = aligned_lines([head, *rows], right)
     return [lines[0], "-" * max(map(len, lines)), *lines[1:]]
+
+
+def terminal_columns() -> int:
+    """Return the number of columns of the terminal that this process prints to; 0 for a file, a pipe or a notebook."""
+    return shutil.get_terminal_size((0, 0)).columns if sys.stdout is not None and sys.stdout.isatty() else 0
+
+
+def wrapped(text: str) -> str:
+    """Return a text in lines that fit the terminal; in a file each line is as long as it is."""
+    width = terminal_columns()
+    return "\n".join(textwrap.fill(line, width) if width else line for line in text.splitlines())
+
+
+def cut(text: str, width: int) -> str:
+    """Return a text, shortened to a width.
+
+    >>> cut("matmul(x, weight)", 10)
+    'matmul(x,…'
+    """
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
+
+
+def fitted(
+    rows: Sequence[Sequence[str]],
+    width: int,
+    *,
+    shrinking: Sequence[int],
+    optional: Sequence[int] = (),
+) -> tuple[list[list[str]], list[int]]:
+    """Return the rows of a table that fits into so many columns of text, and which of its columns are left.
+
+    The columns `shrinking` are shortened in their order, none below 12 letters. Where that is not enough, the columns
+    `optional` are left out, in their order. Width 0 is no limit.
+
+    >>> fitted([("a", "x" * 30, "y" * 20), ("b", "", "")], 40, shrinking=(1, 2))[0][0]
+    ['a', 'xxxxxxxxxxxxxx…', 'yyyyyyyyyyyyyyyyyyyy']
+    """
+    kept = list(range(len(rows[0]))) if rows else []
+    waiting = list(optional)
+    while True:
+        widths = {i: max(len(row[i]) for row in rows) for i in kept}
+        excess = sum(widths.values()) + 2 * (len(kept) - 1) - width if width else 0
+        for i in shrinking:
+            if i in widths and excess > 0:
+                narrower = min(widths[i], max(widths[i] - excess, _LEAST))
+                excess -= widths[i] - narrower
+                widths[i] = narrower
+        if excess <= 0 or not waiting:
+            return [[cut(row[i], widths[i]) for i in kept] for row in rows], kept
+        kept = [i for i in kept if i != waiting[0]]
+        del waiting[0]

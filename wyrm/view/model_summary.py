@@ -26,7 +26,7 @@ from wyrm.ops.recurrence.recurrence import Residuals
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.late_imports import Late
 from wyrm.support.options import whole
-from wyrm.support.texts import aligned_lines, encodable
+from wyrm.support.texts import aligned_lines, encodable, fitted, terminal_columns, wrapped
 
 
 class LayerSummary(NamedTuple):
@@ -74,10 +74,10 @@ class Summary:
         return [head, *(_cells(row) for row in (*self.rows, total))]
 
     def __str__(self) -> str:
-        """Return the table, and how the FLOPs are counted."""
-        table = aligned_lines(self.cells(), {3, 4})
+        """Return the table, which fits the terminal, and how the FLOPs are counted."""
+        table = aligned_lines(fitted(self.cells(), terminal_columns(), shrinking=(2, 0))[0], {3, 4})
         rule = "-" * max(map(len, table))
-        return "\n".join([table[0], rule, *table[1:-1], rule, table[-1], *self.notes()])
+        return "\n".join([table[0], rule, *table[1:-1], rule, table[-1], *map(wrapped, self.notes())])
 
     def notes(self) -> list[str]:
         """Return how the FLOPs are counted, and what is not."""

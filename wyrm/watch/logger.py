@@ -186,7 +186,7 @@ class _Live:
         self._first_step = writer.step
         self._epoch_rows = 0
         self._next = 0.0
-        self._compiling, self._measured = True, False
+        self._compiling, self._measured, self._probed = True, False, probe is None
 
     def begin_epoch(self, run: Run) -> None:
         """Stand in for the run's progress bar, which goes on to be shown."""
@@ -237,10 +237,11 @@ class _Live:
             self._writer.fail(error)
 
     def end(self) -> None:
-        """Record the last measurement; a training too short for any is measured once."""
+        """Record the last measurement; the gradients of a training too short for any are measured once."""
         try:
-            if self._writer.moved or not self._measured:
-                self._finish(at_most=0.0 if self._measured else _LAST_SECONDS)
+            late = not self._probed and self._probe is not None and self._probe.seconds <= _LAST_SECONDS
+            if self._writer.moved or not self._measured or late:
+                self._finish(at_most=_LAST_SECONDS if late else 0.0)
         except Exception as error:
             self._writer.fail(error)
 
@@ -266,7 +267,7 @@ class _Live:
                 self._probe = None
                 writer.note(f"Gradients are not recorded: {type(error).__name__}: {error}")
                 return
-            probe.seconds = time.perf_counter() - start
+            probe.seconds, self._probed = time.perf_counter() - start, True
         writer.modules(probed)
 
     def _columns(self) -> Mapping[BaseNode, np.ndarray]:

@@ -64,12 +64,23 @@ function showRoofline() {
   roof(peaks.bandwidth[0], peaks.float32[0], "memory", false);
   for (const [size, rate] of peaks.cached) roof(rate, peaks.float32[0], `within ${bytesText(size)}`, false);
   if (peaks.threads > 1) roof(peaks.bandwidth[1], peaks.float32[1], "", true);
-  const top32 = (value, name, below) => svg.append(svgElement("text", {
-    class: "muted", x: width - right - 4, y: y(value) + (below ? 15 : -6), "text-anchor": "end",
-  }, `${name}: ${(value / 1e9).toPrecision(3)} GFLOP/s in float32`));
-  const apart = peaks.threads > 1 && y(peaks.float32[0]) - y(peaks.float32[1]) > 12;
-  if (apart) top32(peaks.float32[1], countText(peaks.threads, "thread"), false);
-  top32(peaks.float32[0], "one thread", apart);
+  const taken = []; // where labels stand
+  const flat = (value, name, below) => {
+    const text = `${name}: ${(value / 1e9).toPrecision(3)} GFLOP/s in float32`;
+    placeLabel(svg, taken, text, "muted", [[width - right - 4, y(value) + (below ? 15 : -6), "end"]]);
+  };
+  const apart = peaks.threads > 1 && y(peaks.float32[0]) - y(peaks.float32[1]) > 22;
+  if (apart) flat(peaks.float32[1], countText(peaks.threads, "thread"), false);
+  flat(peaks.float32[0], "one thread", false);
+  // The whole step: its time, and the rate at which all of its stages together compute.
+  const steps = Math.max(profile.steps, 1);
+  const stepSeconds = profile.thread_seconds / steps / profile.threads;
+  const rate = stages.reduce((sum, stage) => sum + (stage.flops ?? 0) * stage.calls, 0) / steps / Math.max(stepSeconds, 1e-12);
+  if (rate > yLow) {
+    svg.append(svgElement("line", { class: "step", x1: left, x2: width - right, y1: y(rate), y2: y(rate) }));
+    const words = `the step: ${timeText(stepSeconds)}, ${gigaText(rate, stages.every((stage) => stage.exact))} GFLOP/s`;
+    placeLabel(svg, taken, words, "over", [[left + 6, y(rate) - 6, "start"], [left + 6, y(rate) + 15, "start"], [width - right - 4, y(rate) - 6, "end"]]);
+  }
 
   const marks = new Map();
   for (const { stage, index } of points) {
@@ -85,17 +96,42 @@ function showRoofline() {
   }
   marks.get(points[0].index).setAttribute("tabindex", "0");
   svg.append(...labels);
-  // The stages that take longest are named, each name once.
+  for (const label of labels) taken.push(boxOf(label, 0));
+  // The stages that take longest are named, each name once, where nothing else is named.
   const longest = new Map(points.filter(({ stage }) => stage.seconds > 0.03 * profile.thread_seconds).reverse().map((point) => [stageTitle(point.stage), point]));
-  for (const [name, { stage }] of [...longest].slice(-5)) {
+  for (const [name, { stage }] of [...longest].slice(-5).reverse()) {
     const radius = 3.5 + 26 * Math.sqrt(stage.seconds / (profile.thread_seconds || 1));
-    const at = x(intensity(stage)), fits = at < width - 220;
-    svg.append(svgElement("text", {
-      x: at + (fits ? radius + 4 : -radius - 4), y: y(Math.max(stage.flops_per_second, yLow)) + 4, class: "over",
-      "text-anchor": fits ? "start" : "end", "pointer-events": "none",
-    }, name.length > 30 ? `${name.slice(0, 29)}…` : name));
+    const [across, up] = [x(intensity(stage)), y(Math.max(stage.flops_per_second, yLow))];
+    const places = [0, 17, -17, 34, -34, 51, -51, 68].flatMap((lower) => [
+      [across + radius + 4, up + 4 + lower, "start"], [across - radius - 4, up + 4 + lower, "end"],
+    ]);
+    placeLabel(svg, taken, name.length > 30 ? `${name.slice(0, 29)}…` : name, "over", places);
   }
   whenChosen((index) => marks.forEach((mark, own) => mark.classList.toggle("chosen", own === index)));
+}
+
+// Where the box of a label is, with some room.
+function boxOf(node, room) {
+  const { left, top, right, bottom } = node.getBoundingClientRect();
+  return { left: left - room, top: top - room, right: right + room, bottom: bottom + room };
+}
+
+// Write a label at the first of some places [x, y, anchor] where it covers no other label; at none, leave it out.
+function placeLabel(svg, taken, text, kind, places) {
+  const label = svgElement("text", { class: kind, "pointer-events": "none" }, text);
+  svg.append(label);
+  const frame = boxOf(svg, 0);
+  for (const [x, y, anchor] of places) {
+    for (const [name, value] of Object.entries({ x, y, "text-anchor": anchor })) label.setAttribute(name, value);
+    const box = boxOf(label, 1);
+    const meets = (other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom;
+    const inside = box.left >= frame.left && box.right <= frame.right && box.top >= frame.top && box.bottom <= frame.bottom;
+    if (inside && !taken.some(meets)) {
+      taken.push(box);
+      return;
+    }
+  }
+  label.remove();
 }
 
 // Move with the arrow keys from one element of a picture to the next, and choose with Enter or space.
