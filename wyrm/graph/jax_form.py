@@ -40,6 +40,11 @@ class Lowering(Protocol):
         ...
 
     @property
+    def is_basic(self) -> bool:
+        """Whether a runtime has only elementary operations on arrays: factorizations are unrolled for it."""
+        ...
+
+    @property
     def sizes(self) -> Mapping[type[Dim], int]:
         """The sizes of the named axes in this run."""
         ...
@@ -64,6 +69,13 @@ class Lowering(Protocol):
         """Return in how many blocks to compute values of `size` bytes, and over how many devices the rows are sharded.
 
         Both divide the number of rows; see `wyrm.ops.kernels.loops_jax.in_blocks`.
+        """
+        ...
+
+    def largest(self, node: BaseNode, x: Any) -> Any:
+        """Return the indices of the `node.k` largest elements along `node.axis`, along a last axis, the largest first.
+
+        Where devices divide the axis, each of them sends only the best ones that it has.
         """
         ...
 
@@ -123,6 +135,8 @@ class JaxForm:
     # Whether the op looks up rows of its first operand by the indices in its second one, `x[indices]`. Devices that own
     # the rows of a table exchange them.
     looks_up_rows: bool = False
+    # Whether the op ranks the elements along its `axis`: programs that do not train divide that axis before others.
+    ranks: bool = False
 
     # Whether an op with a gradient of its own has forward mode too: JAX must be able to differentiate that gradient.
     own_tangent = False

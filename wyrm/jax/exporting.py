@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from wyrm.engines.jax.lower import FEWEST_REPEATS, Lowerer, Sizes
-from wyrm.engines.jax.sharding import unique_names
+from wyrm.engines.jax.lower import Lowerer, Sizes
+from wyrm.engines.jax.sharding_table import unique_names
 from wyrm.errors import DTypeError, OptionError, WyrmError
 from wyrm.graph.axes import Dim, open_axes, resolve
 from wyrm.graph.base import BaseNode
@@ -39,6 +39,15 @@ class _ExportLowerer(Lowerer):
         return 1, 1
 
 
+class _OnnxLowerer(_ExportLowerer):
+    """Lowers graphs for ONNX, without loops over equal layers, which its runtimes do not optimize."""
+
+    is_basic = True
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__(sizes, repeats=sys.maxsize)
+
+
 class _Exported(LoweredFunction):
     """The function of a graph with the present values of parameters as constants, which need not be differentiated."""
 
@@ -47,17 +56,17 @@ class _Exported(LoweredFunction):
         target: Program | BaseNode | Sequence[BaseNode],
         inputs: Sequence[BaseNode] | None,
         who: str,
-        repeats: int = FEWEST_REPEATS,
+        lowerer: type[_ExportLowerer] = _ExportLowerer,
     ) -> None:
         nodes = list(target.outputs) if isinstance(target, Program) else checked_outputs(target, who)
         warn_of_training(modes_of(nodes), any(node.dims for node in nodes))
         if inputs is None:
             inputs = [leaf for leaf in Schedule(nodes).leaves if isinstance(leaf, Input | IndexInput)]
         super().__init__(nodes, checked_inputs(inputs, who), len(nodes) == 1, None)
-        self._values, self._repeats = self.parameters(), repeats
+        self._values, self._lowerer_of = self.parameters(), lowerer
 
     def _lowerer(self, sizes: Sizes) -> Lowerer:
-        return _ExportLowerer(sizes, repeats=self._repeats)
+        return self._lowerer_of(sizes)
 
     def of_inputs(self, *inputs: Any) -> Any:
         """Return the value of the outputs."""
@@ -127,13 +136,12 @@ def to_onnx(
         raise ImportError('wy.jax.to_onnx needs jax2onnx: pip install "wyrm-autodiff[onnx]"')
     import jax2onnx
 
-    # Without loops over equal layers, which runtimes of ONNX do not optimize.
     file = checked_path(path, "wy.jax.to_onnx", "path")
     if not file.absolute().parent.is_dir():
         raise OptionError(
             f"wy.jax.to_onnx: there is no folder {str(file.absolute().parent)!r} for the file {file.name!r}"
         )
-    function = _Exported(target, inputs, "wy.jax.to_onnx", repeats=sys.maxsize)
+    function = _Exported(target, inputs, "wy.jax.to_onnx", _OnnxLowerer)
     arguments, names = _arguments(function.inputs, checked_sizes(sizes, "wy.jax.to_onnx"))
     wide = any(node.dtype == np.float64 for node in function.outputs)
     _traced(

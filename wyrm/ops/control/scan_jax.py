@@ -97,6 +97,27 @@ class _Loop:
         (last, sums), (before, stacked) = scan(step, init, self.sequences, self.length, steps.reverse)
         return _Results(before, last, stacked, sums)
 
+    def open_steps(self) -> _Results:
+        """Run all steps where an export leaves their number open: `lax.scan` needs to know it."""
+        import jax
+        import jax.numpy as jnp
+
+        count = jnp.asarray(self.length)
+
+        def step(done: Any, results: _Results) -> _Results:
+            t = count - 1 - done if self.steps.reverse else done
+            rows = [jax.lax.dynamic_index_in_dim(x, t, 0, keepdims=False) for x in self.sequences]
+            following, outputs, summands, _ = self.step(results.last, rows)
+            sums = list(map(operator.add, results.sums, summands))
+            return _Results(
+                _written(results.before, results.last, t), following, _written(results.stacked, outputs, t), sums
+            )
+
+        before = [jnp.zeros((self.length, *x.shape), x.dtype) for x in self.init]
+        first = _Results(before, self.init, self.zeros(stacked=True), self.zeros(stacked=False))
+        results: _Results = jax.lax.fori_loop(0, count, step, first)
+        return results
+
     def one_or_none(self, limit: Any) -> _Results:
         """Run the only step if the limit is at least 1."""
         import jax
@@ -126,15 +147,11 @@ class _Loop:
             _, (before, carry, stacked, sums, done) = state
             t = count - 1 - done if steps.reverse else done
 
-            def written(wholes: Sequence[Any], rows: Sequence[Any]) -> list[Any]:
-                update = jax.lax.dynamic_update_index_in_dim
-                return [update(whole, row, t, 0) for whole, row in zip(wholes, rows, strict=True)]
-
             rows = [jax.lax.dynamic_index_in_dim(x, t, 0, keepdims=False) for x in self.sequences]
             following, outputs, summands, goes_on = self.step(carry, rows)
-            before = written(before, carry) if steps.keeps else before
+            before = _written(before, carry, t) if steps.keeps else before
             sums = list(map(operator.add, sums, summands))
-            return jnp.asarray(goes_on), _Results(before, following, written(stacked, outputs), sums, done + 1)
+            return jnp.asarray(goes_on), _Results(before, following, _written(stacked, outputs, t), sums, done + 1)
 
         length = self.length if steps.keeps else 0
         before = [jnp.zeros((length, *x.shape), x.dtype) for x in self.init]
@@ -142,6 +159,14 @@ class _Loop:
         first = _Results(before, self.init, self.zeros(stacked=True), self.zeros(stacked=False), zero)
         results: _Results = jax.lax.while_loop(is_on, step, steady(step, (jnp.asarray(True), first)))[1]
         return results
+
+
+def _written(wholes: Sequence[Any], rows: Sequence[Any], t: Any) -> list[Any]:
+    """Return arrays with row `t` of each replaced."""
+    import jax
+
+    update = jax.lax.dynamic_update_index_in_dim
+    return [update(whole, row, t, 0) for whole, row in zip(wholes, rows, strict=True)]
 
 
 class ScanForm(JaxForm):
@@ -160,7 +185,7 @@ class ScanForm(JaxForm):
         values = [_unrounded(x, value) for x, value in zip(node.parents, operands, strict=True)]
         loop = _Loop(steps, node.dtype, values[steps.limited :], lowering)
         if not steps.limited and not steps.stops:
-            results = loop.all_steps()
+            results = loop.all_steps() if isinstance(loop.length, int | np.integer) else loop.open_steps()
         elif steps.length == 1 and not steps.stops:
             results = loop.one_or_none(values[0])
         else:

@@ -73,8 +73,9 @@ class _LastWriterForm(JaxForm):
 
         values = operands[0].shape[-1]
         positions = operands[0].reshape(math.prod(shape[:-1]), values)
-        nothing = jnp.full((len(positions), node.count), -1, positions.dtype)
-        writer = nothing.at[jnp.arange(len(positions))[:, None], positions].max(jnp.arange(values))
+        rows = positions.shape[0]
+        nothing = jnp.full((rows, node.count), -1, positions.dtype)
+        writer = nothing.at[jnp.arange(rows)[:, None], positions].max(jnp.arange(values))
         source = jnp.where(writer < 0, values + jnp.arange(node.count), writer)
         wrong = ((positions < 0) | (positions >= node.count)).any(axis=1, keepdims=True)
         return jnp.where(wrong, -1, source).reshape(shape)

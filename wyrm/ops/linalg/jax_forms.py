@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wyrm.graph.jax_form import JaxForm, Lowering
+from wyrm.ops.linalg import unrolled_jax
 
 Operands = Sequence[Any]
 
@@ -39,10 +40,11 @@ def symmetrized(a: Any) -> Any:
 
 
 def diagonal(a: Any) -> Any:
-    """Return the diagonals of matrices."""
+    """Return the diagonals of square matrices."""
     import jax.numpy as jnp
 
-    return jnp.diagonal(a, axis1=-2, axis2=-1)
+    numbers = jnp.arange(a.shape[-1])
+    return jnp.where(numbers == numbers[:, None], a, 0.0).sum(axis=-1)
 
 
 class _MatrixForm(JaxForm):
@@ -51,11 +53,17 @@ class _MatrixForm(JaxForm):
     def lower(self, node: Any, operands: Operands, shape: tuple[int, ...], lowering: Lowering) -> Any:
         if any(x.size == 0 for x in operands):
             return lowering.xp.zeros(shape, operands[-1].dtype)
+        if lowering.is_basic and operands[-1].shape[-2] <= unrolled_jax.MOST_ROWS:
+            return self.unrolled(node, operands, shape)
         return self.compute(node, operands, shape)
 
     def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
         """Return the value for operands with elements."""
         raise NotImplementedError
+
+    def unrolled(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
+        """Return what `compute` does, from elementary operations where there is such code."""
+        return self.compute(node, operands, shape)
 
 
 class LUResidualsForm(_MatrixForm):
@@ -69,18 +77,38 @@ class LUResidualsForm(_MatrixForm):
         factors, pivots, _ = lu(a.mT)
         return jnp.concatenate([factors.mT, pivots[..., None, :].astype(a.dtype)], axis=-2)
 
+    def unrolled(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
+        import jax.numpy as jnp
+
+        (a,) = operands
+        factors, pivots = unrolled_jax.lu(a.mT)
+        return jnp.concatenate([factors.mT, pivots[..., None, :].astype(a.dtype)], axis=-2)
+
 
 class SolveForm(_MatrixForm):
     """Two triangular systems; NaN for a singular matrix."""
 
     def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
-        import jax.numpy as jnp
         from jax.scipy.linalg import lu_solve
 
+        factors, pivots, b = self._of_transposed(operands, shape)
+        solution = lu_solve((factors, pivots), b, trans=0 if node.transposed else 1)
+        return self._checked(node, factors, solution)
+
+    def unrolled(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
+        factors, pivots, b = self._of_transposed(operands, shape)
+        return self._checked(node, factors, unrolled_jax.lu_solve(factors, pivots, b, not node.transposed))
+
+    def _of_transposed(self, operands: Operands, shape: tuple[int, ...]) -> tuple[Any, Any, Any]:
+        """Return the factors and pivots, which are those of the transposed matrix, and the right-hand side."""
+        import jax.numpy as jnp
+
         residuals, _, b = operands
-        # The factors are those of the transposed matrix.
-        factors, pivots = residuals[..., :-1, :].mT, residuals[..., -1, :].astype(jnp.int32)
-        solution = lu_solve((factors, pivots), jnp.broadcast_to(b, shape), trans=0 if node.transposed else 1)
+        return residuals[..., :-1, :].mT, residuals[..., -1, :].astype(jnp.int32), jnp.broadcast_to(b, shape)
+
+    def _checked(self, node: Any, factors: Any, solution: Any) -> Any:
+        import jax.numpy as jnp
+
         return refused((jnp.abs(diagonal(factors)) <= node.least_pivot).any(axis=-1), solution)
 
 
@@ -165,6 +193,10 @@ class CholeskyForm(_MatrixForm):
         factor = cholesky(symmetrized(a), symmetrize_input=False)
         return refused(~(diagonal(factor) > 0.0).all(axis=-1), factor)
 
+    def unrolled(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
+        factor = unrolled_jax.cholesky(symmetrized(operands[0]))
+        return refused(~(diagonal(factor) > 0.0).all(axis=-1), factor)
+
 
 class TriangularSolveForm(_MatrixForm):
     """The solution by substitution; NaN for a singular matrix."""
@@ -219,8 +251,9 @@ class DeterminantForm(JaxForm):
         elements = diagonal(residuals[..., :-1, :])
         if node.part == "logarithm":
             return jnp.log(jnp.abs(elements)).sum(axis=-1)
-        interchanges = (residuals[..., -1, :] != jnp.arange(residuals.shape[-1])).sum(axis=-1)
-        sign = jnp.where(interchanges % 2, -1.0, 1.0).astype(residuals.dtype)
+        # Each interchange of rows changes the sign.
+        is_interchange = residuals[..., -1, :] != jnp.arange(residuals.shape[-1])
+        sign = jnp.where(is_interchange, -1.0, 1.0).astype(residuals.dtype).prod(axis=-1)
         return sign * (elements if node.part == "value" else jnp.sign(elements)).prod(axis=-1)
 
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import AxisLike, Dims, axis_size
 from wyrm.graph.base import explain
@@ -24,7 +26,13 @@ from wyrm.ops.reducing.counting import CountTrue
 
 def _mean(xp: ArrayNamespace, x: Array, axis: tuple[int, ...], keepdims: bool) -> FloatArray:
     count = math.prod(x.shape[a] for a in axis)
-    return summed(xp, x, axis, keepdims) / x.dtype.type(count)
+    mean: FloatArray = summed(xp, x, axis, keepdims) / as_number(xp, count, x.dtype)
+    return mean
+
+
+def as_number(xp: ArrayNamespace, count: Any, dtype: np.dtype) -> Any:
+    """Return a number of elements in a dtype; an export may leave it open."""
+    return dtype.type(count) if isinstance(count, int | float | np.number) else xp.astype(xp.asarray(count), dtype)
 
 
 def _as_floats(cls: type[Reduction], x: Node, arguments: Any, keywords: Any) -> Any:
@@ -250,7 +258,9 @@ class Variance(Reduction[Left_co, Axes]):
         (x,) = operands
         distance: FloatArray = x - _mean(xp, x, self.axis, True)
         count = math.prod(x.shape[axis] for axis in self.axis) - self.ddof
-        variance: FloatArray = summed(xp, distance * distance, self.axis, self.keepdims) / self.dtype.type(count)
+        variance: FloatArray = summed(xp, distance * distance, self.axis, self.keepdims) / as_number(
+            xp, count, self.dtype
+        )
         return variance
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:

@@ -1,0 +1,106 @@
+"""Exports to ONNX with an open batch, run by a process without wyrm: sorting, cumulative functions, linear algebra."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.ops.linalg import unrolled_jax
+
+pytest.importorskip("jax2onnx")
+pytest.importorskip("onnxruntime")
+
+
+class Batch(wy.Dim): ...
+
+
+def rows(random: np.random.Generator, count: int) -> Any:
+    return random.normal(size=(count, 5)).astype(np.float32)
+
+
+def positive_definite(random: np.random.Generator, count: int) -> Any:
+    a = random.normal(size=(count, 4, 4))
+    return (a @ a.swapaxes(1, 2) + np.eye(4)).astype(np.float32)
+
+
+OF_ROWS: dict[str, Callable[[Any], Any]] = {
+    "sort": lambda x: x.sort(axis=1),
+    "argsort": lambda x: x.argsort(axis=1),
+    "median": lambda x: wy.median(x, axis=1),
+    "top_k": lambda x: wy.top_k(x, 3)[0],
+    "top_k_indices": lambda x: wy.top_k(x, 3)[1],
+    "cumsum": lambda x: x.cumsum(axis=1),
+    "cumprod": lambda x: x.cumprod(axis=1),
+    "prod": lambda x: x.prod(axis=1),
+    "std": lambda x: x.std(axis=1),
+    "std_over_the_batch": lambda x: x.std(axis=0),
+    "mean_over_all": lambda x: x.mean(),
+}
+OF_MATRICES: dict[str, Callable[[Any], Any]] = {
+    "inv": wy.linalg.inv,
+    "det": wy.linalg.det,
+    "slogdet": lambda a: wy.linalg.slogdet(a)[1],
+    "solve": lambda a: wy.linalg.solve(a, a[:, :, :2] * 2.0),
+    "solve_transposed": lambda a: wy.linalg.solve(a.mT, a[:, :, 1:]),
+    "cholesky": wy.linalg.cholesky,
+}
+# Reads names of models, and prints how far the outputs are from those expected, relative to the largest.
+PROGRAM = """
+import json, sys, warnings
+import numpy as np, onnxruntime
+found = {}
+for name in sys.argv[1:]:
+    session = onnxruntime.InferenceSession(name + ".onnx", providers=["CPUExecutionProvider"])
+    data = np.load(name + ".npz")
+    for count in (1, 3):
+        (output,) = session.run(None, {session.get_inputs()[0].name: data[f"x{count}"]})
+        expected = data[f"y{count}"]
+        assert output.shape == expected.shape, (name, output.shape)
+        found[f"{name}-{count}"] = float(np.abs(output - expected).max() / np.abs(expected).max())
+assert "wyrm" not in sys.modules and "jax" not in sys.modules
+print(json.dumps(found))
+"""
+
+
+def test_any_batch_runs_without_wyrm(tmp_path: Path) -> None:
+    names = []
+    for functions, values in ((OF_ROWS, rows), (OF_MATRICES, positive_definite)):
+        for name, function in functions.items():
+            random = np.random.default_rng(0)
+            data = {count: values(random, count) for count in (1, 3)}
+            x = wy.Input(dims=(Batch(), *data[1].shape[1:]), name="x")
+            node = function(x)
+            wy.jax.to_onnx(node, tmp_path / f"{name}.onnx", inputs=[x])
+            program = wy.compile(node)
+            arrays = {f"x{count}": array for count, array in data.items()}
+            np.savez(tmp_path / f"{name}.npz", **arrays, **{f"y{n}": program({x: each}) for n, each in data.items()})
+            names.append(name)
+    done = subprocess.run([sys.executable, "-I", "-c", PROGRAM, *names], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert len(found) == 2 * len(names)
+    assert {name: error for name, error in found.items() if error > 1e-4} == {}
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_unrolled_factorizations_are_those_of_lapack(size: int) -> None:
+    random = np.random.default_rng(size)
+    a = random.normal(size=(3, 2, size, size))
+    a[0, 0, :, -1] = 0.0  # a singular matrix
+    with jax.enable_x64(True):
+        factors, pivots = unrolled_jax.lu(jax.numpy.asarray(a))
+        expected, expected_pivots, _ = jax.lax.linalg.lu(jax.numpy.asarray(a))
+        np.testing.assert_allclose(factors, expected, atol=1e-12)
+        np.testing.assert_array_equal(pivots, expected_pivots)
+        symmetric = a @ a.swapaxes(-1, -2) + np.eye(size)
+        np.testing.assert_allclose(unrolled_jax.cholesky(symmetric), np.linalg.cholesky(symmetric), atol=1e-12)
+        assert np.isnan(np.asarray(unrolled_jax.cholesky(-symmetric))).any()
