@@ -1,6 +1,7 @@
-"""What GPT-2 of 7 billion parameters needs on 64 GPUs under FSDP: `python -m bench.sharding_plan`.
+"""What GPT-2 of 7 billion parameters, and tables of 1 billion rows, need on 64 GPUs: `python -m bench.sharding_plan`.
 
-The placement and the bytes come from the table that `print(program.sharding)` shows, made for a mesh without devices.
+The placement and the bytes of GPT-2 under FSDP come from the table that `print(program.sharding)` shows, made for a
+mesh without devices; the bytes of tables by rows from the room of the messages that devices exchange.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from jax.sharding import AbstractMesh
 
 import wyrm as wy
+from wyrm.engines.jax.row_exchange import room
 from wyrm.engines.jax.sharding import Sharding
 from wyrm.engines.jax.sharding_table import ShardingTable, as_bytes
 from wyrm.graph.base import BaseNode
@@ -28,14 +30,17 @@ OUTSIDE, A_BLOCK = 26.6, 9.0
 
 @dataclass(frozen=True)
 class Machine:
-    """A device: operations a second in matrix products, bytes, and bytes a second from and to the others.
+    """A device: operations a second in matrix products, bytes, bytes a second from and to the others, and of memory.
 
-    The defaults are those of an H100 (bfloat16 without sparsity, 80 GB) with a network of 400 Gbit/s for each GPU.
+    The defaults are those of an H100 (bfloat16 without sparsity, 80 GB at 3.35 TB/s) with a network of 400 Gbit/s for
+    each GPU, on which a small collective takes 20 us.
     """
 
     flops: float = 989e12
     memory: float = 80e9
     bandwidth: float = 50e9
+    latency: float = 20e-6
+    memory_bandwidth: float = 3.35e12
 
 
 @dataclass(frozen=True)
@@ -180,12 +185,96 @@ def seven_billion() -> Plan:
     return plan(table, SEVEN_BILLION, sequences=8, value_bytes=2)
 
 
+@dataclass(frozen=True)
+class Table:
+    """A table of float32 rows, and how many rows of it each example of a batch looks up."""
+
+    rows: int
+    width: int
+    lookups: int
+
+
+@dataclass(frozen=True)
+class RowsPlan:
+    """Bytes, collectives and seconds of a training step on each device, for tables by rows and Adagrad.
+
+    `batch` is the number of examples of a device.
+    """
+
+    tables: tuple[Table, ...]
+    devices: int
+    batch: int
+    machine: Machine
+
+    @property
+    def table_bytes(self) -> int:
+        """The bytes of the rows that a device owns; their state has as many."""
+        return sum(4 * table.width * -(-table.rows // self.devices) for table in self.tables)
+
+    @property
+    def messages(self) -> int:
+        """The all-to-all collectives of a step: two for each lookup, numbers and rows, and two for each gradient."""
+        return sum(2 * table.lookups + 2 for table in self.tables)
+
+    @property
+    def message_bytes(self) -> int:
+        """The bytes that a device gets in these, its own part included."""
+        total = 0
+        for table in self.tables:
+            owned = -(-table.rows // self.devices)
+            sent = table.lookups * room(self.batch, self.devices, owned)
+            sent += room(table.lookups * self.batch, self.devices, owned)
+            total += self.devices * sent * 4 * (table.width + 1)
+        return total
+
+    @property
+    def seconds_of_links(self) -> float:
+        """The time of their bytes at the full bandwidth, and the latency of each."""
+        return self.message_bytes / self.machine.bandwidth + self.messages * self.machine.latency
+
+    @property
+    def seconds_of_memory(self) -> float:
+        """The time to read and write rows and state: of a lookup, and of a gradient with the row and its state."""
+        touched = sum(table.lookups * self.batch * 4 * table.width for table in self.tables)
+        return 8 * touched / self.machine.memory_bandwidth
+
+    @property
+    def seconds_by_columns(self) -> float:
+        """The time of what is sent if devices divide the columns: two sums for each example of the whole batch."""
+        everywhere = 4 * 2 * self.batch * self.devices
+        return 2 * everywhere / self.machine.bandwidth + 2 * self.machine.latency
+
+    def __str__(self) -> str:
+        examples = self.batch * self.devices / max(self.seconds_of_links, self.seconds_of_memory)
+        lines = {
+            "tables": as_bytes(self.table_bytes),
+            "state of the tables": as_bytes(self.table_bytes),
+            "both of a device": f"{as_bytes(2 * self.table_bytes)} of {as_bytes(self.machine.memory)}",
+            "all-to-alls a step": f"{self.messages}, {as_bytes(self.message_bytes)}",
+            "time of their bytes": f"{1e6 * self.message_bytes / self.machine.bandwidth:.0f} us",
+            "time of their latency": f"{1e6 * self.messages * self.machine.latency:.0f} us",
+            "time of memory": f"{1e6 * self.seconds_of_memory:.0f} us",
+            "time of sums by columns": f"{1e6 * self.seconds_by_columns:.0f} us",
+            "examples a second": f"{examples / 1e6:.0f} million",
+        }
+        width = max(map(len, lines))
+        return "\n".join(f"{name:{width}}  {value}" for name, value in lines.items())
+
+
+def billion_rows() -> RowsPlan:
+    """Return the plan of 10 million users and 990 million items of 64 numbers on 64 GPUs, 4,096 examples on each.
+
+    An example is a user, an item and a negative.
+    """
+    return RowsPlan((Table(10_000_000, 64, 1), Table(990_000_000, 64, 2)), 64, 4096, Machine())
+
+
 def main() -> None:
-    """Print the plan."""
+    """Print the plans."""
     found = seven_billion()
-    print(
-        f"GPT-2 of {found.table.bytes_in_all / 4e9:.2f} billion parameters on 64 GPUs, {8 * 2048} tokens each\n{found}"
-    )
+    size = f"{found.table.bytes_in_all / 4e9:.2f} billion parameters"
+    print(f"GPT-2 of {size} on 64 GPUs, {8 * 2048} tokens each\n{found}\n")
+    print(f"A recommender of 1 billion rows of 64 numbers on 64 GPUs, 4,096 examples each\n{billion_rows()}")
 
 
 if __name__ == "__main__":

@@ -55,6 +55,9 @@ def add_devices(result: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--coordinator", help="HOST:PORT of process 0; 'auto' under Slurm, Kubernetes and Open MPI, which JAX detects"
     )
+    group.add_argument(
+        "--local-steps", type=positive, default=1, help="steps that each device takes before all are averaged"
+    )
     group.add_argument("--processes", type=positive, help="number of processes that train together")
     group.add_argument("--process", type=not_negative, help="number of this one, from 0")
 
@@ -206,7 +209,10 @@ def _train_with_jax(
     """Train on the devices that JAX has, of all processes; then each process has all parameters."""
     import jax
 
-    program: Any = wy.compile(loss, optimizer, **engine_options("jax", getattr(options, "mesh", None), axes))
+    devices = engine_options("jax", getattr(options, "mesh", None), axes)
+    if "mesh" in devices:
+        devices["local_steps"] = getattr(options, "local_steps", 1)
+    program: Any = wy.compile(loss, optimizer, **devices)
     if checkpoints is not None and wy.jax.latest_step(checkpoints) is not None:
         wy.jax.restore(program, checkpoints)
     restored = program.state_dict()["epochs"]

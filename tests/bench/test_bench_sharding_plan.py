@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 import wyrm as wy
-from bench.sharding_plan import SEVEN_BILLION, Machine, gpt2_table, plan, seven_billion
+from bench.sharding_plan import (
+    SEVEN_BILLION,
+    Machine,
+    RowsPlan,
+    Table,
+    billion_rows,
+    gpt2_table,
+    plan,
+    seven_billion,
+)
+from tests.once import computed_once
 from tests.subprocesses import on_simulated_devices
 from wyrm.nn.gpt2_axes import Embed, Heads, Inner, Vocabulary
 
@@ -24,7 +34,24 @@ def test_the_documentation_has_the_numbers_of_the_plan() -> None:
     text = wy.jax.__doc__
     assert text is not None
     lines = [line.strip() for line in text.splitlines()]
-    assert [line for line in str(seven_billion()).splitlines() if line not in lines] == []
+    planned = f"{seven_billion()}\n{billion_rows()}".splitlines()
+    assert [line for line in planned if line not in lines] == []
+
+
+def test_the_plan_of_tables_agrees_with_simulated_devices(tmp_path_factory: pytest.TempPathFactory) -> None:
+    found = computed_once(
+        tmp_path_factory, "divided_tables", lambda: on_simulated_devices("tests.engines.jax.divided_tables")
+    )
+    for step, rows, batch in zip(found["steps"], (8000, 80000, 8000), (256, 256, 1024), strict=True):
+        # The users, the items with their negatives, and the biases of both.
+        tables = Table(rows, 16, 1), Table(rows, 16, 2), Table(rows, 1, 2)
+        assert step["bytes"] == pytest.approx(RowsPlan(tables, 8, batch // 8, Machine()).message_bytes, rel=0.01)
+
+
+def test_rows_of_a_larger_table_send_as_much() -> None:
+    small, large = (RowsPlan((Table(rows, 64, 2),), 8, 512, Machine()) for rows in (2_000_000, 20_000_000))
+    assert small.message_bytes == large.message_bytes == 798_720
+    assert large.table_bytes == 10 * small.table_bytes
 
 
 def test_tensor_parallelism_gathers_only_what_is_divided_over_the_batch() -> None:

@@ -72,6 +72,13 @@ class Lowering(Protocol):
         """
         ...
 
+    def largest(self, node: BaseNode, x: Any) -> Any:
+        """Return the indices of the `node.k` largest elements along `node.axis`, along a last axis, the largest first.
+
+        Where devices divide the axis, each of them sends only the best ones that it has.
+        """
+        ...
+
     def row_shards(self, node: BaseNode, array: Any) -> int:
         """Return over how many devices the rows of a value are sharded, if sums over them may stay apart; else 1."""
         ...
@@ -128,6 +135,8 @@ class JaxForm:
     # Whether the op looks up rows of its first operand by the indices in its second one, `x[indices]`. Devices that own
     # the rows of a table exchange them.
     looks_up_rows: bool = False
+    # Whether the op ranks the elements along its `axis`: programs that do not train divide that axis before others.
+    ranks: bool = False
 
     # Whether an op with a gradient of its own has forward mode too: JAX must be able to differentiate that gradient.
     own_tangent = False

@@ -36,6 +36,22 @@ The links limit this step: with as many tokens on each device and tensor paralle
 network, products do. Collectives are counted with the dtype of the parameters, float32. On 8 simulated devices, the
 bytes of parameters and optimizer state, and the arguments of the step, are those of the plan; all-gathers are within
 10 % of it and temporary memory within 25 %. XLA for CPUs reduces gradients to all devices; for GPUs it scatters them.
+
+For a recommender of 10 million users and 990 million items with vectors of 64 numbers and Adagrad, by rows,
+`{Users: "data", Items: "data", Batch: "data"}`, with 4,096 pairs of a user and an item and a negative on each
+of the same GPUs, where a small collective takes 20 us:
+
+    tables                   4 GB
+    state of the tables      4 GB
+    both of a device         8 GB of 80 GB
+    all-to-alls a step       10, 9.85 MB
+    time of their bytes      197 us
+    time of their latency    200 us
+    time of memory           8 us
+    time of sums by columns  124 us
+    examples a second        660 million
+
+On 8 simulated devices, the bytes of all collectives are within 1 % of this plan's.
 """
 
 from wyrm.jax.checkpoints import gather, latest_step, restore, save

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from wyrm.engines.jax.lower import Lowerer, Sizes
-from wyrm.engines.jax.sharding import unique_names
+from wyrm.engines.jax.sharding_table import unique_names
 from wyrm.errors import DTypeError, OptionError, WyrmError
 from wyrm.graph.axes import Dim, open_axes, resolve
 from wyrm.graph.base import BaseNode

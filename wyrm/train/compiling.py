@@ -71,6 +71,7 @@ def compile(
     engine: EngineName | str = DEFAULT,  # the names that an editor completes
     mesh: Mesh | None = None,
     sharding: AxisSharding | None = None,
+    local_steps: int = 1,
     compute_dtype: Literal["float32", "bfloat16"] | None = None,
     **options: Any,
 ) -> Program[Any, Any]:
@@ -79,6 +80,8 @@ def compile(
     `engine` is "native", machine code for this processor, "jax", which compiles for the CPU, GPU or TPU that JAX has,
     or another one that `wyrm.engines.register` has named. With `mesh`, a `jax.sharding.Mesh`, and `sharding`, arrays
     are sharded over its devices: `{Batch: "data"}` divides the axes of the class `Batch` over the mesh's axis "data".
+    With `local_steps`, each device trains so many steps of an epoch on its part of the batches alone, and then the
+    parameters and the optimizer's state are averaged: fewer messages, and other numbers than those of whole batches.
     `compute_dtype="bfloat16"` computes activations and products in bfloat16, and keeps parameters, sums, norms and
     losses in float32.
 
@@ -104,6 +107,14 @@ def compile(
     >>> round(float(slope), 3)
     3.0
     """
-    of_engines = {"loop": loop, "mesh": mesh, "sharding": sharding, "compute_dtype": compute_dtype, **options}
+    of_engines: dict[str, Any] = {
+        "loop": loop,
+        "mesh": mesh,
+        "sharding": sharding,
+        "compute_dtype": compute_dtype,
+        **options,
+    }
+    if local_steps != 1:
+        of_engines["local_steps"] = local_steps
     chosen = checked_options(engine, without_defaults(of_engines))
     return Program(outputs, optimizer, metrics=apart(metrics), engine=engine, **chosen)

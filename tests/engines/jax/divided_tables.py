@@ -177,6 +177,28 @@ def served(where: Any) -> list[list[float]]:
     return [found.tolist(), expected.tolist()]
 
 
+def ranked(where: Any) -> dict[str, Any]:
+    """Return the best items of some users, more than a device has and many of equal scores, and what devices send."""
+    random = np.random.default_rng(0)
+    users = wy.Parameter(random.integers(-1, 2, (USERS, WIDTH)).astype(np.float32), (Users(USERS), Factors(WIDTH)))
+    items = wy.Parameter(random.integers(-1, 2, (ITEMS, WIDTH)).astype(np.float32), (Items(ITEMS), Factors(WIDTH)))
+    user = wy.IndexInput(dims=(Batch(),), name="user")
+    scores = users.index(user) @ items.T
+    best, by_column = wy.top_k(scores, 30), wy.top_k(scores.T, 3, axis=0)
+    shape, names, axes = where
+    options: dict[str, Any] = {"mesh": jax.make_mesh(shape, names), "sharding": axes}
+    program: Any = wy.compile([*best, by_column[1]], engine="jax", **options)
+    found = program({user: np.arange(64)})
+    expected = users.value[:64] @ items.value.T
+    order = np.argsort(-expected, axis=1, kind="stable")
+    return {
+        "values": bool((found[0] == np.take_along_axis(expected, order[:, :30], 1)).all()),
+        "indices": bool((found[1] == order[:, :30]).all()),
+        "columns": bool((found[2] == order[:, :3].T).all()),
+        "largest message": max(each.size for each in collectives(program.stages()["optimized"])),
+    }
+
+
 def words(where: Any) -> list[float]:
     """Return the losses of tables that are looked up by indices with a second axis, and used whole as well."""
     wy.nn.seed(0)
@@ -229,6 +251,7 @@ def main() -> None:
     found["steps"] = [step(items, batch) for items, batch in ((8000, 256), (80000, 256), (8000, 1024))]
     found["resumed"] = [resumed(*devices) for devices in ((8, 6), (0, 4))]
     found["served"] = served(SHARDINGS["rows"])
+    found["ranked"] = [ranked(SHARDINGS[name]) for name in ("rows", "other axis")]
     found["words"] = [words(where) for where in (None, SHARDINGS["rows"], SHARDINGS["other axis"])]
     found["gradients"] = [gradients(where) for where in (None, SHARDINGS["rows"])]
     found["stopped"] = stopped()

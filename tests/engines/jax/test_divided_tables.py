@@ -55,8 +55,10 @@ def test_a_step_sends_rows_of_the_batch_alone(found: Any) -> None:
 
 
 def test_no_op_makes_an_array_as_large_as_a_table(found: Any) -> None:
-    for step in found["steps"]:  # a scatter, also as a fusion, writes its rows in place
-        assert set(step["whole"]) <= {"scatter", "fusion"} and step["temporary"] < 200_000
+    # XLA writes rows in place by a scatter, also as a fusion, or one by one, as its options say.
+    in_place = {"scatter", "fusion", "call", "dynamic-update-slice"}
+    for step in found["steps"]:
+        assert set(step["whole"]) <= in_place and step["temporary"] < 200_000
 
 
 def test_training_goes_on_on_another_mesh(found: Any) -> None:
@@ -68,6 +70,13 @@ def test_padding_is_never_ranked(found: Any) -> None:
     scores, expected = map(np.array, found["served"])
     assert scores.shape == (16, divided_tables.ITEMS)
     np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_each_device_ranks_its_own_rows(found: Any) -> None:
+    for ranked in found["ranked"]:
+        assert ranked["values"] and ranked["indices"] and ranked["columns"]
+        # Thirty numbers of each device for each user, where the scores are as many as there are items.
+        assert ranked["largest message"] <= 64 * 8 * 30 * 4
 
 
 def test_indices_with_two_axes_and_tables_that_are_used_whole(found: Any) -> None:

@@ -23,10 +23,13 @@ class JaxOptions(TypedDict, total=False):
 
     - `mesh`, `sharding`: a `jax.sharding.Mesh`, and for the classes of axes the axis of the mesh that they are sharded
       over. Axes without an entry are not sharded.
+    - `local_steps`: in epochs, each device takes so many steps with its part of the batches and a copy of the
+      parameters; then the copies are averaged. Messages are fewer, and numbers differ from those of whole batches.
     - `compute_dtype`: "bfloat16" computes activations and products in bfloat16, with parameters, sums, norms and losses
       in float32.
     """
 
     mesh: Mesh | None
     sharding: AxisSharding | None
+    local_steps: int
     compute_dtype: Literal["float32", "bfloat16"] | None

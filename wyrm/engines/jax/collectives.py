@@ -61,8 +61,8 @@ def _loops(text: str, bodies: dict[str, list[str]]) -> dict[str, tuple[int, int]
     """Return the number of loops around each computation, and the product of their known lengths."""
     entry = re.search(r"^ENTRY %?([\w.-]+) ", text, re.MULTILINE)
     assert entry is not None
-    once: tuple[int, int] = (0, 1)
-    found = dict.fromkeys(bodies, once)
+    found = dict[str, tuple[int, int]]()
+    found.update(dict.fromkeys(bodies, (0, 1)))
     waiting = [(entry[1], 0, 1)]
     while waiting:
         name, depth, times = waiting.pop()

@@ -8,6 +8,7 @@ from typing import Any
 
 from wyrm.engines.jax.collectives import collectives
 from wyrm.engines.jax.graph import JaxGraph
+from wyrm.engines.jax.local_steps import LocalSteps
 from wyrm.engines.jax.sharding_table import Messages
 from wyrm.engines.jax.state import DeviceState, Placement, exchange
 from wyrm.engines.jax.step import StepFunctions
@@ -18,11 +19,19 @@ from wyrm.errors import Unavailable
 class CompiledFunctions:
     """The compiled functions of one program; each is compiled when it first runs."""
 
-    def __init__(self, graph: JaxGraph, functions: StepFunctions, placement: Placement, state: DeviceState) -> None:
+    def __init__(
+        self,
+        graph: JaxGraph,
+        functions: StepFunctions,
+        placement: Placement,
+        state: DeviceState,
+        local_steps: LocalSteps | None = None,
+    ) -> None:
         self.graph = graph
         self.functions = functions
         self.placement = placement
         self.state = state
+        self.local_steps = local_steps
         # By the number of batches of a step.
         self._loops: dict[int, Any] = {}
         # The last function that ran, the structure of its arguments, and the shape, dtype and placement of each array:
@@ -62,7 +71,8 @@ class CompiledFunctions:
         import jax
 
         if accumulate not in self._loops:
-            function = partial(self.functions.loop, accumulate)
+            alone = self.local_steps if accumulate == 1 else None
+            function = partial(self.functions.loop, accumulate) if alone is None else alone.loop
             self._loops[accumulate] = jax.jit(function, donate_argnums=0, **self.kept())
         return self._loops[accumulate]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wyrm.engines.graph import ProgramGraph
 from wyrm.engines.jax.row_exchange import RowExchange
+from wyrm.graph.axes import Axis
 from wyrm.graph.base import BaseNode
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import Constant
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 def lookups(nodes: Iterable[BaseNode]) -> set[BaseNode]:
     """Return the nodes that look up rows of a table, their first parent."""
     return {node for node in nodes if JAX.of(node).looks_up_rows}
+
+
+def ranked_axes(nodes: Iterable[Any]) -> list[Axis]:
+    """Return the axes along which nodes rank elements."""
+    return [node.parents[0].dims[node.axis] for node in nodes if JAX.of(node).ranks]
 
 
 def paddable(graph: ProgramGraph) -> set[BaseNode]:
@@ -61,7 +67,14 @@ class DividedTables:
 
     def values(self, known: Mapping[BaseNode, Any]) -> dict[BaseNode, Any]:
         """Return values of leaves without padding, but tables of `exchanges` as they are stored."""
-        return {leaf: value[: self._padded[leaf]] if leaf in self._padded else value for leaf, value in known.items()}
+        return {leaf: self._unpadded(leaf, value) if leaf in self._padded else value for leaf, value in known.items()}
+
+    def _unpadded(self, leaf: BaseNode, value: Any) -> Any:
+        """Return the rows of a leaf, on the devices that own them."""
+        import jax
+
+        assert self._sharding is not None
+        return jax.lax.with_sharding_constraint(value[: self._padded[leaf]], self._sharding.of(leaf))
 
     def is_lookup(self, node: BaseNode) -> bool:
         """Return whether a node looks up rows that other devices may own."""
@@ -112,4 +125,4 @@ class DividedTables:
         return divided[0][0] if divided else 0
 
 
-__all__ = ["DividedTables", "paddable"]
+__all__ = ["DividedTables", "paddable", "ranked_axes"]

@@ -15,9 +15,10 @@ from wyrm.engines.engine import Engine, ProgramPlan
 from wyrm.engines.epochs import Epoch, EpochOptions
 from wyrm.engines.jax import AxisSharding, JaxOptions
 from wyrm.engines.jax.compiled import CompiledFunctions
-from wyrm.engines.jax.divided_tables import paddable
+from wyrm.engines.jax.divided_tables import paddable, ranked_axes
 from wyrm.engines.jax.epoch import JaxEpoch
 from wyrm.engines.jax.graph import JaxGraph, index_error
+from wyrm.engines.jax.local_steps import LocalSteps
 from wyrm.engines.jax.namespace import narrowed
 from wyrm.engines.jax.processes import Part, check_same, computing, part_of
 from wyrm.engines.jax.state import DeviceState, Placement, exchange, gathered, on_host, without_padding
@@ -33,6 +34,7 @@ from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array, check_shape, store, stored
 from wyrm.ops.random.philox_jax import step_words
 from wyrm.support.interrupts import deferred
+from wyrm.support.options import whole
 
 # Names of mesh axes that an error suggests.
 _AXES = ("data", "model", "expert", "stage")
@@ -62,10 +64,12 @@ class JaxEngine(Engine):
 
     @classmethod
     def check_options(cls, options: Mapping[str, Any]) -> None:
-        """Raise an error for a mesh without sharding, an unknown dtype, or if JAX is not installed."""
+        """Raise an error for a mesh without sharding, an unknown dtype, local steps, or if JAX is not installed."""
         _check_mesh(options.get("mesh"), options.get("sharding"))
         if options.get("compute_dtype") not in (None, "float32", "bfloat16"):
             raise OptionError(f"compute_dtype must be 'float32' or 'bfloat16', not {options.get('compute_dtype')!r}")
+        if whole("local_steps", options.get("local_steps", 1), 1) > 1 and options.get("mesh") is None:
+            raise OptionError("local_steps are those of each device of a mesh: give mesh and sharding={Batch: 'data'}")
         if not cls.is_installed():
             raise OptionError("engine='jax' needs JAX: pip install 'wyrm-autodiff[jax]'")
 
@@ -78,6 +82,7 @@ class JaxEngine(Engine):
         mesh: Any = None,
         sharding: AxisSharding | None = None,
         compute_dtype: str | None = None,
+        local_steps: int = 1,
     ) -> None:
         super().__init__(JaxGraph(outputs, optimizer))
         self.placement: Placement = _placement(self.graph, mesh, sharding, evaluates)
@@ -88,7 +93,13 @@ class JaxEngine(Engine):
             narrow = jnp.bfloat16
         self.functions: StepFunctions = StepFunctions(self.graph, narrow, self.placement.sharding)
         self.state: DeviceState = DeviceState(self.graph, self.placement, self.functions.stacks)
-        self.compiled: CompiledFunctions = CompiledFunctions(self.graph, self.functions, self.placement, self.state)
+        self.local_steps: LocalSteps | None = None
+        if local_steps > 1 and self.placement.sharding is not None and optimizer is not None:
+            alone = StepFunctions(self.graph, narrow, stacked=False)
+            self.local_steps = LocalSteps(alone, self.placement.sharding, local_steps)
+        self.compiled: CompiledFunctions = CompiledFunctions(
+            self.graph, self.functions, self.placement, self.state, self.local_steps
+        )
         self.shuffle: Shuffle = Shuffle()
         # Seconds of a batch in a step, 0 until one was measured; the numbers of steps in a chunk so far, by the number
         # of rows and of batches in a step.
@@ -193,6 +204,11 @@ class JaxEngine(Engine):
     def check_epoch(self, columns: Columns, options: EpochOptions, *, in_batches: bool) -> None:
         """Raise an error for threads, and for sizes and indices that do not fit the devices or the graph."""
         refuse_threads(options.threads)
+        if self.local_steps is not None and options.accumulate > 1:
+            raise OptionError(
+                f"accumulate={options.accumulate} with local_steps={self.local_steps.count}: a device averages after "
+                f"steps of single batches; give larger batches"
+            )
         part = self.part(columns) if in_batches else Part()
         rows, batch = columns.rows, options.batch_size
         columns.check_batches(batch * part.count, rows * part.count)
@@ -345,6 +361,8 @@ def _placement(graph: JaxGraph, mesh: Any, axes: AxisSharding | None, evaluates:
     sharding = Sharding(mesh, axes)
     leaves = [*graph.trained, *graph.held, *graph.inputs]
     sharding.check(leaves, graph.schedule.nodes, may_lack_axes=evaluates, padded=paddable(graph))
+    if graph.optimizer is None:
+        sharding.ranked = frozenset(sharding.deciding(axis) for axis in ranked_axes(graph.schedule.nodes)) - {None}
     return Placement(sharding)
 
 

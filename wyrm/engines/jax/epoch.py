@@ -107,10 +107,13 @@ class JaxEpoch:
         numbers = {name: _filled(values[start : start + count], capacity) for name, values in self.numbers.items()}
         shapes = self.engine.shapes(feeds, 1 if self.accumulate == 1 else 2)
         loop = self.engine.compiled.loop(self.accumulate)
+        apart = 1 if self.engine.local_steps is None else self.engine.local_steps.count
         first_step, done = self.engine.steps, 0
         while done < count:
             seconds = self.engine.seconds * self.accumulate
-            steps = min(count - done, max(1, int(_CHUNK / seconds))) if seconds else 1
+            steps = max(1, int(_CHUNK / seconds)) if seconds else 1
+            # Devices that do steps of their own are averaged at the end of a run.
+            steps = min(count - done, -(-steps // apart) * apart)
             before = time.perf_counter()
             bounds = np.array([done, done + steps], np.int32)
             _, (outputs, outside) = self.engine.compiled.advance(loop, feeds, numbers, step_words(first_step), bounds)

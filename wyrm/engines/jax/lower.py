@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from copy import copy
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from wyrm.engines.jax.host import call_evaluate, evaluated_in_numpy, refusal, un
 from wyrm.engines.jax.loops import NO_ATTRIBUTES, Attributes, Values, compute_repeat
 from wyrm.engines.jax.namespace import JaxNamespace, namespace, narrowed
 from wyrm.engines.jax.partial_sums import PartialSum, PartialSums, whole
+from wyrm.engines.jax.ranking import largest, largest_of_all
 from wyrm.engines.jax.repeats import Repeat, find_repeats
 from wyrm.graph.axes import Dim, resolve
 from wyrm.graph.base import BaseNode
@@ -29,6 +30,9 @@ from wyrm.ops.kernels.loops_jax import number_of_blocks
 from wyrm.ops.products.jax_form import matmul
 from wyrm.ops.random.philox import COUNTERS
 from wyrm.ops.random.philox_jax import step_words
+
+if TYPE_CHECKING:
+    from wyrm.engines.jax.sharding import Sharding
 
 Sizes = Mapping[type[Dim], int]
 _NO_SIZES: Sizes = MappingProxyType({})
@@ -65,12 +69,14 @@ class Lowerer:
         place: Place | None = None,
         sums: PartialSums | None = None,
         tables: DividedTables | None = None,
+        sharding: Sharding | None = None,
         shards: int = 1,
         block_bytes: int | None = None,
         repeats: int = FEWEST_REPEATS,
     ) -> None:
         self.sizes = sizes
         self._narrow, self._wide, self._place, self._sums, self._tables = narrow, wide, place, sums, tables
+        self._sharding = sharding
         self._shards, self._block_bytes, self._repeats = shards, block_bytes, repeats
         self._attributes = NO_ATTRIBUTES
 
@@ -102,6 +108,17 @@ class Lowerer:
         shards = 1 if rows % self._shards else self._shards
         block_bytes = self._block_bytes or (2**22 if jax.default_backend() == "cpu" else 2**30)
         return number_of_blocks(rows // shards, size // shards, block_bytes), shards
+
+    def largest(self, node: BaseNode, x: Any) -> Any:
+        """Return the indices of the largest elements; see `Lowering`."""
+        ranked: Any = node
+        axis, moved = ranked.axis, self.xp.moveaxis(x, ranked.axis, -1)
+        if self._sharding is not None:
+            placed = self._sharding.placed_axes(node.parents[0].dims, x.shape)
+            if placed[axis]:
+                others = tuple(mesh_axes or None for i, mesh_axes in enumerate(placed) if i != axis)
+                return largest_of_all(self._sharding, moved, ranked.k, placed[axis], others)
+        return largest(moved, ranked.k)
 
     def row_shards(self, node: BaseNode, array: Any) -> int:
         """Return over how many devices the rows of a value are sharded, if sums over them may stay apart; else 1."""

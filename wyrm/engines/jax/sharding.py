@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from wyrm.engines.jax import AxisSharding
-from wyrm.engines.jax.sharding_table import Messages, ShardingRow, ShardingTable
+from wyrm.engines.jax.sharding_table import Messages, ShardingRow, ShardingTable, unique_names
 from wyrm.errors import DTypeError, OptionError, ShapeError
 from wyrm.graph.axes import Axis, Dim, Dims, Plus, Times, axis_size, is_name, open_axes, resolve_axis
 from wyrm.graph.base import BaseNode, describe, format_dims
@@ -47,6 +46,8 @@ class Sharding:
         self.axes: dict[type[Dim], MeshAxes] = {}
         # The names of the parameters' axes, known after `check`.
         self._parameter_axes: frozenset[type[Dim] | None] = frozenset()
+        # The names of the axes that a program which does not train ranks: they come before the batch.
+        self.ranked: frozenset[type[Dim] | None] = frozenset()
         for name, mesh_axes in axes.items():
             if not is_name(name) or name.derived:
                 raise DTypeError(
@@ -188,15 +189,22 @@ class Sharding:
     def placed_axes(self, dims: Dims, shape: Sequence[int]) -> list[MeshAxes]:
         """Return the mesh axes that each axis of an intermediate value is divided over.
 
-        If several axes want the same mesh axis, the batch axis gets it, else the first.
+        If several axes want the same mesh axis, a ranked axis gets it, then the batch axis, else the first. A ranked
+        axis is divided whatever its size.
         """
         used: set[str] = set()
         placed: list[MeshAxes] = [()] * len(dims)
-        for position in sorted(range(len(dims)), key=lambda i: self.deciding(dims[i]) in self._parameter_axes):
+
+        def order(position: int) -> tuple[bool, bool]:
+            name = self.deciding(dims[position])
+            return name not in self.ranked or name is None, name in self._parameter_axes
+
+        for position in sorted(range(len(dims)), key=order):
             mesh_axes = tuple(name for name in self._mesh_axes(dims[position]) if name not in used)
             devices = self.devices(mesh_axes)
             used.update(mesh_axes)
-            if devices > 1 and shape[position] and shape[position] % devices == 0:
+            any_size = self.deciding(dims[position]) in self.ranked
+            if devices > 1 and shape[position] and (any_size or shape[position] % devices == 0):
                 placed[position] = mesh_axes
         return placed
 
@@ -220,6 +228,7 @@ class Sharding:
         """
         found = [(i, mesh_axes) for i, mesh_axes in enumerate(self.placed_axes(dims, shape)) if mesh_axes]
         fits = len(found) == 1 and self._is_aligned(dims[found[0][0]])
+        fits = fits and shape[found[0][0]] % self.devices(found[0][1]) == 0
         return found[0] if fits and not any(map(self._joins_divided, dims)) else None
 
     def divided_axes(self, dims: Dims) -> list[tuple[int, MeshAxes]]:
@@ -373,27 +382,3 @@ def _names(axis: Axis) -> Iterator[type[Dim]]:
             yield from _names(part)
     elif isinstance(axis, Dim):
         yield type(axis)
-
-
-def unique_names(leaves: Iterable[BaseNode], known: Mapping[BaseNode, str] | None = None) -> dict[BaseNode, str]:
-    """Return a name for each leaf: the one in `known`, else its own, with a number where several have the same.
-
-    >>> from wyrm.engines.jax.sharding import unique_names
-    >>> leaves = [wy.Parameter(1.0, name="weight"), wy.Parameter(2.0, name="weight"), wy.Parameter(3.0)]
-    >>> list(unique_names(leaves).values())
-    ['weight_0', 'weight_1', 'parameter']
-    """
-    known = known or {}
-    wanted = {leaf: known.get(leaf) or leaf.name or type(leaf).__name__.lower() for leaf in leaves}
-    counts = Counter(wanted.values())
-    taken = {name for name, count in counts.items() if count == 1}
-    names: dict[BaseNode, str] = {}
-    numbers: Counter[str] = Counter()
-    for leaf, name in wanted.items():
-        unique = name
-        while counts[name] > 1 and (unique == name or unique in taken):
-            unique = f"{name}_{numbers[name]}"
-            numbers[name] += 1
-        taken.add(unique)
-        names[leaf] = unique
-    return names

@@ -58,12 +58,15 @@ class StepFunctions:
     `held` are values of `JaxGraph.held`, `feed` of `JaxGraph.inputs`. `step` seeds random nodes, as two words.
     """
 
-    def __init__(self, graph: JaxGraph, narrow: Any = None, sharding: Sharding | None = None) -> None:
+    def __init__(
+        self, graph: JaxGraph, narrow: Any = None, sharding: Sharding | None = None, stacked: bool = True
+    ) -> None:
         self.graph = graph
         self._narrow = narrow
         self._place = None if sharding is None else sharding.place
         self._sums = None if sharding is None else PartialSums(sharding)
         self._sums_of_several = None if sharding is None else PartialSums(sharding, _keeps_parts(graph))
+        self._sharding = sharding
         self._shards = 1 if sharding is None else int(sharding.mesh.size)
         self.tables: DividedTables = DividedTables(graph, sharding)
         targets = graph.targets
@@ -74,7 +77,7 @@ class StepFunctions:
         rows_as_pytree()
         self._plan = self._lowerer({}).plan(graph.schedule)
         # Parameters of equal layers are stacked, but not sharded ones, whose axes have placements.
-        self.stacks: Stacks = stacks_of(graph, self._plan if sharding is None else ())
+        self.stacks: Stacks = stacks_of(graph, self._plan if sharding is None and stacked else ())
         optimizer = graph.optimizer
         units = [graph.parameters[unit[0]] for unit in self.stacks.units]
         self.updates: Updates | None = None if optimizer is None else Updates(optimizer, units, self.tables.exchanges)
@@ -82,7 +85,7 @@ class StepFunctions:
     def _lowerer(self, sizes: Sizes, sums: PartialSums | None = None) -> Lowerer:
         return Lowerer(
             sizes, narrow=self._narrow, wide=self._wide, place=self._place, sums=sums, tables=self.tables,
-            shards=self._shards,
+            sharding=self._sharding, shards=self._shards,
         )  # fmt: skip
 
     def _sizes(self, known: Mapping[BaseNode, Any]) -> Sizes:
