@@ -52,7 +52,7 @@ class Lowerer:
     Where only an `evaluate` that JAX cannot trace says what an op is, the program calls that, with a warning.
     `narrow` is the dtype of activations, such as bfloat16, if it is not the graph's; nodes of `wide` keep the graph's.
     `place` is applied to the value of each node; `report` is called before a value is computed; `sums` computes sums
-    over rows of several devices, and `tables` looks up rows that devices own. Ops that work on a block of rows at a time
+    over rows of several devices, `tables` looks up rows that devices own. Ops that work on a block of rows at a time
     choose blocks of `block_bytes`, by default 4 MB on CPUs and 1 GB elsewhere; the rows are sharded over `shards`
     devices or a divisor of them. At least `repeats` equal layers are computed in a loop.
     """
