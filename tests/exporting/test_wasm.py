@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import threading
@@ -23,6 +24,7 @@ from tests.exporting.in_wasm import InWasm, in_wasm
 from tests.exporting.models import classifier, recommender
 from tests.exporting.test_ops import ALL, is_determined
 from tests.samples import SAMPLES
+from wyrm.engines.native.llvm.optimize import codegen_level, optimized
 from wyrm.errors import OptionError
 from wyrm.exporting import wasm
 from wyrm.exporting.building import build
@@ -187,3 +189,20 @@ def test_what_is_missing_is_told_before_anything_is_written(tmp_path: Path, monk
     with pytest.raises(OptionError, match="needs a linker: pip install"):
         wy.compile(x * 2.0).export(tmp_path / "model", target="wasm32")
     assert not (tmp_path / "model").exists()
+
+
+def test_the_gates_of_an_lstm_are_computed_in_vectors() -> None:
+    batch = wy.Dim()
+    x = wy.Input(dims=(batch, 5, 8), name="x")
+    states, _ = wy.nn.LSTM(8, 16)(x)
+    loss: Any = states.square().mean()
+    train: Any = wy.compile(loss, wy.optim.SGD(loss.parameters(), 0.1))
+    target, scalar = target_named("wasm32", None, None), list[str]()
+    for unit in build("model", target, train, {}, 4, {}).units:
+        module, _ = optimized(unit.text, 3, target.machine(codegen_level(3)))  # tests compile at a lower level
+        for function in target.machine(2).emit_assembly(module).split("end_function"):
+            of_vectors, of_scalars = (len(re.findall(rf"{kind}\.(?:mul|add)", function)) for kind in ("f32x4", "f32"))
+            # A loop over vectors has one over the rest beside it.
+            if of_scalars > 40 and 2 * of_vectors < of_scalars:
+                scalar.append(unit.symbol)
+    assert scalar == []

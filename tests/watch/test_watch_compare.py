@@ -282,6 +282,10 @@ def modules(step: int, **fields: Any) -> dict[str, Any]:
             [values(i, loss=1 / i, validation_loss=1.0 + 0.1 * abs(i - 4)) for i in range(1, 12)],
             "The validation loss was 1 at epoch 1 and is 1.6", "EarlyStopping",
         ),
+        (
+            [values(i, loss=2.0 * i, validation_loss=1.0 + 0.1 * abs(i - 4)) for i in range(1, 12)],
+            "The validation loss was 1 at epoch 1 and is 1.6", "not overfitting. Lower the learning rate",
+        ),
     ],
 )  # fmt: skip
 def test_findings_say_what_is_wrong_and_what_to_do(

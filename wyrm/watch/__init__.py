@@ -8,8 +8,9 @@ live. `RunLogger` is the callback with more options, `RunWriter` writes the same
 ...     for step in (1, 2):
 ...         run.values(step, {"loss": 1.0 / step})
 
-`writer` appends `records` to files, with norms and histograms by `measures`; `tensorboard` writes for TensorBoard.
-`runs` reads the files; `server` serves them and the page.
+`writer` appends `records` to files in `folders`: the values as `points`, norms and histograms by `measures`, the
+options of the run by `config`; `tensorboard` writes for TensorBoard. `runs` reads the files, `summaries` keeps what the
+table of runs shows; `server` serves them and the page.
 """
 
 from wyrm.support.late_imports import lazy_imports

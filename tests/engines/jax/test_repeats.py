@@ -170,3 +170,20 @@ def test_a_form_that_ignores_the_stream_of_a_layer_raises(monkeypatch: pytest.Mo
     monkeypatch.setattr(type(JAX), "of", of)
     with pytest.raises(RegistrationError, match=r"must read the stream by lowering.attribute\(node, 'stream'\)"):
         lowered([dropped(np.random.default_rng(0))], repeats=LAYERS)
+
+
+@pytest.mark.parametrize("layers", [2, 3, 5])
+@pytest.mark.parametrize("rate", [0.0, 0.1])
+def test_equal_layers_of_a_language_model_are_two_loops_from_two_layers_on(layers: int, rate: float) -> None:
+    config = wy.nn.GPT2Config(
+        vocab_size=16, n_positions=8, n_embd=8, n_layer=layers, n_head=2, resid_pdrop=rate, attn_pdrop=rate,
+        embd_pdrop=rate,
+    )  # fmt: skip
+    tokens, following = wy.IndexInput(dims=(2, 8)), wy.IndexInput(dims=(2, 8))
+    model = wy.nn.GPT2(config)
+    program: Any = wy.compile(model.loss(tokens, following), wy.optim.SGD(model.parameters(), 0.1), engine="jax")
+    repeats = [item for item in program._engine.functions._plan if isinstance(item, Repeat)]
+    assert [repeat.count for repeat in repeats] == [layers, layers]
+    program({tokens: np.zeros((2, 8), int), following: np.zeros((2, 8), int)})
+    # One for each weight of a layer and of its gradients, however many layers there are.
+    assert program.source.count("stablehlo.dot_general") == 23

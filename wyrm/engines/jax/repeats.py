@@ -25,6 +25,8 @@ from wyrm.support.texts import exact
 _VARYING = frozenset(["seed", "stream"])
 # The fewest nodes of a period: a shorter one computes too little to be worth a loop.
 _FEWEST_NODES = 4
+# The fewest nodes of all repetitions: two of a small layer are not worth a loop either.
+_FEWEST_NODES_IN_ALL = 16
 # A node with more readers may serve all layers, so it comes before them.
 _FEW_READERS = 2
 # How many periods, and first places of a run, the search tries.
@@ -94,14 +96,17 @@ def find_repeats(
     computed = [i for i, node in enumerate(schedule.nodes) if not node.is_leaf and node not in known]
     if len(computed) < fewest * _FEWEST_NODES:
         return list(computed)
-    order = _layered_order(schedule, computed)
-    return _Search(schedule, order, fewest, kind).plan(0, len(order))
+    plans = [
+        _Search(schedule, order, fewest, kind).plan(0, len(order)) for order in _layered_orders(schedule, computed)
+    ]
+    return min(plans, key=lambda plan: sum(not isinstance(item, Repeat) for item in plan))
 
 
-def _layered_order(schedule: Schedule, computed: Sequence[int]) -> list[int]:
-    """Return the positions of the computed nodes, ordered by their distance from the leaves.
+def _layered_orders(schedule: Schedule, computed: Sequence[int]) -> list[list[int]]:
+    """Return the positions of the computed nodes, ordered by their distance from the leaves, in two ways.
 
-    A node with few readers comes just before the first of them, unless that needs more memory.
+    They differ in where results stand that no node reads. A node with few readers comes just before the first of them,
+    unless that needs more memory.
     """
     nodes, parents = schedule.nodes, schedule.parent_positions
     sizes = _Sizes(schedule.sizes)
@@ -120,7 +125,17 @@ def _layered_order(schedule: Schedule, computed: Sequence[int]) -> list[int]:
             ]
             if sum(_elements(node, sizes) for node in kept) <= _elements(nodes[i], sizes):
                 depth[i] = later
-    return sorted(computed, key=lambda i: (depth[i], i))
+
+    def place(i: int) -> tuple[int, bool, int]:
+        """Return where a node stands among others: those that only results read come first at their depth."""
+        return depth[i], any(readers[reader] for reader in readers[i]), i
+
+    def key(i: int) -> tuple[tuple[int, bool, int], int]:
+        """Return the place of a node; a result, which no node reads, follows its last parent, as in each layer."""
+        last = max((place(parent) for parent in parents[i] if not nodes[parent].is_leaf), default=None)
+        return (place(i), -1) if readers[i] or last is None else (last, i)
+
+    return [sorted(computed, key=key), sorted(computed, key=lambda i: (depth[i], i))]
 
 
 class _Sizes(dict[type[Dim], int]):
@@ -159,10 +174,11 @@ class _Search:
                 count = (start + length - begin) // period
                 # The first or the last repetition may have other operands than those between.
                 for skipped, dropped in ((0, 0), (1, 0), (0, 1), (1, 1)):
-                    if count - skipped - dropped < self._fewest:
+                    repetitions = count - skipped - dropped
+                    if repetitions < self._fewest or repetitions * period < _FEWEST_NODES_IN_ALL:
                         continue
                     at = begin + skipped * period
-                    repeat = self._repeat(at, period, count - skipped - dropped)
+                    repeat = self._repeat(at, period, repetitions)
                     if repeat is not None:
                         end = at + repeat.count * period
                         return [*self.plan(first, at), repeat, *self.plan(end, last)]

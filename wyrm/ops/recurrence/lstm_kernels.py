@@ -24,17 +24,22 @@ def step_forward(
 
     If `forget_gates` is empty, the forget gate is 1 minus the input gate.
     """
-    coupled = forget_gates.size == 0
+    # The kinds of forget gates have loops of their own: loops with conditional stores have no vectors on many machines.
     for k in range(input_gates.size):
-        input_gate, candidate, output_gate = sigmoid(input_gates[k]), tanh(candidates[k]), sigmoid(output_gates[k])
-        if coupled:
-            forget_gate = 1 - input_gate
-        else:
-            forget_gate = sigmoid(forget_gates[k])
-            forget_gates[k] = forget_gate
-        cell = forget_gate * previous_cell[k] + input_gate * candidate
+        input_gates[k] = sigmoid(input_gates[k])
+    kept = tanh_cells  # until the last loop
+    if forget_gates.size == 0:
+        for k in range(input_gates.size):
+            kept[k] = 1 - input_gates[k]
+    else:
+        for k in range(input_gates.size):
+            forget_gates[k] = sigmoid(forget_gates[k])
+            kept[k] = forget_gates[k]
+    for k in range(input_gates.size):
+        candidate, output_gate = tanh(candidates[k]), sigmoid(output_gates[k])
+        cell = kept[k] * previous_cell[k] + input_gates[k] * candidate
         tanh_cell = tanh(cell)
-        input_gates[k], candidates[k], output_gates[k] = input_gate, candidate, output_gate
+        candidates[k], output_gates[k] = candidate, output_gate
         tanh_cells[k], cells[k], hidden[k] = tanh_cell, cell, output_gate * tanh_cell
 
 
@@ -101,20 +106,24 @@ def step_backward(
 
     `cell_gradient` holds the gradient with respect to the new cell on entry, to the previous cell on return.
     """
-    coupled = forget_gates.size == 0
+    # As in `step_forward`, no store is conditional.
     for k in range(input_gates.size):
-        input_gate, candidate, output_gate, tanh_cell = input_gates[k], candidates[k], output_gates[k], tanh_cells[k]
+        candidate, output_gate, tanh_cell = candidates[k], output_gates[k], tanh_cells[k]
         flow = hidden_gradient[k] * output_gate
         total = cell_gradient[k] + flow - flow * tanh_cell * tanh_cell
         output_gates_gradient[k] = hidden_gradient[k] * tanh_cell * (output_gate - output_gate * output_gate)
-        inward = total * input_gate
+        inward = total * input_gates[k]
         candidates_gradient[k] = inward - inward * candidate * candidate
-        if coupled:
-            input_gates_gradient[k] = total * (candidate - previous_cell[k]) * (input_gate - input_gate * input_gate)
-            cell_gradient[k] = total - inward
-        else:
-            forget_gate = forget_gates[k]
-            input_gates_gradient[k] = total * candidate * (input_gate - input_gate * input_gate)
+        cell_gradient[k] = total
+    if forget_gates.size == 0:
+        for k in range(input_gates.size):
+            total, gate = cell_gradient[k], input_gates[k]
+            input_gates_gradient[k] = total * (candidates[k] - previous_cell[k]) * (gate - gate * gate)
+            cell_gradient[k] = total - total * gate
+    else:
+        for k in range(input_gates.size):
+            total, gate, forget_gate = cell_gradient[k], input_gates[k], forget_gates[k]
+            input_gates_gradient[k] = total * candidates[k] * (gate - gate * gate)
             forget_gates_gradient[k] = total * previous_cell[k] * (forget_gate - forget_gate * forget_gate)
             cell_gradient[k] = total * forget_gate
 

@@ -84,9 +84,13 @@ function* divergingValidation(run) {
   const at = values.indexOf(best);
   const last = _median(values.slice(-3));
   if (values.length - at < 4 || last - best < 0.05 * Math.max(Math.abs(best), 1e-12)) return;
+  const training = run.values.get("loss")?.value.filter(Number.isFinite) ?? [];
+  const falls = training.length < 4 || _median(training.slice(-3)) < best;
   yield [
     "warning", `The validation loss was ${figure(best)} at epoch ${+series.epoch[series.value.indexOf(best)].toFixed(1)} and is ${figure(last)}.`,
-    "The model overfits. Stop there: EarlyStopping(patience=5). Or use weight decay, dropout, more data or a smaller model.",
+    falls
+      ? "The model overfits. Stop there: EarlyStopping(patience=5). Or use weight decay, dropout, more data or a smaller model."
+      : "The training loss is no lower, so this is not overfitting. Lower the learning rate, or clip gradients.",
   ];
 }
 
