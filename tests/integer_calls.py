@@ -36,6 +36,11 @@ def _tokens() -> Any:
     return np.arange(40) % 9
 
 
+def _compiled(**options: Any) -> Any:
+    x = wy.Input(dims=(2,), name="x")
+    return wy.compile(x + 1.0, **options)({"x": np.zeros(2)})
+
+
 def _program() -> tuple[Any, Any, dict[str, Any]]:
     x, slope = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(0.5)
     program = wy.compile((slope * x - 1.0).square().mean(), wy.optim.SGD([slope], 0.1))
@@ -84,6 +89,7 @@ def _exported(**options: Any) -> Any:
 
 
 OPTIONS: dict[str, Call] = {
+    "compile": lambda i: _compiled(local_steps=i(1)),
     "export": lambda i: _exported(batch_sizes=i(4)),
     "export to little RAM": lambda i: _exported(ram=i(100)),
     "export to little flash": lambda i: _exported(flash=i(100)),

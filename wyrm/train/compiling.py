@@ -16,6 +16,7 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.typing import FloatArray, IntegerArray
 from wyrm.support.foreign_names import explains_keywords
+from wyrm.support.options import whole
 from wyrm.train.arguments import EngineOptions, Metrics, apart, without_defaults
 from wyrm.train.program import Program
 
@@ -114,7 +115,7 @@ def compile(
         "compute_dtype": compute_dtype,
         **options,
     }
-    if local_steps != 1:
+    if whole("local_steps", local_steps, 1) != 1:
         of_engines["local_steps"] = local_steps
     chosen = checked_options(engine, without_defaults(of_engines))
     return Program(outputs, optimizer, metrics=apart(metrics), engine=engine, **chosen)

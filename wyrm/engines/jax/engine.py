@@ -159,6 +159,7 @@ class JaxEngine(Engine):
                     f"{what} in step {optimizer.steps + 1} at learning rate {optimizer.learning_rate:g}; "
                     f"no parameter has moved"
                 )
+            self.functions.loop_checks.raise_reported("; the parameters have moved in this step")
             self.count(1, 1)
         found: list[Any] = outputs
         return found
@@ -180,6 +181,7 @@ class JaxEngine(Engine):
         self, outside: Any, shapes: Mapping[BaseNode, tuple[int, ...]], state: str = "", where: str = ""
     ) -> None:
         """Raise `IndexOutOfRange` if a step found an index out of range; the texts say where, and what it changed."""
+        self.functions.loop_checks.raise_reported(f"{where}{state}")
         if self.graph.checks:
             error = index_error(self.graph.checks, on_host(outside), self.graph.schedule.bind(shapes), where, state)
             if error is not None:

@@ -172,12 +172,18 @@ class JaxEpoch:
         if done < len(outputs):
             self._check_computed(outside, shapes)
             raise self._diverged()
+        loops = self.engine.functions.loop_checks
+        loops.raise_reported(
+            f" in epoch {self.epoch.number}, by batch {self.epoch.done.batches}; parameters have moved"
+        )
 
     def _check_computed(self, outside: Any, shapes: Sequence[Mapping[BaseNode, Any]]) -> None:
         """Raise `IndexOutOfRange` if a batch of the step after the last one computed an index out of range."""
+        after = self.epoch.done.batches
+        where = f" in epoch {self.epoch.number}, batch {after + 1}; the parameters are as they were after batch {after}"
+        self.engine.functions.loop_checks.raise_reported(where)
         if not self.graph.checks:
             return
-        after = self.epoch.done.batches
         of_batches = on_host(outside).reshape(len(shapes), -1, 3)
         for batch, (found, of_batch) in enumerate(zip(of_batches, shapes, strict=True), after + 1):
             where = f" in epoch {self.epoch.number}, batch {batch}"

@@ -90,14 +90,16 @@ def beyond(checks: Sequence[IndexCheck], values: Mapping[BaseNode, Any], sizes: 
     for row, check in enumerate(checks):
         indices = values[check.indices].reshape(-1)
         if indices.shape[0]:
-            _, axis, ignore_index, from_end = check.operand
-            size = resolve_axis(axis, dict(sizes))
-            outside = (indices < (-size if from_end else 0)) | (indices >= size)
-            if ignore_index is not None:
-                outside = outside & (indices != ignore_index)
+            outside = is_outside(indices, check.operand, resolve_axis(check.operand.axis, dict(sizes)))
             position = xp.argmax(outside)
             found = found.at[row].set(xp.stack([xp.any(outside), position, indices[position]]))
     return found
+
+
+def is_outside(indices: Any, operand: IndexOperand, size: int) -> Any:
+    """Return which indices are out of range of an axis of this size."""
+    outside = (indices < (-size if operand.from_end else 0)) | (indices >= size)
+    return outside if operand.ignore_index is None else outside & (indices != operand.ignore_index)
 
 
 def index_error(

@@ -42,6 +42,8 @@ _NO_SIZES: Sizes = MappingProxyType({})
 FEWEST_REPEATS = 2
 # Returns the value of a node, placed on the devices that its axes are sharded over.
 Place = Callable[[BaseNode, Any], Any]
+# Tells the host, from a step, which indices among the operands of a node are out of range, for these sizes of axes.
+Report = Callable[[BaseNode, list[Any], Sizes], None]
 
 
 class Lowerer:
@@ -49,10 +51,10 @@ class Lowerer:
 
     Where only an `evaluate` that JAX cannot trace says what an op is, the program calls that, with a warning.
     `narrow` is the dtype of activations, such as bfloat16, if it is not the graph's; nodes of `wide` keep the graph's.
-    `place` is applied to the value of each node; `sums` computes sums over rows of several devices, and `tables` looks
-    up rows that devices own. Ops that work on a
-    block of rows at a time choose blocks of `block_bytes`, by default 4 MB on CPUs and 1 GB elsewhere; the rows are
-    sharded over `shards` devices or a divisor of them. At least `repeats` equal layers are computed in a loop.
+    `place` is applied to the value of each node; `report` is called before a value is computed; `sums` computes sums
+    over rows of several devices, `tables` looks up rows that devices own. Ops that work on a block of rows at a time
+    choose blocks of `block_bytes`, by default 4 MB on CPUs and 1 GB elsewhere; the rows are sharded over `shards`
+    devices or a divisor of them. At least `repeats` equal layers are computed in a loop.
     """
 
     # Whether programs may call NumPy.
@@ -73,11 +75,13 @@ class Lowerer:
         shards: int = 1,
         block_bytes: int | None = None,
         repeats: int = FEWEST_REPEATS,
+        report: Report | None = None,
     ) -> None:
         self.sizes = sizes
         self._narrow, self._wide, self._place, self._sums, self._tables = narrow, wide, place, sums, tables
         self._sharding = sharding
         self._shards, self._block_bytes, self._repeats = shards, block_bytes, repeats
+        self._report = report
         self._attributes = NO_ATTRIBUTES
 
     @property
@@ -178,6 +182,8 @@ class Lowerer:
 
     def value(self, node: BaseNode, operands: list[Any]) -> Any:
         """Return the value of a node from those of its parents."""
+        if self._report is not None:
+            self._report(node, operands, self.sizes)
         shape = resolve(node.dims, self.sizes)
         if self._tables is not None and self._tables.is_lookup(node):
             rows = self._tables.lookup(node, operands, self.dtype(node))

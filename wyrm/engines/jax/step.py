@@ -11,6 +11,7 @@ import numpy as np
 from wyrm.engines.jax.accumulation import Backward, accumulated, element, step_after
 from wyrm.engines.jax.divided_tables import DividedTables
 from wyrm.engines.jax.graph import JaxGraph, beyond
+from wyrm.engines.jax.loop_checks import LoopChecks
 from wyrm.engines.jax.loops import Values
 from wyrm.engines.jax.lower import Lowerer, Sizes, dense
 from wyrm.engines.jax.namespace import namespace
@@ -62,6 +63,7 @@ class StepFunctions:
         self, graph: JaxGraph, narrow: Any = None, sharding: Sharding | None = None, stacked: bool = True
     ) -> None:
         self.graph = graph
+        self.loop_checks: LoopChecks = LoopChecks(graph.schedule.nodes, graph.ranges)
         self._narrow = narrow
         self._place = None if sharding is None else sharding.place
         self._sums = None if sharding is None else PartialSums(sharding)
@@ -85,7 +87,7 @@ class StepFunctions:
     def _lowerer(self, sizes: Sizes, sums: PartialSums | None = None) -> Lowerer:
         return Lowerer(
             sizes, narrow=self._narrow, wide=self._wide, place=self._place, sums=sums, tables=self.tables,
-            sharding=self._sharding, shards=self._shards,
+            sharding=self._sharding, shards=self._shards, report=self.loop_checks.report if self.loop_checks else None,
         )  # fmt: skip
 
     def _sizes(self, known: Mapping[BaseNode, Any]) -> Sizes:

@@ -1,9 +1,9 @@
 """The lowering of gathers and scatters.
 
 The other engines raise an error for an index out of range. Data is checked before it reaches a device, and programs
-check the indices that the graph computes, except inside loops. For any other index out of range, a gather gives NaN,
-and among integers the least one, which is out of range in turn. A scatter that a user asks for writes NaN. Scatters
-that are only gradients of gathers ignore such an index: the loss is NaN already.
+check the indices that the graph computes; those inside of loops are reported after the step. For an index out of range,
+a gather gives NaN, and among integers the least one, which is out of range in turn. A scatter that a user asks for
+writes NaN. Scatters that are only gradients of gathers ignore such an index: the loss is NaN already.
 """
 
 from __future__ import annotations

@@ -50,9 +50,9 @@ def _axes(value: Any) -> frozenset[str]:
     import jax
 
     described = value if isinstance(value, jax.ShapeDtypeStruct) else jax.typeof(value)
+    manual: Any = getattr(described, "manual_axis_type", None)
     # Versions of JAX before 0.10 call it `vma`.
-    axes: Any = described.manual_axis_type.varying if hasattr(described, "manual_axis_type") else described.vma
-    return frozenset(axes or ())
+    return frozenset((getattr(described, "vma", None) if manual is None else manual.varying) or ())
 
 
 __all__ = ["scan", "steady", "varying_as"]
