@@ -19,7 +19,7 @@ from wyrm.engines.jax.collectives import collectives
 from wyrm.nn.gpt2_axes import Embed
 
 CONFIG = wy.nn.GPT2Config(
-    vocab_size=128, n_positions=64, n_embd=64, n_layer=2, n_head=4, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0
+    vocab_size=128, n_positions=64, n_embd=64, n_layer=1, n_head=4, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0
 )
 SEQUENCES = 8
 
