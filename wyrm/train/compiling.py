@@ -74,6 +74,7 @@ def compile(
     sharding: AxisSharding | None = None,
     local_steps: int = 1,
     compute_dtype: Literal["float32", "bfloat16"] | None = None,
+    precision: Literal["highest", "tf32"] = "highest",
     **options: Any,
 ) -> Program[Any, Any]:
     """Return compiled code that computes `outputs` or, with an optimizer, trains the single loss `outputs`.
@@ -84,10 +85,12 @@ def compile(
     With `local_steps`, each device trains so many steps of an epoch on its part of the batches alone, and then the
     parameters and the optimizer's state are averaged: fewer messages, and other numbers than those of whole batches.
     `compute_dtype="bfloat16"` computes activations and products in bfloat16, and keeps parameters, sums, norms and
-    losses in float32.
+    losses in float32. With engine "jax", products of float32 have all its digits on every device, and the numbers are
+    those of the other engines up to the order of sums; `precision="tf32"` lets GPUs round the operands to 10 binary
+    digits.
 
     Devices raise no errors of their own: with engine "jax", a matrix for which the other engines raise `LinAlgError`
-    gives NaN, and so does an index out of range that is computed inside a loop of the graph. Other indices are checked.
+    gives NaN. An index out of range is an error, after the step where a loop of the graph computes it.
 
     `loop` decides whether the loop over the data is compiled ("compiled") or is Python that calls compiled kernels
     ("python"); "auto" compiles it unless an op has no native form. All give the same numbers.
@@ -117,5 +120,7 @@ def compile(
     }
     if whole("local_steps", local_steps, 1) != 1:
         of_engines["local_steps"] = local_steps
+    if precision != "highest":
+        of_engines["precision"] = precision
     chosen = checked_options(engine, without_defaults(of_engines))
     return Program(outputs, optimizer, metrics=apart(metrics), engine=engine, **chosen)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cached_property, partial
 from typing import Any
 
@@ -26,12 +27,14 @@ class CompiledFunctions:
         placement: Placement,
         state: DeviceState,
         local_steps: LocalSteps | None = None,
+        precision: str | None = None,
     ) -> None:
         self.graph = graph
         self.functions = functions
         self.placement = placement
         self.state = state
         self.local_steps = local_steps
+        self._precision = precision
         # By the number of batches of a step.
         self._loops: dict[int, Any] = {}
         # The last function that ran, the structure of its arguments, and the shape, dtype and placement of each array:
@@ -95,14 +98,14 @@ class CompiledFunctions:
         placed = jax.tree.map(lambda array: getattr(array, "sharding", None), state._replace(alive=None))
         return {"out_shardings": (placed, None)}
 
-    def precision(self) -> AbstractContextManager[None]:
-        """Return a context in which JAX has 64-bit types if the graph needs them."""
+    @contextmanager
+    def precision(self) -> Iterator[None]:
+        """Return a context in which JAX has 64-bit types if the graph needs them, and the precision of products."""
         import jax
 
-        if not self.graph.wide:
-            return nullcontext()
-        context: AbstractContextManager[None] = jax.enable_x64(True)
-        return context
+        products = {None: "default", "highest": "highest", "tf32": "tensorfloat32"}[self._precision]
+        with jax.default_matmul_precision(products), jax.enable_x64(True) if self.graph.wide else nullcontext():
+            yield
 
     def execute(self, function: Any, *arguments: Any) -> Any:
         """Call a compiled function."""
@@ -116,12 +119,17 @@ class CompiledFunctions:
         )
         return function(*arguments)
 
-    def advance(self, function: Any, *arguments: Any) -> Any:
-        """Call a compiled function that takes the state and the held leaves first, and returns the new state first."""
+    def advance(self, function: Any, *arguments: Any, meanwhile: Callable[[], object] | None = None) -> Any:
+        """Call a compiled function that takes the state and the held leaves first, and returns the new state first.
+
+        `meanwhile`, which raises no error, is called while the devices compute.
+        """
         with exchange:
             before = self.state.stacked()
             try:
                 results = self.execute(function, before, self.state.held(), *arguments)
+                if meanwhile is not None:
+                    meanwhile()
                 # JAX computes asynchronously: an error of the computation is raised here.
                 results[0].alive.block_until_ready()
             except BaseException as error:

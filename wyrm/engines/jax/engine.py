@@ -66,6 +66,14 @@ class JaxEngine(Engine):
     def check_options(cls, options: Mapping[str, Any]) -> None:
         """Raise an error for a mesh without sharding, an unknown dtype, local steps, or if JAX is not installed."""
         _check_mesh(options.get("mesh"), options.get("sharding"))
+        if str(options.get("compute_dtype")) in ("float16", "half"):
+            raise OptionError(
+                "compute_dtype='float16' is not supported: its numbers end at 65504 and lose digits below 6e-5, so "
+                "gradients overflow or vanish unless losses are scaled; compute_dtype='bfloat16' is as fast and has "
+                "the range of float32"
+            )
+        if options.get("precision", "highest") not in ("highest", "tf32"):
+            raise OptionError(f"precision must be 'highest' or 'tf32', not {options.get('precision')!r}")
         if options.get("compute_dtype") not in (None, "float32", "bfloat16"):
             raise OptionError(f"compute_dtype must be 'float32' or 'bfloat16', not {options.get('compute_dtype')!r}")
         if whole("local_steps", options.get("local_steps", 1), 1) > 1 and options.get("mesh") is None:
@@ -83,6 +91,7 @@ class JaxEngine(Engine):
         sharding: AxisSharding | None = None,
         compute_dtype: str | None = None,
         local_steps: int = 1,
+        precision: str = "highest",
     ) -> None:
         super().__init__(JaxGraph(outputs, optimizer))
         self.placement: Placement = _placement(self.graph, mesh, sharding, evaluates)
@@ -96,9 +105,15 @@ class JaxEngine(Engine):
         self.local_steps: LocalSteps | None = None
         if local_steps > 1 and self.placement.sharding is not None and optimizer is not None:
             alone = StepFunctions(self.graph, narrow, stacked=False)
+            alone.loop_checks = self.functions.loop_checks
             self.local_steps = LocalSteps(alone, self.placement.sharding, local_steps)
         self.compiled: CompiledFunctions = CompiledFunctions(
-            self.graph, self.functions, self.placement, self.state, self.local_steps
+            self.graph,
+            self.functions,
+            self.placement,
+            self.state,
+            self.local_steps,
+            precision if narrow is None else None,
         )
         self.shuffle: Shuffle = Shuffle()
         # Seconds of a batch in a step, 0 until one was measured; the numbers of steps in a chunk so far, by the number

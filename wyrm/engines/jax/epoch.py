@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,8 +84,22 @@ class JaxEpoch:
             for i in range(count):
                 self._single(self.order[i * size : (i + 1) * size])
             return
+        prepared: list[list[Any] | Exception] = []
+
+        def prepare(start: int) -> None:
+            try:
+                if start < count:
+                    prepared.append(self._feeds(start, min(capacity, count - start), capacity))
+            except Exception as error:  # raised when the steps that run are counted
+                prepared.append(error)
+
+        prepare(0)
         for start in range(0, count, capacity):
-            self._chunk(start, min(capacity, count - start), capacity)
+            feeds = prepared.pop()
+            if isinstance(feeds, Exception):
+                raise feeds
+            # The data of the next chunk is copied to the devices while they compute.
+            self._chunk(start, min(capacity, count - start), capacity, feeds, partial(prepare, start + capacity))
 
     def _capacity(self, count: int) -> int:
         """Return the number of steps of a chunk, a power of two, so that XLA compiles few loops."""
@@ -97,13 +112,16 @@ class JaxEpoch:
         known.add(capacity)
         return capacity
 
-    def _chunk(self, start: int, count: int, capacity: int) -> None:
-        """Copy the batches of `count` steps from step `start` on to the devices, and do these steps."""
+    def _feeds(self, start: int, count: int, capacity: int) -> list[Any]:
+        """Return the batches of `count` steps from step `start` on, on the devices."""
         size = self.batch * self.accumulate
         rows = self.order[start * size : (start + count) * size].reshape(count, size)
         if count < capacity:  # the batches that fill the chunk are not used
             rows = np.concatenate([rows, np.broadcast_to(rows[:1], (capacity - count, size))])
-        feeds = self._batches(rows if self.accumulate == 1 else rows.reshape(capacity, self.accumulate, self.batch))
+        return self._batches(rows if self.accumulate == 1 else rows.reshape(capacity, self.accumulate, self.batch))
+
+    def _chunk(self, start: int, count: int, capacity: int, feeds: list[Any], meanwhile: Callable[[], object]) -> None:
+        """Do `count` steps from step `start` on with these batches; `meanwhile` is called while the last ones run."""
         numbers = {name: _filled(values[start : start + count], capacity) for name, values in self.numbers.items()}
         shapes = self.engine.shapes(feeds, 1 if self.accumulate == 1 else 2)
         loop = self.engine.compiled.loop(self.accumulate)
@@ -116,7 +134,10 @@ class JaxEpoch:
             steps = min(count - done, -(-steps // apart) * apart)
             before = time.perf_counter()
             bounds = np.array([done, done + steps], np.int32)
-            _, (outputs, outside) = self.engine.compiled.advance(loop, feeds, numbers, step_words(first_step), bounds)
+            _, (outputs, outside) = self.engine.compiled.advance(
+                loop, feeds, numbers, step_words(first_step), bounds,
+                meanwhile=meanwhile if done + steps == count else None,
+            )  # fmt: skip
             found = on_host(outputs)[done : done + steps]
             if done:  # the first run may compile
                 self._measured((time.perf_counter() - before) / (steps * self.accumulate))
