@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.engines.jax import divided_tables
+from tests.engines.jax.collectives import Collective
 from tests.once import computed_once
 from tests.subprocesses import on_simulated_devices
 from wyrm.engines.jax.row_exchange import room
@@ -52,6 +53,15 @@ def test_a_step_sends_rows_of_the_batch_alone(found: Any) -> None:
     assert 2 * step["bytes"] < large_batch["bytes"] < 4 * step["bytes"]
     # Rows and gradients: one row of users and two of items, which have a bias. Room is for more.
     assert large_batch["bytes"] < 3 * (1024 / 8) * 2 * (16 + 2 * 17) * 4
+
+
+def test_gradients_of_tables_on_every_device_are_gathered_in_one_message(found: Any) -> None:
+    sent = [Collective(*each) for each in found["by batch"]]
+    # The rows of users, of items and of negatives, with a bias for the last two, and the number of each row.
+    assert sorted((each.kind, each.size) for each in sent) == [
+        ("all-gather", 256 * (17 + 2 * 17 + 2 * 2) * 4),
+        ("all-reduce", 4),
+    ]
 
 
 def test_no_op_makes_an_array_as_large_as_a_table(found: Any) -> None:
