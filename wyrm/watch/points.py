@@ -118,7 +118,9 @@ class _Group:
 
     def begin_record(self) -> None:
         """Let each record have some points, if its steps are as many as those of the last one."""
-        self.most, self.added = self.added / _LEAST if self.added else math.inf, 0
+        if self.added >= _LEAST:
+            self.most = self.added / _LEAST
+        self.added = 0
 
     def take(self) -> dict[str, Any]:
         """Return the fields of a record of the points, and forget them."""
