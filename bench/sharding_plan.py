@@ -48,7 +48,8 @@ class Plan:
     """Bytes, collectives and seconds of a training step on each device.
 
     A parameter that is divided over the mesh axis of the batch is gathered for the forward pass and again for the
-    backward pass, and its gradient is reduced and scattered. The gradients of the others are reduced to all.
+    backward pass, and its gradient is reduced and scattered. XLA may gather some once more to compute them again. The
+    gradients of the others are reduced to all.
     """
 
     table: ShardingTable

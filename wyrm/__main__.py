@@ -35,7 +35,9 @@ def main() -> None:
     actions.add_parser("info", help="print where the cache is, how many programs it holds, and their size")
     actions.add_parser("clear", help="delete all files that wyrm wrote there")
     watch = commands.add_parser("watch", help="serve a page on this machine that shows trainings, live")
-    watch.add_argument("runs", nargs="+", metavar="RUN", help="the folder of a run, or one that holds runs at any depth")
+    watch.add_argument(
+        "runs", nargs="+", metavar="RUN", help="the folder of a run, or one that holds runs at any depth"
+    )
     watch.add_argument("--port", type=int, default=None, help="port of 127.0.0.1; 0 is any that is free")
     options = parser.parse_args()
     if options.version:

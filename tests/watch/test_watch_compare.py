@@ -106,6 +106,10 @@ def test_fit_records_the_options_of_a_training(tmp_path: Path) -> None:
         "batch_size": 4, "optimizer": "Adam", "learning_rate": 0.01, "hidden": 64, "data": "films.csv",
         "model.sizes": "3, 4",
     }  # fmt: skip
+    schedule = wy.optim.schedules.Cosine(0.1, steps=100)
+    program = wy.compile((slope * x - 1.0).square().mean(), wy.optim.SGD([slope], schedule))
+    wy.train.fit(program, {x: np.ones(8)}, epochs=1, watch=tmp_path / "scheduled")
+    assert records(tmp_path / "scheduled")[0]["config"]["learning_rate"] == "Cosine(start=0.1, steps=100, end=0.0)"
     with pytest.raises(OptionError, match="config is recorded with a run: give watch=True"):
         wy.train.fit(program, {x: np.ones(8)}, epochs=1, config=given)
 

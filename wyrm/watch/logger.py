@@ -291,9 +291,11 @@ def _batch_size(run: Run) -> int:
 def _options(run: Run) -> dict[str, object]:
     """Return what a training says of its own options, for its record."""
     optimizer = run.optimizer
+    rate = optimizer.groups[0].options()["learning_rate"]
     return {
         "batch_size": _batch_size(run), "optimizer": type(optimizer).__name__,
-        "learning_rate": float(optimizer.learning_rate),
+        # A schedule is named: its rate at the start tells little.
+        "learning_rate": getattr(rate, "__name__", repr(rate)) if callable(rate) else float(rate),
     }  # fmt: skip
 
 

@@ -43,6 +43,7 @@ SHARDINGS: dict[str, Any] = {
     "other axis": ((4, 2), ("data", "model"), {Users: "model", Items: "model", Batch: "data"}),
     "both axes": ((4, 2), ("data", "model"), {Users: "model", Items: ("data", "model"), Batch: "data"}),
     "columns too": ((4, 2), ("data", "model"), {Items: "data", Factors: "model", Batch: "data"}),
+    "batch alone": ((8,), ("data",), {Batch: "data"}),
     "batch on all": ((8,), ("data",), {Items: "data"}),
 }
 OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
@@ -124,10 +125,10 @@ def trained(where: Any, optimizer: str = "Adagrad", items: str = "hot", accumula
     return {"losses": losses, "values": [value.tolist() for value in values], "shapes": shapes, "padding": padding}
 
 
-def text_of_step(items: int, batch: int) -> tuple[str, int]:
-    """Return the code of a step of tables by rows, and the bytes of its temporary arrays."""
+def text_of_step(items: int, batch: int, sharding: str = "rows") -> tuple[str, int]:
+    """Return the code of a step, and the bytes of its temporary arrays."""
     model = recommender(items=items, users=items, width=16)
-    program = compiled(model, SHARDINGS["rows"])
+    program = compiled(model, SHARDINGS[sharding])
     program({model.users: np.zeros(batch, np.int64), model.positives: np.zeros(batch, np.int64)})
     code = program._engine.compiled.lowered().compile()
     return code.as_text(), code.memory_analysis().temp_size_in_bytes
@@ -137,14 +138,27 @@ def step(items: int, batch: int) -> dict[str, Any]:
     """Return the kinds and the bytes of a step's collectives, its temporary bytes, and ops as large as the table."""
     text, temporary = text_of_step(items, batch)
     found = collectives(text)
-    whole = re.findall(rf" = [^=\n]*\w+\[{items // 8}(?:,16)?\][^=\n]*? ([\w-]+)\(", text)
-    passed = {"parameter", "get-tuple-element", "tuple", "while", "bitcast"}
     return {
         "kinds": sorted({each.kind for each in found if each.size > 64}),
         "bytes": sum(each.size for each in found),
         "temporary": temporary,
-        "whole": sorted(set(whole) - passed),
+        "whole": as_large_as_tables(text, items),
     }
+
+
+def as_large_as_tables(text: str, items: int) -> list[str]:
+    """Return the ops that compute an array as large as a device's part of a table."""
+    found = set(re.findall(rf" = [^=\n]*\w+\[{items // 8}(?:,16)?\][^=\n]*? ([\w-]+)\(", text))
+    return sorted(found - {"parameter", "get-tuple-element", "tuple", "while", "bitcast"})
+
+
+def accumulated_step(items: int = 8000) -> dict[str, Any]:
+    """Return what steps of four batches each send, and their ops as large as the table."""
+    model = recommender(items=items, users=items, width=16)
+    program = compiled(model, SHARDINGS["rows"])
+    program.epoch({leaf: np.arange(2048) for leaf in (model.users, model.positives)}, batch_size=256, accumulate=4)
+    text = program.stages()["optimized"]
+    return {"sent": collectives(text), "whole": as_large_as_tables(text, items)}
 
 
 def resumed(before: int, after: int) -> list[float]:
@@ -249,6 +263,8 @@ def main() -> None:
         found["rows"][name] = trained(SHARDINGS["rows"], *options)
     found["shardings"] = {name: trained(where) for name, where in SHARDINGS.items() if name != "rows"}
     found["steps"] = [step(items, batch) for items, batch in ((8000, 256), (80000, 256), (8000, 1024))]
+    found["by batch"] = collectives(text_of_step(ITEMS, 256, "batch alone")[0])
+    found["accumulated step"] = accumulated_step()
     found["resumed"] = [resumed(*devices) for devices in ((8, 6), (0, 4))]
     found["served"] = served(SHARDINGS["rows"])
     found["ranked"] = [ranked(SHARDINGS[name]) for name in ("rows", "other axis")]

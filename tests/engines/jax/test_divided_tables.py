@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from tests.engines.jax import divided_tables
+from tests.engines.jax.collectives import Collective
 from tests.once import computed_once
 from tests.subprocesses import on_simulated_devices
 from wyrm.engines.jax.row_exchange import room
 
+# XLA writes rows in place by a scatter, also as a fusion, or one by one, as its options say.
+IN_PLACE = {"scatter", "fusion", "call", "dynamic-update-slice"}
 SHARDINGS = [name for name in divided_tables.SHARDINGS if name != "rows"]
 
 
@@ -54,11 +57,27 @@ def test_a_step_sends_rows_of_the_batch_alone(found: Any) -> None:
     assert large_batch["bytes"] < 3 * (1024 / 8) * 2 * (16 + 2 * 17) * 4
 
 
+def test_accumulated_gradients_are_exchanged_once_a_step(found: Any) -> None:
+    step = found["accumulated step"]
+    large = [each for each in (Collective(*each) for each in step["sent"]) if each.size > 64]
+    assert {each.kind for each in large} == {"all-to-all"}
+    # Of three tables, a number and a row each; lookups are those of each of four batches.
+    assert [each.times for each in large].count(1) == 2 * 3 and {each.times for each in large} == {1, 4}
+    assert set(step["whole"]) <= IN_PLACE
+
+
+def test_gradients_of_tables_on_every_device_are_gathered_in_one_message(found: Any) -> None:
+    sent = [Collective(*each) for each in found["by batch"]]
+    # The rows of users, of items and of negatives, with a bias for the last two, and the number of each row.
+    assert sorted((each.kind, each.size) for each in sent) == [
+        ("all-gather", 256 * (17 + 2 * 17 + 2 * 2) * 4),
+        ("all-reduce", 4),
+    ]
+
+
 def test_no_op_makes_an_array_as_large_as_a_table(found: Any) -> None:
-    # XLA writes rows in place by a scatter, also as a fusion, or one by one, as its options say.
-    in_place = {"scatter", "fusion", "call", "dynamic-update-slice"}
     for step in found["steps"]:
-        assert set(step["whole"]) <= in_place and step["temporary"] < 200_000
+        assert set(step["whole"]) <= IN_PLACE and step["temporary"] < 200_000
 
 
 def test_training_goes_on_on_another_mesh(found: Any) -> None:

@@ -11,6 +11,7 @@ from jax.sharding import AbstractMesh, PartitionSpec
 
 import wyrm as wy
 from wyrm.engines.jax.sharding import Sharding
+from wyrm.engines.jax.sharding_table import Messages
 from wyrm.errors import OptionError, ShapeError
 from wyrm.graph.axes import axis_size
 
@@ -154,3 +155,32 @@ def test_a_value_without_a_mapped_axis_is_not_constrained() -> None:
     x = wy.Input(dims=(Batch(), 3))
     value = jax.numpy.zeros((2, 3))
     assert sharding.place(x, value) is value  # one device: nothing to divide
+
+
+def test_the_table_says_what_a_step_sends_and_when_columns_may_be_faster() -> None:
+    sharding = Sharding(MESH, {Features: "data"})
+    table = parameter(Features(9), Hidden(8), name="table")
+
+    def shown(size: int) -> Any:
+        messages = [Messages("all-to-all", 10, size), Messages("all-reduce", 2, 40)]
+        return sharding.table([table], messages=lambda: messages, tables=[table])
+
+    few, many = shown(100_000), shown(100_000_000)
+    assert "all-to-all      10  100 kB" in str(few) and "all-reduce       2    40 B" in str(few)
+    assert "sharding={Hidden: 'data'}" in str(few) and "12 of them take 240 us" in few.suggestion
+    assert many.suggestion == "" and "100 MB" in str(many)
+    before = sharding.table([table], tables=[table])
+    assert before.messages is None and "a step sends" not in str(before)
+    nothing = sharding.table([table], messages=list, tables=[table])
+    assert str(nothing).endswith("a step sends nothing")
+    # Three devices' rows, of nine on four devices.
+    assert [row.bytes_per_device for row in before.rows] == [3 * 8 * 4]
+
+
+def test_tables_may_have_any_number_of_rows() -> None:
+    sharding, table = Sharding(MESH, {Features: "data"}), parameter(Features(9), 3)
+    sharding.check([table], padded={table})
+    with pytest.raises(ShapeError, match="4 devices do not divide 9"):
+        sharding.check([table])
+    assert sharding.stored_shape(table, (9, 3)) == (12, 3)
+    assert sharding.of(table).spec == PartitionSpec("data", None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from wyrm.engines.graph import ProgramGraph
 from wyrm.engines.jax.row_exchange import RowExchange
 from wyrm.graph.axes import Axis
@@ -14,7 +16,7 @@ from wyrm.graph.leaves import Constant
 from wyrm.graph.parameters import Parameter
 
 if TYPE_CHECKING:
-    from wyrm.engines.jax.sharding import Sharding
+    from wyrm.engines.jax.sharding import MeshAxes, Sharding
 
 
 def lookups(nodes: Iterable[BaseNode]) -> set[BaseNode]:
@@ -49,8 +51,15 @@ class DividedTables:
     def __init__(self, graph: ProgramGraph, sharding: Sharding | None) -> None:
         self.exchanges: dict[BaseNode, RowExchange] = {}
         self._sharding, self._padded = sharding, dict[BaseNode, int]()
+        # The mesh axes that divide the indices of each table with a row-sparse gradient, if they are the same for all.
+        self._of_batch: dict[BaseNode, MeshAxes] = {}
         if sharding is None:
             return
+        for table, pairs in graph.targets.rows.items():
+            axes = {tuple(sharding.divided_axes(indices.dims)) for _, indices in pairs}
+            every = {tuple(mesh_axes for _, mesh_axes in each) for each in axes}
+            if len(every) == 1 and len(only := every.pop()) == 1:
+                self._of_batch[table] = only[0]
         found = lookups(graph.schedule.nodes)
         targets = set(graph.targets.gradients)
         elsewhere = {parent for node in graph.schedule.nodes if node not in found for parent in node.parents}
@@ -93,11 +102,11 @@ class DividedTables:
     def pairs(self, table: BaseNode, terms: Iterable[tuple[Any, Any, BaseNode]]) -> list[tuple[Any, Any]]:
         """Return the pairs (gradient, indices) of a table; a term is a gradient, its indices and their node.
 
-        For a table of `exchanges`, devices divide the first axis, and no two pairs have the same indices.
+        On a mesh, devices divide the first axis, and no two pairs have the same indices.
         """
         import jax.numpy as jnp
 
-        if table not in self.exchanges:
+        if self._sharding is None or (table not in self.exchanges and self._sharding.divided_axes(table.dims)):
             return [(gradient, rows) for gradient, rows, _ in terms]
         sums: dict[BaseNode, tuple[Any, Any]] = {}
         for gradient, rows, indices in terms:
@@ -107,6 +116,44 @@ class DividedTables:
             position = self._batch_axis(indices)
             values = jnp.moveaxis(gradient, position, 0).reshape(-1, *table.shape[1:])
             found.append((values, jnp.moveaxis(rows, position, 0).reshape(-1)))
+        return found
+
+    def gathered(self, tables: Sequence[BaseNode], gradients: Sequence[Any]) -> list[Any]:
+        """Return gradients with the pairs of tables that all devices hold on all of them: in one message for each mesh.
+
+        A message has the bits of the values and the row numbers of all pairs whose rows the devices divide equally.
+        """
+        import jax.numpy as jnp
+        from jax import lax
+
+        found = list(gradients)
+        if self._sharding is None:
+            return found
+        joined: dict[MeshAxes, list[tuple[int, int]]] = {}
+        for i, (table, gradient) in enumerate(zip(tables, gradients, strict=True)):
+            if not isinstance(gradient, list) or self._sharding.divided_axes(table.dims):
+                continue
+            found[i] = list(gradient)
+            for j, (values, rows) in enumerate(gradient):
+                mesh_axes = self._of_batch.get(table, ())
+                if (values.dtype, rows.dtype, rows.ndim) != (np.float32, np.int32, 1):
+                    continue  # of other types, or of several batches
+                if mesh_axes and len(rows) % self._sharding.devices(mesh_axes) == 0:
+                    joined.setdefault(mesh_axes, []).append((i, j))
+        for mesh_axes, places in joined.items():
+            devices = self._sharding.devices(mesh_axes)
+            parts = [
+                part.reshape(devices, -1)
+                for i, j in places
+                for part in (lax.bitcast_convert_type(gradients[i][j][0], np.int32), gradients[i][j][1])
+            ]
+            flat = self._sharding.constrained(jnp.concatenate(parts, axis=1), mesh_axes)
+            ends = np.cumsum([part.shape[1] for part in parts])[:-1]
+            own = iter(jnp.split(self._sharding.constrained(flat, ()), ends, axis=1))
+            for i, j in places:
+                values, rows = gradients[i][j]
+                bits = next(own).reshape(values.shape)
+                found[i][j] = lax.bitcast_convert_type(bits, np.float32), next(own).reshape(rows.shape)
         return found
 
     def padded(self, leaf: BaseNode, gradient: Any) -> Any:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from textwrap import wrap
 from types import MappingProxyType
 
 from wyrm.graph.base import BaseNode
@@ -124,7 +125,7 @@ class ShardingTable:
             sent = [(each.kind, str(each.count), as_bytes(each.size)) for each in self.messages]
             lines += ["", "a step sends, on each device" if sent else "a step sends nothing"]
             lines += aligned_lines([("collective", "number", "bytes"), *sent], {1, 2}) if sent else []
-        return "\n".join(lines if not self.suggestion else [*lines, "", self.suggestion])
+        return "\n".join([*lines, "", *wrap(self.suggestion, 100)] if self.suggestion else lines)
 
     __repr__ = __str__
 

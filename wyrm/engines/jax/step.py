@@ -147,7 +147,7 @@ class StepFunctions:
         parameters = [self.graph.parameters[unit[0]] for unit in units]
         gradients: list[JaxGradient] = [
             self._summed(parameter, gradient) if isinstance(gradient, list) else gradient
-            for parameter, gradient in zip(parameters, found.gradients, strict=True)
+            for parameter, gradient in zip(parameters, self.tables.gathered(parameters, found.gradients), strict=True)
         ]
         if self._sums is None:
             return found._replace(gradients=gradients)
