@@ -200,7 +200,12 @@ def test_equal_loops_of_the_graph_are_those_of_native_code(layers: int) -> None:
         weight = parameter(random, 3, 3)
         weights.append(weight)
         start = wy.Constant(np.zeros(3))
-        _, h = wy.scan(lambda state, row, w=weight: ((s := (state + row @ w).tanh()), s), start, h)
+
+        def step(state: Any, row: Any, weight: Any = weight) -> Any:
+            following = (state + row @ weight).tanh()
+            return following, following
+
+        _, h = wy.scan(step, start, h)
         h = ((h * 1.5 + h.sin()).tanh() + h.cos()).exp().sigmoid() - h.square()
     loss = h.square().mean()
     data = {x: random.normal(size=(5, 3))}
