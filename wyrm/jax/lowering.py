@@ -122,7 +122,7 @@ class LoweredFunction:
         else:
             # XLA infers how intermediate values are sharded.
             leaves, arrays = list(known), list(known.values())
-            run = jax.sharding.auto_axes(
+            run: Any = jax.sharding.auto_axes(
                 lambda *given: lowerer.run(self._schedule, dict(zip(leaves, given, strict=True))),
                 out_sharding=shardings,
             )
