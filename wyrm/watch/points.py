@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import mul
 from typing import Any, TypeAlias
@@ -13,6 +14,8 @@ Place: TypeAlias = tuple[int, float, float]
 Point: TypeAlias = tuple[Collection[float], Collection[float], Collection[float]]
 # Points of steps, and of epochs, that are never joined with others.
 STEPS, EPOCHS = 500, 10_000
+# The points that a record has at least, if it has as many steps.
+_LEAST = 50
 # An estimate of the seconds to write a point, until it is known.
 _SECONDS = 4e-6
 
@@ -35,8 +38,9 @@ class Points:
     def __init__(self, affords: Callable[[float], bool]) -> None:
         self._affords = affords
         self._groups: dict[tuple[str, ...], _Group] = {}
-        # The seconds to write a point.
+        # The seconds to write a point, and the points beyond the free ones that are not written yet.
         self.seconds: float = _SECONDS
+        self._unpaid = 0
 
     def add(self, place: Place, values: Mapping[str, float], weight: float = 1.0, full: int = STEPS) -> None:
         """Add values of a step, at a place (step, epoch, seconds), with a weight in the means."""
@@ -44,18 +48,24 @@ class Points:
         group = self._groups.get(names)
         if group is None:
             group = self._groups[names] = _Group(names)
+        group.added += 1
         if group.width == 1 and not group.joined and group.written < full:
             found = tuple(values.values())
             group.append(place, (found, found, found), full)  # most epochs, and the first steps
             return
         group.add(place, tuple(values.values()), weight)
-        if group.joined >= group.width and (group.written < full or self._affords(self.seconds)):
+        if group.joined < group.width:
+            return
+        if group.written < full or group.joined >= group.most or self._affords(self.seconds * (self._unpaid + 1)):
+            self._unpaid += group.written >= full
             group.close(full)
 
     def take(self) -> Iterator[dict[str, Any]]:
         """Yield the fields of a record for each set of names, and forget the points."""
+        self._unpaid = 0
         for group in self._groups.values():
             group.close()
+            group.begin_record()
             if group.places:
                 yield group.take()
 
@@ -69,6 +79,9 @@ class _Group:
         self.written = 0
         self.width = 1
         self.joined = 0
+        # The values since the last record, and the most that a point joins, budget or not.
+        self.added = 0
+        self.most: float = math.inf
         self.places: list[Place] = []
         self._points: list[Point] = []
         # The values of the current point, their weights, and the place of the last.
@@ -102,6 +115,12 @@ class _Group:
             low, high = [min(column) for column in columns], [max(column) for column in columns]
         self._values, self._weights, self.joined = [], [], 0
         self.append(self._place, (means, low, high), full)
+
+    def begin_record(self) -> None:
+        """Let each record have some points, if its steps are as many as those of the last one."""
+        if self.added >= _LEAST:
+            self.most = self.added / _LEAST
+        self.added = 0
 
     def take(self) -> dict[str, Any]:
         """Return the fields of a record of the points, and forget them."""

@@ -35,6 +35,8 @@ FilePath = str | os.PathLike[str]
 # Estimates of the time to measure parameters, used until it is known.
 _SECONDS_BY_ELEMENT, _SECONDS_BY_PARAMETER = 1e-8, 1e-4
 _LONGEST_TEXT = 20_000
+# A record of fewer points tells little about the time of one.
+_ENOUGH_POINTS = 100
 
 
 class RunWriter:
@@ -336,8 +338,10 @@ class RunWriter:
         self._rows, self._rows_since = 0, now
         for record in self._points.take():
             self._values_pace.take(self.elapsed)
+            start, count = time.perf_counter(), len(record["steps"])
             self._write("points", record)
-            self._points.seconds = (time.perf_counter() - now) / len(record["steps"])
+            if count >= _ENOUGH_POINTS:
+                self._points.seconds = (time.perf_counter() - start) / count
 
     def _write(self, kind: str, fields: Mapping[str, Any]) -> None:
         if self._failure is not None:

@@ -187,3 +187,29 @@ def test_equal_layers_of_a_language_model_are_two_loops_from_two_layers_on(layer
     program({tokens: np.zeros((2, 8), int), following: np.zeros((2, 8), int)})
     # One for each weight of a layer and of its gradients, however many layers there are.
     assert program.source.count("stablehlo.dot_general") == 23
+
+
+@pytest.mark.parametrize("layers", [2, 3])
+def test_equal_loops_of_the_graph_are_those_of_native_code(layers: int) -> None:
+    """Each layer is a `wy.scan`, whose residuals JAX keeps in parts."""
+    random = np.random.default_rng(0)
+    x = wy.Input(dims=(5, 3), dtype=np.float64, name="x")
+    h: Any = x
+    weights: list[wy.Parameter] = []
+    for _ in range(layers):
+        weight = parameter(random, 3, 3)
+        weights.append(weight)
+        start = wy.Constant(np.zeros(3))
+
+        def step(state: Any, row: Any, weight: Any = weight) -> Any:
+            following = (state + row @ weight).tanh()
+            return following, following
+
+        _, h = wy.scan(step, start, h)
+        h = ((h * 1.5 + h.sin()).tanh() + h.cos()).exp().sigmoid() - h.square()
+    loss = h.square().mean()
+    data = {x: random.normal(size=(5, 3))}
+    expected = [wy.compile(gradient)(data) for gradient in wy.grad(loss, weights)]
+    found = wy.compile(wy.grad(loss, weights), engine="jax")(data)
+    for have, want in zip(found, expected, strict=True):
+        np.testing.assert_allclose(have, want, rtol=1e-9)

@@ -12,6 +12,7 @@ from wyrm.engines.jax.partial_sums import PartialSum, whole
 from wyrm.engines.jax.repeats import Carried, Inner, Invariant, Operand, Repeat, Varying
 from wyrm.errors import RegistrationError
 from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.jax_form import Unjoined
 from wyrm.graph.schedule import Schedule
 from wyrm.ops.random.philox import WORD
 
@@ -83,7 +84,7 @@ class Values:
                 for k, source in enumerate(sources)
             ):
                 return _Stacked(first[0], first[1], step)
-        return _Stacked(jnp.stack([whole(self[position]) for position in positions]), 0, 1)
+        return _Stacked(jnp.stack([_array(self[position]) for position in positions]), 0, 1)
 
     def stacked(self, positions: Sequence[int]) -> Any:
         """Return the values at these positions as one array."""
@@ -91,6 +92,16 @@ class Values:
         if step == 1:
             return array[first : first + len(positions)]
         return array[first - len(positions) + 1 : first + 1][::-1]
+
+
+def _joined(value: Any) -> Any:
+    """Return a value that a loop stacks: one that an op left in parts as one array."""
+    return value.flat() if isinstance(value, Unjoined) else value
+
+
+def _array(value: Any) -> Any:
+    """Return a value as one array, also a partial sum."""
+    return _joined(whole(value))
 
 
 def compute_repeat(repeat: Repeat, schedule: Schedule, values: Values, compute: Compute) -> None:
@@ -144,10 +155,10 @@ def compute_repeat(repeat: Repeat, schedule: Schedule, values: Values, compute: 
         for node, operands in zip(layer, repeat.operands, strict=True):
             found.append(compute(node, [value(operand) for operand in operands], attributes))
         unread.update(attributes.unread)
-        return [whole(found[i]) for _, i in repeat.carried], [found[i] for i in repeat.read]
+        return [_array(found[i]) for _, i in repeat.carried], [_joined(found[i]) for i in repeat.read]
 
     traced_once: Any = jax.jit(body)
-    first = [whole(values[position]) for position, _ in repeat.carried]
+    first = [_array(values[position]) for position, _ in repeat.carried]
     elements = (jnp.arange(repeat.count, dtype=jnp.int32), sequences, words)
     of_layer = jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape[1:], array.dtype), elements)
     after, _ = jax.eval_shape(traced_once, first, of_layer)

@@ -92,7 +92,7 @@ class _ReplacedForm(JaxForm):
 
         x, values, positions = operands
         positions = jnp.broadcast_to(positions, values.shape)
-        leading = [index[..., None] for index in jnp.indices(shape[:-1])]
+        leading = [jnp.arange(size).reshape((-1, *[1] * (len(shape) - 1 - i))) for i, size in enumerate(shape[:-1])]
         wrong = ((positions < 0) | (positions >= shape[-1])).any(axis=-1, keepdims=True)
         replaced = x.at[(*leading, jnp.where(wrong, 0, positions))].set(values)
         return jnp.where(wrong, jnp.nan, replaced)

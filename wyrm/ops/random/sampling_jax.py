@@ -69,7 +69,7 @@ def _excluded(node: Any, operands: Sequence[Any], count: int) -> Callable[[Any],
 
     if not node.compressed:
         listed = operands[-1].reshape(-1, 1, operands[-1].shape[-1])
-        return lambda rows: (listed == rows.reshape(len(listed), -1, 1)).any(-1).reshape(-1)
+        return lambda rows: (listed == rows.reshape(listed.shape[0], -1, 1)).any(-1).reshape(-1)
     offsets, columns, users = operands[-3:]
     users = jnp.repeat(users.reshape(-1), count // max(users.size, 1))
     low, high = offsets[users], offsets[users + 1]

@@ -31,6 +31,10 @@ class PlaceSliceForm(JaxForm):
         counts, backwards, padding = [], [], []
         entries = [entry for entry in node.key if entry is not None]
         for axis, (entry, size) in enumerate(zip(entries, shape, strict=True)):
+            if entry == (None, None, None) or entry == (0, None, 1):  # the whole axis, whose size may be open
+                counts.append(size)
+                padding.append((0, 0, 0))
+                continue
             places = range(size)[entry : entry + 1 or None] if isinstance(entry, int) else range(size)[slice(*entry)]
             if places.step < 0:
                 backwards.append(axis)

@@ -100,8 +100,8 @@ class Chart {
       const looks = {
         value: names.includes("smoothed") ? { width: 1, alpha: 0.3, points: { show: false } } : { ...style, points: { show: showPoints, size: 5 } },
         smoothed: { ...style, alpha: 1, points: { show: false } },
-        low: { width: 0, points: { show: false } },
-        high: { width: 0, points: { show: false } },
+        low: { width: 1, alpha: 0.35, points: { show: false } },
+        high: { width: 1, alpha: 0.35, points: { show: false } },
       };
       this.columns.push(series.length);
       if (names.includes("high")) {
