@@ -46,7 +46,6 @@ def own(sample: Sample) -> bool:
     return sample.differentiable and (piecewise or op.__name__ in _OWN)
 
 
-# Without optimizations, as the tests compile, XLA computes infinities for five attentions in one function.
 @grouped(4, own)
 def test_second_derivatives_of_ops_with_a_derivative_of_their_own(samples: list[Sample]) -> None:
     totals: list[Any] = []

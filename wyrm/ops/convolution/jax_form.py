@@ -87,8 +87,6 @@ class _ConvolutionForm(ProductForm):
         """Return the spatial axes, given the sizes of those of both operands and of the result."""
         raise NotImplementedError
 
-    own_tangent = True
-
     def own_gradient(self, node: Any) -> bool:
         sizes = [[axis_size(axis) for axis in x.dims[2:]] for x in (*node.parents[:2], node)]
         known: Any = sizes
