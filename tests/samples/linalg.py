@@ -30,8 +30,8 @@ def positive_definite(*shape: int) -> NDArray[np.float64]:
 
 
 def real_spectrum(*shape: int) -> NDArray[np.float64]:
-    """Return matrices with distinct real eigenvalues, and vectors that are far from orthogonal."""
-    vectors = np.eye(shape[-1]) + 0.4 * normal(*shape)
+    """Return matrices with distinct real eigenvalues, and vectors that are far from orthogonal, the same each time."""
+    vectors = np.eye(shape[-1]) + 0.4 * np.random.default_rng(shape).standard_normal(shape)
     values = np.linspace(-1.0, 2.0, shape[-1])
     return (vectors * values) @ np.linalg.inv(vectors)
 
