@@ -40,6 +40,23 @@ def room(count: int, owners: int, rows: int) -> int:
     return max(1, min(count, rows, -(-enough // _ROUNDED) * _ROUNDED))
 
 
+def written_rows(
+    arrays: Sequence[Any], rows: Any, gradients: Any, rule: RowRule, numbers: Any, moves: Any
+) -> list[Any]:
+    """Return a table and its state with new values of some rows, given in ascending order with their gradients.
+
+    A row number beyond the table is padding. Where `moves` is false, nothing changes.
+    """
+    import jax.numpy as jnp
+
+    new = rule([array.at[rows].get(mode="clip") for array in arrays], gradients, numbers)
+    targets = jnp.where(moves, rows, arrays[0].shape[0])
+    return [
+        array.at[targets].set(after, mode="drop", indices_are_sorted=True)
+        for array, after in zip(arrays, new, strict=True)
+    ]
+
+
 class _Sorted(NamedTuple):
     """Row numbers of a device in ascending order, each once, then numbers after the last row.
 
@@ -129,16 +146,10 @@ class RowExchange:
 
         `rule` is called for the rows of a round, on the devices that own them. Where `moves` is false, nothing changes.
         """
-        import jax.numpy as jnp
 
         def local(rows: Any, values: Any, moves: Any, numbers: Any, *arrays: Any) -> tuple[Any, ...]:
             def write(arrays: tuple[Any, ...], rows: Any, sums: Any) -> tuple[Any, ...]:
-                old = [array.at[rows].get(mode="clip") for array in arrays]
-                new, targets = rule(old, sums, numbers), jnp.where(moves, rows, self.rows)
-                return tuple(
-                    array.at[targets].set(after, mode="drop", indices_are_sorted=True)
-                    for array, after in zip(arrays, new, strict=True)
-                )
+                return tuple(written_rows(arrays, rows, sums, rule, numbers, moves))
 
             return self._rounds(rows, values, write, arrays)
 

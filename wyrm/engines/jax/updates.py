@@ -8,7 +8,7 @@ from typing import Any
 
 from wyrm.engines.jax.lower import Lowerer
 from wyrm.engines.jax.namespace import namespace
-from wyrm.engines.jax.row_exchange import RowExchange
+from wyrm.engines.jax.row_exchange import RowExchange, written_rows
 from wyrm.engines.optimizer import GRADIENT_SCALE, OptimizerInterface, UpdateRule
 from wyrm.graph.base import BaseNode
 from wyrm.graph.parameters import Parameter
@@ -60,10 +60,8 @@ class Updates:
         for rule, average, exchange, parameter, gradient, state in zip(
             self._rules, self._averages, self._exchanges, parameters, gradients, states, strict=True
         ):
-            if exchange is not None:
-                arrays = self._owned_rows(exchange, rule, parameter, gradient, state, numbers, moves)
-            elif isinstance(gradient, RowSparse):
-                arrays = self._rows(rule, parameter, gradient, state, numbers, moves)
+            if isinstance(gradient, RowSparse):
+                arrays = self._rows(exchange, rule, parameter, gradient, state, numbers, moves)
             else:
                 arrays = self._whole(rule, parameter, gradient, state, numbers, moves)
             if average is not None:
@@ -85,6 +83,7 @@ class Updates:
 
     def _rows(
         self,
+        exchange: RowExchange | None,
         rule: UpdateRule,
         parameter: Any,
         gradient: RowSparse,
@@ -92,35 +91,16 @@ class Updates:
         numbers: Any,
         moves: Any,
     ) -> list[Any]:
-        """Update only the rows of the gradient; a row number beyond the table is padding."""
-        rows: Any = gradient.rows
-        old = [parameter, *(state[name] for name in rule.state)]
-        gathered = [array.at[rows].get(mode="clip") for array in old]
-        held = dict(zip(rule.state, gathered[1:], strict=True))
-        new = self._apply(rule, gathered[0], gradient.values, held, numbers)
-        targets = namespace().where(moves, rows, parameter.shape[0])
-        return [
-            array.at[targets].set(after, mode="drop", indices_are_sorted=True)
-            for array, after in zip(old, new, strict=True)
-        ]
-
-    def _owned_rows(
-        self,
-        exchange: RowExchange,
-        rule: UpdateRule,
-        parameter: Any,
-        gradient: RowSparse,
-        state: Mapping[str, Any],
-        numbers: Any,
-        moves: Any,
-    ) -> list[Any]:
-        """Update the rows of the gradient on the devices that own them."""
-        used = {name: numbers[name] for name in rule.hyperparameters}
+        """Update only the rows of the gradient; where devices divide the table, on those that own them."""
 
         def moved(old: list[Any], gradient: Any, numbers: Any) -> list[Any]:
             return self._apply(rule, old[0], gradient, dict(zip(rule.state, old[1:], strict=True)), numbers)
 
-        return exchange.update([parameter, *(state[name] for name in rule.state)], gradient, moved, used, moves)
+        old = [parameter, *(state[name] for name in rule.state)]
+        if exchange is None:
+            return written_rows(old, gradient.rows, gradient.values, moved, numbers, moves)
+        used = {name: numbers[name] for name in rule.hyperparameters}
+        return exchange.update(old, gradient, moved, used, moves)
 
     def _scale(self, gradients: Sequence[JaxGradient], max_norm: float) -> Any:
         """Return the factor that limits the global norm of the gradients, also if their squares overflow."""
