@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import http.server
 import itertools
-import os
 import shutil
 import subprocess
 import tempfile
-import threading
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -18,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import wyrm as wy
+from bench.browser import chromium, launched, served
 from bench.convolutions import BATCH, network
 from bench.harness import Case, Contender, Measurement, timed
 from bench.lstm import RATE as LSTM_RATE
@@ -148,13 +146,10 @@ def _in_node(name: str) -> Callable[[], Measurement]:
 def _in_chromium(name: str) -> Callable[[], Measurement]:
     from playwright.sync_api import sync_playwright
 
-    chromium = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
-    if chromium is None:
+    if chromium() is None:
         raise ImportError("no Chromium", name="Chromium")
     work, _, place = _exported(name, "wasm32")
     shutil.copy(Path(__file__).with_name("exports.mjs"), place)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=place))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     run = f"""async () => {{
         const {{ columns, load }} = await import('/model.mjs'), {{ epochs }} = await import('/exports.mjs');
         const data = columns(await (await fetch('/model_data.safetensors')).arrayBuffer());
@@ -162,27 +157,15 @@ def _in_chromium(name: str) -> Callable[[], Measurement]:
     }}"""
 
     def once() -> Measurement:
-        options = [] if os.name == "nt" or os.geteuid() else ["--no-sandbox"]  # root has no sandbox
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=chromium, args=options)
+        with served(place) as address, sync_playwright() as playwright:
+            browser = launched(playwright)
             page = browser.new_page()
-            page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
+            page.goto(f"{address}index.html")
             seconds = min(page.evaluate(run))
             browser.close()
         return Measurement(seconds)
 
     return once
-
-
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files without a log."""
-
-    extensions_map = {  # noqa: RUF012  # as the base class declares it
-        ".mjs": "text/javascript", ".wasm": "application/wasm", ".html": "text/html", "": "text/plain",
-    }  # fmt: skip
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        pass
 
 
 def cases() -> list[Case]:

@@ -21,6 +21,7 @@ from wyrm.engines.jax.sharding import Sharding
 from wyrm.engines.jax.sharding_table import ShardingTable, as_bytes
 from wyrm.graph.base import BaseNode
 from wyrm.nn.gpt2_axes import Embed, Heads, Inner, Positions, Vocabulary
+from wyrm.support.texts import aligned_lines
 
 # The values of a token that a device holds at the peak of a step of GPT-2, with checkpoints of its blocks, in units of
 # `n_embd`: outside of the blocks, and for each block. They are what XLA plans for simulated devices, where they are
@@ -109,8 +110,7 @@ class Plan:
             "utilization with overlap": f"{self.utilization:.0%}",
             "utilization without overlap": f"{self.utilization_without_overlap:.0%}",
         }
-        width = max(map(len, lines))
-        return "\n".join(f"{name:{width}}  {value}" for name, value in lines.items())
+        return "\n".join(aligned_lines(list(lines.items()), ()))
 
 
 def plan(
@@ -258,8 +258,7 @@ class RowsPlan:
             "time of sums by columns": f"{1e6 * self.seconds_by_columns:.0f} us",
             "examples a second": f"{examples / 1e6:.0f} million",
         }
-        width = max(map(len, lines))
-        return "\n".join(f"{name:{width}}  {value}" for name, value in lines.items())
+        return "\n".join(aligned_lines(list(lines.items()), ()))
 
 
 def billion_rows() -> RowsPlan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Callable
 from functools import cache, partial
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import wyrm as wy
+from bench.browser import launched
 from bench.harness import Case, Measurement, timed
 
 if TYPE_CHECKING:
@@ -60,11 +60,7 @@ def _browser() -> Browser:
     """Return headless Chromium; raise `ImportError` where it or Playwright is not installed."""
     from playwright.sync_api import sync_playwright
 
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        raise ImportError(name="chromium")
-    flags = ["--no-sandbox", "--disable-gpu"]
-    return sync_playwright().start().chromium.launch(executable_path=chromium, args=flags)
+    return launched(sync_playwright().start())
 
 
 def _opening(build: Callable[[], wy.Node]) -> Callable[[], Measurement]:

@@ -10,7 +10,6 @@ until the table and the curves are complete, and those of a new axis, a filter a
 from __future__ import annotations
 
 import importlib.util
-import shutil
 import tempfile
 import threading
 import time
@@ -21,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.browser import chromium, launched
 from wyrm.watch.points import Points
 from wyrm.watch.records import EVENTS, Lines
 from wyrm.watch.runs import Runs
@@ -61,12 +61,12 @@ def timed(action: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def show(address: str, chromium: str) -> None:
+def show(address: str) -> None:
     """Open the page and print how long it takes."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser: Any = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        browser: Any = launched(playwright)
         page = browser.new_page()
         page.set_default_timeout(120_000)
         frame = "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
@@ -109,14 +109,13 @@ def main() -> None:
         runs, start = Runs([name])().values(), time.process_time()
         Summaries(seconds=float("inf"))(runs, 0)
         print(f"read in {1e3 * (time.process_time() - start) / RUNS:.1f} ms of the processor a run")
-        chromium = shutil.which("chromium")
-        if chromium is None or importlib.util.find_spec("playwright") is None:
+        if chromium() is None or importlib.util.find_spec("playwright") is None:
             return
         with listening(0) as listener:
             server = server_of(Runs([name]), "token")
             thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
             thread.start()
-            show(f"http://127.0.0.1:{listener.getsockname()[1]}/token/", chromium)
+            show(f"http://127.0.0.1:{listener.getsockname()[1]}/token/")
             server.should_exit = True
             thread.join()
 

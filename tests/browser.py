@@ -10,8 +10,6 @@ test through `tests/conftest.py`; a test of a file that wyrm writes reads:
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -22,22 +20,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from bench.browser import chromium, launched
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page, Request
-
-_FLAGS = [
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-sync",
-    "--no-first-run",
-]
-_NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-
-
-def _chromium() -> str | None:
-    return next((path for path in map(shutil.which, _NAMES) if path is not None), None)
 
 
 # The scope is the module, not the session: until Playwright stops, its event loop counts as running in this thread,
@@ -46,14 +32,12 @@ def _chromium() -> str | None:
 def browser() -> Iterator[Browser]:
     """Headless Chromium, which the tests of a module share."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = _chromium()
-    if path is None:
+    if chromium() is None:
         pytest.skip("Chromium is not installed")
-    sandbox = ["--no-sandbox"] if os.name == "posix" and os.geteuid() == 0 else []  # root has no sandbox
     with playwright.sync_playwright() as running:
-        chromium: Browser = running.chromium.launch(executable_path=path, args=[*_FLAGS, *sandbox])
-        yield chromium
-        chromium.close()
+        found = launched(running)
+        yield found
+        found.close()
 
 
 class OpenPage:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import time
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ from wyrm.engines.native.products.target import host, target_of
 from wyrm.exporting.building import Built, build
 from wyrm.exporting.exported import tensors_of
 from wyrm.exporting.interface import Role
+from wyrm.graph.storage import bound_array
 
 _LIBC = ctypes.CDLL(None)
 _LIBC.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
@@ -154,3 +156,15 @@ def loaded(
     programs = predict if isinstance(predict, dict) else {} if predict is None else {"predict": predict}
     built = build(name, target, train, programs, batch_sizes, sizes or {}, embed, generate)
     return Loaded(built, train, at_end=at_end)
+
+
+def check_predictions(
+    export: Any, program: Any, names: Sequence[str] | None = None, *, rtol: float, atol: float
+) -> None:
+    """Check that an export predicts, from the values that inputs hold, what the program itself computes."""
+    assert export.start() == 0
+    given = {each.name: bound_array(each.leaf) for each in export.built.predictions["predict"].given}
+    code, found = export.call("predict", **given)
+    assert code == 0
+    for name, wanted, have in zip(names or found, program(), found.values(), strict=True):
+        np.testing.assert_allclose(have, wanted, rtol, atol, err_msg=name)

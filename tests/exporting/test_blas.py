@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from tests.exporting.loaded import loaded
+from tests.exporting.loaded import check_predictions, loaded
 from wyrm.errors import OptionError
 
 INT, POINTER = ctypes.c_int32, ctypes.c_void_p
@@ -62,12 +62,8 @@ def test_large_products_call_the_library(sizes: list[tuple[int, int, int]], dtyp
     program: Any = wy.compile([a @ b, a.T @ b, a @ b.T, a[:, 3:20] @ b[2:19], a[::2] @ b, small @ small.T])
     export = loaded(predict=program, cblas=True)
     assert export.externals == ["cblas_sgemm" if dtype == np.float32 else "cblas_dgemm"]
-    assert export.start() == 0
-    code, found = export.call("predict")
-    assert code == 0
     tolerance = 1e-4 if dtype == np.float32 else 1e-11
-    for have, wanted in zip(found.values(), program(), strict=True):
-        np.testing.assert_allclose(have, wanted, tolerance, tolerance)
+    check_predictions(export, program, rtol=tolerance, atol=tolerance)
     assert sizes == [(40, 40, 40)] * 3 + [(40, 40, 17), (20, 40, 40)]
 
 

@@ -14,13 +14,12 @@ import pytest
 
 import wyrm as wy
 from tests.engines.native.test_ops import TOLERANCE, _outputs
-from tests.exporting.loaded import loaded
+from tests.exporting.loaded import check_predictions, loaded
 from tests.samples import SAMPLES
 from tests.samples.sample import Sample
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import WyrmError
 from wyrm.exporting.plan import refuse
-from wyrm.graph.storage import bound_array
 
 ALL = os.environ.get("WYRM_TEST_EXPORT") == "all"
 # Ops that cannot leave: they have no native form.
@@ -63,13 +62,8 @@ def test_exported_ops_equal_native_ones(samples: list[Sample]) -> None:
         outputs += made
         names += [f"{sample}, output {i}" for i in range(len(made))]
     program: Any = wy.compile(outputs)
-    export = loaded(predict=program)
-    assert export.start() == 0
-    given: dict[str, Any] = {each.name: bound_array(each.leaf) for each in export.built.predictions["predict"].given}
-    code, found = export.call("predict", **given)
-    assert code == 0
-    for name, wanted, have in zip(names, program(), found.values(), strict=True):
-        np.testing.assert_allclose(have, wanted, TOLERANCE[np.float32], TOLERANCE[np.float32], err_msg=name)
+    tolerance = TOLERANCE[np.float32]
+    check_predictions(loaded(predict=program), program, names, rtol=tolerance, atol=tolerance)
 
 
 def test_the_ops_that_cannot_leave_are_those_that_are_listed() -> None:

@@ -6,10 +6,7 @@ import json
 import re
 import shutil
 import subprocess
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +15,11 @@ import pytest
 import scipy.special
 
 import wyrm as wy
+from bench.browser import served
 from tests.browser import OpenPage
 from tests.engines.native.test_ops import _outputs
 from tests.exporting.in_wasm import InWasm, in_wasm
+from tests.exporting.loaded import check_predictions
 from tests.exporting.models import classifier, recommender
 from tests.exporting.test_ops import ALL, is_determined
 from tests.samples import SAMPLES
@@ -29,7 +28,6 @@ from wyrm.errors import OptionError
 from wyrm.exporting import wasm
 from wyrm.exporting.building import build
 from wyrm.exporting.targets import target_named
-from wyrm.graph.storage import bound_array
 
 # An op of each family; with WYRM_TEST_EXPORT=all one sample of every op.
 OPS = list({sample.op: sample for sample in SAMPLES if is_determined(sample)}.values())[:: 1 if ALL else 24]
@@ -40,13 +38,7 @@ def test_ops_compute_what_native_ones_do(first: int) -> None:
     random, samples = np.random.default_rng(0), OPS[first : first + 40]
     made = [(str(sample), output) for sample in samples for output in _outputs(sample, np.float32, random)]
     program: Any = wy.compile([output for _, output in made])
-    export = in_wasm(predict=program)
-    assert export.start() == 0
-    given: dict[str, Any] = {each.name: bound_array(each.leaf) for each in export.built.predictions["predict"].given}
-    code, found = export.call("predict", **given)
-    assert code == 0
-    for (name, _), wanted, have in zip(made, program(), found.values(), strict=True):
-        np.testing.assert_allclose(have, wanted, rtol=2e-5, atol=2e-6, err_msg=name)
+    check_predictions(in_wasm(predict=program), program, [name for name, _ in made], rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize("model", [classifier, recommender])
@@ -156,15 +148,8 @@ def test_types_name_inputs_and_outputs(folder: Path) -> None:
 
 @pytest.fixture
 def server(folder: Path) -> Iterator[str]:
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *arguments: object) -> None:
-            pass
-
-    running = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    threading.Thread(target=running.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{running.server_port}/index.html"
-    running.shutdown()
-    running.server_close()
+    with served(folder) as address:
+        yield f"{address}index.html"
 
 
 def test_the_page_trains_in_the_browser(server: str, open_page: OpenPage) -> None:
