@@ -13,6 +13,7 @@ from wyrm.engines.epochs import ThreadMode, checked_options
 from wyrm.engines.evaluation import RunningMetrics
 from wyrm.engines.tables import DataT, FeedT, is_batches, row_count
 from wyrm.errors import OptionError
+from wyrm.graph.base import BaseNode, describe
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.interrupts import deferred
 from wyrm.support.options import flag, whole
@@ -73,7 +74,11 @@ def fit(
         progress=flag("progress", progress), accumulate=accumulate, in_batches=in_batches,
     )  # fmt: skip
     if not isinstance(program, Program) or program.optimizer is None:
-        raise OptionError(f"fit trains a program that wy.compile made with an optimizer, not {program!r}")
+        given = describe(program) if isinstance(program, BaseNode) else type(program).__name__
+        raise OptionError(
+            f"fit trains a program that wy.compile made with an optimizer, not {given}: "
+            f"program = wy.compile(loss, wy.optim.Adam(loss.parameters()))"
+        )
     if validation is None and (evaluation is not None or metrics is not None):
         raise OptionError("evaluation and metrics are of a validation: give validation={input: column} too")
     # Tables and lists are converted once, and not in each epoch.
@@ -155,6 +160,11 @@ class _Validation:
     ) -> None:
         if not isinstance(program, Program):
             raise OptionError(f"evaluation must be a program that wy.compile made, not {program!r}")
+        if isinstance(data, float):
+            raise TypeError(
+                f"validation takes data, not the share {data}: "
+                f"training, held_out = wy.data.train_test_split(data, {data}), and validation=held_out"
+            )
         self._program, self._batch_size, self._metrics = program, batch_size, metrics
         outputs = program.outputs
         self._data: Any = program._evaluator.prepare(outputs, data, batch_size, metrics).columns.given
