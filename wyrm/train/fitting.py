@@ -13,7 +13,6 @@ from wyrm.engines.epochs import ThreadMode, checked_options
 from wyrm.engines.evaluation import RunningMetrics
 from wyrm.engines.tables import DataT, FeedT, is_batches, row_count
 from wyrm.errors import OptionError
-from wyrm.graph.base import BaseNode, describe
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.interrupts import deferred
 from wyrm.support.options import flag, whole
@@ -74,7 +73,7 @@ def fit(
         progress=flag("progress", progress), accumulate=accumulate, in_batches=in_batches,
     )  # fmt: skip
     if not isinstance(program, Program) or program.optimizer is None:
-        given = describe(program) if isinstance(program, BaseNode) else type(program).__name__
+        given = "one without an optimizer" if isinstance(program, Program) else type(program).__name__
         raise OptionError(
             f"fit trains a program that wy.compile made with an optimizer, not {given}: "
             f"program = wy.compile(loss, wy.optim.Adam(loss.parameters()))"

@@ -199,10 +199,11 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
         if cls.formula:
             cls._check_names(cls.formula)
         if cls.vjp is Elementwise.vjp:
-            if isinstance(cls.derivatives, str):
+            given: object = cls.derivatives
+            if isinstance(given, str):
                 raise RegistrationError(
                     f"op {cls.__name__}: derivatives is one string; write a tuple of a formula for each operand, "
-                    f"({cls.derivatives!r},)"
+                    f"({given!r},)"
                 )
             if cls.derivatives and len(cls.derivatives) != max(cls.arity or 0, cls.needs):
                 raise RegistrationError(
