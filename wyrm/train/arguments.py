@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,9 +100,11 @@ class EngineOptions(NativeOptions, JaxOptions, total=False):
 
     - `engine`: "native", machine code for this processor, "jax", which compiles for JAX's devices, or a name given to
       `wyrm.engines.register`.
+    - `remat`: the names of modules whose values the backward pass recomputes; see `wyrm.compile`.
     """
 
     engine: EngineName | str  # the names that an editor completes
+    remat: str | Collection[str]
 
 
 def without_defaults(options: Mapping[str, Any]) -> dict[str, Any]:
