@@ -313,7 +313,7 @@ class SWA(Average):
 
 
 # The numbers of so many epochs, and at most of so many steps, are computed at once.
-_EPOCHS_AHEAD, _STEPS_AHEAD = 32, 4096
+_EPOCHS_AHEAD, _STEPS_AHEAD, _ALL_STEPS = 32, 4096, 2**50
 
 
 @dataclass(frozen=True)
@@ -332,13 +332,20 @@ class Precomputed:
         return {name: value[start : start + count] for name, value in self.numbers.items()}
 
     @staticmethod
+    def constant(rate: float, found: Mapping[str, object]) -> Precomputed | None:
+        """Return the scalars of all steps if none depends on the step, else None."""
+        if any(isinstance(value, np.ndarray) and value.ndim for value in found.values()):
+            return None
+        return Precomputed(rate, 0, {name: in_each_step(value, _ALL_STEPS) for name, value in found.items()})
+
+    @staticmethod
     def steps(count: int) -> int:
         """Return for how many steps to compute the scalars if `count` are asked for."""
         return max(count, min(_EPOCHS_AHEAD * count, _STEPS_AHEAD))
 
 
 def in_each_step(value: object, count: int) -> NDArray[np.float64]:
-    """Return the array of a scalar's values in `count` steps; a number is the same in all of them."""
+    """Return the array of a scalar's values in `count` steps; a number is the same in all, and stored once."""
     if isinstance(value, np.ndarray) and value.ndim:
         return value.astype(np.float64, copy=False)
-    return np.full(count, value, np.float64)
+    return np.broadcast_to(np.array(value, np.float64), count)

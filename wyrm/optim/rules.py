@@ -332,12 +332,10 @@ class GroupRules(ExplainsNames):
                 return ahead
             # Once there are rules, the options of wyrm's own optimizers are fixed, and with them the next numbers.
             known = bool(self._rules) and type(self).__module__.startswith("wyrm.")
-            many = Precomputed.steps(count) if known else count
             try:  # vectorized, if `hyperparameters` is plain arithmetic
-                found = self.numbers_at(np.arange(done + 1, done + many + 1, dtype=np.float64))  # type: ignore[arg-type]  # steps
-                numbers = {name: in_each_step(value, many) for name, value in found.items()}
-                self._precomputed = Precomputed(self._learning_rate, done, numbers) if known else Precomputed()
-                return {name: value[:count] for name, value in numbers.items()}
+                numbers = self._numbers_ahead(self._learning_rate, done, count, known)
+                self._precomputed = numbers if known else Precomputed()
+                return numbers.of(self._learning_rate, done, count) or {}
             except (TypeError, ValueError):
                 pass  # `hyperparameters` branches on the step: fall back to a loop
         steps, each = self.steps, []
@@ -348,6 +346,22 @@ class GroupRules(ExplainsNames):
         finally:
             self.steps = steps
         return {name: np.array([numbers[name] for numbers in each]) for name in each[0]}
+
+    def _numbers_ahead(self, rate: float, done: int, count: int, known: bool) -> Precomputed:
+        """Return the scalars of `count` steps, or of more where these are `known` to stay as they are.
+
+        Raise `TypeError` or `ValueError` if the rule computes them one step at a time only.
+        """
+
+        def vectorized(steps: int) -> dict[str, float]:
+            return self.numbers_at(np.arange(done + 1, done + steps + 1, dtype=np.float64))  # type: ignore[arg-type]  # steps
+
+        # Two steps, because a branch on the number of one step would be taken.
+        constant = Precomputed.constant(rate, vectorized(2))
+        if constant is not None:
+            return constant
+        many = Precomputed.steps(count) if known else max(count, 2)
+        return Precomputed(rate, done, {name: in_each_step(value, many) for name, value in vectorized(many).items()})
 
     # --- options --------------------------------------------------------------------------------------------------
 
