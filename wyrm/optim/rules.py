@@ -22,7 +22,7 @@ from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import store, stored
 from wyrm.ops.elementwise.comparison import where
-from wyrm.optim.options import STEP_OPTIONS, LearningRate, Precomputed, check_names, in_each_step
+from wyrm.optim.options import STEP_OPTIONS, LearningRate, Precomputed, check_names
 from wyrm.support.foreign_names import ExplainsNames, ForeignName, keywords_of
 from wyrm.support.options import number
 
@@ -333,7 +333,7 @@ class GroupRules(ExplainsNames):
             # Once there are rules, the options of wyrm's own optimizers are fixed, and with them the next numbers.
             known = bool(self._rules) and type(self).__module__.startswith("wyrm.")
             try:  # vectorized, if `hyperparameters` is plain arithmetic
-                numbers = self._numbers_ahead(self._learning_rate, done, count, known)
+                numbers = Precomputed.ahead(self.numbers_at, self._learning_rate, done, count, known)
                 self._precomputed = numbers if known else Precomputed()
                 return numbers.of(self._learning_rate, done, count) or {}
             except (TypeError, ValueError):
@@ -346,22 +346,6 @@ class GroupRules(ExplainsNames):
         finally:
             self.steps = steps
         return {name: np.array([numbers[name] for numbers in each]) for name in each[0]}
-
-    def _numbers_ahead(self, rate: float, done: int, count: int, known: bool) -> Precomputed:
-        """Return the scalars of `count` steps, or of more where these are `known` to stay as they are.
-
-        Raise `TypeError` or `ValueError` if the rule computes them one step at a time only.
-        """
-
-        def vectorized(steps: int) -> dict[str, float]:
-            return self.numbers_at(np.arange(done + 1, done + steps + 1, dtype=np.float64))  # type: ignore[arg-type]  # steps
-
-        # Two steps, because a branch on the number of one step would be taken.
-        constant = Precomputed.constant(rate, vectorized(2))
-        if constant is not None:
-            return constant
-        many = Precomputed.steps(count) if known else max(count, 2)
-        return Precomputed(rate, done, {name: in_each_step(value, many) for name, value in vectorized(many).items()})
 
     # --- options --------------------------------------------------------------------------------------------------
 
