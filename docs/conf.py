@@ -39,6 +39,7 @@ linkcheck_ignore = [re.escape(_PROJECT["urls"]["Documentation"]) + ".*", re.esca
 html_theme = "furo"
 html_title = f"wyrm {release}"
 html_baseurl = _PROJECT["urls"]["Documentation"] + "/"
+templates_path = ["templates"]
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = False
