@@ -74,7 +74,11 @@ def fit(
         progress=flag("progress", progress), accumulate=accumulate, in_batches=in_batches,
     )  # fmt: skip
     if not isinstance(program, Program) or program.optimizer is None:
-        raise OptionError(f"fit trains a program that wy.compile made with an optimizer, not {program!r}")
+        given = "one without an optimizer" if isinstance(program, Program) else type(program).__name__
+        raise OptionError(
+            f"fit trains a program that wy.compile made with an optimizer, not {given}: "
+            f"program = wy.compile(loss, wy.optim.Adam(loss.parameters()))"
+        )
     if validation is None and (evaluation is not None or metrics is not None):
         raise OptionError("evaluation and metrics are of a validation: give validation={input: column} too")
     # Tables and lists are converted once, and not in each epoch.
@@ -176,6 +180,11 @@ class _Validation:
     ) -> None:
         if not isinstance(program, Program):
             raise OptionError(f"evaluation must be a program that wy.compile made, not {program!r}")
+        if isinstance(data, float):
+            raise TypeError(
+                f"validation takes data, not the share {data}: "
+                f"training, held_out = wy.data.train_test_split(data, {data}), and validation=held_out"
+            )
         self._program, self._batch_size, self._metrics = program, batch_size, metrics
         outputs = program.outputs
         self._data: Any = program._evaluator.prepare(outputs, data, batch_size, metrics).columns.given
