@@ -195,9 +195,7 @@ def test_two_results_of_a_module_are_recomputed() -> None:
 
 
 def test_mistakes_name_what_there_is() -> None:
-    with pytest.raises(
-        OptionError, match=r"no module 'mixr'; .* are: table, blocks, norm, mixer, .*mean 'mixer'"
-    ):
+    with pytest.raises(OptionError, match=r"no module 'mixr'; .* are: table, blocks, norm, mixer, .*mean 'mixer'"):
         Case("native", remat={"mixr"})
     with pytest.raises(OptionError, match=r"remat='table': <call of Embedding table> reads no float values but param"):
         Case("native", remat={"mixer", "table"})
