@@ -84,7 +84,7 @@ class Lowering(Protocol):
         ...
 
     def apart(self, node: BaseNode, array: Any, terms: Any) -> Any:
-        """Return a sum over the rows of a value, given a term for each of `row_shards` along the first axis."""
+        """Return the sum over the rows of a value from `terms`, whose first axis has one term for each of `row_shards`."""
         ...
 
 
