@@ -84,7 +84,7 @@ class Lowering(Protocol):
         ...
 
     def apart(self, node: BaseNode, array: Any, terms: Any) -> Any:
-        """Return the sum over the rows of a value from `terms`, whose first axis has one term for each of `row_shards`."""
+        """Return the sum over the rows of a value, whose `terms` lie along the first axis: one for each of `row_shards`."""
         ...
 
 
