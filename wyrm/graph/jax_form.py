@@ -84,7 +84,7 @@ class Lowering(Protocol):
         ...
 
     def apart(self, node: BaseNode, array: Any, terms: Any) -> Any:
-        """Return the sum over the rows of a value, whose `terms` lie along the first axis: one for each of `row_shards`."""
+        """Return the sum over a value's rows of `terms`, one for each of `row_shards` along their first axis."""
         ...
 
 
