@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 import wyrm as wy
+from tests import OPTIMIZED
 from tests.ops.test_ops_every import projected, run
 from tests.samples.grouped import grouped
 from tests.samples.sample import Sample
@@ -30,7 +31,7 @@ def test_gradients_by_jax(samples: list[Sample]) -> None:
             expected[parameter] = str(sample), gradient.forward()
     with jax.enable_x64(True):
         function, parameters = wy.jax.lower(sum(totals[1:], totals[0]))
-        gradients: Any = jax.jit(jax.grad(function))(parameters)
+        gradients: Any = jax.jit(jax.grad(function), compiler_options=OPTIMIZED)(parameters)
     for parameter, (name, reference) in expected.items():
         found = gradients[function.names[parameter]]
         np.testing.assert_allclose(found, reference, rtol=1e-8, atol=1e-10, err_msg=name)
@@ -67,7 +68,7 @@ def test_second_derivatives_of_ops_with_a_derivative_of_their_own(samples: list[
             gradients = jax.grad(function)(values)
             return sum((gradient**2).sum() for gradient in gradients.values())
 
-        gradients: Any = jax.jit(jax.grad(squares))(parameters)
+        gradients: Any = jax.jit(jax.grad(squares), compiler_options=OPTIMIZED)(parameters)
     for parameter, (name, reference) in expected.items():
         found = gradients[function.names[parameter]]
         np.testing.assert_allclose(found, reference, rtol=1e-7, atol=1e-9, err_msg=name)
