@@ -22,7 +22,7 @@ from bench.runner import QUICK, WHOLE, cases_of, folder_of, measure
 MODULES = (
     "engine", "importing", "typing_speed", "chain", "bpr", "recommending", "scale", "fizzbuzz", "regression", "lstm",
     "sequences", "first_step", "gpt2", "functions", "loops", "sampling", "convolutions", "norms", "products",
-    "exports", "profiling", "programs_beside", "growth", "view",
+    "exports", "exported_text", "profiling", "programs_beside", "growth", "view",
 )  # fmt: skip
 ROOFLINE = "roofline"
 

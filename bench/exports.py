@@ -24,7 +24,7 @@ from bench.models import BPR_BATCH, FIZZBUZZ_BATCH, MOVIELENS, FizzBuzz, Recomme
 from wyrm.exporting.exported import Exported
 from wyrm.exporting.interface import Role
 
-_ROUNDS_OF_NODE = 5
+_ROUNDS = 5
 
 
 class Work(NamedTuple):
@@ -66,7 +66,7 @@ WORKS: dict[str, Callable[[], Work]] = {
 
 
 @cache
-def _folder() -> Path:
+def folder() -> Path:
     """Return a folder that lasts as long as the process."""
     folder = tempfile.TemporaryDirectory()
     _kept.append(folder)
@@ -78,7 +78,7 @@ _kept: list[Any] = []
 
 def _exported(name: str, target: str) -> tuple[Work, Exported, Path]:
     work = WORKS[name]()
-    place = _folder() / f"{name} {target}"
+    place = folder() / f"{name} {target}"
     columns = work.columns if target == "wasm32" else None
     exported = work.program.export(place, target=target, batch_sizes=work.batch, columns=columns)
     return work, exported, place
@@ -90,15 +90,14 @@ def _in_python(name: str) -> Callable[[], Measurement]:
     return timed(lambda: program.epoch(columns, batch_size=batch, shuffle=True, seed=next(seeds)), least=0.2)
 
 
-def _in_c(name: str) -> Callable[[], Measurement]:
+def linked(exported: Exported, place: Path) -> tuple[ctypes.CDLL, np.ndarray]:
+    """Return the exported functions, linked by a C compiler, and a block of memory that is ready for them."""
     compiler = shutil.which("cc")
     if compiler is None:
         raise ImportError("no C compiler", name="a C compiler")
-    work, exported, place = _exported(name, "c")
     command = [compiler, "-shared", "-o", "model.so", "model.o", "-lm"]
     subprocess.run(command, cwd=place, check=True)
-    library, rows = ctypes.CDLL(str(place / "model.so")), len(next(iter(work.columns.values())))
-    names = {each.name: each.leaf for each in exported.built.training.given}
+    library = ctypes.CDLL(str(place / "model.so"))
     raw = np.zeros(exported.memory_bytes + 64, np.uint8)
     block = raw[-raw.ctypes.data % 64 :]
     assert library.model_init(ctypes.c_void_p(block.ctypes.data), ctypes.c_int64(exported.memory_bytes)) == 0
@@ -106,6 +105,14 @@ def _in_c(name: str) -> Callable[[], Measurement]:
         values = np.asarray(exported.built.initial[tensor.name]).reshape(-1).view(np.uint8)
         block[tensor.offset : tensor.offset + tensor.bytes] = values
     assert library.model_ready(ctypes.c_void_p(block.ctypes.data)) == 0
+    return library, block
+
+
+def _in_c(name: str) -> Callable[[], Measurement]:
+    work, exported, place = _exported(name, "c")
+    library, block = linked(exported, place)
+    rows = len(next(iter(work.columns.values())))
+    names = {each.name: each.leaf for each in exported.built.training.given}
     (epoch,) = [each for each in exported.interface.functions if each.name == "model_epoch"]
     kept: dict[Role, Any] = {
         Role.MEMORY: block, Role.ORDER: np.zeros(rows, np.int64), Role.RESULTS: np.zeros(8), Role.ROWS: rows,
@@ -128,44 +135,54 @@ def _in_c(name: str) -> Callable[[], Measurement]:
     return timed(run, least=0.2)
 
 
-def _in_node(name: str) -> Callable[[], Measurement]:
+def in_node(script: str, place: Path, *arguments: object) -> Callable[[], Measurement]:
+    """Return the best of the seconds that a script of this folder prints about an export, in Node.js."""
     node = shutil.which("node")
     if node is None:
         raise ImportError("no Node.js", name="Node.js")
-    work, _, place = _exported(name, "wasm32")
-    script = str(Path(__file__).with_name("exports.mjs"))
+    command = [node, str(Path(__file__).with_name(script)), str(place), *map(str, arguments)]
 
     def once() -> Measurement:
-        command = [node, script, str(place), str(work.batch), str(_ROUNDS_OF_NODE)]
         printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         return Measurement(min(map(float, printed.split())))
 
     return once
 
 
-def _in_chromium(name: str) -> Callable[[], Measurement]:
+def in_chromium(script: str, place: Path, run: str) -> Callable[[], Measurement]:
+    """Return the best of the seconds that a JavaScript function returns, on a page that has the export and a script."""
     from playwright.sync_api import sync_playwright
 
     if chromium() is None:
         raise ImportError("no Chromium", name="Chromium")
-    work, _, place = _exported(name, "wasm32")
-    shutil.copy(Path(__file__).with_name("exports.mjs"), place)
-    run = f"""async () => {{
-        const {{ columns, load }} = await import('/model.mjs'), {{ epochs }} = await import('/exports.mjs');
-        const data = columns(await (await fetch('/model_data.safetensors')).arrayBuffer());
-        return await epochs(await load(), data, {work.batch}, {_ROUNDS_OF_NODE});
-    }}"""
+    shutil.copy(Path(__file__).with_name(script), place)
+    (place / "empty.html").write_text("<!doctype html><title>benchmark</title>", encoding="utf-8")
 
     def once() -> Measurement:
         with served(place) as address, sync_playwright() as playwright:
             browser = launched(playwright)
             page = browser.new_page()
-            page.goto(f"{address}index.html")
+            page.goto(f"{address}empty.html")
             seconds = min(page.evaluate(run))
             browser.close()
         return Measurement(seconds)
 
     return once
+
+
+def _epochs_in_node(name: str) -> Callable[[], Measurement]:
+    work, _, place = _exported(name, "wasm32")
+    return in_node("exports.mjs", place, work.batch, _ROUNDS)
+
+
+def _epochs_in_chromium(name: str) -> Callable[[], Measurement]:
+    work, _, place = _exported(name, "wasm32")
+    run = f"""async () => {{
+        const {{ columns, load }} = await import('/model.mjs'), {{ epochs }} = await import('/exports.mjs');
+        const data = columns(await (await fetch('/model_data.safetensors')).arrayBuffer());
+        return await epochs(await load(), data, {work.batch}, {_ROUNDS});
+    }}"""
+    return in_chromium("exports.mjs", place, run)
 
 
 def cases() -> list[Case]:
@@ -177,8 +194,8 @@ def cases() -> list[Case]:
         contenders: dict[str, Contender] = {
             "wyrm": partial(_in_python, name),
             "wyrm, in C": partial(_in_c, name),
-            "wyrm, in Node.js": partial(_in_node, name),
-            "wyrm, in Chromium": partial(_in_chromium, name),
+            "wyrm, in Node.js": partial(_epochs_in_node, name),
+            "wyrm, in Chromium": partial(_epochs_in_chromium, name),
         }
         found.append(Case("exports", f"epoch, {name}", contenders, "C at most 1.0 of Python's time, browsers 1.5"))
     return found

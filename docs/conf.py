@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import sys
 import tomllib
@@ -14,6 +15,7 @@ sys.path[:0] = [str(DOCS), str(DOCS.parent)]
 from building import write_pages  # noqa: E402  # found by the path above
 from building.foreign import ForeignNames  # noqa: E402
 from building.glossary import Glossary  # noqa: E402
+from building.texts import description, linked  # noqa: E402
 
 with (DOCS.parent / "pyproject.toml").open("rb") as file:
     _PROJECT = tomllib.load(file)["project"]
@@ -39,17 +41,24 @@ linkcheck_ignore = [re.escape(_PROJECT["urls"]["Documentation"]) + ".*", re.esca
 html_theme = "furo"
 html_title = f"wyrm {release}"
 html_baseurl = _PROJECT["urls"]["Documentation"] + "/"
+templates_path = ["templates"]
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 pygments_style, pygments_dark_style = "a11y-high-contrast-light", "a11y-high-contrast-dark"
 html_js_files = ["site.js"]
+html_favicon = "static/icon.svg"
 
 
 def _links_into_the_repository(app: Any, name: str, source: list[str]) -> None:
-    """Let links of generated pages to files that are not part of the site go to the repository."""
-    source[0] = re.sub(r"\]\(\.\./(bench|examples|\.github|wyrm)/?", rf"]({_REPOSITORY}/tree/main/\1/", source[0])
+    source[0] = linked(source[0], _REPOSITORY)
+
+
+def _describe(app: Any, name: str, template: str, context: dict[str, Any], page: Any) -> None:
+    text = "" if page is None else description(page)
+    if text:
+        context["metatags"] = f'{context.get("metatags", "")}<meta name="description" content="{html.escape(text)}">\n'
 
 
 def setup(app: Any) -> None:
@@ -58,3 +67,4 @@ def setup(app: Any) -> None:
     app.add_directive("glossary-of-wyrm", Glossary)
     app.connect("config-inited", lambda *_: write_pages(DOCS))
     app.connect("source-read", _links_into_the_repository)
+    app.connect("html-page-context", _describe)

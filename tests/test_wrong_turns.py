@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.errors import DTypeError, ShapeError
+from wyrm.errors import DTypeError, OptionError, ShapeError
 
 
 class Batch(wy.Dim): ...
@@ -53,6 +53,14 @@ TURNS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: W.watch.SummaryWriter, AttributeError, r"wy\.watch\.RunWriter\(folder\)"),
     (lambda: W.SummaryWriter, AttributeError, r"wy\.watch\.RunWriter\(folder\)"),
     (lambda: W.train.fit(program(), ROWS, ROWS[:, 0]), TypeError, r"as one mapping, .*\{x: inputs, y: targets\}"),
+    (lambda: W.train.fit(program(), {X: ROWS}, epochs=1, validation=0.2), TypeError, r"train_test_split\(data, 0\.2\)"),
+    (lambda: W.train.fit(W.nn.Linear(4, 2), TABLE, epochs=1), OptionError, r"not Linear: program = wy\.compile\("),
+    (lambda: W.train.fit(program(), (ROWS,), epochs=1), TypeError, "not tuple; the inputs are: x"),
+    (lambda: W.compile(LOSS, W.optim.SGD([WEIGHT], 0.0), metrics=["accuracy"]), TypeError, r"metrics=\{'accuracy': \("),
+    (lambda: W.compile({"loss": LOSS}), DTypeError, r"not a dict: give list\(outputs\.values\(\)\)"),
+    (lambda: X @ X, ShapeError, r"of each row with its row use x\.vector_dot\(y\), of all rows with all rows x @ y\.T"),
+    (lambda: X.dot(X), AttributeError, r"use x @ y, or x\.vector_dot\(y\)"),
+    (lambda: W.recommend(W.nn.Embedding(3, 2), MATRIX, k=2), DTypeError, r"users\.weight and items\.weight"),
     (lambda: LOSS.forward({X: ROWS}), TypeError, r"takes no arguments: bind data with input\.set\(array\)"),
     (lambda: LOSS.forward(ROWS), TypeError, r"or use wy\.compile\(x\)\(\{input: array\}\)"),
     (lambda: W.quantile(MATRIX, MATRIX, 0.5), TypeError, r"q holds numbers, .* wy\.losses\.quantile\("),

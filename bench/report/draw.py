@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.report.growth import is_growth
 from bench.report.machine import ROOT
-from bench.report.page import page, span
+from bench.report.page import page, rounds, span
 from bench.report.picture import draw as picture
 from bench.report.picture import lines_of
 from bench.report.results import RESULTS, caveats, digest, read, rows
@@ -28,6 +28,7 @@ def drawn(folder: Path = RESULTS) -> dict[Path, str]:
     readme = README.read_text(encoding="utf-8")
     return {
         PAGE: page(machines, mark),
+        **{PAGE.with_stem(f"{PAGE.stem}-{name}"): rounds(machine, mark) for name, machine in machines.items()},
         LIGHT: picture(machines, mark, dark=False),
         DARK: picture(machines, mark, dark=True),
         README: _BLOCK.sub(lambda found: f"{found[1]}{sentences(folder)}{found[2]}", readme),

@@ -38,9 +38,14 @@ def page(machines: Mapping[str, Machine], digest: str) -> str:
         *growth_tables(machines),
         *roofline_tables(machines),
         missing(machines),
-        *(details(name, machine) for name, machine in machines.items()),
+        contents(machines),
     ]  # fmt: skip
     return "\n".join(part.rstrip("\n") + "\n" for part in parts if part)
+
+
+def contents(machines: Mapping[str, Machine]) -> str:
+    """Return the list of the machines' pages of rounds."""
+    return "\n".join(["## Rounds", "", "```{toctree}", *(f"benchmarks-{name}" for name in machines), "```"])
 
 
 def summary(peers: Sequence[Row], machines: Mapping[str, Machine]) -> str:
@@ -166,12 +171,14 @@ def missing(machines: Mapping[str, Machine]) -> str:
     return "\n".join(["## Not measured", "", *header(names), *lines]) + "\n" if lines else ""
 
 
-def details(name: str, machine: Machine) -> str:
-    """Return the spread of every contender's rounds on a machine, and how busy it was."""
+def rounds(machine: Machine, digest: str) -> str:
+    """Return the page of a machine: the spread of every contender's rounds, and how busy the machine was."""
     lines = [
-        f"## Spread of the rounds on {machine.name}",
+        f"<!-- digest of bench/results: {digest}; written by python -m bench.report -->",
+        f"# Rounds on {machine.name}",
         "",
-        "`load` is the load average before the case, `others` how many cores other programs kept busy during it: "
+        "The rows of [the benchmarks](benchmarks.md), with each contender's least, median and largest time. `load` is "
+        "the load average before the case, `others` how many cores other programs kept busy during it: "
         f"above {DISTURBED}, it is **bold**.",
         "",
         *header(["case", "contender", "rounds", "least", "median", "largest", "memory", "load", "others"]),

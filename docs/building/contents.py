@@ -140,8 +140,18 @@ CONTENTS = (
         "pooling",
         "wyrm.nn: pooling",
         "wyrm.nn",
-        (Group("Layers of pooling", (), (f"{_NN}pooling_layers",)),),
-        "Arrays have the axes (batch, channels, *sizes), as in PyTorch.",
+        (
+            Group("Maxima", _names("MaxPool1d MaxPool2d MaxPool3d")),
+            Group("Means", _names("AvgPool1d AvgPool2d AvgPool3d")),
+        ),
+        "Arrays have the axes (batch, channels, *sizes), as in PyTorch. Layers of a wanted size are on the next page.",
+    ),
+    Page(
+        "pooling-adaptive",
+        "wyrm.nn: pooling to a size",
+        "wyrm.nn",
+        (Group("Layers of adaptive pooling", (), (f"{_NN}pooling_layers",)),),
+        "Arrays have the axes (batch, channels, *sizes), as in PyTorch; the layer has the sizes of the result.",
     ),
     Page(
         "pooling-functions",

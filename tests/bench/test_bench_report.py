@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from bench.report import draw, machine
-from bench.report.page import page
+from bench.report.page import page, rounds
 from bench.report.picture import draw as picture
 from bench.report.picture import lines_of
 from bench.report.results import Machine, Measured, Result, caveats, digest, read, rows
@@ -67,7 +67,9 @@ def test_losing_rows_come_first_and_rows_of_several_machines_are_spans() -> None
     assert "| bpr: epoch | implicit | AMD EPYC, family 26 model 2 | implicit is not installed |" in text
     assert "OMP_NUM_THREADS=2" in text
     assert text.index("| 200 |") < text.index("| 1,000 |")
-    assert "| 0.10 | **1.00** |" in text, "others kept a core busy"
+    of_machines = [rounds(machine, "0123") for machine in machines().values()]
+    assert all("digest of bench/results: 0123" in text for text in of_machines)
+    assert any("| 0.10 | **1.00** |" in text for text in of_machines), "others kept a core busy"
 
 
 def test_the_picture_has_the_slowest_third_of_all_cases_and_the_programs() -> None:

@@ -142,9 +142,13 @@ def test_a_class_that_lacks_its_parts_is_refused_and_not_registered() -> None:
         ("x * factor", "names factor"),
         ("x", "computes nothing"),
         ("x +", "is not an expression"),
-        ("relu(x)", r"contains 'relu\(x\)'; allowed are the operands"),
+        ("relu6(x)", r"contains 'relu6\(x\)'; allowed are the operands"),
+        ("relu(x)", r"contains 'relu\(x\)': write maximum\(x, 0.0\); allowed are the operands"),
+        ("round(x)", r"contains 'round\(x\)': write rint\(x\)"),
+        ("np.exp(x)", r"contains 'np.exp\(x\)': write exp alone, without its module"),
+        ("x * (x > 0 and x < 1)", "join masks by & and"),
         ("exp(x, x)", "allowed are the operands"),
-        ("x if x > 0 else 1", "allowed are the operands"),
+        ("x if x > 0 else 1", r"write where\(condition, x, y\)"),
         ("0 < x < 1", "allowed are the operands"),
         ("x // 2", "allowed are the operands"),
         ("x.real", "allowed are the operands"),
@@ -239,6 +243,19 @@ def test_one_slot_may_be_a_string() -> None:
 def test_a_number_given_to_an_op_says_how_to_make_it_a_node() -> None:
     with pytest.raises(TypeError, match=r"cube takes nodes, not float: .*wy\.Constant"):
         Cube(2.0)  # type: ignore[arg-type]  # not a node
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ({"formula": np.tanh}, "formula must be a string"),
+        ({"evaluate": lambda self, x: x}, r"evaluate takes \(self, x\); .* def evaluate\(self, xp, x, \*, shape\)"),
+        ({"vjp": wy.Elementwise.vjp, "derivatives": "g * 2.0"}, r"write a tuple .* \('g \* 2.0',\)"),
+    ],
+)
+def test_parts_of_the_wrong_kind_are_refused(parts: dict[str, Any], reason: str) -> None:
+    with pytest.raises(RegistrationError, match=reason):
+        unary(**parts)
 
 
 def unary(**parts: Any) -> Any:

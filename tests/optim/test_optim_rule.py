@@ -245,3 +245,32 @@ def test_numbers_that_are_computed_ahead_follow_the_rate_and_the_counts() -> Non
         groups.learning_rate = rate
         assert groups.numbers(3)["decay"].tolist() == [1.0] * 3
         assert groups.numbers(1)["step_size"] == pytest.approx([rate / 2 / 0.1])
+
+
+class InTwoParts(SGD):
+    """A rule whose rate depends on the number of the step by a branch."""
+
+    def hyperparameters(self, step: int) -> dict[str, float]:
+        return {"learning_rate": 0.1 if step < 3 else 0.2}
+
+
+def test_a_branch_on_the_step_is_taken_in_each_step() -> None:
+    expected = [0.1, 0.1, 0.2, 0.2, 0.2]
+    optimizer = InTwoParts([wy.Parameter(np.ones(3))], 0.1)
+    for count in (1, 2, 5):
+        assert optimizer.numbers(count)["learning_rate"].tolist() == expected[:count]
+    found = []
+    for _ in expected:
+        found += optimizer.numbers(1)["learning_rate"].tolist()
+        optimizer.advance(1)
+    assert found == expected
+
+
+def test_a_number_that_is_the_same_in_all_steps_is_stored_once() -> None:
+    parameter = wy.Parameter(np.ones(3))
+    optimizer = SGD([parameter], 0.25)
+    optimizer.rule(parameter)
+    for count in (3, 10_000_000):
+        rates = optimizer.numbers(count)["learning_rate"]
+        assert rates.shape == (count,) and rates.strides == (0,) and rates[-1] == 0.25
+        optimizer.advance(count)

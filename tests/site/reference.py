@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import sys
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from tests.site.pages import DOCS
 
 if str(DOCS) not in sys.path:
     sys.path.append(str(DOCS))
+
+
+def building(name: str) -> Any:
+    """Return a module of `docs/building`."""
+    return import_module(f"building.{name}")
 
 
 def contents() -> list[str]:

@@ -99,6 +99,10 @@ def recommend(
             raise OptionError("normalize is for the vectors of users and items; users are scores if there are no items")
         return _by_scores(users, k, rows, exclude, batch_size)
     if callable(users):
+        if hasattr(users, "weight"):
+            raise DTypeError(
+                f"users is a layer, {type(users).__name__}: give its vectors, users.weight and items.weight"
+            )
         raise DTypeError("users is a function, so it returns scores; then there are no items")
     vectors, table = _array("users", users), _table("items", items)
     if table.ndim != 2 or vectors.ndim not in (1, 2) or vectors.shape[-1] != table.shape[1]:

@@ -71,6 +71,7 @@ def given_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, np.
         raise TypeError(
             f"a program takes a dict of input nodes and arrays, as in {{x: X}}, or a table with columns named like the "
             f"inputs, not {type(feed).__name__}{'; give its .dataset()' if _makes_dataset(feed) else ''}"
+            f"; the inputs are: {', '.join(map(label, inputs)) or 'none'}"
         )
     taken = set(inputs)
     for key in feed:

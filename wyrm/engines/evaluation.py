@@ -141,7 +141,8 @@ def _refuse_training(nodes: Sequence[BaseNode]) -> None:
     for mode in modes_of(nodes):
         raise OptionError(
             f"{mode.node} was built in training mode, so a mean over data would be that of training. Build the "
-            f"graph again after model.eval(), and evaluate a program of it: wy.compile(model(x)...)"
+            f"graph again after model.eval(), and evaluate a program of it: wy.compile(model(x)...); "
+            f"fit takes that program as evaluation="
         )
 
 

@@ -12,6 +12,7 @@ A method of `Node` that `IndexNode` lacks is a `ForeignName` member there: readi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import CO_VARKEYWORDS
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -140,6 +141,11 @@ def register(cls: type[BaseNode]) -> None:
     ]
     if missing:
         raise lacking(cls, missing)
+    if not isinstance(cls.formula, str):
+        raise RegistrationError(
+            f'op {cls.__name__}: formula must be a string, as in "x * exp(x)", not {type(cls.formula).__name__}'
+        )
+    _check_evaluate(cls)
     check_rule_names(cls)
     cls.check_registration()
     key = f"{cls.__module__}.{cls.__qualname__}"
@@ -154,6 +160,20 @@ def register(cls: type[BaseNode]) -> None:
         if taken and (previous is None or name not in (previous.method, f"__{previous.operator}__")):
             raise RegistrationError(f"op {cls.__name__} declares the method {name}, which nodes already have")
     REGISTRY[key] = cls
+
+
+def _check_evaluate(cls: type[BaseNode]) -> None:
+    """Raise `RegistrationError` for an `evaluate` that the engines cannot call."""
+    code = getattr(cls.evaluate, "__code__", None)
+    if code is None:
+        return
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    takes_any = code.co_flags & CO_VARKEYWORDS
+    if "shape" not in names and not takes_any:
+        raise RegistrationError(
+            f"op {cls.__name__}: evaluate takes ({', '.join(names)}); engines give it the namespace of arrays, the "
+            f"value of each operand, and by name the shape of the result: def evaluate(self, xp, x, *, shape)"
+        )
 
 
 def lacking(cls: type[BaseNode], missing: Sequence[str]) -> RegistrationError:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
-from pathlib import Path
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 from weakref import ref
@@ -83,7 +83,7 @@ class SourceLocation(NamedTuple):
     line: int
 
     def __str__(self) -> str:
-        return encodable(f"{Path(self.filename).name}:{self.line}")
+        return encodable(f"{self.filename.rpartition(os.sep)[2]}:{self.line}")
 
     @property
     def source(self) -> str:

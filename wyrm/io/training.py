@@ -8,6 +8,7 @@ import os
 import re
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,9 @@ from wyrm.io.arrays import load_arrays, write_arrays
 from wyrm.io.checkpoint import Kept, Parameters, by_name, differences, not_finite
 from wyrm.io.files import replacing
 from wyrm.io.record import KEY, CheckpointRecord, checked_state, examined, parsed, with_arrays, without_arrays
+from wyrm.support.background import Background
 from wyrm.support.files import FilePath, flush, path_of, remove_leftovers
-from wyrm.support.options import MOST_STEPS, whole
+from wyrm.support.options import MOST_STEPS, flag, whole
 
 if TYPE_CHECKING:
     from wyrm.optim.optimizer import Optimizer
@@ -38,6 +40,8 @@ class Checkpoints:
     as JSON metadata, everything else. Writing is atomic and flushed to disk. For people, `step-00001000.json` repeats
     the JSON. It is never loaded; after a crash it may be missing, but it never describes another file. A checkpoint
     counts only if it can be read completely and matches the digest that it contains.
+
+    `save(..., wait=False)` copies and returns; a thread writes while training goes on.
 
     After each save, the `keep_last` (1 or more) checkpoints of the highest steps are kept, and with `keep_best` the one
     of the best score, which is the lowest unless `higher_is_better`; others are removed. Damaged files and files of
@@ -68,6 +72,7 @@ class Checkpoints:
         self.higher_is_better = higher_is_better
         # Records by path and signature, so that no file is read twice.
         self._known: dict[Path, tuple[_Signature, CheckpointRecord | CheckpointError]] = {}
+        self._writing = Background("a checkpoint")
 
     def save(
         self,
@@ -76,6 +81,8 @@ class Checkpoints:
         optimizer: Optimizer,
         state: dict[str, Any],
         score: float | None = None,
+        *,
+        wait: bool = True,
     ) -> Path:
         """Write a checkpoint of step `step`, 0 or more, and return the path of its safetensors file.
 
@@ -84,6 +91,11 @@ class Checkpoints:
         for random nodes of `forward()` the next step, `wy.random.next_step()`. Arrays may hold any numbers. A
         checkpoint of the same step is replaced. Old checkpoints are removed after the new one is written, as the class
         describes.
+
+        With `wait=False` the call returns when everything is copied, and a thread writes the copy: what is written is
+        the state at the call, whatever changes meanwhile. One checkpoint is written at a time. `wait()`, all
+        that reads and the next `save` wait for it, and raise its errors. A process that is killed before leaves the
+        checkpoints before it.
 
         Raises:
             CheckpointError: the file cannot be written, as on a full disk; existing checkpoints are then unchanged and
@@ -110,23 +122,45 @@ class Checkpoints:
         )
         arrays = {f"{_WEIGHTS}{name}": np.array(parameter.value) for name, parameter in named.items()}
         arrays |= {f"{_OPTIMIZER}{name}": array for name, array in optimizer.state_dict().items()}
-        for name, array in arrays.items():
-            if not np.isfinite(array).all():
-                raise NotFinite(f"saving step {number}: {name} holds a NaN or an infinity; nothing was written")
         arrays |= {f"{_STATE}{name}": array for name, array in of_state.items()}
         path = self.directory / f"step-{number:08d}.safetensors"
+        write = partial(self._write, path, arrays, record)
+        if flag("wait", wait):
+            self.wait()
+            write()
+        else:
+            self._writing.start(write)
+        return path
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a thread is writing a checkpoint."""
+        return self._writing.is_running
+
+    def wait(self) -> None:
+        """Return when no checkpoint is being written; raise the errors of one that `save(..., wait=False)` began."""
+        self._writing.wait()
+
+    def check(self) -> None:
+        """Raise the errors of a checkpoint that could not be written; return at once if one is being written."""
+        self._writing.check()
+
+    def _write(self, path: Path, arrays: Mapping[str, np.ndarray], record: CheckpointRecord) -> None:
+        for name, array in arrays.items():
+            if not name.startswith(_STATE) and not np.isfinite(array).all():
+                raise NotFinite(f"saving step {record.step}: {name} holds a NaN or an infinity; nothing was written")
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            self._refuse_later(number)
+            self._refuse_later(record.step)
             remove_leftovers(self.directory)
             _write(path, arrays, record)
         except OSError as error:
-            raise self._unwritten(number, f"cannot write {os.fspath(path)!r}: {error.strerror or error}") from error
+            reason = f"cannot write {os.fspath(path)!r}: {error.strerror or error}"
+            raise self._unwritten(record.step, reason) from error
         except CheckpointError as error:
-            raise self._unwritten(number, str(error)) from error
+            raise self._unwritten(record.step, str(error)) from error
         self._known[path] = _signature(path), record
         self._rotate()
-        return path
 
     def _unwritten(self, step: int, reason: str) -> CheckpointError:
         full = any(os.strerror(code) in reason for code in (errno.ENOSPC, errno.EDQUOT))
@@ -153,6 +187,7 @@ class Checkpoints:
         >>> Checkpoints("missing").latest() is None
         True
         """
+        self.wait()
         for path in self._paths():
             if self._is_whole(path):
                 return path
@@ -166,6 +201,7 @@ class Checkpoints:
         >>> Checkpoints("missing").best() is None
         True
         """
+        self.wait()
         return self._best(list(filter(self._is_whole, self._paths())))
 
     def state(self, path: FilePath) -> dict[str, Any]:
@@ -173,6 +209,7 @@ class Checkpoints:
 
         Raise `CheckpointError` for a file that is missing, corrupt or of another origin.
         """
+        self.wait()
         return examined(path_of("file", path)).state
 
     def load(self, path: FilePath, parameters: Parameters, optimizer: Optimizer) -> dict[str, Any]:
@@ -192,6 +229,7 @@ class Checkpoints:
         wyrm.errors.CheckpointError: no such file: 'missing.safetensors'
         """
         file = os.fspath(path_of("file", path))
+        self.wait()
         named = _checked(parameters, optimizer)
         arrays, metadata = load_arrays(path)
         record = parsed(path, metadata, sorted(arrays.items()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from wyrm.engines.jax.lower import Lowerer, Sizes, float64_node, words
 from wyrm.engines.jax.namespace import narrowed
 from wyrm.engines.jax.sharding import explicit_shardings
 from wyrm.engines.jax.sharding_table import unique_names
+from wyrm.engines.recomputing import checked_names, recomputed
 from wyrm.errors import DTypeError, OptionError, ShapeError
 from wyrm.graph.axes import Dim, is_name
 from wyrm.graph.base import BaseNode, describe
@@ -137,16 +138,20 @@ class LoweredFunction:
 
 
 def lower(
-    outputs: BaseNode | Sequence[BaseNode], inputs: Sequence[BaseNode] = (), *, model: Module | None = None
+    outputs: BaseNode | Sequence[BaseNode],
+    inputs: Sequence[BaseNode] = (),
+    *,
+    model: Module | None = None,
+    remat: str | Collection[str] = (),
 ) -> tuple[LoweredFunction, dict[str, Any]]:
     """Return a pure function of JAX arrays that computes the outputs, and the arrays of its parameters.
 
     `function(parameters, *inputs)` returns an array for one output, a list for several. It works with `jax.jit`,
     `jax.grad`, `jax.jvp`, `jax.vmap`, `jax.shard_map`, and with libraries that take such functions, such as optax, flax
     and orbax. Derivatives are those of wyrm: gradients that a graph defines itself and stopped ones are kept, and a
-    checkpoint recomputes its nodes. Loops with a condition and CTC have reverse mode alone. An open axis takes its size
-    from the arrays given. `function(parameters, *inputs, step=3)` draws the random numbers, such as dropout's, of
-    step 3.
+    checkpoint recomputes its nodes, as modules do that `remat` names (see `wyrm.compile`). Loops with a condition and
+    CTC have reverse mode alone. An open axis takes its size from the arrays given. `function(parameters, *inputs,
+    step=3)` draws the random numbers, such as dropout's, of step 3.
 
     `parameters` is a dict of the parameters and buffers by name, in the order of first use. With `model`, a name is the
     path in that module; else it is the name of the parameter, with a number where several have the same. Other leaves
@@ -165,7 +170,9 @@ def lower(
     single = isinstance(outputs, BaseNode)
     if model is not None and not isinstance(model, Module):
         raise DTypeError(f"wy.jax.lower: model must be a module, whose parameters the names are for, not {model!r}")
-    nodes = checked_outputs(outputs, "wy.jax.lower")
+    nodes, names = checked_outputs(outputs, "wy.jax.lower"), checked_names(remat)
+    if names:
+        nodes = recomputed(nodes, names)
     function = LoweredFunction(nodes, checked_inputs(inputs, "wy.jax.lower"), single, model)
     return function, function.parameters()
 

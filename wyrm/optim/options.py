@@ -313,7 +313,7 @@ class SWA(Average):
 
 
 # The numbers of so many epochs, and at most of so many steps, are computed at once.
-_EPOCHS_AHEAD, _STEPS_AHEAD = 32, 4096
+_EPOCHS_AHEAD, _STEPS_AHEAD, _ALL_STEPS = 32, 4096, 2**50
 
 
 @dataclass(frozen=True)
@@ -332,13 +332,29 @@ class Precomputed:
         return {name: value[start : start + count] for name, value in self.numbers.items()}
 
     @staticmethod
-    def steps(count: int) -> int:
-        """Return for how many steps to compute the scalars if `count` are asked for."""
-        return max(count, min(_EPOCHS_AHEAD * count, _STEPS_AHEAD))
+    def ahead(
+        numbers_at: Callable[[Any], Mapping[str, object]], rate: float, done: int, count: int, fixed: bool
+    ) -> Precomputed:
+        """Return the scalars of `count` steps after `done` ones, or of more if the options of the rule are `fixed`.
+
+        Raise `TypeError` or `ValueError` if `numbers_at` takes one step at a time only.
+        """
+
+        def first(steps: int) -> Mapping[str, object]:
+            return numbers_at(np.arange(done + 1, done + steps + 1, dtype=np.float64))
+
+        # Of two steps, because a branch on the number of one step would be taken.
+        found, many = first(2), _ALL_STEPS
+        changes = any(isinstance(value, np.ndarray) and value.ndim for value in found.values())
+        if changes:
+            many = max(count, min(_EPOCHS_AHEAD * count, _STEPS_AHEAD)) if fixed else max(count, 2)
+            found = first(many)
+        numbers = {name: _in_each_step(value, many) for name, value in found.items()}
+        return Precomputed(rate, done if changes else 0, numbers)
 
 
-def in_each_step(value: object, count: int) -> NDArray[np.float64]:
-    """Return the array of a scalar's values in `count` steps; a number is the same in all of them."""
+def _in_each_step(value: object, count: int) -> NDArray[np.float64]:
+    """Return the array of a scalar's values in `count` steps; a number is the same in all, and stored once."""
     if isinstance(value, np.ndarray) and value.ndim:
         return value.astype(np.float64, copy=False)
-    return np.full(count, value, np.float64)
+    return np.broadcast_to(np.array(value, np.float64), count)

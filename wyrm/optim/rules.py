@@ -22,7 +22,7 @@ from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import store, stored
 from wyrm.ops.elementwise.comparison import where
-from wyrm.optim.options import STEP_OPTIONS, LearningRate, Precomputed, check_names, in_each_step
+from wyrm.optim.options import STEP_OPTIONS, LearningRate, Precomputed, check_names
 from wyrm.support.foreign_names import ExplainsNames, ForeignName, keywords_of
 from wyrm.support.options import number
 
@@ -332,12 +332,10 @@ class GroupRules(ExplainsNames):
                 return ahead
             # Once there are rules, the options of wyrm's own optimizers are fixed, and with them the next numbers.
             known = bool(self._rules) and type(self).__module__.startswith("wyrm.")
-            many = Precomputed.steps(count) if known else count
             try:  # vectorized, if `hyperparameters` is plain arithmetic
-                found = self.numbers_at(np.arange(done + 1, done + many + 1, dtype=np.float64))  # type: ignore[arg-type]  # steps
-                numbers = {name: in_each_step(value, many) for name, value in found.items()}
-                self._precomputed = Precomputed(self._learning_rate, done, numbers) if known else Precomputed()
-                return {name: value[:count] for name, value in numbers.items()}
+                numbers = Precomputed.ahead(self.numbers_at, self._learning_rate, done, count, known)
+                self._precomputed = numbers if known else Precomputed()
+                return numbers.of(self._learning_rate, done, count) or {}
             except (TypeError, ValueError):
                 pass  # `hyperparameters` branches on the step: fall back to a loop
         steps, each = self.steps, []

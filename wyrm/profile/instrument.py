@@ -215,7 +215,7 @@ def instrumented(source: Source) -> Instrumented:
     parameters = (*code.parameters[:_POSITION], _TIMES, _SUMS, *code.parameters[_POSITION:])
     new = ArrayFunction("run_with_times", parameters, (*guards, CountedLoop(loop.index, loop.count, tuple(body)), end))
     run = source.run
-    routine = ArrayRoutine(new, calls_shared=run.calls_shared, calls_apart=run.calls_apart)
+    routine = ArrayRoutine(new, calls_shared=run.calls_shared, calls_apart=run.calls_apart, small=run.small)
     return Instrumented(routine, tuple(sites), tuple(inner))
 
 
@@ -227,7 +227,7 @@ def _with_sums(call: CallStatement, site: Site, inner: list[Site]) -> CallStatem
     code, options = scan.run.code, scan.run
     body = _timed(code.body, scan, site, inner)
     new = ArrayFunction(f"{code.name}_with_times", (*code.parameters, _SUMS), tuple(body))
-    routine = ArrayRoutine(new, calls_shared=options.calls_shared, calls_apart=options.calls_apart)
+    routine = ArrayRoutine(new, calls_shared=options.calls_shared, calls_apart=options.calls_apart, small=options.small)
     return CallStatement(routine, (*call.arguments, Name(_SUMS)), call.comment)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 import textwrap
 from collections.abc import Collection, Hashable, Iterable, Sequence
@@ -108,6 +107,8 @@ def aligned_table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Col
 
 def terminal_columns() -> int:
     """Return the number of columns of the terminal that this process prints to; 0 for a file, a pipe or a notebook."""
+    import shutil  # late: it imports the modules of all archives
+
     return shutil.get_terminal_size((0, 0)).columns if sys.stdout is not None and sys.stdout.isatty() else 0
 
 

@@ -21,9 +21,10 @@ from wyrm.support.late_imports import lazy_imports
 __getattr__, __dir__, __all__ = lazy_imports(
     __name__,
     {
+        "checkpointing": "Checkpoint",
         "callbacks": "Callback EpochRecord History LambdaCallback ProgressBar Run",
         "fitting": "fit",
         "loggers": "CSVLogger TensorBoardLogger",
-        "monitoring": "Checkpoint EarlyStopping Monitor ReduceOnPlateau",
+        "monitoring": "EarlyStopping Monitor ReduceOnPlateau",
     },
 )

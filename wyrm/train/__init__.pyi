@@ -9,10 +9,10 @@ from wyrm.train.callbacks import History as History
 from wyrm.train.callbacks import LambdaCallback as LambdaCallback
 from wyrm.train.callbacks import ProgressBar as ProgressBar
 from wyrm.train.callbacks import Run as Run
+from wyrm.train.checkpointing import Checkpoint as Checkpoint
 from wyrm.train.fitting import fit as fit
 from wyrm.train.loggers import CSVLogger as CSVLogger
 from wyrm.train.loggers import TensorBoardLogger as TensorBoardLogger
-from wyrm.train.monitoring import Checkpoint as Checkpoint
 from wyrm.train.monitoring import EarlyStopping as EarlyStopping
 from wyrm.train.monitoring import Monitor as Monitor
 from wyrm.train.monitoring import ReduceOnPlateau as ReduceOnPlateau

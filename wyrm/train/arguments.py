@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,8 @@ def checked_outputs(outputs: object, who: str = "wyrm.compile") -> list[BaseNode
     if isinstance(outputs, BaseNode):
         return [outputs]
     if not isinstance(outputs, Sequence):
+        if isinstance(outputs, Mapping):
+            raise DTypeError(f"{who} takes a node or a list of nodes, not a dict: give list(outputs.values())")
         raise DTypeError(
             f"{who} takes a node or a list of nodes, not {type(outputs).__name__}: build the graph first, as in "
             f"{who.replace('wyrm.', 'wy.')}(model(x))"
@@ -47,7 +49,10 @@ def check_metrics(metrics: Mapping[str, BaseNode], single: bool, several_losses:
             "a program trains one loss, not a list: pass the others as metrics={'accuracy': accuracy}, or add them up"
         )
     if not isinstance(metrics, Mapping):
-        raise TypeError(f"metrics must be a dict of scalar nodes by name, not {type(metrics).__name__}")
+        raise TypeError(
+            f"metrics must be a dict of scalar nodes by name, not {type(metrics).__name__}: "
+            f"metrics={{'accuracy': (logits.argmax(axis=-1) == labels).astype(np.float32).mean()}}"
+        )
     if metrics and not single:
         raise TypeError("metrics stand beside a single loss; give all outputs in one list, or all but one as metrics")
     for name, node in metrics.items():
@@ -95,9 +100,11 @@ class EngineOptions(NativeOptions, JaxOptions, total=False):
 
     - `engine`: "native", machine code for this processor, "jax", which compiles for JAX's devices, or a name given to
       `wyrm.engines.register`.
+    - `remat`: the names of modules whose values the backward pass recomputes; see `wyrm.compile`.
     """
 
     engine: EngineName | str  # the names that an editor completes
+    remat: str | Collection[str]
 
 
 def without_defaults(options: Mapping[str, Any]) -> dict[str, Any]:

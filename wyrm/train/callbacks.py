@@ -168,9 +168,11 @@ class Run:
     program: Program[Any, Any]
     data: Any
     epochs: int
-    # The number of rows, None if unknown; the rows of a step; the data by input, None if it comes in batches.
+    # The number of rows, None if unknown; the rows of a step; the threads; the data by input, None if it comes in
+    # batches.
     rows: int | None = None
     batch_size: int = 1
+    threads: int = 1
     columns: Mapping[Any, np.ndarray] | None = None
     history: History = field(default_factory=History)
     # Whether a callback has asked to stop, and whether training ended without an interrupt or an error.
@@ -246,6 +248,12 @@ class Callback:
 
     def on_epoch_start(self, run: Run) -> None:
         """Act before each epoch."""
+
+    def on_steps(self, run: Run) -> None:
+        """Act between the steps of an epoch, some ten times a second and after its last one.
+
+        Parameters and optimizer are as after the last step; threads that share them go on.
+        """
 
     def on_epoch_end(self, run: Run, values: MutableMapping[str, float]) -> None:
         """Act after each epoch and its validation; `values` takes new ones."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -75,6 +75,7 @@ def compile(
     local_steps: int = 1,
     compute_dtype: Literal["float32", "bfloat16"] | None = None,
     precision: Literal["highest", "tf32"] = "highest",
+    remat: str | Collection[str] = (),
     **options: Any,
 ) -> Program[Any, Any]:
     """Return compiled code that computes `outputs` or, with an optimizer, trains the single loss `outputs`.
@@ -89,6 +90,11 @@ def compile(
     those of the other engines up to the order of sums; `precision="tf32"` lets GPUs round the operands to 10 binary
     digits.
 
+    `remat` names modules whose values the backward pass computes again instead of keeping them, which takes less memory
+    and more time, in every engine: `remat={"attention", "feed_forward"}`. A name is an attribute or a list of the
+    module that holds the others, a path such as `blocks.3.attention`, or a class. Numbers are the same. `wy.checkpoint`
+    does this for any function.
+
     Devices raise no errors of their own: with engine "jax", a matrix for which the other engines raise `LinAlgError`
     gives NaN. An index out of range is an error, after the step where a loop of the graph computes it.
 
@@ -100,7 +106,7 @@ def compile(
 
     Raise `OptionError` for an option that the engine does not take, or if JAX is not installed. Raise
     `NotDifferentiable` for a loss that is not a scalar, and `UnusedParameter` if it depends on none of the
-    optimizer's parameters.
+    optimizer's parameters. An `OptionError` for a name of `remat` lists the modules that there are.
 
     >>> x, y = wy.Input(name="x"), wy.Input(name="y")
     >>> slope = wy.Parameter(0.0, name="slope")
@@ -123,4 +129,4 @@ def compile(
     if precision != "highest":
         of_engines["precision"] = precision
     chosen = checked_options(engine, without_defaults(of_engines))
-    return Program(outputs, optimizer, metrics=apart(metrics), engine=engine, **chosen)
+    return Program(outputs, optimizer, metrics=apart(metrics), engine=engine, remat=remat, **chosen)

@@ -11,6 +11,7 @@ from typing import Any
 from wyrm.engines.columns import given_inputs
 from wyrm.engines.epochs import ThreadMode, checked_options
 from wyrm.engines.evaluation import RunningMetrics
+from wyrm.engines.progress import Bar, LossBar, NoBar, loss_bar
 from wyrm.engines.tables import DataT, FeedT, is_batches, row_count
 from wyrm.errors import OptionError
 from wyrm.support.foreign_names import explains_keywords
@@ -73,7 +74,11 @@ def fit(
         progress=flag("progress", progress), accumulate=accumulate, in_batches=in_batches,
     )  # fmt: skip
     if not isinstance(program, Program) or program.optimizer is None:
-        raise OptionError(f"fit trains a program that wy.compile made with an optimizer, not {program!r}")
+        given = "one without an optimizer" if isinstance(program, Program) else type(program).__name__
+        raise OptionError(
+            f"fit trains a program that wy.compile made with an optimizer, not {given}: "
+            f"program = wy.compile(loss, wy.optim.Adam(loss.parameters()))"
+        )
     if validation is None and (evaluation is not None or metrics is not None):
         raise OptionError("evaluation and metrics are of a validation: give validation={input: column} too")
     # Tables and lists are converted once, and not in each epoch.
@@ -98,7 +103,7 @@ def fit(
     elif config is not None:
         raise OptionError("config is recorded with a run: give watch=True or watch=FOLDER, or RunLogger(config=...)")
     columns = None if in_batches else held
-    run = Run(program, data, epochs, row_count(held), options.batch_size, columns, callbacks=steps)
+    run = Run(program, data, epochs, row_count(held), options.batch_size, threads, columns, callbacks=steps)
     with ExitStack() as ending:
         for callback in reversed(steps):
             ending.callback(callback.on_end, run)
@@ -113,7 +118,7 @@ def fit(
                 for callback in steps:
                     callback.on_epoch_start(run)
                 rate, start = run.optimizer.learning_rate, time.perf_counter()
-                means = program.epoch(held, **options._replace(progress=run.bar)._asdict())
+                means = program.epoch(held, **options._replace(progress=_bar_of(run))._asdict())
                 seconds = time.perf_counter() - start
                 values = means if isinstance(means, dict) else {"loss": means}
                 values |= validate() if validate is not None else {}
@@ -131,6 +136,26 @@ def fit(
         except KeyboardInterrupt:
             run.history.stopped = "interrupted"
     return run.history
+
+
+class _Steps:
+    """The bar of an epoch that calls `on_steps` of callbacks, and shows the run's own bar."""
+
+    def __init__(self, run: Run, callbacks: Sequence[Callback]) -> None:
+        self._run, self._callbacks = run, callbacks
+        self._shown = NoBar() if isinstance(run.bar, bool) else loss_bar(run.bar)
+
+    def add(self, rows: int, losses: float) -> None:
+        """Advance by `rows`, whose losses have the sum `losses`."""
+        self._shown.add(rows, losses)
+        for callback in self._callbacks:
+            callback.on_steps(self._run)
+
+
+def _bar_of(run: Run) -> bool | Bar | LossBar:
+    """Return the bar of the next epoch: the run's own, or one that also calls the callbacks that act between steps."""
+    acting = [each for each in run.callbacks if type(each).on_steps is not Callback.on_steps]
+    return _Steps(run, acting) if acting else run.bar
 
 
 def _checked_callbacks(callbacks: Any) -> list[Callback]:
@@ -155,6 +180,11 @@ class _Validation:
     ) -> None:
         if not isinstance(program, Program):
             raise OptionError(f"evaluation must be a program that wy.compile made, not {program!r}")
+        if isinstance(data, float):
+            raise TypeError(
+                f"validation takes data, not the share {data}: "
+                f"training, held_out = wy.data.train_test_split(data, {data}), and validation=held_out"
+            )
         self._program, self._batch_size, self._metrics = program, batch_size, metrics
         outputs = program.outputs
         self._data: Any = program._evaluator.prepare(outputs, data, batch_size, metrics).columns.given

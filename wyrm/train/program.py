@@ -19,11 +19,12 @@ from wyrm.engines.evaluation import AnyRunningMetrics, Evaluator, RunningMetrics
 from wyrm.engines.graph import expand
 from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.engines.progress import Bar, LossBar
+from wyrm.engines.recomputing import checked_names, recomputed
 from wyrm.engines.registry import DEFAULT, engine_class
 from wyrm.engines.registry import checked_options as checked_engine_options
 from wyrm.engines.tables import DataT, FeedT, is_batches
 from wyrm.engines.totals import Totals, likely_columns
-from wyrm.errors import ShapeError
+from wyrm.errors import OptionError, ShapeError
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.modes import modes_of, warn_of_evaluation, warn_of_training
 from wyrm.graph.traversal import Records, copied, flatten_all, restore_all
@@ -79,6 +80,9 @@ class Program(ExplainsNames, Inspected, Generic[R, E], metaclass=ExplainsNamesOf
         nodes += self._metrics.values()
         check_optimizer(optimizer)
         self._engine_name: str = options.pop("engine", DEFAULT)
+        self._remat = checked_names(options.pop("remat", ()))
+        if self._remat and optimizer is None:
+            raise OptionError("remat recomputes values in a backward pass, and a program without an optimizer has none")
         kind: Any = engine_class(self._engine_name)
         self._options = checked_engine_options(self._engine_name, without_defaults(options))
         # A program with an optimizer is meant to be in training mode; others warn of it when they run.
@@ -91,7 +95,8 @@ class Program(ExplainsNames, Inspected, Generic[R, E], metaclass=ExplainsNamesOf
         self._totals = Totals(nodes)
         if optimizer is not None:
             self._totals = Totals(nodes, likely_columns(nodes), expand, only_scalars=True)
-        self._engine: Engine = kind(self._totals.nodes, optimizer, **self._options)
+        computed = recomputed(self._totals.nodes, self._remat) if self._remat else self._totals.nodes
+        self._engine: Engine = kind(computed, optimizer, **self._options)
         # Without a reference to the program or engine, whose arrays on devices must be freed with the program.
         self._made_for_evaluation = partial(kind, optimizer=None, evaluates=True, **self._options)
         self._evaluator = Evaluator(self._made_for_evaluation)
@@ -102,7 +107,7 @@ class Program(ExplainsNames, Inspected, Generic[R, E], metaclass=ExplainsNamesOf
     @property
     def _choices(self) -> dict[str, Any]:
         """The engine and its options, for copies."""
-        return {"engine": self._engine_name, **self._options}
+        return {"engine": self._engine_name, "remat": self._remat, **self._options}
 
     def __call__(self, feed: FeedT | None = None) -> R:
         """Compute the outputs: one array for one output, else a list. With an optimizer, also do one step.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import platform
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -132,3 +134,19 @@ def line_of(text: str) -> int:
     """Return the first line of this file that consists of `text`."""
     lines = Path(__file__).read_text(encoding="utf-8").splitlines()
     return 1 + next(i for i, each in enumerate(lines) if each.strip() == text)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "vectors"), [((5,), False), ((2, 4), False), ((64,), True), ((8, 8), True), ((None,), True)]
+)
+def test_loops_of_a_few_elements_do_not_use_vectors(sizes: tuple[int | None, ...], vectors: bool) -> None:
+    x: Any = wy.Input(dims=tuple(Batch() if size is None else size for size in sizes), name="x")
+    program = wy.compile([x.exp() * x, (x + 1.0).tanh()])
+    shape = tuple(size or 3 for size in sizes)
+    values = np.linspace(-1.0, 1.0, math.prod(shape)).astype(np.float32).reshape(shape)
+    first, second = program({x: values})
+    np.testing.assert_allclose(first, np.exp(values) * values, rtol=1e-6)
+    np.testing.assert_allclose(second, np.tanh(values + 1.0), rtol=1e-6)
+    assert ("disable_nonforced" not in program.llvm) == vectors
+    if platform.machine() in ("x86_64", "AMD64"):
+        assert ("mulps" in program.assembly) == vectors

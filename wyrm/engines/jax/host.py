@@ -11,6 +11,7 @@ from weakref import WeakSet
 
 import numpy as np
 
+from wyrm.engines.evaluated import check_shape
 from wyrm.errors import RegistrationError, WyrmError
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode, describe, explain
@@ -99,7 +100,9 @@ def call_evaluate(
 
     def compute(*arrays: np.ndarray) -> Any:
         given = (x.astype(kind, copy=False) for x, kind in zip(arrays, kinds, strict=True))
-        return np.broadcast_to(np.asarray(evaluate(NUMPY, *given, shape=shape)), shape)
+        value = evaluate(NUMPY, *given, shape=shape)
+        check_shape(node, value, shape)
+        return np.asarray(value)
 
     # Activations of a program that computes in bfloat16 are floats here.
     floats = [x.astype(kind) if kind.kind == "f" else x for x, kind in zip(operands, kinds, strict=True)]

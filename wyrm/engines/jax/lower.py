@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wyrm.engines.evaluated import check_shape
 from wyrm.engines.jax.divided_tables import DividedTables
 from wyrm.engines.jax.host import call_evaluate, evaluated_in_numpy, refusal, untraceable
 from wyrm.engines.jax.loops import NO_ATTRIBUTES, Attributes, Values, compute_repeat
@@ -209,6 +210,10 @@ class Lowerer:
                 value = form.lower(node, operands, shape, self)
             except Exception as error:
                 value = self._untraced(node, operands, shape, error)
+            evaluated = type(form).lower is JaxForm.lower
+            # The integers of a form may be pairs of words.
+            if (evaluated or node.dtype.kind == "f") and (value is None or getattr(value, "shape", shape) != shape):
+                check_shape(node, value, shape, "evaluate" if evaluated else f"lower of {type(form).__name__}")
         if self._narrow is not None and getattr(value, "dtype", None) != self.dtype(node) and node.dtype.kind == "f":
             value = value.astype(self.dtype(node))
         return value

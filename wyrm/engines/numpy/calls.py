@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from wyrm.errors import ShapeError, WyrmError
+from wyrm.engines.evaluated import evaluate_into, read_only
 from wyrm.graph.axes import Dim
-from wyrm.graph.base import BaseNode, explain
+from wyrm.graph.base import BaseNode
 from wyrm.graph.index_operands import check_index_operands
 from wyrm.graph.leaves import Input
 from wyrm.graph.namespace import NUMPY
@@ -84,33 +84,10 @@ class EvaluateInto:
         if node.takes_rows:  # each run replaces row-sparse values, while arrays stay the same objects
             self.evaluate = lambda: evaluate(NUMPY, *[operand.value for operand in operands], shape=out.shape)
         else:
-            self.evaluate = partial(evaluate, NUMPY, *[_read_only(each.value) for each in operands], shape=out.shape)
+            self.evaluate = partial(evaluate, NUMPY, *[read_only(each.value) for each in operands], shape=out.shape)
 
     def __call__(self) -> None:
-        out = self.out
-        try:
-            result = self.evaluate()
-        except Exception as error:
-            if not isinstance(error, WyrmError):
-                error.add_note(explain(self.node, f"failed with {type(error).__name__}"))
-            raise
-        if getattr(result, "shape", ()) != out.shape:
-            raise ShapeError(
-                explain(
-                    self.node,
-                    f"evaluate returned shape {np.shape(result)}, but shape_rule gives {out.shape} for this run",
-                )
-            )
-        if getattr(result, "dtype", None) is out.dtype:
-            out[...] = result  # twice as fast as np.copyto
-        else:
-            np.copyto(out, result)
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    view = array.view()
-    view.flags.writeable = False
-    return view
+        evaluate_into(self.node, self.evaluate, self.out)
 
 
 T = TypeVar("T")

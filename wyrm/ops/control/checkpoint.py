@@ -83,15 +83,25 @@ class _CheckpointForm(JaxForm):
     recomputes = True
 
 
-def _between(result: BaseNode, inputs: Sequence[BaseNode]) -> list[BaseNode]:
-    """Return the nodes on the paths from the inputs to the result, without the inputs, parents first."""
-    reached = set(inputs)
+def checkpointed(result: Node, inputs: Sequence[BaseNode]) -> Checkpoint | None:
+    """Return `result`, which gradients recompute from those inputs it depends on; None if there are none.
+
+    The nodes on the paths from the inputs to the result are recomputed; the other float nodes that they read keep their
+    values.
+    """
+    order = topological_order([result], inputs)
+    inside = set(inputs)
     between = []
-    for node in topological_order([result]):
-        if node not in reached and not reached.isdisjoint(node.parents):
-            reached.add(node)
+    for node in order:
+        if not inside.isdisjoint(node.parents):
+            inside.add(node)
             between.append(node)
-    return between
+    if not between:
+        return None
+    read = dict.fromkeys(parent for node in between for parent in node.parents)
+    given = [x for x in inputs if x in read]
+    used = [x for x in read if x not in inside and x.dtype.kind == "f" and not isinstance(x, Constant)]
+    return Checkpoint(result, *given, *used, inputs=len(given))  # type: ignore[arg-type]  # float leaves are nodes
 
 
 def checkpoint(function: Callable[..., Node[Any, S]], *inputs: Node) -> Node[Any, S]:
@@ -119,10 +129,7 @@ def checkpoint(function: Callable[..., Node[Any, S]], *inputs: Node) -> Node[Any
         raise DTypeError(f"checkpoint: the function must return one float node, not {result!r}")
     reached = set(topological_order([result]))
     inputs = tuple(form for x in inputs for form in forms_among(x, reached) or [x])
-    between = _between(result, inputs)
-    if not between:
+    found = checkpointed(result, inputs)
+    if found is None:
         raise ValueError(f"checkpoint: {describe(result)} depends on none of the inputs, so it recomputes nothing")
-    inside = {*between, *inputs}
-    outside = dict.fromkeys(parent for node in between for parent in node.parents if parent not in inside)
-    used = [node for node in outside if node.dtype.kind == "f" and not isinstance(node, Constant)]
-    return Checkpoint(result, *inputs, *used, inputs=len(inputs))
+    return found

@@ -199,6 +199,12 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
         if cls.formula:
             cls._check_names(cls.formula)
         if cls.vjp is Elementwise.vjp:
+            given: object = cls.derivatives
+            if isinstance(given, str):
+                raise RegistrationError(
+                    f"op {cls.__name__}: derivatives is one string; write a tuple of a formula for each operand, "
+                    f"({given!r},)"
+                )
             if cls.derivatives and len(cls.derivatives) != max(cls.arity or 0, cls.needs):
                 raise RegistrationError(
                     f"op {cls.__name__} has {len(cls.derivatives)} derivatives for {max(cls.arity or 0, cls.needs)} "

@@ -40,6 +40,13 @@ def array_function(xp: ArrayNamespace, name: str) -> Callable[..., Any]:
 
 
 OPERANDS = ("x", "y", "z")
+# Functions of Python and of other libraries, with what to write in a formula.
+_FOREIGN = {
+    "round": "rint(x)", "max": "maximum(x, y)", "min": "minimum(x, y)", "clip": "minimum(maximum(x, low), high)",
+    "clamp": "minimum(maximum(x, low), high)", "relu": "maximum(x, 0.0)", "pow": "x ** y", "power": "x ** y",
+    "square": "x * x", "absolute": "abs(x)", "fabs": "abs(x)", "asin": "arcsin(x)", "acos": "arccos(x)",
+    "atan": "arctan(x)", "atan2": "arctan2(x, y)", "logistic": "sigmoid(x)", "expit": "sigmoid(x)",
+}  # fmt: skip
 _SEPARATORS = str.maketrans(dict.fromkeys("()+-*/,<>=!&|~", " "))
 
 # The functions that formulas may call, with their numbers of arguments; every engine implements exactly these.
@@ -178,13 +185,28 @@ def parse(formula: str, composed: bool = False) -> tuple[FormulaCall, ...]:
                     return visit(ast.parse(COMPOSED[name], mode="eval").body, arguments[0])
                 return emit(name, *arguments)
         raise RegistrationError(
-            f"formula {formula!r} contains {ast.unparse(node)!r}; allowed are the operands {', '.join(OPERANDS)}, "
-            f"attributes, numbers, + - * / **, comparisons, & | ~ on masks, and {', '.join(sorted(_ARGUMENTS))}"
+            f"formula {formula!r} contains {ast.unparse(node)!r}{_instead(node)}; allowed are the operands "
+            f"{', '.join(OPERANDS)}, attributes, numbers, + - * / **, comparisons, & | ~ on masks, and "
+            f"{', '.join(sorted(_ARGUMENTS))}"
         )
 
     if not isinstance(visit(tree, Operand(0)), EarlierCall):
         raise RegistrationError(f"formula {formula!r} computes nothing")
     return tuple(map(_with_square, calls)) if composed else tuple(calls)
+
+
+def _instead(node: ast.expr) -> str:
+    """Return what to write for an expression of Python, NumPy or another library, or an empty string."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name)) if name in _ARGUMENTS:
+            return f": write {name} alone, without its module"
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _FOREIGN:
+            return f": write {_FOREIGN[name]}"
+        case ast.IfExp():
+            return ": write where(condition, x, y)"
+        case ast.BoolOp():
+            return ": join masks by & and |"
+    return ""
 
 
 def _with_square(call: FormulaCall) -> FormulaCall:

@@ -115,13 +115,18 @@ def _row_keys(rows: int, step: Any, seed: Any, stream: Any, first_row: Any) -> W
     return first, second
 
 
-def kept_by_rows(first: Any, second: Any, columns: int, threshold: int, seen: int | None = None) -> Any:
-    """Return whether elements are kept, (..., columns), for rows of keys (...); `seen` asks for the first columns."""
+def kept_by_rows(
+    first: Any, second: Any, columns: int, threshold: int, seen: int | None = None, beginning: Any = 0
+) -> Any:
+    """Return whether elements are kept, (..., columns), for rows of keys (...).
+
+    `seen` asks for so many columns alone, from the column `beginning` on.
+    """
     import jax.numpy as jnp
 
     # A word decides over two elements. Each computes it for itself, so that XLA fuses the mask with what it is for.
     half = -(-columns // 2)
-    column = jnp.arange(columns if seen is None else seen, dtype=jnp.uint32)
+    column = jnp.arange(columns if seen is None else seen, dtype=jnp.uint32) + word(beginning)
     is_upper = column >= half
     words = hashed_word(column - is_upper * np.uint32(half), first[..., None], second[..., None])
     return (words >> is_upper * np.uint32(16) & np.uint32(0xFFFF)) >= np.uint32(threshold)

@@ -83,9 +83,10 @@ _OF_NODES = {
             "int long short": INTEGERS,
             "bool": "use x != 0.0",
             "type type_as": "use x.astype(dtype)",
-            "add sub subtract mul multiply div divide true_divide neg negative pow power matmul mm bmm mv dot": (
+            "add sub subtract mul multiply div divide true_divide neg negative pow power matmul mm bmm mv": (
                 "use the operators: x + y, x - y, x * y, x / y, -x, x ** y and x @ y"
             ),
+            "dot": "use x @ y, or x.vector_dot(y) for the product of each row with its row",
             "eq ne lt le gt ge greater less logical_and logical_or logical_not logical_xor": (
                 "use the operators: x == y, x != y, x < y, x <= y, x > y, x >= y, and of masks &, |, ^ and ~"
             ),

@@ -126,7 +126,7 @@ ANSWERS: dict[str, dict[str, str]] = {
             "assert_close": "use np.testing.assert_allclose(x.forward(), expected)",
             "gradcheck check_grads": "use wy.testing.check_grads(loss)",
             "grad_and_value": "use wy.value_and_grad(loss, x)",
-            "remat": "use wy.checkpoint(function, x)",
+            "remat": "use wy.checkpoint(function, x), or wy.compile(..., remat={...}) with names of modules",
             "Tensor_ ndarray Array": "use wy.Tensor in annotations, and wy.Node for isinstance",
             "fft ifft rfft irfft stft": NO_FOURIER,
             "conv1d conv2d conv3d conv_transpose2d max_pool2d avg_pool2d interpolate": "use wy.nn, as in wy.nn.conv2d(x, weight)",

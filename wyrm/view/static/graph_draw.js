@@ -196,17 +196,20 @@ class Picture {
     }
   }
 
+  // The space keeps the words of a box apart, as its name has them for a screen reader.
   _fillNode(drawn, { w, h }, words) {
     drawn.append(svgElement("rect", { width: w, height: h, rx: words.isLeaf ? h / 2 : 7 }));
     if (words.isLeaf) {
       drawn.append(
         svgElement("text", { class: "title", x: 12, y: h / 2 + 4.5 }, words.title),
+        " ",
         svgElement("text", { class: "small", x: 20 + words.titleWidth, y: h / 2 + 4 }, words.small),
       );
       return;
     }
     drawn.append(
       svgElement("text", { class: "title", x: w / 2, y: 17, "text-anchor": "middle" }, words.title),
+      " ",
       svgElement("text", { class: "small", x: w / 2, y: 32, "text-anchor": "middle" }, words.small),
     );
   }
@@ -221,6 +224,7 @@ class Picture {
     drawn.append(
       svgElement("rect", { width: w, height: h, rx: 9 }),
       svgElement("text", { class: "title", x: 16, y: 20 }, words.title),
+      " ",
       svgElement("text", { class: "small", x: 16, y: 36 }, words.small),
       svgElement("path", { class: "sign", d: `M ${w - 25} 23 h 10 m -5 -5 v 10` }),
     );

@@ -30,7 +30,8 @@ class Routine:
     compiled once, in a module that programs share: "always", or only for callers with `calls_shared` ("called").
     `alone`: parameters whose arrays share no memory with others, though the function is not `distinct`.
     `calls_apart`: all its callees are compiled in other modules, except inlined ones without loops: the compile time of
-    a function grows faster than its size. `generated`: its constants become arguments of the machine code.
+    a function grows faster than its size. `generated`: its constants become arguments of the machine code. `small`: its
+    loops and those of its module have a few elements, so that vectors would only take time to compile.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Routine:
         calls_shared: bool = False,
         calls_apart: bool = False,
         generated: bool = False,
+        small: bool = False,
     ) -> None:
         self.__name__ = name
         self.distinct = distinct
@@ -55,6 +57,7 @@ class Routine:
         self.calls_shared = calls_shared
         self.calls_apart = calls_apart
         self.generated = generated
+        self.small = small
 
     @property
     def parameters(self) -> list[str]:
@@ -105,7 +108,7 @@ class Routine:
         """The options that it is compiled with."""
         return (
             self.distinct, self.inlined, self.fused, self.shared, self.calls_shared, self.calls_apart, self.generated,
-            *sorted(self.alone),
+            self.small, *sorted(self.alone),
         )  # fmt: skip
 
 

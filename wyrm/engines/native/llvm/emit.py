@@ -37,6 +37,10 @@ from wyrm.engines.native.products import matrix, pool, shifted
 from wyrm.engines.native.products.target import Target, host
 from wyrm.engines.native.products.writer import SHARED
 
+# Hints for loops.
+_NOT_UNROLLED = '!0 = !{!"llvm.loop.unroll.runtime.disable"}'
+_AS_THEY_ARE = '!0 = !{!"llvm.loop.disable_nonforced"}'
+
 # The exported functions: the entry point for Python, and a function for other modules.
 ENTRY = "wyrm_entry"
 
@@ -46,6 +50,7 @@ def emit(
     outside: Mapping[str, tuple[str, LoopFunction]],
     entry: bool,
     at_use: bool = False,
+    small: bool = False,
     target: Target | None = None,
 ) -> str:
     """Return the text of a module with these functions for a target, by default the host; it exports the last one.
@@ -54,6 +59,7 @@ def emit(
     programs that differ only in names give equal text. `entry`: the module exports `wyrm_entry`, which takes a table of
     64-bit words, one per parameter followed by one per result, and returns an error code. `at_use`: each use of a
     parameter loads it from the table, because a thousand parameters that are live across a loop take LLVM a minute.
+    `small`: loops are not vectorized.
     """
     declared: set[str] = set()
     symbols = {function.name: f"f{number}" for number, function in enumerate(functions)}
@@ -64,7 +70,7 @@ def emit(
         declared.add(f"declare {returned_type(function)} @{symbol}({types})")
     if not entry:
         symbols[functions[-1].name] = SHARED
-    metadata = ['!0 = !{!"llvm.loop.unroll.runtime.disable"}']
+    metadata = [_AS_THEY_ARE if small else _NOT_UNROLLED]
     root, calls = functions[-1], Counter(name for each in functions for name in called(each.body))
     texts = []
     for each in functions:
@@ -240,13 +246,14 @@ class _FunctionEmitter(Instructions):
         self._label(turn)
         self._do(f"{index}.next = add nuw nsw i64 {index}, 1")
         more = self._new(f"icmp slt i64 {index}.next, {count}")
-        # Loops that store elements are vectorized. Unrolling them too takes long to compile and gains nothing.
-        plain = ", !llvm.loop " + self._not_unrolled() if any(isinstance(each, Store) for each in loop.body) else ""
+        # Loops that store elements are vectorized, unless all are small. Unrolling them too takes long to compile and
+        # gains nothing.
+        plain = ", !llvm.loop " + self._hinted() if any(isinstance(each, Store) for each in loop.body) else ""
         self._do(f"br i1 {more}, label %{body}, label %{end}{plain}")
         self._label(end)
 
-    def _not_unrolled(self) -> str:
-        """Return new loop metadata that disables runtime unrolling."""
+    def _hinted(self) -> str:
+        """Return new loop metadata with the module's hint."""
         self._metadata.append(f"!{len(self._metadata)} = distinct !{{!{len(self._metadata)}, !0}}")
         return f"!{len(self._metadata) - 1}"
 

@@ -246,7 +246,8 @@ class Modules:
         if self.target.allocates and not all(shifts for shifts, _ in products):
             modules.insert(0, pool_module(self.target))
         self._products[name] = [self._unit(*each, level=AS_WRITTEN) for each in modules]
-        text = emit(functions, outside, entry, at_use, self.target)
+        small = entry and translation.functions[name].source.small
+        text = emit(functions, outside, entry, at_use, small, self.target)
         self._symbols[name] = self._unit(f"wyrm_{cache.key(text)}", text, level=0 if at_use else cache.LEVEL)
         return self._symbols[name]
 

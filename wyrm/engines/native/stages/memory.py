@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.engines.evaluated import evaluation
 from wyrm.engines.native.stages.loops import (
     Argument,
     ArrayBuffer,
@@ -32,7 +33,6 @@ from wyrm.engines.native.stages.write import ScanSource, Source
 from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.graph.axes import Dim, resolve, resolve_axis
 from wyrm.graph.base import BaseNode
-from wyrm.graph.index_operands import check_index_operands
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.namespace import NUMPY
 from wyrm.graph.storage import Storage, bound_array, stored
@@ -296,7 +296,7 @@ class Binding:
             return self._whole_arguments(call)[argument.position]
         operands, out = [self.array(buffer) for buffer in call.operands], self.array(call.out)
         if argument.position < 0:
-            return _python_function(call.node, operands, out, self.sizes)
+            return evaluation(call.node, operands, out, self.sizes)
         if call not in self._calls:
             self._calls[call] = found = _arguments(call, argument.scan, operands, out, self.sizes, self._largest)
             known = set(map(id, map(_memory, (*operands, out))))
@@ -377,20 +377,6 @@ def _memory(array: np.ndarray) -> np.ndarray:
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
-
-
-def _python_function(
-    node: BaseNode, operands: list[np.ndarray], out: np.ndarray, sizes: Mapping[type[Dim], int]
-) -> Callable[[], None]:
-    """Return a function that computes a node by its `evaluate`, without a kernel."""
-
-    compute = node.evaluate_for(sizes)
-
-    def evaluate() -> None:
-        check_index_operands(node, operands, sizes)
-        out[...] = np.asarray(compute(NUMPY, *operands, shape=out.shape))
-
-    return evaluate
 
 
 def passed(argument: Argument, values: Mapping[str, Any]) -> Any:

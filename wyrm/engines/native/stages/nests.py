@@ -19,6 +19,7 @@ from wyrm.engines.native.ir.arrays import (
     reads,
     uses,
 )
+from wyrm.engines.native.stages.loops import Block, Loop
 from wyrm.graph.axes import Axis, Dims, axis_size
 
 # Elements of a partial sum that goes on over several axes; a longer one would lose digits.
@@ -113,3 +114,12 @@ def _runs_over(count: Expression, axis: Axis, sizes: Mapping[str, Axis]) -> bool
     if over is None:
         return False
     return over == axis or (size is not None and axis_size(over) == size)
+
+
+def most_turns(block: Block) -> float:
+    """Return the most turns of a nest of loops in a block; infinity for one over an open axis."""
+    inner: float = max((most_turns(item) for item in block.items if isinstance(item, Block)), default=1)
+    if not isinstance(block, Loop):
+        return inner
+    size = axis_size(block.axis)
+    return math.inf if size is None else size * inner

@@ -1,0 +1,30 @@
+"""Texts that the site makes of its pages."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.site.reference import building
+
+pytest.importorskip("docutils", reason="docutils is not installed")
+texts = building("texts")
+
+
+def test_a_page_whose_name_begins_as_a_folder_is_a_page() -> None:
+    text = "[a](../benchmarks.md) [b](../bench/results) [c](../examples) [d](how-to/op.md)"
+    assert texts.linked(text, "https://host") == (
+        "[a](../benchmarks.md) [b](https://host/tree/main/bench/results) [c](https://host/tree/main/examples) "
+        "[d](how-to/op.md)"
+    )
+
+
+def test_a_description_is_the_beginning_of_the_first_paragraph() -> None:
+    from docutils.core import publish_doctree
+
+    quiet = {"report_level": 5}
+    assert texts.description(
+        publish_doctree("Title\n=====\n\nOne\nsentence.\n\nAnother.", settings_overrides=quiet)
+    ) == ("One sentence.")
+    long = texts.description(publish_doctree("word " * 60, settings_overrides=quiet))
+    assert long.endswith("word …") and len(long) <= 155
+    assert texts.description(publish_doctree("", settings_overrides=quiet)) == ""
