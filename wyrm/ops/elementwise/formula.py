@@ -26,7 +26,8 @@ T = TypeVar("T")
 _ARRAY_NAMES = {"abs": "absolute"}
 # Functions of `scipy.special`.
 SPECIAL = frozenset([
-    "beta", "betaln", "digamma", "erf", "erfc", "erfinv", "gamma", "gammaln", "i0", "i0e", "i1", "i1e", "ndtri", "zeta",
+    "beta", "betaln", "digamma", "erf", "erfc", "erfinv", "gamma", "gammainc", "gammaincc", "gammaln", "i0", "i0e",
+    "i1", "i1e", "ndtri", "zeta",
 ])  # fmt: skip
 
 
@@ -64,6 +65,8 @@ FUNCTIONS = {
     **dict.fromkeys(SPECIAL, 1),
     "beta": 2,
     "betaln": 2,
+    "gammainc": 2,
+    "gammaincc": 2,
     "zeta": 2,
     "where": 3,
 }  # fmt: skip
