@@ -187,11 +187,11 @@ def parse(formula: str, composed: bool = False) -> tuple[FormulaCall, ...]:
                 if name in COMPOSED and not composed:
                     return visit(ast.parse(COMPOSED[name], mode="eval").body, arguments[0])
                 return emit(name, *arguments)
-        raise RegistrationError(
-            f"formula {formula!r} contains {ast.unparse(node)!r}{_instead(node)}; allowed are the operands "
-            f"{', '.join(OPERANDS)}, attributes, numbers, + - * / **, comparisons, & | ~ on masks, and "
-            f"{', '.join(sorted(_ARGUMENTS))}"
+        instead = _instead(node) or (
+            f"allowed are the operands {', '.join(OPERANDS)}, attributes, numbers, + - * / **, comparisons, & | ~ on "
+            f"masks, and {', '.join(sorted(_ARGUMENTS))}"
         )
+        raise RegistrationError(f"formula {formula!r} contains {ast.unparse(node)!r}; {instead}")
 
     if not isinstance(visit(tree, Operand(0)), EarlierCall):
         raise RegistrationError(f"formula {formula!r} computes nothing")
@@ -202,13 +202,13 @@ def _instead(node: ast.expr) -> str:
     """Return what to write for an expression of Python, NumPy or another library, or an empty string."""
     match node:
         case ast.Call(func=ast.Attribute(attr=name)) if name in _ARGUMENTS:
-            return f": write {name} alone, without its module"
+            return f"write {name} alone, without its module"
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _FOREIGN:
-            return f": write {_FOREIGN[name]}"
+            return f"write {_FOREIGN[name]}"
         case ast.IfExp():
-            return ": write where(condition, x, y)"
+            return "write where(condition, x, y)"
         case ast.BoolOp():
-            return ": join masks by & and |"
+            return "join masks by & and |"
     return ""
 
 
