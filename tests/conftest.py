@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+import numpy as np
 import pytest
 
 from tests import quick
@@ -18,6 +23,8 @@ __all__ = ["browser", "open_page"]
 
 # The tests keep millions of objects, which the collector would visit again and again.
 gc.set_threshold(50_000, 20, 50)
+# The random generators of each module of tests, and their states once all modules are imported.
+START: dict[ModuleType | None, list[tuple[np.random.Generator, Mapping[str, Any]]]] = {}
 # The optimization level of programs, 0 to 3, in tests that are not marked `optimized`.
 LEVEL = int(os.environ.get("WYRM_TEST_LEVEL", "0"))
 
@@ -37,6 +44,34 @@ def _level_of_programs(request: pytest.FixtureRequest) -> Iterator[None]:
         if request.node.get_closest_marker("optimized") is None:
             patch.setattr(cache, "LEVEL", LEVEL)
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _freed_memory_goes_back() -> Iterator[None]:
+    """Give the system the memory that a module's tests have freed, of which the C library keeps what XLA compiles in.
+
+    Otherwise a process of the whole suite has gigabytes that nothing uses.
+    """
+    yield
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # not every C library has it
+        if trim is not None:
+            trim(0)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Note the states of modules' generators; leave what stays out of collections of garbage: tests and modules."""
+    for module in {getattr(item, "module", None) for item in session.items}:
+        generators = [each for each in vars(module).values() if isinstance(each, np.random.Generator)] if module else []
+        START[module] = [(each, each.bit_generator.state) for each in generators]
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Start the generators of a module anew: a test has the same numbers whatever this process ran before it."""
+    for generator, state in START.get(getattr(item, "module", None), ()):
+        generator.bit_generator.state = state
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

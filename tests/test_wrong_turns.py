@@ -58,7 +58,7 @@ TURNS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: W.train.fit(program(), (ROWS,), epochs=1), TypeError, "not tuple; the inputs are: x"),
     (lambda: W.compile(LOSS, W.optim.SGD([WEIGHT], 0.0), metrics=["accuracy"]), TypeError, r"metrics=\{'accuracy': \("),
     (lambda: W.compile({"loss": LOSS}), DTypeError, r"not a dict: give list\(outputs\.values\(\)\)"),
-    (lambda: X @ X, ShapeError, r"of each row with its row use x\.vector_dot\(y\), of all rows with all rows x @ y\.T"),
+    (lambda: X @ X, ShapeError, r"for products of each row with its row use x\.vector_dot\(y\)"),
     (lambda: X.dot(X), AttributeError, r"use x @ y, or x\.vector_dot\(y\)"),
     (lambda: W.recommend(W.nn.Embedding(3, 2), MATRIX, k=2), DTypeError, r"users\.weight and items\.weight"),
     (lambda: LOSS.forward({X: ROWS}), TypeError, r"takes no arguments: bind data with input\.set\(array\)"),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from bench.report.growth import growth_tables, is_growth
-from bench.report.results import DISTURBED, Machine, Measured, Result, Row, amount, rows
+from bench.report.results import DISTURBED, Machine, Measured, Result, Row, amount, caveats, rows
 from bench.report.roofline import roofline_tables
 from bench.report.table import missed
 
@@ -27,7 +27,6 @@ def page(machines: Mapping[str, Machine], digest: str) -> str:
     parts = [
         f"<!-- digest of bench/results: {digest}; written by python -m bench.report -->\n{HEAD}",
         summary(peers, machines),
-        *(machine_text(name, machine) for name, machine in machines.items()),
         section("Rows where wyrm is slower", [row for row in peers if row.ratios[0] < 1.0], machines),
         section("Rows where wyrm is faster", [row for row in peers if row.ratios[0] >= 1.0], machines),
         section(
@@ -38,6 +37,8 @@ def page(machines: Mapping[str, Machine], digest: str) -> str:
         *growth_tables(machines),
         *roofline_tables(machines),
         missing(machines),
+        "## Machines\n",
+        *(machine_text(name, machine) for name, machine in machines.items()),
         contents(machines),
     ]  # fmt: skip
     return "\n".join(part.rstrip("\n") + "\n" for part in parts if part)
@@ -54,10 +55,11 @@ def summary(peers: Sequence[Row], machines: Mapping[str, Machine]) -> str:
     floors = [row for row in peers if row.floor is not None]
     below = sum(row.ratios[0] < (row.floor or 0.0) for row in floors)
     where = " on any of these machines" if len(machines) > 1 else ""
-    return (
+    text = (
         f"Of {len(peers)} rows beside a peer, {slower} are slower than the peer{where}; of {len(floors)} with a floor, "
-        f"{below} are below it.\n"
+        f"{below} are below it. What ran, on which machine, stands [below](#machines)."
     )
+    return " ".join([text, *(f"**{caveat}**" for caveat in caveats(machines))]) + "\n"
 
 
 def machine_text(name: str, machine: Machine) -> str:
@@ -67,7 +69,6 @@ def machine_text(name: str, machine: Machine) -> str:
     lines = [
         f"**{machine.name}** (`{name}`): {about['cores']} cores, {about['vectors']}, {caches}, {about['memory']}, "
         f"{about['system']}.",
-        *(["", f"**Measure again: {machine.caveat}.**"] if machine.caveat else []),
         "",
     ]
     for position, run in enumerate(machine.runs):

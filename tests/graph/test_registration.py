@@ -120,7 +120,7 @@ def test_a_class_that_lacks_its_parts_is_refused_and_not_registered() -> None:
             def vjp(self, gradient: Any) -> tuple[Any, ...]:
                 return ()
 
-    with pytest.raises(RegistrationError, match="op NoGradient lacks vjp"):
+    with pytest.raises(RegistrationError, match=r"op NoGradient lacks vjp.* class NoGradient\(\.\.\., abstract=True\)"):
 
         class NoGradient(wy.Unary):
             def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
@@ -143,9 +143,9 @@ def test_a_class_that_lacks_its_parts_is_refused_and_not_registered() -> None:
         ("x", "computes nothing"),
         ("x +", "is not an expression"),
         ("relu6(x)", r"contains 'relu6\(x\)'; allowed are the operands"),
-        ("relu(x)", r"contains 'relu\(x\)': write maximum\(x, 0.0\); allowed are the operands"),
-        ("round(x)", r"contains 'round\(x\)': write rint\(x\)"),
-        ("np.exp(x)", r"contains 'np.exp\(x\)': write exp alone, without its module"),
+        ("relu(x)", r"contains 'relu\(x\)'; write maximum\(x, 0.0\)$"),
+        ("round(x)", r"contains 'round\(x\)'; write rint\(x\)$"),
+        ("np.exp(x)", r"contains 'np.exp\(x\)'; write exp alone, without its module$"),
         ("x * (x > 0 and x < 1)", "join masks by & and"),
         ("exp(x, x)", "allowed are the operands"),
         ("x if x > 0 else 1", r"write where\(condition, x, y\)"),

@@ -272,6 +272,25 @@ def test_matrices_without_elements(shape: tuple[int, ...]) -> None:
             np.testing.assert_array_equal(value, expected[name])
 
 
+@pytest.mark.parametrize("norm", [0.0, 1e-3, 0.5, 5.0, 6.0, 80.0])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 3e-7), (np.float64, 1e-14)])
+def test_the_exponential_of_a_matrix_in_native_code(dtype: Any, tolerance: float, norm: float) -> None:
+    """Of symmetric matrices, whose exponential is that of the eigenvalues, and of one that is not diagonalizable."""
+    a = normal(5, 4, 4)
+    a += a.mT
+    a *= norm / np.linalg.norm(a, 1, axis=(-2, -1), keepdims=True)
+    values, vectors = np.linalg.eigh(a.astype(dtype).astype(np.float64))
+    expected = (vectors * np.exp(values)[:, None, :]) @ vectors.mT
+    x = wy.Input(dims=a.shape, name="x", dtype=dtype)
+    found = wy.compile(wy.linalg.expm(x))({x: a.astype(dtype)})
+    largest = np.abs(expected).max(axis=(-2, -1), keepdims=True)
+    assert found.dtype == dtype
+    assert np.abs((found - expected) / largest).max() < tolerance * max(1.0, norm)
+    chain = wy.Constant(np.array([[norm, 1.0], [0.0, norm]], dtype))
+    whole = np.exp(float(dtype(norm))) * np.array([[1.0, 1.0], [0.0, 1.0]])
+    np.testing.assert_allclose(wy.compile(wy.linalg.expm(chain))(), whole, rtol=tolerance * max(1.0, norm), atol=0.0)
+
+
 # --- transformations --------------------------------------------------------------------------------------------------
 
 MAPPED: dict[str, Any] = {

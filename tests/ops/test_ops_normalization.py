@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, assert_type
 
 import jax
@@ -52,6 +53,12 @@ def jax_norm(kind: str, x: Any, weight: Any, bias: Any = 0.0) -> Any:
     return jax.nn.standardize(x, axis=-1, epsilon=1e-5, algorithm="stable") * weight + bias
 
 
+@partial(jax.jit, static_argnums=0)  # one function compiles in less time than each operation of it
+def value_and_gradients_by_jax(kind: str, operands: tuple[Any, ...], cotangent: Any) -> tuple[Any, Any]:
+    value, by_cotangent = jax.vjp(partial(jax_norm, kind), *operands)
+    return value, by_cotangent(cotangent)
+
+
 def gradient_nodes(node: Any, cotangent: Any) -> tuple[Any, Any]:
     """Return the two gradient nodes of a normalization."""
     x_gradient, weight_gradient = node.vjp(cotangent)[:2]
@@ -81,8 +88,7 @@ def test_values_and_gradients_are_those_of_pytorch_and_jax(kind: str, shape: tup
     wide, wide_cotangent = [array.astype(np.float64) for array in operands], cotangent.astype(np.float64)
     options: dict[str, Any] = {"centred": kind != "rms", "epsilon": 1e-5}
     with jax.enable_x64(True):
-        theirs, jax_vjp = jax.vjp(lambda *nodes: jax_norm(kind, *nodes), *map(jnp.asarray, wide))
-        jax_gradients = jax_vjp(jnp.asarray(wide_cotangent))
+        theirs, jax_gradients = value_and_gradients_by_jax(kind, tuple(wide), wide_cotangent)
     torch_gradients = gradients(*wide, cotangent=wide_cotangent, **options)
     for expected in (normalized(*wide, **options), theirs):
         np.testing.assert_allclose(value, expected, rtol=tolerance, atol=tolerance)

@@ -154,3 +154,20 @@ def test_the_labels_of_the_roofline_stand_apart_and_the_step_has_a_line(
         }"""
     )
     assert meeting == 0
+
+
+def test_the_step_is_not_named_on_the_name_of_a_roof(open_page: OpenPage, profile: Profile, tmp_path: Path) -> None:
+    stage = replace(profile.stages[0], seconds=4.0, typical_seconds=0.04, flops=8.0e6, bytes_read=1.0e5, calls=100)
+    # The roof of memory begins where the line of the step does, at 0.2 GFLOP/s and 0.1 operations for each byte.
+    peaks = wy.profile.Peaks((1e11, 1e11), (1e11, 1e11), (1.5e9, 1.5e9))
+    crowded = replace(profile, stages=(stage,), thread_seconds=4.0, steps=100, peaks=peaks)
+    page = open_page(crowded.page(tmp_path / "profile.html"))
+    assert page.locator("#roofline text[transform].over").count() == 1
+    meeting = page.locator("#roofline text.over").evaluate_all(
+        """(nodes) => {
+          const box = (words) => nodes.find((node) => node.textContent.startsWith(words)).getBoundingClientRect();
+          const [a, b] = [box("memory, "), box("the step: ")];
+          return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+        }"""
+    )
+    assert not meeting

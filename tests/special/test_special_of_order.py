@@ -124,3 +124,43 @@ def test_programs_of_jax_call_scipy_in_float64_from_any_thread() -> None:
     for found, expected in zip(wy.compile(nodes, engine="jax")(), wy.run(nodes), strict=True):
         assert found.dtype == np.float64
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+
+
+# Parameters, arguments, and both incomplete gamma functions there, from mpmath with 40 digits.
+INCOMPLETE = [
+    (1e-06, 0.0001, 0.9999913668117393, 8.633188260757086e-06),
+    (0.001, 0.9, 0.9997395703001782, 0.0002604296998218178),
+    (0.3, 0.05, 0.4484368621065928, 0.5515631378934073),
+    (0.48, 0.94, 0.8379259984325904, 0.1620740015674096),
+    (0.9, 1.05, 0.692141012064783, 0.30785898793521704),
+    (1.0, 1.0, 0.6321205588285577, 0.36787944117144233),
+    (2.5, 0.1, 0.0008861387888124426, 0.9991138612111875),
+    (2.5, 30.0, 0.9999999999878454, 1.215456977718304e-11),
+    (9.5, 700.0, 1.0, 1.2760895851616886e-285),
+    (20.7, 5e-08, 3.623809465204195e-171, 1.0),
+    (150.0, 150.5, 0.5271043634204465, 0.47289563657955347),
+    (150.0, 90.0, 4.795302327588349e-09, 0.9999999952046976),
+    (3000.0, 3300.0, 0.9999999453824874, 5.4617512588287017e-08),
+    (12000.0, 12300.0, 0.9967275512260109, 0.0032724487739891743),
+    (12000.0, 11000.0, 2.9349504071973633e-21, 1.0),
+    (15496504.149333362, 15477758.066081425, 9.49509282940559e-07, 0.9999990504907171),
+]  # fmt: skip
+ENDS = [0.0, 0.5, 1.0, 30.0, np.inf, -1.0, np.nan]
+
+
+def test_incomplete_gamma_functions_in_native_code() -> None:
+    a, x, lower, upper = np.array(INCOMPLETE).T
+    given = wy.Input(dims=a.shape, name="a", dtype=np.float64), wy.Input(dims=x.shape, name="x", dtype=np.float64)
+    program = wy.compile([wy.special.gammainc(*given), wy.special.gammaincc(*given)])
+    found = program(dict(zip(given, (a, x), strict=True)))
+    for value, expected in zip(found, (lower, upper), strict=True):
+        np.testing.assert_allclose(value, expected, rtol=3e-13, atol=0.0)
+
+
+@pytest.mark.parametrize("name", ["gammainc", "gammaincc"])
+def test_incomplete_gamma_functions_at_their_ends_are_those_of_scipy(name: str) -> None:
+    a, x = (each.ravel() for each in np.meshgrid(ENDS, ENDS))
+    found = getattr(wy.special, name)(wy.Constant(a), wy.Constant(x))
+    expected = getattr(special, name)(a, x)
+    np.testing.assert_allclose(found.forward(), expected, rtol=1e-14)
+    np.testing.assert_allclose(wy.compile(found)(), expected, rtol=1e-13)

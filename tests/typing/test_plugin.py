@@ -2,68 +2,44 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import pytest
 
-from tests.once import computed_once
-from tests.typing.check_corpus import MYPYPATH, short
-from tests.typing.checkers import ROOT
+from tests.typing.check_corpus import short
 from tests.typing.public_functions import PREAMBLE as of_public_functions
 from tests.typing.public_functions import Call, calls
 from tests.typing.random_programs import PREAMBLE, axes_at_run_time, expressions
+from tests.typing.with_plugin import Checked
 from wyrm.errors import ShapeError
 from wyrm.mypy import plugin
 from wyrm.mypy.plugin import TESTED, guarded
 from wyrm.mypy.shortening import abbreviated
 
 _COUNT = 1000
-_LINE = re.compile(r"^program\.py:(\d+): (error|note): (.*?)(?:  \[([\w-]+)\])?$")
 
 
-def says(source: str, folder: Path) -> dict[int, list[tuple[str, str, str]]]:
-    """Return what strict mypy with the plugin says of a program: (severity, text, code) by line."""
-    (folder / "program.py").write_text(source)
-    (folder / "mypy.ini").write_text("[mypy]\nstrict = true\nplugins = wyrm.mypy\n")
-    cache = ROOT / ".mypy_cache" / "typing_corpus" / "cache_plugin"
-    finished = subprocess.run(
-        [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", str(cache), "program.py"],
-        cwd=folder,
-        env={**os.environ, "MYPYPATH": MYPYPATH, "PYTHONPATH": str(ROOT), "WYRM_MYPY_RAISES": "1"},
-        capture_output=True,
-        text=True,
-        check=False,  # it exits with 1 where it has found errors
-    )
-    found: dict[int, list[tuple[str, str, str]]] = {}
-    for line in finished.stdout.splitlines():
-        match = _LINE.match(line)
-        if match is not None:
-            found.setdefault(int(match[1]), []).append((match[2], match[3], match[4] or ""))
-    assert found, finished.stdout + finished.stderr
-    return found
+@cache
+def _chosen() -> list[str]:
+    return list(dict.fromkeys(expressions(_COUNT)))
+
+
+RANDOM = Checked("random", lambda: PREAMBLE + "".join(f"reveal_type({each})\n" for each in _chosen()))
 
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, list[str] | None, list[str] | None]]:
     """Random expressions, each with its axes at run time and those that mypy reveals; None where they do not fit."""
-
-    def compute() -> list[tuple[str, list[str] | None, list[str] | None]]:
-        names: dict[str, Any] = {}
-        exec(PREAMBLE, names)
-        chosen = list(dict.fromkeys(expressions(_COUNT)))
-        source = PREAMBLE + "".join(f"reveal_type({each})\n" for each in chosen)
-        said, start = says(source, tmp_path_factory.mktemp("random")), PREAMBLE.count("\n") + 1
-        return [
-            (each, axes_at_run_time(each, names), _revealed(said.get(number, [])))
-            for number, each in enumerate(chosen, start)
-        ]
-
-    return computed_once(tmp_path_factory, "random_expressions_with_the_plugin", compute)
+    names: dict[str, Any] = {}
+    exec(PREAMBLE, names)
+    said, start = RANDOM.says(tmp_path_factory), PREAMBLE.count("\n") + 1
+    return [
+        (each, axes_at_run_time(each, names), _revealed(said.get(number, [])))
+        for number, each in enumerate(_chosen(), start)
+    ]
 
 
 def _revealed(messages: list[tuple[str, str, str]]) -> list[str] | None:
@@ -111,14 +87,19 @@ def test_few_axes_stay_unknown(judged: list[tuple[str, Any, Any]]) -> None:
     assert len(unknown) <= 0.02 * len(judged), unknown
 
 
+@cache
+def _calls() -> list[Call]:
+    return list(calls())
+
+
+FUNCTIONS = Checked("functions", lambda: of_public_functions + "".join(f"reveal_type({c.text})\n" for c in _calls()))
+
+
 @pytest.fixture(scope="module")
 def of_functions(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Call, list[str] | None]]:
     """Calls of every public function, each with the axes that mypy reveals; None for an error."""
-    chosen = list(calls())
-    source = of_public_functions + "".join(f"reveal_type({each.text})\n" for each in chosen)
-    said = says(source, tmp_path_factory.mktemp("functions"))
-    start = of_public_functions.count("\n") + 1
-    return [(each, _revealed(said.get(number, []))) for number, each in enumerate(chosen, start)]
+    said, start = FUNCTIONS.says(tmp_path_factory), of_public_functions.count("\n") + 1
+    return [(each, _revealed(said.get(number, []))) for number, each in enumerate(_calls(), start)]
 
 
 def test_most_functions_keep_exact_axes(of_functions: list[tuple[Call, list[str] | None]]) -> None:
@@ -181,15 +162,21 @@ CALLS = {
 }
 
 
-def test_messages_of_modules_name_axes_alone(tmp_path: Path) -> None:
-    said = says(PREAMBLE + "".join(f"{each}\n" for each in CALLS), tmp_path)
+OF_MODULES = Checked("modules", lambda: PREAMBLE + "".join(f"{each}\n" for each in CALLS))
+
+
+def test_messages_of_modules_name_axes_alone(tmp_path_factory: pytest.TempPathFactory) -> None:
+    said = OF_MODULES.says(tmp_path_factory)
     start = PREAMBLE.count("\n") + 1
     found = {each: [text for _, text, _ in said[number]] for number, each in enumerate(CALLS, start)}
     assert found == {each: [text] for each, text in CALLS.items()}
 
 
-def test_messages_name_two_axes(tmp_path: Path) -> None:
-    said = says(PREAMBLE + "".join(f"{each}\n" for each in MESSAGES), tmp_path)
+OF_AXES = Checked("axes", lambda: PREAMBLE + "".join(f"{each}\n" for each in MESSAGES))
+
+
+def test_messages_name_two_axes(tmp_path_factory: pytest.TempPathFactory) -> None:
+    said = OF_AXES.says(tmp_path_factory)
     start = PREAMBLE.count("\n") + 1
     found = {each: said.get(number) for number, each in enumerate(MESSAGES, start)}
     assert found == {each: [("error", text, "axes")] for each, text in MESSAGES.items()}
@@ -284,8 +271,11 @@ OF_FUNCTIONS = {
 }
 
 
-def test_calls_of_functions_of_users_have_exact_axes(tmp_path: Path) -> None:
-    said = says(FUNCTIONS_PREAMBLE + "".join(f"reveal_type({each})\n" for each in OF_FUNCTIONS), tmp_path)
+OF_USERS = Checked("users", lambda: FUNCTIONS_PREAMBLE + "".join(f"reveal_type({each})\n" for each in OF_FUNCTIONS))
+
+
+def test_calls_of_functions_of_users_have_exact_axes(tmp_path_factory: pytest.TempPathFactory) -> None:
+    said = OF_USERS.says(tmp_path_factory)
     start = FUNCTIONS_PREAMBLE.count("\n") + 1
     found = {}
     for number, each in enumerate(OF_FUNCTIONS, start):
@@ -361,8 +351,11 @@ Power(x_ab, expnent=2.0)
 )
 
 
-def test_own_ops_without_type_arguments_keep_their_axes(tmp_path: Path) -> None:
-    said = [message for line in sorted(says(OWN_OPS, tmp_path).items()) for message in line[1]]
+OF_OWN_OPS = Checked("own_ops", lambda: OWN_OPS)
+
+
+def test_own_ops_without_type_arguments_keep_their_axes(tmp_path_factory: pytest.TempPathFactory) -> None:
+    said = [message for line in sorted(OF_OWN_OPS.says(tmp_path_factory).items()) for message in line[1]]
     assert [(severity, short(text)) for severity, text, _ in said[:4]] == [
         ("error", "+ of (A, B) and (B, A): A against B"),  # and nothing of what the function returns
         ("note", 'Revealed type is "Cube[Parameter[tuple[A, B]], tuple[A, B]]"'),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import wyrm as wy
-from tests.typing.test_plugin import says
+from tests.typing.with_plugin import Checked
 from wyrm.errors import ShapeError
 
 PREAMBLE = """\
@@ -112,8 +111,12 @@ class Wrong(wy.nn.Module):
 """
 
 
-def test_sizes_between_the_layers_of_a_model_are_known(tmp_path: Path) -> None:
-    found = {MODELS.splitlines()[line - 1].strip(): said for line, said in says(MODELS, tmp_path).items()}
+OF_MODELS = Checked("models", lambda: MODELS)
+
+
+def test_sizes_between_the_layers_of_a_model_are_known(tmp_path_factory: pytest.TempPathFactory) -> None:
+    said_of = OF_MODELS.says(tmp_path_factory)
+    found = {MODELS.splitlines()[line - 1].strip(): said for line, said in said_of.items()}
     assert {line: [text for _, text, _ in said] for line, said in found.items()} == {
         "maps = self.second(self.first(x).relu())": [
             "Conv2d of (Any, 4, Any-2, Any-2): 4 against 5; the axes are (batch, channels, *sizes)"
@@ -122,12 +125,13 @@ def test_sizes_between_the_layers_of_a_model_are_known(tmp_path: Path) -> None:
     }
 
 
+OF_SIZES = Checked("sizes", lambda: PREAMBLE + "\n".join([*RIGHT, *WRONG]) + "\n")
+
+
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """The errors of each expression."""
-    lines = [*RIGHT, *WRONG]
-    source = PREAMBLE + "\n".join(lines) + "\n"
-    found = says(source, tmp_path_factory.mktemp("sizes"))
+    lines, found = [*RIGHT, *WRONG], OF_SIZES.says(tmp_path_factory)
     start = PREAMBLE.count("\n") + 1
     return {
         each: [text for kind, text, _ in found.get(start + i, []) if kind == "error"] for i, each in enumerate(lines)

@@ -57,6 +57,22 @@ def records(path: Path) -> list[dict[str, Any]]:
     return list(read(path / EVENTS))
 
 
+@pytest.mark.parametrize(
+    ("column", "read"),
+    [
+        ([0.1, 1 / 3, 1e300, -2.5e-30], [0.1, 0.3333333, 1e300, -2.5e-30]),
+        ([1.7e308, 1.7e308], [1.7e308, 1.7e308]),
+        ([math.inf, -math.inf], [math.inf, -math.inf]),
+        ([1.0, math.inf], [1.0, math.inf]),
+        ([], []),
+    ],
+)
+def test_columns_of_points_are_read_as_they_were(column: list[float], read: list[float]) -> None:
+    fields = {"steps": list(range(len(column))), "epochs": column, "seconds": column, "means": {"loss": column}}
+    line = json.loads(encoded({"kind": "points", **fields}))
+    assert line["steps"] == fields["steps"] and [number(value) for value in line["means"]["loss"]] == read
+
+
 def test_numbers_that_json_lacks_survive() -> None:
     record = decoded(encoded(values(1, a=math.nan, b=math.inf, c=-math.inf, d=1e-30)))
     assert record is not None

@@ -454,3 +454,18 @@ def test_the_same_data_go_to_tensorboard(tmp_path: Path, eager: None) -> None:
     with pytest.raises(DataError, match="cannot write for TensorBoard"):
         RunWriter(tmp_path / "taken", tensorboard=True)
     assert not (tmp_path / "without" / "tensorboard").exists()
+
+
+def test_tensorboard_reads_the_values_of_a_run_that_goes_on(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.util.tensor_util import make_tensor_proto
+
+    with wy.watch.RunWriter(tmp_path) as run:
+        run.values(1, {"loss": 0.1})
+        run.flush()
+        events = EventAccumulator(str(tmp_path / "tensorboard"))
+        events.Reload()
+        [tag] = [tag for tag in events.Tags()["tensors"] if "loss" in tag]
+        [read] = events.Tensors(tag)
+    assert (read.step, read.tensor_proto) == (1, make_tensor_proto(np.float32(0.1)))

@@ -107,7 +107,7 @@ class Image:
     data: bytes = b""
     # Where the tensors begin and end.
     tensors: tuple[int, int] = (0, 0)
-    # Where the data has the content of copies.
+    # For each region that is copied from the data: the position of its content there.
     copies: dict[Region, int] = field(default_factory=dict)
 
     def add(self, size: int, kind: Kind, content: bytes = b"") -> Region:

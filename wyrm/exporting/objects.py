@@ -28,7 +28,7 @@ def object_file(units: Sequence[Unit], public: Collection[str], target: Target) 
     for each in [*whole.functions, *whole.global_variables]:
         if not each.is_declaration and each.name not in public:
             each.linkage = "internal"
-    # What nobody calls goes; the rest stays as it is.
+    # Only functions that nobody calls are removed: each unit is optimized already.
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
     passes = llvm.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()

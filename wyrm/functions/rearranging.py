@@ -196,7 +196,7 @@ def _known_condition(name: str, condition: object) -> np.ndarray:
 
 
 def compress(condition: ArrayLike, a: Operand, axis: int | None = None) -> Node:
-    """Return the parts of `a` along `axis` for which `condition`, of one axis, is true; of all elements without one.
+    """Return the parts of `a` along `axis` where `condition`, of one axis, is true; without `axis`, of all elements.
 
     Positions beyond the end of `condition` are left out. Raise `ShapeError` for a condition longer than the axis, and
     `TypeError` for a node: the data would decide the shape.

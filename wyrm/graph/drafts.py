@@ -25,7 +25,7 @@ class Draft(BaseNode[Any, Any], abstract=True):
     __slots__ = ()
     _own: BaseNode
     if not TYPE_CHECKING:
-        # Both are one slot of the class: it is Python's own only if both are.
+        # CPython takes the fast path of `object` only if a class has both of these as `object` has them.
         __setattr__, __delattr__ = object.__setattr__, object.__delattr__
 
 

@@ -84,7 +84,7 @@ class Lowering(Protocol):
         ...
 
     def apart(self, node: BaseNode, array: Any, terms: Any) -> Any:
-        """Return a sum over the rows of a value, given a term for each of `row_shards` along the first axis."""
+        """Return the sum over a value's rows of `terms`, one for each of `row_shards` along their first axis."""
         ...
 
 

@@ -180,7 +180,8 @@ def lacking(cls: type[BaseNode], missing: Sequence[str]) -> RegistrationError:
     """Return the error for an op class without some of its parts."""
     return RegistrationError(
         f"op {cls.__name__} lacks {' and '.join(missing)}; every op has a shape rule, a meaning and a gradient "
-        f"(return wyrm.ZERO or wyrm.Undefined(reason) where there is none)"
+        f"(return wyrm.ZERO or wyrm.Undefined(reason) where there is none); a class that only others derive from says "
+        f"so: class {cls.__name__}(..., abstract=True)"
     )
 
 

@@ -50,13 +50,13 @@ _DEFINED = (
     "wyrm.functions.", "wyrm.linalg.", "wyrm.losses.", "wyrm.nn.", "wyrm.ops.", "wyrm.random.", "wyrm.special.",
 )  # fmt: skip
 _PUBLIC = ("wyrm", "wyrm.linalg", "wyrm.losses", "wyrm.nn", "wyrm.random", "wyrm.special")
-# Whether these raise an error is up to the sizes of axes, which types do not have.
+# Whether these raise an error depends on the sizes of axes, which types do not have.
 _BY_SIZES = frozenset({"reshape", "resize"})
 # These take axes of size 1 that they refuse otherwise.
 _OF_ONES = frozenset({"broadcast_to", "squeeze"})
 # Axes are not made longer than this: some functions compute arrays of them.
 _LARGEST = 10_000
-# These take functions and return what they return: that of one of the functions, or that of many steps.
+# These take functions, and return the result of one of them, or those of many steps.
 _OF_BRANCHES = frozenset({"cond", "switch"})
 _OF_FUNCTIONS = _OF_BRANCHES | {"scan", "while_loop"}
 # These may join axes into one, or make a new one of another.
@@ -152,7 +152,7 @@ class _Call(ABC):
 
     def _choices(self) -> list[Callable[[int], Sizes]]:
         """Return which sizes are tried for axes, each above a number."""
-        if self._takes_functions():  # equal sizes of different axes are by chance
+        if self._takes_functions():  # sizes of different axes would be equal only by chance
             return [different]
         return [different, divisible, *([ones] if self.name in _OF_ONES else [])]
 

@@ -17,7 +17,7 @@ from wyrm.mypy.reading import AxisClasses, Reader, Unknown, is_axis, is_node
 from wyrm.mypy.text import Text
 from wyrm.mypy.writing import Writer, unknown
 
-# What makes a function of nodes of another one.
+# Functions that turn a function of nodes into another one.
 _TRANSFORMS = frozenset(
     {"wyrm.functions.mapping.vmap", "wyrm.functions.transforms.hessian", "wyrm.functions.transforms.jacobian"}
 )

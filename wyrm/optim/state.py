@@ -41,7 +41,7 @@ class OptimizerState(GroupRules):
     _counts: list[int]
     _group_of: list[int]
     _position: dict[Parameter, int]
-    # Copies newer state from the device of a program into `_arrays`, which are the newest then.
+    # Copies the state from the device of a program to `_arrays`; None while these are up to date.
     _newer: Callable[[], None] | None = None
     _members: tuple[Optimizer, ...] = ()
     # Whether this optimizer is a group of another one, which holds its state.

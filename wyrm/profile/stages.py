@@ -65,12 +65,12 @@ class Stage:
 
     @property
     def flops_per_second(self) -> float | None:
-        """The floating-point operations a second."""
+        """The floating-point operations that it does a second."""
         return None if self.flops is None else _rate(self.flops, self.typical_seconds)
 
     @property
     def bytes_per_second(self) -> float | None:
-        """The bytes a second."""
+        """The bytes that it reads and writes a second."""
         return _rate(self.bytes, self.typical_seconds) if self.bytes else None
 
     @property

@@ -82,7 +82,7 @@ def to_derivation(output: Node) -> Derivation:
 def rows_of(output: Node, notation: Notation) -> list[Row]:
     """Return for each value its equation, its axes, the equation of its gradient, and the user's line."""
     shown = [node for node in Schedule([output]).nodes if not _is_number(node)]
-    # A residual is an operand that another one is computed to, so that it has no gradient of its own.
+    # Residuals have no gradient of their own: they only help to compute another operand's.
     residuals = {node.parents[position] for node in shown for position in node.residual_parents}
     differentiable = [
         node for node in shown if isinstance(node, Node) and node.dtype.kind == "f" and node not in residuals

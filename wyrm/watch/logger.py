@@ -204,8 +204,10 @@ class _Live:
         if self._shown is not None:
             self._shown.add(rows, losses)
         self._epoch_rows += rows
+        writer, run = self._writer, self._run
+        if rows == run.rows and not self._compiling and time.perf_counter() < self._next:
+            return  # a whole epoch, which `end_epoch` records: many are short
         try:
-            writer, run = self._writer, self._run
             writer.step = self._first_step - (-self._epoch_rows // self._batch_size)
             # An epoch that is a single chunk of steps has a point of its own.
             if rows and rows != run.rows:

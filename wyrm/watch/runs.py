@@ -89,7 +89,7 @@ class Runs:
             for path in sorted(statuses, key=lambda path: (begun[path][1], path)):
                 identity = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
                 folder, status = Path(path), statuses[path]
-                # In a folder of the given one, the name says which.
+                # The name of a run in a subfolder begins with the subfolder's.
                 name = folder.relative_to(root).as_posix() if folder != root else folder.name
                 found.setdefault(identity, RunFolder(identity, name, folder, status.st_mtime, status.st_size))
         self._begun = begun

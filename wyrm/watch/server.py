@@ -246,7 +246,7 @@ class BoundedProtocol(H11Protocol):
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
+        """Stop the timer of a connection that is closed."""
         super().connection_lost(exc)
         if self._timer is not None:
             self._timer.cancel()

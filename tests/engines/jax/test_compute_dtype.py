@@ -136,7 +136,7 @@ def test_gradients_are_those_of_a_program_of_jax_in_bfloat16() -> None:
         logits = (narrow(hidden, second) + other.astype(jnp.bfloat16)).astype(jnp.float32)
         return -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], 1).mean()
 
-    expected_loss, expected = jax.value_and_grad(by_jax)(list(map(jnp.asarray, before)))
+    expected_loss, expected = jax.jit(jax.value_and_grad(by_jax))(list(map(jnp.asarray, before)))
     # Some roundings to 8 binary digits.
     assert training(data) == pytest.approx(float(expected_loss), rel=2.0**-7)
     for parameter, start, gradient in zip(loss.parameters(), before, expected, strict=True):

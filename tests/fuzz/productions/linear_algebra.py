@@ -37,7 +37,7 @@ TABLE = [
     P("pinv", lambda x, d: 5.0 * wy.linalg.pinv((x + d)[:, :2]), x=A, d=DIAGONAL),
     P("lstsq", lambda x, d, b: wy.linalg.lstsq((x + d)[:, :2], b)[0], x=A, d=DIAGONAL, b=shaped(lambda c: (3,))),
     P("matrix_power", lambda x, n: wy.linalg.matrix_power(0.4 * x, n), x=A, n=choice(0, 1, 2, 3)),
-    P("expm", lambda x: wy.linalg.expm(0.3 * x), "python", x=A),
+    P("expm", lambda x: wy.linalg.expm(0.3 * x), x=A),
     P("multi_dot", lambda x, b: wy.linalg.multi_dot([0.5 * x, x, b]), x=A, b=shaped(lambda c: (3, 2))),
     P("matrix norms", lambda x, d, p: wy.linalg.matrix_norm(x + d, ord=p), x=A, d=DIAGONAL, p=choice("fro", "nuc", 2, 1, np.inf)),
     P("cho_solve", lambda x, d, b: wy.linalg.cho_solve((wy.linalg.cholesky(x @ x.T + d), True), b), x=A, d=DIAGONAL, b=shaped(lambda c: (3, 2))),

@@ -124,5 +124,28 @@ def ndtri(x: Any) -> Any:
     return ndtri(x.astype(jnp.promote_types(x.dtype, np.float32))).astype(x.dtype)
 
 
+def gammainc(a: Any, x: Any) -> Any:
+    """Return the lower incomplete gamma function, with SciPy's values where the parameter is 0 or infinite."""
+    from jax.scipy.special import gammainc
+
+    return _at_ends(a, x, gammainc(a, x), 1.0, 0.0)
+
+
+def gammaincc(a: Any, x: Any) -> Any:
+    """Return the upper incomplete gamma function, with SciPy's values where the parameter is 0 or infinite."""
+    from jax.scipy.special import gammaincc
+
+    return _at_ends(a, x, gammaincc(a, x), 0.0, 1.0)
+
+
+def _at_ends(a: Any, x: Any, value: Any, at_zero: float, at_infinity: float) -> Any:
+    import jax.numpy as jnp
+
+    value = jnp.where((a == 0.0) & (x > 0.0), at_zero, value)
+    return jnp.where(jnp.isinf(a) & (x >= 0.0), jnp.where(jnp.isinf(x), jnp.nan, at_infinity), value)
+
+
 # Special functions that JAX computes inexactly, wrongly at a pole, or not in every dtype.
-_BETTER: dict[str, Callable[..., Any]] = {"digamma": digamma, "betaln": betaln, "beta": beta, "ndtri": ndtri}
+_BETTER: dict[str, Callable[..., Any]] = {
+    "beta": beta, "betaln": betaln, "digamma": digamma, "gammainc": gammainc, "gammaincc": gammaincc, "ndtri": ndtri,
+}  # fmt: skip

@@ -46,7 +46,7 @@ class _Found(NamedTuple):
         return [dense(self.values[self.schedule.position[node]]) for node in nodes]
 
     def stacked(self, nodes: Sequence[BaseNode]) -> Any:
-        """Return the values of several nodes stacked, or that of one node, which may be a partial sum."""
+        """Return the value of a single node, which may be a partial sum, or the values of several nodes, stacked."""
         if len(nodes) == 1:
             value = self.values[self.schedule.position[nodes[0]]]
             return value if isinstance(value, PartialSum) else dense(value)

@@ -83,7 +83,7 @@ class EvaluationPlan:
         self.stages: list[_PlanStage] = []
         # The leaves whose data may change: position, storage, and the array that the plan reads.
         self.leaves: list[tuple[int, Storage, np.ndarray]] = []
-        # `taken` when `node.value` was last directed to this plan. If `taken` is larger now, another plan may have it.
+        # The value of `taken` when this plan last became the one that `node.value` reads; later plans have larger ones.
         self.turn: int = -1
         self._partners: list[weakref.ref[EvaluationPlan]] = []
         self._scratch = Scratch()

@@ -18,14 +18,14 @@ Triple = tuple[int, int, int]
 
 # The inputs of a tile take at most so many bytes, if a tile of `_FEWEST_OUTPUTS` allows it.
 _BOX_BYTES, _FEWEST_OUTPUTS = 2**19, 64
-# What it costs to fill a part of a box, in vectors that are multiplied: to begin with a plane, and with a row of it; a
-# vector of contiguous elements, and of others; and the ends of a row that are outside. Boxes beyond `_BOX_BYTES` cost
-# more by `_FAR`.
+# Costs of filling a box, in multiplications of vectors: of a plane and of a row, besides their elements; of a vector of
+# contiguous elements, and of other ones; and of the zeros at the ends of a row. `_FAR` is the factor for boxes beyond
+# `_BOX_BYTES`.
 _PLANE, _ROW, _MOVED, _GATHERED, _END, _FAR = 60.0, 40.0, 4.0, 32.0, 6.0, 2.0
-# What it costs to begin with a run and with a product; the fewest vectors that a processor multiplies at a time; and
-# what it costs to pack an element of a product.
+# Costs of starting a run and a product; the number of vectors that a processor multiplies at a time; and the cost of
+# packing an element of a product.
 _CALL, _PRODUCT, _FEWEST_SUMS, _PACKED = 80.0, 800.0, 8, 0.5
-# How many vectors a tile of the result has, and what it costs to begin with a step.
+# The number of vectors in a tile of the result, and the cost of starting a step.
 _VECTORS, _STEP = 24.0, 16.0
 # Partial sums of about the square root of a sum's length lose least precision. They are read and written between, so
 # they are not shorter than `_SHORTEST` terms; those of up to `_FEWEST * _SHORTEST` are that short.
@@ -59,7 +59,7 @@ class Tiling:
 
 
 def _runs(tile: Triple, halo: Triple) -> tuple[int, int]:
-    """Return how many runs a plane of a tile has, and their length: all rows if they are side by side in the box."""
+    """Return the number of runs of a plane of a tile, and their length; without a halo, one run has all rows."""
     return (1, tile[1] * tile[2]) if halo[2] == 0 else (tile[1], tile[2])
 
 

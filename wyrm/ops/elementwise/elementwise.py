@@ -36,7 +36,7 @@ Left_co = TypeVar("Left_co", bound="Node", covariant=True, default=Any)
 Right_co = TypeVar("Right_co", bound="Node", covariant=True, default=Any)
 Parents_co = TypeVar("Parents_co", bound="tuple[BaseNode, ...]", covariant=True, default=Any)
 Axes = TypeVar("Axes", default=Any)
-# The same as parameters of a function.
+# Type variables of functions, for the same purposes.
 L = TypeVar("L", bound="Node")
 R = TypeVar("R", bound="Node")
 S = TypeVar("S")

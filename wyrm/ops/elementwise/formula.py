@@ -26,7 +26,8 @@ T = TypeVar("T")
 _ARRAY_NAMES = {"abs": "absolute"}
 # Functions of `scipy.special`.
 SPECIAL = frozenset([
-    "beta", "betaln", "digamma", "erf", "erfc", "erfinv", "gamma", "gammaln", "i0", "i0e", "i1", "i1e", "ndtri", "zeta",
+    "beta", "betaln", "digamma", "erf", "erfc", "erfinv", "gamma", "gammainc", "gammaincc", "gammaln", "i0", "i0e",
+    "i1", "i1e", "ndtri", "zeta",
 ])  # fmt: skip
 
 
@@ -64,6 +65,8 @@ FUNCTIONS = {
     **dict.fromkeys(SPECIAL, 1),
     "beta": 2,
     "betaln": 2,
+    "gammainc": 2,
+    "gammaincc": 2,
     "zeta": 2,
     "where": 3,
 }  # fmt: skip
@@ -184,11 +187,11 @@ def parse(formula: str, composed: bool = False) -> tuple[FormulaCall, ...]:
                 if name in COMPOSED and not composed:
                     return visit(ast.parse(COMPOSED[name], mode="eval").body, arguments[0])
                 return emit(name, *arguments)
-        raise RegistrationError(
-            f"formula {formula!r} contains {ast.unparse(node)!r}{_instead(node)}; allowed are the operands "
-            f"{', '.join(OPERANDS)}, attributes, numbers, + - * / **, comparisons, & | ~ on masks, and "
-            f"{', '.join(sorted(_ARGUMENTS))}"
+        instead = _instead(node) or (
+            f"allowed are the operands {', '.join(OPERANDS)}, attributes, numbers, + - * / **, comparisons, & | ~ on "
+            f"masks, and {', '.join(sorted(_ARGUMENTS))}"
         )
+        raise RegistrationError(f"formula {formula!r} contains {ast.unparse(node)!r}; {instead}")
 
     if not isinstance(visit(tree, Operand(0)), EarlierCall):
         raise RegistrationError(f"formula {formula!r} computes nothing")
@@ -199,13 +202,13 @@ def _instead(node: ast.expr) -> str:
     """Return what to write for an expression of Python, NumPy or another library, or an empty string."""
     match node:
         case ast.Call(func=ast.Attribute(attr=name)) if name in _ARGUMENTS:
-            return f": write {name} alone, without its module"
+            return f"write {name} alone, without its module"
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _FOREIGN:
-            return f": write {_FOREIGN[name]}"
+            return f"write {_FOREIGN[name]}"
         case ast.IfExp():
-            return ": write where(condition, x, y)"
+            return "write where(condition, x, y)"
         case ast.BoolOp():
-            return ": join masks by & and |"
+            return "join masks by & and |"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The gamma and beta functions, elementwise. SciPy computes the incomplete ones, in native programs too."""
+"""The gamma and beta functions, elementwise. SciPy computes the incomplete beta function, in native programs too."""
 
 from __future__ import annotations
 
@@ -115,12 +115,8 @@ class GammaInc(Binary[Left_co, Right_co, Axes]):
 
     __slots__ = ()
     _own: GammaInc[Any, Any, Axes]
+    formula = "gammainc(x, y)"
     function = "special.gammainc"
-
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        from scipy import special
-
-        return np.asarray(special.gammainc(*operands), self.dtype)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (_OF_ARGUMENT_ONLY, gradient * _gamma_density(*self.parents))
@@ -137,12 +133,8 @@ class GammaIncC(Binary[Left_co, Right_co, Axes]):
 
     __slots__ = ()
     _own: GammaIncC[Any, Any, Axes]
+    formula = "gammaincc(x, y)"
     function = "special.gammaincc"
-
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        from scipy import special
-
-        return np.asarray(special.gammaincc(*operands), self.dtype)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (_OF_ARGUMENT_ONLY, -gradient * _gamma_density(*self.parents))
@@ -177,23 +169,6 @@ class BetaInc(Elementwise[Parents_co, Axes]):
         a, b, x = (parent.erase() for parent in parents)
         slope = (Xlogy(a - 1.0, x) + Xlog1py(b - 1.0, -x) - BetaLn(a, b)).exp()
         return (_OF_ARGUMENT_ONLY, _OF_ARGUMENT_ONLY, gradient * slope)
-
-
-@JAX.register(GammaInc, GammaIncC)
-class _IncompleteGammaForm(JaxForm):
-    """The function of `jax.scipy.special`, with SciPy's values where the parameter is 0 or infinite."""
-
-    def lower(self, node: BaseNode, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax.numpy as jnp
-        from jax.scipy import special
-
-        a, x = operands
-        if isinstance(node, GammaInc):
-            value, at_zero, at_infinity = special.gammainc(a, x), 1.0, 0.0
-        else:
-            value, at_zero, at_infinity = special.gammaincc(a, x), 0.0, 1.0
-        value = jnp.where((a == 0.0) & (x > 0.0), at_zero, value)
-        return jnp.where(jnp.isinf(a) & (x >= 0.0), jnp.where(jnp.isinf(x), jnp.nan, at_infinity), value)
 
 
 @JAX.register(BetaInc)

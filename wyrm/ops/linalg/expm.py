@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dims, axis_size
 from wyrm.graph.base import format_dims
 from wyrm.graph.jax_form import JAX
+from wyrm.graph.loop_form import LOOPS, ByKernel
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
-from wyrm.graph.typing import FloatArray
+from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.indexing.joining import concatenate
+from wyrm.ops.kernels.native import scratch
 from wyrm.ops.linalg.jax_forms import MatrixExponentialForm
-from wyrm.ops.linalg.matrices import MatrixOp, square
+from wyrm.ops.linalg.kernels import expm_kernel
+from wyrm.ops.linalg.matrices import KernelArgument, MatrixOp, matrices, square
 from wyrm.ops.shaping.shape import zeros_like
 
 
@@ -53,3 +58,16 @@ class MatrixExponential(MatrixOp[Axes]):
 
 
 JAX.register(MatrixExponential)(MatrixExponentialForm)
+
+
+@LOOPS.register(MatrixExponential)
+class _MatrixExponentialLoops(ByKernel):
+    kernel = staticmethod(expm_kernel)
+
+    def kernel_arguments(
+        self, node: MatrixExponential, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
+        size = out.shape[-1]
+        # In float64, because squaring doubles the relative error.
+        parts = scratch((7, size, size), np.float64)
+        return matrices(operands[0]), matrices(out), parts, scratch(size, np.int32), scratch(1, np.int32)

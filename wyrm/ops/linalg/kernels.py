@@ -13,6 +13,7 @@ import numpy as np
 from wyrm.graph.typing import FloatArray, IntegerArray
 from wyrm.ops.kernels.native import lapack, refuse
 from wyrm.ops.kernels.sums import natural
+from wyrm.ops.products.product import multiply_into
 
 
 def copy_into(x: FloatArray, out: FloatArray) -> None:
@@ -232,6 +233,72 @@ def qr_kernel(
         if columns > 0:
             lapack("orgqr", rows, columns, columns, matrix, rows, scales, work, work.size, info)
         transpose_into(matrix, out[m])
+
+
+def expm_kernel(a: FloatArray, out: FloatArray, parts: FloatArray, pivots: IntegerArray, info: IntegerArray) -> None:
+    """Compute the exponential of each matrix: a rational function of the matrix divided by a power of 2, then squared.
+
+    Higham, "The scaling and squaring method for the matrix exponential revisited", 2005, with the degree 13. `parts`
+    are seven float64 matrices.
+    """
+    size = a.shape[1]
+    x, second, fourth, sixth = parts[0], parts[1], parts[2], parts[3]
+    odd, even, inner = parts[4], parts[5], parts[6]
+    for m in range(a.shape[0]):
+        check_finite(a[m])
+        largest = 0.0
+        for j in range(size):
+            total = 0.0
+            for i in range(size):
+                total += abs(np.float64(a[m, i, j]))
+            largest = max(largest, total)
+        squarings, factor = 0, 1.0
+        while largest > 5.371920351148152:
+            largest, factor, squarings = 0.5 * largest, 0.5 * factor, squarings + 1
+        for i in range(size):
+            for j in range(size):
+                x[i, j] = factor * np.float64(a[m, i, j])
+        multiply_into(x, x, second, 0)
+        multiply_into(second, second, fourth, 0)
+        multiply_into(second, fourth, sixth, 0)
+        for i in range(size):
+            for j in range(size):
+                inner[i, j] = sixth[i, j] + 16380.0 * fourth[i, j] + 40840800.0 * second[i, j]
+        multiply_into(sixth, inner, even, 0)
+        for i in range(size):
+            for j in range(size):
+                even[i, j] += 33522128640.0 * sixth[i, j] + 10559470521600.0 * fourth[i, j]
+                even[i, j] += 1187353796428800.0 * second[i, j] + (32382376266240000.0 if i == j else 0.0)
+        multiply_into(x, even, odd, 0)
+        for i in range(size):
+            for j in range(size):
+                inner[i, j] = 182.0 * sixth[i, j] + 960960.0 * fourth[i, j] + 1323241920.0 * second[i, j]
+        multiply_into(sixth, inner, even, 0)
+        for i in range(size):
+            for j in range(size):
+                even[i, j] += 670442572800.0 * sixth[i, j] + 129060195264000.0 * fourth[i, j]
+                even[i, j] += 7771770303897600.0 * second[i, j] + (64764752532480000.0 if i == j else 0.0)
+        # (even - odd) @ x = even + odd, by the factors of the transposed matrix.
+        for i in range(size):
+            for j in range(size):
+                x[i, j], inner[i, j] = even[i, j] + odd[i, j], even[i, j] - odd[i, j]
+        if size > 0:
+            lapack("getrf", size, size, inner, size, pivots, info)
+            if info[0] != 0:
+                refuse()
+            # x.T = b.T @ inv(u) @ inv(l) @ p.T.
+            lapack("trsm", "R", "U", "N", "N", size, size, 1.0, inner, size, x, size)
+            lapack("trsm", "R", "L", "N", "U", size, size, 1.0, inner, size, x, size)
+        for i in range(size):
+            last = size - 1 - i
+            other = natural(max(0, min(int(pivots[last]) - 1, size - 1)))
+            if other != last:
+                for k in range(size):
+                    x[last, k], x[other, k] = x[other, k], x[last, k]
+        for _ in range(squarings):
+            multiply_into(x, x, second, 0)
+            copy_into(second, x)
+        copy_into(x, out[m])
 
 
 def determinant_kernel(factors: FloatArray, part: int, out: FloatArray) -> None:

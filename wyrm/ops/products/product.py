@@ -121,7 +121,7 @@ def {method}(self: Shaped[R, tuple[A, *Bs, K, N]], other: OfShape[L, tuple[*Bs, 
         try:
             unify(x[-1], y[-2] if len(y) > 1 else y[-1])
         except ShapeError as error:
-            pairs = "; of each row with its row use x.vector_dot(y), of all rows with all rows x @ y.T"
+            pairs = "; for products of each row with its row use x.vector_dot(y), of all rows with all rows x @ y.T"
             advice = pairs if x == y and len(x) > 1 else ""
             raise ShapeError(f"last axis of left and {_which(y)} axis of right do not match: {error}{advice}") from None
         rows, columns = x[-2:-1], y[-1:] if len(y) > 1 else ()

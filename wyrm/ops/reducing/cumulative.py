@@ -45,7 +45,7 @@ class _Cumulative(AlongAxis[Axes], abstract=True):
         return xp.flip(rows, 0) if self.reverse else rows
 
     def restored(self, xp: ArrayNamespace, rows: FloatArray) -> FloatArray:
-        """Return the result whose rows `in_order` are these."""
+        """Return rows in the order of the op to their place: the inverse of `in_order`."""
         return xp.moveaxis(xp.flip(rows, 0) if self.reverse else rows, 0, self.axis)
 
 

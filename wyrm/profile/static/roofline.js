@@ -64,7 +64,8 @@ function showRoofline() {
   roof(peaks.bandwidth[0], peaks.float32[0], "memory", false);
   for (const [size, rate] of peaks.cached) roof(rate, peaks.float32[0], `within ${bytesText(size)}`, false);
   if (peaks.threads > 1) roof(peaks.bandwidth[1], peaks.float32[1], "", true);
-  const taken = []; // where labels stand
+  svg.append(...labels);
+  const taken = labels.map((label) => boxOf(label, 0)); // where labels stand
   const flat = (value, name, below) => {
     const text = `${name}: ${(value / 1e9).toPrecision(3)} GFLOP/s in float32`;
     placeLabel(svg, taken, text, "muted", [[width - right - 4, y(value) + (below ? 15 : -6), "end"]]);
@@ -95,8 +96,7 @@ function showRoofline() {
     svg.append(mark);
   }
   marks.get(points[0].index).setAttribute("tabindex", "0");
-  svg.append(...labels);
-  for (const label of labels) taken.push(boxOf(label, 0));
+  svg.append(...labels); // above the marks
   // The stages that take longest are named, each name once, where nothing else is named.
   const longest = new Map(points.filter(({ stage }) => stage.seconds > 0.03 * profile.thread_seconds).reverse().map((point) => [stageTitle(point.stage), point]));
   for (const [name, { stage }] of [...longest].slice(-5).reverse()) {

@@ -46,7 +46,7 @@ def _parameters(target: Target) -> str:
 
 
 def _buffer_bytes(vectors: Vectors) -> tuple[int, int, int]:
-    """Return the elements of a packed block of the right operand, those up to what lies behind it, and all bytes."""
+    """Return the elements of a packed block of the right operand, without and with room behind it, and all bytes."""
     # At least a panel of the longest block of the inner axis.
     block = max(vectors.target.block_bytes // vectors.bytes, _DEPTHS[-1] * vectors.columns)
     behind_block = block + vectors.width * vectors.columns

@@ -48,11 +48,11 @@ class Stop:
         self._is_set = False
 
     def set(self) -> None:
-        """Tell them."""
+        """Tell the threads to stop."""
         self._is_set = True
 
     def is_set(self) -> bool:
-        """Return whether they were told."""
+        """Return whether the threads were told to stop."""
         return self._is_set
 
 

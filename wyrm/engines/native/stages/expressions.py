@@ -25,7 +25,7 @@ from wyrm.graph.index_maps import (
     IndexSum,
     LoopIndex,
 )
-from wyrm.ops.elementwise import special_kernels
+from wyrm.ops.elementwise import incomplete_kernels, special_kernels
 from wyrm.ops.elementwise.fast_math import float32_exp, float32_tanh
 from wyrm.ops.elementwise.formula import SPECIAL, Attribute, FormulaCall, interpret, parse
 from wyrm.ops.elementwise.formula import EarlierCall as Earlier
@@ -33,7 +33,12 @@ from wyrm.ops.elementwise.formula import EarlierCall as Earlier
 # float32 functions written so that LLVM vectorizes the loops that call them.
 FAST = {"exp": kernel_of(float32_exp), "tanh": kernel_of(float32_tanh)}
 # Functions of `scipy.special` that the C math library lacks.
-KERNELS = {name: kernel_of(getattr(special_kernels, name)) for name in SPECIAL if hasattr(special_kernels, name)}
+KERNELS = {
+    name: kernel_of(getattr(module, name))
+    for module in (special_kernels, incomplete_kernels)
+    for name in SPECIAL
+    if hasattr(module, name)
+}
 
 
 def scalar_type(dtype: np.dtype) -> ScalarType:

@@ -106,7 +106,7 @@ def _statements(block: Block, path: list[Block]) -> Iterator[tuple[ElementStatem
 
 
 def _pays(value: Computed, reading: _Reading) -> bool:
-    """Return whether a loop that computes a value anew reads no more arrays than one that reads the value's."""
+    """Return whether a loop that recomputes a value reads at most as many arrays as one that loads the stored value."""
     cost = _cost(value, reading.path, _MOST)
     if cost is None:
         return False

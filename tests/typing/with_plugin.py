@@ -1,0 +1,62 @@
+"""What mypy says with the plugin of programs in tests: one process checks those of all tests."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from tests.once import computed_once
+from tests.typing.check_corpus import MYPYPATH, WORK
+from tests.typing.checkers import ROOT
+
+# The severity, the text and the code of each message, by line.
+Said = dict[int, list[tuple[str, str, str]]]
+_LINE = re.compile(r"^program_(\w+)\.py:(\d+): (error|note): (.*?)(?:  \[([\w-]+)\])?$")
+
+
+class Checked:
+    """A program that strict mypy checks with the plugin, beside those of all tests that pytest has collected.
+
+    It is made when its test is imported; `name` is its own among them.
+    """
+
+    _every: ClassVar[dict[str, Callable[[], str]]] = {}
+
+    def __init__(self, name: str, source: Callable[[], str]) -> None:
+        assert name not in self._every
+        self.name, self.source = name, source
+        self._every[name] = source
+
+    def says(self, folders: pytest.TempPathFactory) -> Said:
+        """Return what mypy says of the program."""
+        said = computed_once(folders, "mypy_with_plugin", lambda: _check(self._every, folders.mktemp("with_plugin")))
+        assert said[self.name], f"mypy says nothing of {self.name}"
+        return said[self.name]
+
+
+def _check(programs: dict[str, Callable[[], str]], folder: Path) -> dict[str, Said]:
+    """Return what mypy says of the programs, by name."""
+    for name, source in programs.items():
+        (folder / f"program_{name}.py").write_text(source(), encoding="utf-8")
+    (folder / "mypy.ini").write_text("[mypy]\nstrict = true\nplugins = wyrm.mypy\n")
+    files = [f"program_{name}.py" for name in programs]
+    finished = subprocess.run(
+        [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", str(WORK / "cache_plugin"), *files],
+        cwd=folder,
+        env={**os.environ, "MYPYPATH": MYPYPATH, "PYTHONPATH": str(ROOT), "WYRM_MYPY_RAISES": "1"},
+        capture_output=True,
+        text=True,
+        check=False,  # it exits with 1 where it has found errors
+    )
+    assert finished.returncode in (0, 1), finished.stdout + finished.stderr
+    said: dict[str, Said] = {name: {} for name in programs}
+    for match in filter(None, map(_LINE.match, finished.stdout.splitlines())):
+        said[match[1]].setdefault(int(match[2]), []).append((match[3], match[4], match[5] or ""))
+    return said
