@@ -1,7 +1,7 @@
 """Loops inside the graph as loops of JAX, whose parts stay arrays of their own.
 
 A loop that runs all its steps becomes `lax.scan`, a branch `lax.cond`, and any other loop `lax.while_loop`, which
-writes what the backward pass needs into arrays for the largest number of steps. In exports, steps that do not depend on
+writes what the backward pass needs into arrays for the largest number of steps. For ONNX, steps that do not depend on
 each other become operations on all rows, of any number.
 """
 
@@ -198,7 +198,7 @@ class ScanForm(JaxForm):
         loop = _Loop(steps, node.dtype, values[steps.limited :], lowering)
         if not steps.limited and not steps.stops:
             is_open = not isinstance(loop.length, int | np.integer)
-            if (is_open or lowering.is_basic) and loop.maps_rows:
+            if lowering.is_basic and loop.maps_rows:
                 results = loop.all_rows()
             else:
                 results = loop.open_steps() if is_open else loop.all_steps()
