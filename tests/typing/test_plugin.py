@@ -126,7 +126,10 @@ def test_most_errors_of_functions_are_found(of_functions: list[tuple[Call, list[
 
 MESSAGES = {
     "x_ab + x_ba": "+ of (A, B) and (B, A): A against B",
-    "x_ab @ x_ab": "@ of (A, B) and (A, B): B against A",
+    "x_ab @ x_ab": (
+        "@ of (A, B) and (A, B): B against A; for products of each row with its row use x.vector_dot(y), of all rows "
+        "with all rows x @ y.T"
+    ),
     "x_ab < x_b[:, None]": "< of (A, B) and (B, One): A against B",
     "1.0 - x_ab * x_abc": "* of (A, B) and (A, B, C): B against A",
     "x_ab.sum(axis=2)": "sum of (A, B): axis 2 is out of range for 2 axes: it must be from -2 to 1",
