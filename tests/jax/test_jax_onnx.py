@@ -44,6 +44,11 @@ OF_ROWS: dict[str, Callable[[Any], Any]] = {
     "std": lambda x: x.std(axis=1),
     "std_over_the_batch": lambda x: x.std(axis=0),
     "mean_over_all": lambda x: x.mean(),
+    "remainder": lambda x: x % 0.7,
+    "floor_divide": lambda x: x // 0.3,
+    "of_each_row": lambda x: wy.vmap(lambda row: row[::-1][1:].cumsum(0) * 2.0)(x),
+    "steps_from_the_last": lambda x: wy.scan(lambda h, row: (h * 0.5 + row, h), x[:, 0], x.T, reverse=True)[1],
+    "the_input_itself": lambda x: x.astype(np.float32),
 }
 OF_MATRICES: dict[str, Callable[[Any], Any]] = {
     "inv": wy.linalg.inv,
@@ -52,6 +57,10 @@ OF_MATRICES: dict[str, Callable[[Any], Any]] = {
     "solve": lambda a: wy.linalg.solve(a, a[:, :, :2] * 2.0),
     "solve_transposed": lambda a: wy.linalg.solve(a.mT, a[:, :, 1:]),
     "cholesky": wy.linalg.cholesky,
+    "qr": lambda a: wy.linalg.qr(a)[1],
+    "eigenvalues": lambda a: wy.linalg.eigvalsh(a),
+    "singular_values": lambda a: wy.linalg.svd(a)[1],
+    "pseudo_inverse": wy.linalg.pinv,
 }
 # Reads names of models, and prints how far the outputs are from those expected, relative to the largest.
 PROGRAM = """

@@ -20,6 +20,7 @@ from wyrm.graph.leaves import Input
 from wyrm.graph.modes import modes_of, warn_of_training
 from wyrm.graph.schedule import Schedule
 from wyrm.jax.lowering import LoweredFunction, checked_inputs, checked_path, checked_sizes, require_jax
+from wyrm.jax.onnx_rewriting import open_axes_as_names, rewritten
 from wyrm.train.arguments import checked_outputs
 from wyrm.train.program import Program
 
@@ -124,7 +125,7 @@ def to_onnx(
 
     The file's inputs have the names of `inputs`, by default all inputs in order of first use; its outputs are
     `output_0`, `output_1` and so on. Parameters, open axes, `sizes` and random nodes are as in `export`. Integers are
-    int32.
+    int32. What jax2onnx lacks is rewritten first: factorizations of matrices become loops of elementary operations.
 
     Raise `ImportError` without jax2onnx, `OptionError` for a graph that needs the size of an open axis, and the errors
     of `lower`; jax2onnx raises its own for operations that it does not have.
@@ -144,18 +145,28 @@ def to_onnx(
     function = _Exported(target, inputs, "wy.jax.to_onnx", _OnnxLowerer)
     arguments, names = _arguments(function.inputs, checked_sizes(sizes, "wy.jax.to_onnx"))
     wide = any(node.dtype == np.float64 for node in function.outputs)
-    _traced(
-        lambda: jax2onnx.to_onnx(
-            function.of_inputs,
+
+    def write(traced: Callable[..., Any]) -> None:
+        jax2onnx.to_onnx(
+            traced,
             arguments,
             return_mode="file",
             output_path=file,
             input_names=function.input_names(),
             output_names=[f"output_{i}" for i in range(len(function.outputs))],
             enable_double_precision=wide,
-        ),
-        names,
-    )
+        )
+
+    def build() -> None:
+        with open_axes_as_names():
+            try:
+                write(function.of_inputs)
+            except WyrmError:
+                raise
+            except Exception:  # of many types, from what jax2onnx does not have
+                write(rewritten(function.of_inputs, arguments))
+
+    _traced(build, names)
 
 
 def _traced(build: Callable[[], T], names: Sequence[type[Dim]]) -> T:
