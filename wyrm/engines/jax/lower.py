@@ -212,7 +212,8 @@ class Lowerer:
                 value = self._untraced(node, operands, shape, error)
             evaluated = type(form).lower is JaxForm.lower
             # The integers of a form may be pairs of words.
-            if (evaluated or node.dtype.kind == "f") and (value is None or getattr(value, "shape", shape) != shape):
+            found = getattr(value, "shape", None if value is None else shape)
+            if found != shape and (evaluated or node.dtype.kind == "f"):
                 check_shape(node, value, shape, "evaluate" if evaluated else f"lower of {type(form).__name__}")
         if self._narrow is not None and getattr(value, "dtype", None) != self.dtype(node) and node.dtype.kind == "f":
             value = value.astype(self.dtype(node))
