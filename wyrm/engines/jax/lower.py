@@ -212,8 +212,7 @@ class Lowerer:
                 value = self._untraced(node, operands, shape, error)
             evaluated = type(form).lower is JaxForm.lower
             # The integers of a form may be pairs of words.
-            found = getattr(value, "shape", None if value is None else shape)
-            if found != shape and (evaluated or node.dtype.kind == "f"):
+            if (evaluated or node.dtype.kind == "f") and _shape_of(value, shape) != shape:
                 check_shape(node, value, shape, "evaluate" if evaluated else f"lower of {type(form).__name__}")
         if self._narrow is not None and getattr(value, "dtype", None) != self.dtype(node) and node.dtype.kind == "f":
             value = value.astype(self.dtype(node))
@@ -282,3 +281,8 @@ def float64_node(nodes: Sequence[BaseNode]) -> BaseNode | None:
             if inside is not None:
                 return inside
     return None
+
+
+def _shape_of(value: Any, of_pairs: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the shape of a value: `of_pairs` for a pair of words, None for no value."""
+    return None if value is None else getattr(value, "shape", of_pairs)
