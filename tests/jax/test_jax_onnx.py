@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+import scipy.special
 
 import wyrm as wy
 from wyrm.ops.linalg import unrolled_jax
@@ -113,3 +114,23 @@ def test_unrolled_factorizations_are_those_of_lapack(size: int) -> None:
         symmetric = a @ a.swapaxes(-1, -2) + np.eye(size)
         np.testing.assert_allclose(unrolled_jax.cholesky(symmetric), np.linalg.cholesky(symmetric), atol=1e-12)
         assert np.isnan(np.asarray(unrolled_jax.cholesky(-symmetric))).any()
+
+
+ENDS = np.concatenate([np.linspace(-8.0, 8.0, 161), [1e-8, -1e-8, 1e-30, 0.0, 30.0, -30.0]]).astype(np.float32)
+EXACT: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "erfc": (wy.special.erfc, scipy.special.erfc),
+    "log1p": (lambda x: wy.log1p(abs(x)), lambda x: np.log1p(abs(x))),
+    "expm1": (wy.expm1, np.expm1),
+    "log_ndtr": (wy.special.log_ndtr, scipy.special.log_ndtr),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_functions_are_exact_where_their_values_are_small(tmp_path: Path, name: str) -> None:
+    import onnxruntime
+
+    function, expected = EXACT[name]
+    x = wy.Input(dims=(Batch(),), name="x")
+    wy.jax.to_onnx(function(x), tmp_path / "model.onnx")
+    (found,) = onnxruntime.InferenceSession(tmp_path / "model.onnx").run(None, {"x": ENDS})
+    np.testing.assert_allclose(found, expected(ENDS.astype(np.float64)), rtol=1e-5, atol=1e-37)

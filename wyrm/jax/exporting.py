@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from wyrm.engines.jax.lower import Lowerer, Sizes
+from wyrm.engines.jax.namespace import JaxNamespace
 from wyrm.engines.jax.sharding_table import unique_names
 from wyrm.errors import DTypeError, OptionError, WyrmError
 from wyrm.graph.axes import Dim, open_axes, resolve
@@ -20,6 +21,7 @@ from wyrm.graph.leaves import Input
 from wyrm.graph.modes import modes_of, warn_of_training
 from wyrm.graph.schedule import Schedule
 from wyrm.jax.lowering import LoweredFunction, checked_inputs, checked_path, checked_sizes, require_jax
+from wyrm.jax.onnx_functions import OnnxNamespace
 from wyrm.jax.onnx_rewriting import open_axes_as_names, rewritten
 from wyrm.train.arguments import checked_outputs
 from wyrm.train.program import Program
@@ -47,6 +49,11 @@ class _OnnxLowerer(_ExportLowerer):
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__(sizes, repeats=sys.maxsize)
+
+    @property
+    def xp(self) -> JaxNamespace:
+        """The functions of `jax.numpy`, some of them made of those that ONNX has."""
+        return OnnxNamespace()
 
 
 class _Exported(LoweredFunction):

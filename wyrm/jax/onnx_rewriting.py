@@ -69,10 +69,10 @@ def _evaluated(traced: Any, inputs: Sequence[Any], rules: Mapping[str, Rule]) ->
 
 def _closed(parameters: dict[str, Any]) -> Any:
     """Return the function inside of a call, closed over its constants."""
-    import jax
+    from jax.extend.core import ClosedJaxpr
 
-    inside = parameters.get("jaxpr", parameters.get("call_jaxpr"))
-    return inside if hasattr(inside, "consts") else jax.extend.core.ClosedJaxpr(inside, ())
+    inside: Any = parameters["jaxpr"] if "jaxpr" in parameters else parameters["call_jaxpr"]
+    return inside if hasattr(inside, "consts") else ClosedJaxpr(inside, ())
 
 
 def _inlined(operands: Sequence[Any], parameters: dict[str, Any]) -> list[Any]:
