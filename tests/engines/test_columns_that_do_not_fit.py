@@ -78,5 +78,5 @@ def test_keys_that_are_almost_right() -> None:
 
 def test_interactions_are_made_a_dataset() -> None:
     data = wy.data.low_rank_preferences(5, 6, 2, 3)
-    with pytest.raises(TypeError, match=r"not Interactions; give its \.dataset\(\)$"):
+    with pytest.raises(TypeError, match=r"not Interactions; give its \.dataset\(\); the inputs are: images, labels$"):
         program().epoch(data, batch_size=4)

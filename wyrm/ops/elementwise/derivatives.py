@@ -96,4 +96,4 @@ DERIVATIVES: dict[str, tuple[Rule, ...]] = {
 }
 
 # The functions whose ops have a `vjp`.
-WRITTEN = frozenset(["i1", "i1e", "power"])
+WRITTEN = frozenset(["gammainc", "gammaincc", "i1", "i1e", "power"])
