@@ -133,4 +133,16 @@ def test_functions_are_exact_where_their_values_are_small(tmp_path: Path, name: 
     x = wy.Input(dims=(Batch(),), name="x")
     wy.jax.to_onnx(function(x), tmp_path / "model.onnx")
     (found,) = onnxruntime.InferenceSession(tmp_path / "model.onnx").run(None, {"x": ENDS})
-    np.testing.assert_allclose(found, expected(ENDS.astype(np.float64)), rtol=1e-5, atol=1e-37)
+    np.testing.assert_allclose(np.asarray(found), expected(ENDS.astype(np.float64)), rtol=1e-5, atol=1e-37)
+
+
+def test_a_package_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import jax2onnx
+
+    def fail(*_: object, **__: object) -> None:
+        raise ImportError("No module named 'onnx'")
+
+    monkeypatch.setattr(jax2onnx, "to_onnx", fail)
+    x = wy.Input(dims=(Batch(), 3), name="x")
+    with pytest.raises(ImportError, match="No module named 'onnx'"):
+        wy.jax.to_onnx(x.tanh(), tmp_path / "model.onnx")

@@ -180,7 +180,7 @@ def _traced(build: Callable[[], T], names: Sequence[type[Dim]]) -> T:
     """Return the result of `build`, which traces a graph with symbolic sizes for open axes of these names."""
     try:
         return build()
-    except WyrmError:
+    except (WyrmError, ImportError):
         raise
     except Exception as error:  # of many types, from JAX and from ops that compute with sizes
         if not names:
