@@ -150,3 +150,26 @@ def test_loops_of_a_few_elements_do_not_use_vectors(sizes: tuple[int | None, ...
     assert ("disable_nonforced" not in program.llvm) == vectors
     if platform.machine() in ("x86_64", "AMD64"):
         assert ("mulps" in program.assembly) == vectors
+
+
+def over_kernels(size: int) -> Any:
+    return wy.Input(dims=(size,), name="x").cumsum(axis=0)
+
+
+def over_matrices(size: int) -> Any:
+    return wy.linalg.inv(wy.Input(dims=(size, size), name="x"))
+
+
+def over_a_carry(size: int) -> Any:
+    rows = wy.Constant(np.ones(3, np.float32))
+    return wy.scan(lambda carry, row: (carry, row * 2.0), wy.Input(dims=(size,), name="x"), rows)[1]
+
+
+@pytest.mark.parametrize("build", [over_kernels, over_matrices, over_a_carry])
+def test_kernels_of_many_elements_use_vectors(build: Any) -> None:
+    """Their loops are not among those of the program."""
+    for size, few in ((2, True), (64, False)):
+        program = wy.compile(build(size))
+        (x,) = program.inputs
+        program({x: np.eye(size, dtype=np.float32) if x.ndim == 2 else np.ones(size, np.float32)})
+        assert ("disable_nonforced" in program.llvm) == few, size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from wyrm.engines.native.ir.arrays import (
     Apply,
@@ -19,11 +19,13 @@ from wyrm.engines.native.ir.arrays import (
     reads,
     uses,
 )
-from wyrm.engines.native.stages.loops import Block, Loop
+from wyrm.engines.native.stages.loops import ArrayBuffer, Block, Loop
 from wyrm.graph.axes import Axis, Dims, axis_size
 
 # Elements of a partial sum that goes on over several axes; a longer one would lose digits.
 _LONGEST_SUM = 1024
+# A program whose loops have at most so many turns gains nothing from vectors.
+FEW_TURNS = 8
 
 
 def merged(body: Sequence[Statement], dims: Mapping[str, Dims], sizes: Mapping[str, Axis]) -> list[Statement]:
@@ -116,10 +118,12 @@ def _runs_over(count: Expression, axis: Axis, sizes: Mapping[str, Axis]) -> bool
     return over == axis or (size is not None and axis_size(over) == size)
 
 
-def most_turns(block: Block) -> float:
-    """Return the most turns of a nest of loops in a block; infinity for one over an open axis."""
-    inner: float = max((most_turns(item) for item in block.items if isinstance(item, Block)), default=1)
-    if not isinstance(block, Loop):
-        return inner
-    size = axis_size(block.axis)
-    return math.inf if size is None else size * inner
+def most_turns(block: Block, arrays: Iterable[ArrayBuffer] = ()) -> float:
+    """Return the most turns of a nest of loops in a block, or of loops over whole arrays; infinity for an open axis."""
+
+    def turns(axes: Dims) -> float:
+        return math.prod(math.inf if size is None else size for size in map(axis_size, axes))
+
+    inner = max((most_turns(item) for item in block.items if isinstance(item, Block)), default=1.0)
+    own = turns((block.axis,)) * inner if isinstance(block, Loop) else inner
+    return max([own, *(turns(each.dims) for each in arrays)])

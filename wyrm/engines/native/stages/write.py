@@ -29,7 +29,7 @@ from wyrm.engines.native.stages.loops import (
     ScalarBlock,
 )
 from wyrm.engines.native.stages.materialize import Materialized, materialize
-from wyrm.engines.native.stages.nests import most_turns
+from wyrm.engines.native.stages.nests import FEW_TURNS, most_turns
 from wyrm.engines.native.stages.runtime import (
     OpKernels,
     added,
@@ -55,8 +55,6 @@ from wyrm.ops.random.philox import COUNTERS, STEP
 
 # Programs with more calls per step than this compile their functions separately instead of as one function.
 LARGEST_FUNCTION = 40
-# A program whose loops have at most so many turns gains nothing from vectors.
-_FEW = 8
 
 
 def write(loops: Materialized) -> Source:
@@ -104,7 +102,10 @@ class Source:
             self._update(tree.optimizer)
         inner = [*self.scans, *self.rules]
         self.size: int = len(self.invocations) + len(self._last) + sum(source.size for source in inner)
-        self.most_turns: float = max([most_turns(tree.root), *(source.most_turns for source in inner)])
+        # Kernels, copies and updates loop over whole arrays.
+        of_kernels = (each.buffers for each in self.calls if isinstance(each.item, KernelCall) and each.scan is None)
+        whole = [*tree.buffers.values(), *tree.outputs, *(buffer for buffers in of_kernels for buffer in buffers)]
+        self.most_turns: float = max([most_turns(tree.root, whole), *(source.most_turns for source in inner)])
         self.run: ArrayRoutine = self._routine()
 
     @property
@@ -197,9 +198,8 @@ class Source:
         is_alone = bool(self.updates) and set(arrays.callees(body)) <= own
         alone = {"totals", *updated_numbers(self.calls, self.arguments.values())} if is_alone else ()
         apart = self.size > LARGEST_FUNCTION
-        return ArrayRoutine(
-            code, calls_shared=True, calls_apart=apart, alone=frozenset(alone), small=self.most_turns <= _FEW
-        )
+        small = self.most_turns <= FEW_TURNS
+        return ArrayRoutine(code, calls_shared=True, calls_apart=apart, alone=frozenset(alone), small=small)
 
     def _step(self) -> list[arrays.Statement]:
         statements, k = list[arrays.Statement](), Name("k")
