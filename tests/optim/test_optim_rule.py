@@ -274,3 +274,15 @@ def test_a_number_that_is_the_same_in_all_steps_is_stored_once() -> None:
         rates = optimizer.numbers(count)["learning_rate"]
         assert rates.shape == (count,) and rates.strides == (0,) and rates[-1] == 0.25
         optimizer.advance(count)
+
+
+class WithoutNumbers(SGD):
+    """A rule that needs no numbers."""
+
+    def hyperparameters(self, step: int) -> dict[str, float]:
+        return {}
+
+
+def test_a_rule_without_numbers_has_none_for_any_steps() -> None:
+    optimizer = WithoutNumbers([wy.Parameter(np.ones(3))], 0.1)
+    assert [optimizer.numbers(count) for count in (1, 5)] == [{}, {}]

@@ -327,7 +327,7 @@ class Precomputed:
     def of(self, rate: float, done: int, count: int) -> dict[str, NDArray[np.float64]] | None:
         """Return the scalars for `count` steps after `done` ones, if they are known."""
         start = done - self.first
-        if rate != self.rate or start < 0 or start + count > len(next(iter(self.numbers.values()))):
+        if rate != self.rate or start < 0 or any(start + count > len(value) for value in self.numbers.values()):
             return None
         return {name: value[start : start + count] for name, value in self.numbers.items()}
 

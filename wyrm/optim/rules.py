@@ -335,7 +335,9 @@ class GroupRules(ExplainsNames):
             try:  # vectorized, if `hyperparameters` is plain arithmetic
                 numbers = Precomputed.ahead(self.numbers_at, self._learning_rate, done, count, known)
                 self._precomputed = numbers if known else Precomputed()
-                return numbers.of(self._learning_rate, done, count) or {}
+                ahead = numbers.of(self._learning_rate, done, count)
+                assert ahead is not None
+                return ahead
             except (TypeError, ValueError):
                 pass  # `hyperparameters` branches on the step: fall back to a loop
         steps, each = self.steps, []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +14,6 @@ from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.interrupts import deferred
 from wyrm.support.options import flag, number, whole
 from wyrm.train.callbacks import Callback, Run, is_score, known
-
-if TYPE_CHECKING:
-    pass
 
 
 class Monitor(Callback):

@@ -127,38 +127,31 @@ def uniform_rest(a: Scalar, eta: Scalar) -> Scalar:
     return np.exp(-0.5 * a * eta * eta) / np.sqrt(2.0 * math.pi * a) * sum_of_orders
 
 
+def incomplete_gamma(a: Scalar, x: Scalar, upper: bool) -> Scalar:
+    """Return one of the regularized incomplete gamma functions; NaN for a or x below 0."""
+    if not (a >= 0.0 and x >= 0.0) or (a == np.inf and x == np.inf) or (a == 0.0 and x == 0.0):
+        return np.float64(np.nan)
+    if a == 0.0 or x == np.inf:
+        return np.float64(0.0 if upper else 1.0)
+    if x == 0.0 or a == np.inf:
+        return np.float64(1.0 if upper else 0.0)
+    if a > _UNIFORM and abs(x - a) < 0.4 * a:
+        eta, sign = uniform_eta(a, x), 1.0 if upper else -1.0
+        return 0.5 * math.erfc(sign * eta * np.sqrt(0.5 * a)) + sign * uniform_rest(a, eta)
+    if x > 1.1 and x > a:
+        above = upper_fraction(a, x)
+        return above if upper else 1.0 - above
+    below = min(lower_series(a, x), 1.0)
+    if not upper:
+        return below
+    return 1.0 - below if below < 0.5 or a > 1.1 else upper_series(a, x)
+
+
 def gammainc(a: Scalar, x: Scalar) -> Scalar:
-    """Return the regularized lower incomplete gamma function; NaN for a or x below 0."""
-    order, z = np.float64(a), np.float64(x)
-    if not (order >= 0.0 and z >= 0.0) or (order == np.inf and z == np.inf) or (order == 0.0 and z == 0.0):
-        return x.dtype.type(np.nan)
-    if order == 0.0 or z == np.inf:
-        return x.dtype.type(1.0)
-    if z == 0.0 or order == np.inf:
-        return x.dtype.type(0.0)
-    if order > _UNIFORM and abs(z - order) < 0.4 * order:
-        eta = uniform_eta(order, z)
-        return x.dtype.type(0.5 * math.erfc(-eta * np.sqrt(0.5 * order)) - uniform_rest(order, eta))
-    if z > 1.1 and z > order:
-        return x.dtype.type(1.0 - upper_fraction(order, z))
-    return x.dtype.type(min(lower_series(order, z), 1.0))
+    """Return the regularized lower incomplete gamma function."""
+    return x.dtype.type(incomplete_gamma(np.float64(a), np.float64(x), False))
 
 
 def gammaincc(a: Scalar, x: Scalar) -> Scalar:
-    """Return the regularized upper incomplete gamma function, 1 less `gammainc`; NaN for a or x below 0."""
-    order, z = np.float64(a), np.float64(x)
-    if not (order >= 0.0 and z >= 0.0) or (order == np.inf and z == np.inf) or (order == 0.0 and z == 0.0):
-        return x.dtype.type(np.nan)
-    if order == 0.0 or z == np.inf:
-        return x.dtype.type(0.0)
-    if z == 0.0 or order == np.inf:
-        return x.dtype.type(1.0)
-    if order > _UNIFORM and abs(z - order) < 0.4 * order:
-        eta = uniform_eta(order, z)
-        return x.dtype.type(0.5 * math.erfc(eta * np.sqrt(0.5 * order)) + uniform_rest(order, eta))
-    if z > 1.1 and z > order:
-        return x.dtype.type(upper_fraction(order, z))
-    lower = lower_series(order, z)
-    if lower < 0.5 or order > 1.1:
-        return x.dtype.type(1.0 - lower)
-    return x.dtype.type(upper_series(order, z))
+    """Return the regularized upper incomplete gamma function, 1 less `gammainc`."""
+    return x.dtype.type(incomplete_gamma(np.float64(a), np.float64(x), True))
