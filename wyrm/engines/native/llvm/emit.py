@@ -37,7 +37,7 @@ from wyrm.engines.native.products import matrix, pool, shifted
 from wyrm.engines.native.products.target import Target, host
 from wyrm.engines.native.products.writer import SHARED
 
-# Hints for loops.
+# What LLVM may do to loops: make them vectors, without unrolling them at run time; or leave them as they are.
 _NOT_UNROLLED = '!0 = !{!"llvm.loop.unroll.runtime.disable"}'
 _AS_THEY_ARE = '!0 = !{!"llvm.loop.disable_nonforced"}'
 
