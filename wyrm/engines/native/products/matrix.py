@@ -11,7 +11,15 @@ from itertools import pairwise
 
 from wyrm.engines.native.ir.types import ScalarType
 from wyrm.engines.native.products import low, narrow
-from wyrm.engines.native.products.packing import TILES_TOGETHER, pack_columns, pack_left, pack_rows, taken
+from wyrm.engines.native.products.packing import (
+    TILES_TOGETHER,
+    copy_left,
+    pack_columns,
+    pack_left,
+    pack_rows,
+    spaced,
+    taken,
+)
 from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.tiles import sizes, table, tile
 from wyrm.engines.native.products.vectors import Vectors
@@ -29,6 +37,9 @@ _WIDEST = 4096
 # Rows of the left operand nearer than this many bytes share pages, and copies pay off for this many panels of columns.
 _NEAR = 1024
 _COPIES_PAY = 4
+# Rows whose distance is a multiple of this many bytes share a few sets of the first cache, where a tile's rows push each
+# other out. A way of that cache has 4096 bytes on every processor of x86-64.
+_SHARES_SETS = 4096
 # Threads share products of at least this many multiplications: less is done before another thread has begun.
 SHARED_PRODUCTS = 1_500_000
 # Packed blocks that are kept for the next product, one for each thread that runs at the same time.
@@ -89,6 +100,7 @@ def text(target: Target, number: ScalarType, pool: str | None) -> str:
         pack_rows(vectors),
         pack_columns(vectors),
         pack_left(vectors),
+        copy_left(vectors),
         *(allocating if target.allocates else []),
         _one_thread(vectors, block, behind_block),
         *narrow.functions(vectors, _parameters(target)),
@@ -151,10 +163,13 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     # Rows of a transposed left operand that are far apart are copied: a tile would read each from another page.
     far = to.compare("sgt", to.multiply("%ac", vectors.bytes), _NEAR)
     contiguous = to.both(to.compare("eq", "%ar", 1), far)
-    copied = to.both(contiguous, to.compare("sge", "%columns", _COPIES_PAY * width))
+    pays = to.compare("sge", "%columns", _COPIES_PAY * width)
+    copied = to.both(contiguous, pays)
+    distance = to.new(f"and i64 {to.multiply('%ar', vectors.bytes)}, {_SHARES_SETS - 1}")
+    crowded = to.both(to.compare("eq", "%ac", 1), to.both(to.compare("eq", distance, 0), pays))
     # Where masks cost nothing, the last columns are read where they lie, too.
     reads_all = in_place if vectors.target.masks else "false"
-    copies = to.new(f"select i1 {reads_all}, i1 {copied}, i1 true")
+    copies = to.new(f"select i1 {reads_all}, i1 {to.one_of(copied, crowded)}, i1 true")
     buffer, give = taken(to, vectors.target, copies)
 
     left = vectors.address(to, buffer, behind_block)
@@ -201,6 +216,8 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
                 last = to.select(in_place, "ptr", buffer, vectors.address(to, buffer, to.multiply(depth, whole)))
                 last_stride = str(width)
             adds = to.one_of("%beta", to.compare("ne", number, 0))
+            stride_of_copy = spaced(vectors, to, depth)
+            next_row = to.select(crowded, "i64", stride_of_copy, "%ar")
 
             def rows(index: str, row: str) -> list[str]:
                 more = to.new(f"zext i1 {to.compare('slt', index, larger)} to i64")
@@ -216,9 +233,14 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
                         f"i64 {fewest}, i64 {larger}, ptr {left})"
                     )
 
+                def copy_rows() -> None:
+                    given = f"ptr {source}, i64 %ar, i64 {height}, i64 {depth}, i64 {stride_of_copy}, ptr {left}"
+                    to.do(f"call void @copy_left({given})")
+
                 to.branch(first_of_group, copy)
+                to.branch(crowded, copy_rows)
                 packed = vectors.address(to, left, to.multiply(to.multiply(member, depth), vectors.height))
-                a = to.select(copied, "ptr", packed, source)
+                a = to.select(copied, "ptr", packed, to.select(crowded, "ptr", left, source))
                 next_inner = to.select(copied, "i64", str(vectors.height), "%ac")
                 c = vectors.address(to, "%c", to.add(to.multiply(row, "%cr"), first))
                 choices = to.multiply(height, vectors.vectors)
@@ -226,7 +248,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
                 def call(function: str, b: str, stride: str, column: str, size: str) -> None:
                     place = vectors.address(to, c, column)
                     to.do(
-                        f"call void {function}(ptr {a}, i64 %ar, i64 {next_inner}, ptr {b}, i64 {stride}, i64 {depth}, "
+                        f"call void {function}(ptr {a}, i64 {next_row}, i64 {next_inner}, ptr {b}, i64 {stride}, i64 {depth}, "
                         f"ptr {place}, i64 %cr, i64 {size}, i1 {adds})"
                     )
 
