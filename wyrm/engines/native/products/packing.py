@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from wyrm.engines.native.products.target import Target
-from wyrm.engines.native.products.vectors import Vectors
+from wyrm.engines.native.products.vectors import LINE_BYTES, Vectors
 from wyrm.engines.native.products.writer import Writer
 
 # The tiles of the left operand that are packed together: the rows of a tile are a part of a cache line, and each column
 # lies in another page.
 TILES_TOGETHER = 4
-_LINE_BYTES = 64
 
 
 def pack_rows(vectors: Vectors) -> str:
@@ -135,7 +134,7 @@ def copy_left(vectors: Vectors) -> str:
 
 def spaced(vectors: Vectors, to: Writer, length: str) -> str:
     """Return a distance for rows of this length: an odd number of cache lines, so that they spread over all sets."""
-    line = _LINE_BYTES // vectors.bytes
+    line = LINE_BYTES // vectors.bytes
     lines = to.new(f"or i64 {to.divide(to.add(length, line - 1), line)}, 1")
     return to.multiply(lines, line)
 
