@@ -60,6 +60,7 @@ from wyrm.jax.checkpoints import gather, latest_step, restore, save
 from wyrm.jax.distributed import initialize, part_of_process
 from wyrm.jax.exporting import export, to_onnx
 from wyrm.jax.lowering import LoweredFunction, lower
+from wyrm.jax.orbax_folders import wait
 
 __all__ = [
     "LoweredFunction",
@@ -72,4 +73,5 @@ __all__ = [
     "restore",
     "save",
     "to_onnx",
+    "wait",
 ]
