@@ -60,8 +60,8 @@ from wyrm.graph.storage import bound_array
 
 # Loops over at most this many elements of a row are specialized for their size: a few vectors, without an LLVM loop.
 _SMALL = 32
-# Loops over fewer elements, but for those of open axes, are not prepared for threads, which takes time to compile.
-_LARGE = 1 << 15
+# Loops over fewer elements, or fewer for a turn of open axes, are not prepared for threads, which takes time to compile.
+_LARGE, _LARGE_ROW = 1 << 17, 1 << 10
 
 
 @dataclass
@@ -357,8 +357,10 @@ def _argument(value: float | np.floating) -> Literal:
 
 
 def is_large(axes: Sequence[Axis]) -> bool:
-    """Return whether threads may share a loop over these axes, of which an open one counts as one element."""
-    return math.prod(1 if size is None else size for size in map(axis_size, axes)) >= _LARGE
+    """Return whether a loop over these axes may have so many elements that threads share it."""
+    sizes = list(map(axis_size, axes))
+    known = math.prod(size for size in sizes if size is not None)
+    return known >= (_LARGE_ROW if None in sizes else _LARGE)
 
 
 def small_size(axes: Sequence[Axis]) -> int | None:
