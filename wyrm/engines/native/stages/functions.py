@@ -60,7 +60,7 @@ from wyrm.graph.storage import bound_array
 
 # Loops over at most this many elements of a row are specialized for their size: a few vectors, without an LLVM loop.
 _SMALL = 32
-# Loops over fewer elements, or fewer for a turn of open axes, are not prepared for threads, which takes time to compile.
+# Loops over fewer elements, or fewer for a turn of open axes, are not prepared for threads: that takes time to compile.
 _LARGE, _LARGE_ROW = 1 << 17, 1 << 10
 
 
