@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-import wyrm.declare  # imports all ops
+import wyrm.declare.methods  # imports all ops
 from wyrm.graph.registration import METHODS
 
 EMPTY = inspect.Parameter.empty
