@@ -60,6 +60,7 @@ from wyrm.jax.checkpoints import gather, latest_step, restore, save
 from wyrm.jax.distributed import initialize, part_of_process
 from wyrm.jax.exporting import export, to_onnx
 from wyrm.jax.lowering import LoweredFunction, lower
+from wyrm.jax.meshes import make_hybrid_mesh
 from wyrm.jax.orbax_folders import wait
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "initialize",
     "latest_step",
     "lower",
+    "make_hybrid_mesh",
     "part_of_process",
     "restore",
     "save",
