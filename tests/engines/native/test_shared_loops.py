@@ -23,6 +23,7 @@ from wyrm.engines.native.ir.arrays import (
     fill,
 )
 from wyrm.engines.native.ir.independent import independent
+from wyrm.engines.native.llvm import lapack
 from wyrm.engines.native.llvm.shared_loops import LEAST_ELEMENTS
 from wyrm.engines.native.products import pool
 
@@ -124,6 +125,22 @@ def test_updates_are_shared_and_reductions_over_the_shared_axis_are_not(limited:
         again, moved = trained(threads)
         assert again == losses
         np.testing.assert_array_equal(moved, weight)
+
+
+@pytest.mark.parametrize(("size", "limits"), [(523, [1]), (3, [])])
+def test_an_epoch_of_one_thread_shares_no_loops(monkeypatch: pytest.MonkeyPatch, size: int, limits: list[int]) -> None:
+    seen = []
+
+    def limited(threads: int, *, libraries: bool) -> Any:
+        seen.append(threads)
+        return lapack.limited(threads, libraries=libraries)
+
+    monkeypatch.setattr("wyrm.engines.native.run.epoch.limited", limited)
+    weight, x = wy.Parameter(np.ones((size, 401), np.float32)), wy.Input(dims=(Rows(),), name="x")
+    loss = (weight * 0.5).square().mean() + x.square().mean()
+    program = wy.compile(loss, wy.optim.SGD(loss.parameters(), 0.1))
+    program.epoch({x: np.ones(4, np.float32)}, batch_size=2, threads=1)
+    assert seen == limits
 
 
 def test_small_programs_are_not_prepared_for_threads() -> None:

@@ -115,6 +115,7 @@ class FunctionWriter:
             routine = first.setdefault(code.form, ArrayRoutine(code, distinct=True))
             buffers = [each for each in function.arguments if isinstance(each, ArrayBuffer)]
             routine.divided |= any(is_large(each.dims) for each in buffers) and independent(code)
+            self.op_kernels.takes_threads |= routine.divided
             calls.append(LoopCall(routine, list(function.arguments)))
         return calls
 
