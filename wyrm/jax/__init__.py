@@ -60,6 +60,8 @@ from wyrm.jax.checkpoints import gather, latest_step, restore, save
 from wyrm.jax.distributed import initialize, part_of_process
 from wyrm.jax.exporting import export, to_onnx
 from wyrm.jax.lowering import LoweredFunction, lower
+from wyrm.jax.meshes import make_hybrid_mesh
+from wyrm.jax.orbax_folders import wait
 
 __all__ = [
     "LoweredFunction",
@@ -68,8 +70,10 @@ __all__ = [
     "initialize",
     "latest_step",
     "lower",
+    "make_hybrid_mesh",
     "part_of_process",
     "restore",
     "save",
     "to_onnx",
+    "wait",
 ]
