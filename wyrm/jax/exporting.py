@@ -22,7 +22,9 @@ from wyrm.graph.modes import modes_of, warn_of_training
 from wyrm.graph.schedule import Schedule
 from wyrm.jax.lowering import LoweredFunction, checked_inputs, checked_path, checked_sizes, require_jax
 from wyrm.jax.onnx_functions import OnnxNamespace
-from wyrm.jax.onnx_rewriting import open_axes_as_names, rewritten
+from wyrm.jax.onnx_rewriting import open_axes as with_open_axes
+from wyrm.jax.onnx_rewriting import rewritten
+from wyrm.jax.onnx_rules import RULES
 from wyrm.train.arguments import checked_outputs
 from wyrm.train.program import Program
 
@@ -153,25 +155,17 @@ def to_onnx(
     arguments, names = _arguments(function.inputs, checked_sizes(sizes, "wy.jax.to_onnx"))
     wide = any(node.dtype == np.float64 for node in function.outputs)
 
-    def write(traced: Callable[..., Any]) -> None:
-        jax2onnx.to_onnx(
-            traced,
-            arguments,
-            return_mode="file",
-            output_path=file,
-            input_names=function.input_names(),
-            output_names=[f"output_{i}" for i in range(len(function.outputs))],
-            enable_double_precision=wide,
-        )
-
     def build() -> None:
-        with open_axes_as_names():
-            try:
-                write(function.of_inputs)
-            except WyrmError:
-                raise
-            except Exception:  # of many types, from what jax2onnx does not have
-                write(rewritten(function.of_inputs, arguments))
+        with with_open_axes():
+            jax2onnx.to_onnx(
+                rewritten(function.of_inputs, arguments, RULES),
+                arguments,
+                return_mode="file",
+                output_path=file,
+                input_names=function.input_names(),
+                output_names=[f"output_{i}" for i in range(len(function.outputs))],
+                enable_double_precision=wide,
+            )
 
     _traced(build, names)
 
