@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -94,16 +94,6 @@ def _closed(parameters: dict[str, Any]) -> Any:
     return inside if hasattr(inside, "consts") else ClosedJaxpr(inside, ())
 
 
-class _Unfound:
-    """A key of dictionaries under which nothing is found again."""
-
-    def __init__(self) -> None:
-        self._numbers = itertools.count()
-
-    def __hash__(self) -> int:
-        return next(self._numbers)
-
-
 @contextmanager
 def open_axes() -> Iterator[None]:
     """Let `onnx_ir` take JAX's open axes in shapes by their names: it asks them for integers, which they have not.
@@ -111,29 +101,29 @@ def open_axes() -> Iterator[None]:
     And let jax2onnx not guess that an open first axis has the size of the first axis of an operand.
     """
     from jax.export import is_symbolic_dim
-    from jax2onnx.plugins import _loop_extent_meta
+    from jax2onnx.plugins.plugin_system import import_all_plugins
     from onnx_ir import _core
 
-    core: Any = _core
-    extents: Any = _loop_extent_meta
-    original = getattr(core, "_maybe_convert_to_symbolic_dim", None)
-    key = getattr(extents, "AXIS0_OVERRIDE_META_KEY", None)
+    import_all_plugins()
+    convert, guess = "_maybe_convert_to_symbolic_dim", "get_axis0_override"
+    original: Any = getattr(_core, convert, None)
 
     def named(dim: Any) -> Any:
         return original(str(dim) if is_symbolic_dim(dim) else dim)
 
-    # Other versions may have neither, nor need it.
-    if original is not None:
-        core._maybe_convert_to_symbolic_dim = named
-    if key is not None:
-        extents.AXIS0_OVERRIDE_META_KEY = _Unfound()
+    replaced: list[tuple[Any, str, Any]] = [(_core, convert, named)]
+    replaced += [
+        (each, guess, lambda value: None) for name, each in sys.modules.items() if name.startswith("jax2onnx.")
+    ]
+    # Other versions may not have them, nor need this.
+    kept = [(module, name, new, getattr(module, name)) for module, name, new in replaced if hasattr(module, name)]
+    for module, name, new, _ in kept:
+        setattr(module, name, new)
     try:
         yield
     finally:
-        if original is not None:
-            core._maybe_convert_to_symbolic_dim = original
-        if key is not None:
-            extents.AXIS0_OVERRIDE_META_KEY = key
+        for module, name, _, old in kept:
+            setattr(module, name, old)
 
 
 __all__ = ["Rule", "evaluated", "open_axes", "rewritten"]

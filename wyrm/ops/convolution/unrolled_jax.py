@@ -49,14 +49,13 @@ def convolved(
     if np.prod(taps) <= np.prod(outputs):
         result: Any = 0.0
         for tap in itertools.product(*map(range, taps)):
-            offsets = np.multiply(tap, rhs_dilation).tolist()
-            rows = window(offsets, outputs, window_strides)
-            result = result + jnp.einsum("ngi...,goi->ngo...", rows, kernel[(slice(None), slice(None), slice(None), *tap)])
+            rows = window(np.multiply(tap, rhs_dilation).tolist(), outputs, window_strides)
+            result = result + jnp.einsum("ngi...,goi->ngo...", rows, kernel[(..., *tap)])
     else:
-        elements = []
+        elements, flat = [], kernel.reshape(*kernel.shape[:3], -1)
         for output in itertools.product(*map(range, outputs)):
             rows = window(np.multiply(output, window_strides).tolist(), taps, rhs_dilation)
-            elements.append(jnp.einsum("ngif,goif->ngo", rows.reshape(*rows.shape[:3], -1), kernel.reshape(*kernel.shape[:3], -1)))
+            elements.append(jnp.einsum("ngik,goik->ngo", rows.reshape(*rows.shape[:3], -1), flat))
         result = jnp.stack(elements, axis=-1).reshape(*elements[0].shape, *outputs)
     return result.reshape(result.shape[0], -1, *outputs)
 
@@ -67,7 +66,6 @@ def mapped(plain: Callable[[Any, Any], Any], by_rows: Callable[[Any, Any], Any])
     JAX's own is a convolution of as many groups as there are rows, which must not be open.
     """
     import jax
-    import jax.numpy as jnp
 
     convolve: Any = jax.custom_batching.custom_vmap(plain)
 
