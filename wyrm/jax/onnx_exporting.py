@@ -27,6 +27,8 @@ from wyrm.jax.onnx_rules import RULES
 from wyrm.train.program import Program
 
 _WHO = "wy.jax.to_onnx"
+# The most characters that an error repeats of the message of a library.
+_LONGEST = 300
 
 
 class _OnnxLowerer(ExportLowerer):
@@ -89,9 +91,8 @@ def to_onnx(
             found = first_fault(function.outputs, attempt)
             what, reason = (describe(found[0]), found[1]) if found else ("the graph", error)
             raise OptionError(
-                f"{_WHO} cannot write {what} with the numbers of the graph: {reason}\n"
-                f"{for_fixed_sizes(names)}wy.jax.export writes StableHLO, which has all ops; or write the nodes before "
-                f"this op, and compute the rest outside of the file"
+                f"{_WHO} cannot write {what}: {_shortened(str(reason))}\n{for_fixed_sizes(names)}wy.jax.export writes "
+                f"StableHLO, which has more operations; or write what comes before, and compute the rest elsewhere"
             ) from error
         for each in Path(inside).iterdir():
             each.replace(folder / each.name)
@@ -123,6 +124,11 @@ def _write(function: ExportedFunction, file: Path, fixed: Mapping[type[Dim], int
 
     if check:
         check_file(file, function.input_names(), compute, bool(names))
+
+
+def _shortened(text: str) -> str:
+    """Return the start of a message: some hold a whole graph."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
 def _forget_shapes(graph: Any) -> None:

@@ -54,7 +54,9 @@ def _while(operands: Sequence[Any], parameters: dict[str, Any]) -> list[Any]:
         ]
         return [select(where, old, new) for where, new, old in zip(wheres, following, state, strict=True)]
 
-    return jax.lax.while_loop(lambda state: goes_on(state).any(), step, list(operands[of_condition + of_body :]))
+    first = list(operands[of_condition + of_body :])
+    last: list[Any] = jax.lax.while_loop(lambda state: goes_on(state).any(), step, first)
+    return last
 
 
 def _spread(operands: Sequence[Any], parameters: dict[str, Any]) -> list[Any]:

@@ -69,12 +69,12 @@ def mapped(plain: Callable[[Any, Any], Any], by_rows: Callable[[Any, Any], Any])
 
     convolve: Any = jax.custom_batching.custom_vmap(plain)
 
-    @convolve.def_vmap
     def rule(count: int, batched: Sequence[bool], x: Any, kernel: Any) -> tuple[Any, bool]:
         if batched[1]:
             return jax.vmap(by_rows, [0 if many else None for many in batched])(x, kernel), True
         return jax.vmap(plain, (0, None))(x, kernel), True
 
+    convolve.def_vmap(rule)
     found: Callable[[Any, Any], Any] = convolve
     return found
 
