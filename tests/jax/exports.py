@@ -27,7 +27,7 @@ from wyrm.graph.schedule import Schedule
 
 KINDS = ("onnx", "stablehlo")
 # How many samples share a file.
-GROUP = 16
+GROUP = 8
 # Vectors that have any sign.
 SIGNS = ("Vectors", "SVDResiduals", "EighResiduals")
 # Reads the files of a folder, computes them for three rows and for one, and prints what is wrong by names of samples.
@@ -146,12 +146,19 @@ def cases(samples: Sequence[Sample] = SAMPLES) -> list[Case]:
     return [each._replace(name=name) for name, each in found.items()]
 
 
+def is_large(sample: Sample) -> bool:
+    """Return whether the code of a sample is hundreds of operations, which jax2onnx writes in quadratic time."""
+    return sample.op.__module__.startswith("wyrm.ops.linalg")
+
+
 def groups(found: Sequence[Case]) -> Iterator[list[Case]]:
-    """Yield some samples at a time: with and without a batch, and of one float type."""
-    for mapped in (True, False):
-        for wide in (True, False):
-            alike = [each for each in found if (each.mapped, each.wide) == (mapped, wide)]
-            yield from (alike[start : start + GROUP] for start in range(0, len(alike), GROUP))
+    """Yield some samples at a time: with and without a batch, of one float type, and large ones alone."""
+    alike = defaultdict(list)
+    for each in found:
+        alike[each.mapped, each.wide, is_large(each.sample)].append(each)
+    for (_, _, large), members in alike.items():
+        size = 1 if large else GROUP
+        yield from (members[start : start + size] for start in range(0, len(members), size))
 
 
 def export(kind: str, group: Sequence[Case], path: Path) -> list[Any]:
