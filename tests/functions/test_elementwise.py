@@ -143,7 +143,7 @@ def test_choices() -> None:
         wy.select([node > 0], [1.0, 2.0])
     holes: Any = wy.Input(EDGES, finite=False)
     np.testing.assert_array_equal(
-        wy.nan_to_num(holes, 7.0, 1.0, -1.0).forward(), np.nan_to_num(EDGES, True, 7.0, 1.0, -1.0)
+        wy.nan_to_num(holes, nan=7.0, posinf=1.0, neginf=-1.0).forward(), np.nan_to_num(EDGES, True, 7.0, 1.0, -1.0)
     )
 
 

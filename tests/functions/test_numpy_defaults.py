@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-import wyrm.declare  # imports all ops
+import wyrm.declare.methods  # imports all ops
 from wyrm.graph.registration import METHODS
 
 EMPTY = inspect.Parameter.empty
+# Type checkers refuse calls with the arguments that are refused here.
+functions: Any = wy
 # What NumPy's signatures show for a keyword that only some arrays take, and the value that it then has.
 UNSAID = {"keepdims": False, "min": None, "max": None, "prepend": None, "append": None, "a_min": None, "a_max": None}
 # Defaults that differ on purpose, with the reason.
@@ -80,3 +82,18 @@ def test_the_sweep_has_what_it_is_for() -> None:
     names = {name for name, _, _ in pairs()}
     assert {"Node.take", "Node.sum", "Node.sort", "IndexNode.sum", "IndexNode.take", "cross", "take", "norm"} <= names
     assert list(differences("take", lambda x, indices, axis=0: None, np.take))  # finds one
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: functions.nan_to_num(x, True), "takes 1 positional argument"),
+        (lambda x: functions.nan_to_num(x, copy=False), "takes no keyword 'copy': leave it out"),
+        (lambda x: functions.full((2,), fill_value=1.0), "takes no keyword 'fill_value': use value="),
+        (lambda x: x.max(0, None, True), "^max takes axis, keepdims, but 3 arguments were given"),
+        (lambda x: (x > 0).any(0, None), "^any: keepdims must be True or False"),
+    ],
+)
+def test_arguments_that_numpy_has_besides_are_told(call: Callable[[Any], Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        call(wy.Constant([[1.0, 2.0], [3.0, 4.0]]))

@@ -252,3 +252,27 @@ def test_a_target_of_other_axes_than_the_vectors_is_an_error(shape: tuple[int, .
 def test_scores_of_different_shapes_are_an_error() -> None:
     with pytest.raises(ShapeError, match="margin_ranking: first, second and target must have the same shape"):
         losses.margin_ranking(scores(4), scores(4, 1), np.ones(4))
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "needed", "target"),
+    [
+        ("cross_entropy", "softmax", "logits, to which it applies softmax itself", np.array([0, 1, 2, 0])),
+        ("multiclass_focal", "softmax", "logits, to which it applies softmax itself", np.array([0, 1, 2, 0])),
+        ("nll", "softmax", "log-probabilities, such as those of log_softmax", np.array([0, 1, 2, 0])),
+        ("ctc", "softmax", "log-probabilities, such as those of log_softmax", np.array([[1], [2], [0], [4]])),
+        ("kl_divergence", "softmax", "log-probabilities, such as those of log_softmax", np.full((4, 3), 1 / 3)),
+        ("bce_with_logits", "sigmoid", "logits, to which it applies sigmoid itself", np.ones((4, 3))),
+        ("focal", "sigmoid", "logits, to which it applies sigmoid itself", np.ones((4, 3))),
+    ],
+)
+def test_probabilities_where_a_loss_takes_logits_are_told(name: str, method: str, needed: str, target: Any) -> None:
+    probabilities = getattr(scores(4, 3, 5) if name == "ctc" else scores(4, 3), method)()
+    with pytest.warns(RuntimeWarning, match=rf"takes {needed}, but is given probabilities: {method} \(") as told:
+        getattr(losses, name)(probabilities, target)
+    assert [each.filename for each in told] == [__file__]
+
+
+def test_log_probabilities_are_logits_too(recwarn: pytest.WarningsRecorder) -> None:
+    losses.cross_entropy(scores(4, 3).log_softmax(), np.array([0, 1, 2, 0]))
+    assert not recwarn.list

@@ -333,13 +333,6 @@ def test_a_batch_size_needs_data() -> None:
         program.profile(threads=2)
 
 
-def test_the_engine_jax_names_its_own_profiler() -> None:
-    pytest.importorskip("jax")
-    x = wy.Input(dims=(3,), name="x")
-    with pytest.raises(OptionError, match=r"jax\.profiler"):
-        wy.compile(x * 2.0, engine="jax").profile({x: np.ones(3)})
-
-
 # --- the instrumented code --------------------------------------------------------------------------------------------
 
 

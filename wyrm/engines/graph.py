@@ -188,9 +188,7 @@ def _expand(
     replacements: dict[BaseNode, BaseNode],
     simpler: Callable[[BaseNode], BaseNode | None],
 ) -> None:
-    for node in topological_order(outputs):
-        if node in replacements:
-            continue
+    for node in topological_order(outputs, replacements):
         same = all(replacements[parent] is parent for parent in node.parents)
         with located_at(node.origin):
             if node.is_leaf or same:

@@ -42,6 +42,7 @@ def full(shape: D1, value: Number, dtype: DTypeLike | None = None) -> Node[Any, 
 def full(shape: NewDims, value: Number, dtype: DTypeLike | None = None) -> Node[Any, NewDims]: ...
 @overload
 def full(shape: Axes, value: Number, dtype: DTypeLike | None = None) -> Node: ...
+@explains_keywords
 def full(shape: Axes | tuple[Dim, ...], value: Number, dtype: DTypeLike | None = None) -> Node:
     """Return a constant filled with `value`; `shape` is a size, or a tuple of sizes and axes.
 
@@ -136,6 +137,7 @@ def full_like(x: IndexNode[S], value: Size, dtype: None = None) -> IndexNode[S]:
 def full_like(x: IndexNode[S], value: Number, dtype: DTypeLike) -> Node[Any, S]: ...
 @overload
 def full_like(x: Operand[S], value: Number, dtype: DTypeLike | None = None) -> Node[Any, S]: ...
+@explains_keywords
 def full_like(x: Any, value: Number, dtype: DTypeLike | None = None) -> Any:
     """Return a node filled with `value`, with the axes of `x` and by default its dtype.
 

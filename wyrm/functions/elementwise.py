@@ -17,6 +17,7 @@ from wyrm.ops.elementwise.comparison import IsFinite, IsInf, IsNan, where
 from wyrm.ops.elementwise.conversion import of_chosen_type
 from wyrm.ops.elementwise.elementwise import operand
 from wyrm.ops.elementwise.trigonometric import Arctan2
+from wyrm.support.foreign_names import explains_keywords
 
 __all__ = [
     "allclose", "angle", "array_equal", "conj", "conjugate", "deg2rad", "degrees", "divmod", "float_power", "imag",
@@ -250,12 +251,13 @@ def array_equal(a1: Operand, a2: Operand) -> Node[Any, tuple[()]]:
 # --- choices ----------------------------------------------------------------------------------------------------------
 
 
+@explains_keywords
 def nan_to_num(
-    x: Operand[S], nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+    x: Operand[S], *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Node[Any, S]:
     """Return `x` with NaN and the infinities replaced by numbers, by default 0 and the largest of the dtype.
 
-    No gradient goes to replaced elements.
+    They are keywords: NumPy's second argument by position is `copy`. No gradient goes to replaced elements.
 
     >>> wy.nan_to_num(wy.Constant([np.nan, np.inf, 1.0]), posinf=9.0).forward().tolist()
     [0.0, 9.0, 1.0]

@@ -21,17 +21,19 @@ def topological_order(outputs: Iterable[BaseNode], known: Collection[BaseNode] =
     Nodes in `known` are left out, and so are those that only they depend on.
     """
     order: list[BaseNode] = []
-    done: set[BaseNode] = set(known)
+    # `known` is often most of a large graph and the walk short, so it is not copied.
+    left_out = known if isinstance(known, set | dict) else set(known)
+    done: set[BaseNode] = set()
     # The path from an output to the current node, and for each node on it the parents that are still to visit.
     path: list[BaseNode] = []
     unvisited: list[Iterator[BaseNode]] = []
     for output in outputs:
-        if output not in done:
+        if output not in done and output not in left_out:
             path.append(output)
             unvisited.append(iter(output.parents))
         while path:
             for parent in unvisited[-1]:
-                if parent not in done:
+                if parent not in done and parent not in left_out:
                     parents = parent.parents
                     if parents:
                         path.append(parent)

@@ -60,7 +60,9 @@ from wyrm.jax.checkpoints import gather, latest_step, restore, save
 from wyrm.jax.distributed import initialize, part_of_process
 from wyrm.jax.exporting import export
 from wyrm.jax.lowering import LoweredFunction, lower
+from wyrm.jax.meshes import make_hybrid_mesh
 from wyrm.jax.onnx_exporting import to_onnx
+from wyrm.jax.orbax_folders import wait
 
 __all__ = [
     "LoweredFunction",
@@ -69,8 +71,10 @@ __all__ = [
     "initialize",
     "latest_step",
     "lower",
+    "make_hybrid_mesh",
     "part_of_process",
     "restore",
     "save",
     "to_onnx",
+    "wait",
 ]

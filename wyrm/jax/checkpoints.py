@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 from wyrm.engines.jax.engine import JaxEngine
 from wyrm.engines.jax.processes import computing
 from wyrm.engines.jax.state import State
-from wyrm.errors import CheckpointError, DTypeError, OptionError, ProcessLost
+from wyrm.errors import CheckpointError, DTypeError
 from wyrm.graph.base import BaseNode, label
 from wyrm.jax.lowering import checked_path, jax_engine
-from wyrm.support.options import whole
+from wyrm.jax.orbax_folders import opened, wait, writing
+from wyrm.support.options import flag, whole
 from wyrm.train.program import Program
 
-_ARRAYS, _COUNTERS = "arrays", "counters"
 _COUNTER_NAMES = frozenset(["optimizer", "optimizer_steps", "program", "position", "state"])
 # The numbers of rows of arrays that were written with padding, by name; where there are none, a checkpoint lacks it.
 _ROWS = "rows"
@@ -37,7 +37,12 @@ class _Arrays(NamedTuple):
 
 
 def save(
-    program: Program[Any, Any], folder: str | os.PathLike[str], *, keep: int = 3, state: Mapping[str, Any] | None = None
+    program: Program[Any, Any],
+    folder: str | os.PathLike[str],
+    *,
+    keep: int = 3,
+    state: Mapping[str, Any] | None = None,
+    wait: bool = True,
 ) -> Path:
     """Write a checkpoint of a program of `engine="jax"` with an optimizer; return its path, a folder in `folder`.
 
@@ -45,6 +50,11 @@ def save(
     `state`, any JSON values. It is named by the optimizer's steps. Every process calls `save` and writes the parts of
     the arrays that its devices hold, with Orbax; the folder must be on a file system that all processes share. A
     checkpoint appears when it is complete, and then all but the last `keep` are removed.
+
+    With `wait=False` the call returns when the arrays are copied, and threads write the copy: what is written is the
+    state at the call, and a step may follow at once. One checkpoint is written at a time. `wy.jax.wait`, the next
+    `save`, `restore` and `latest_step` wait for it and raise its error; so does the end of the program, whose error is
+    a warning. A process that is killed before leaves the checkpoints before it.
 
     Raise `CheckpointError` for a folder that cannot be written, or that has a checkpoint of this or a later step, and
     for a `state` that is not JSON; `OptionError` for another engine.
@@ -80,8 +90,8 @@ def save(
         json.dumps(counters, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"state must have JSON values: {error}; nothing was written") from error
-    step = optimizer.steps
-    with engine.compiled.precision(), _manager(folder, whole("keep", keep, 1)) as manager:
+    step, background = optimizer.steps, not flag("wait", wait)
+    with engine.compiled.precision(), opened(folder, whole("keep", keep, 1), background=background) as manager:
         import orbax.checkpoint as orbax
 
         latest = manager.latest_step()
@@ -90,12 +100,17 @@ def save(
                 f"no checkpoint of step {step} was written: {os.fspath(folder)!r} has one of step {latest}, which "
                 f"would stay the latest; restore it, remove it, or use another folder"
             )
+        arrays = _arrays(engine, program).tree()
         arguments = orbax.args.Composite(
-            arrays=orbax.args.StandardSave(_arrays(engine, program).tree()), counters=orbax.args.JsonSave(counters)
+            arrays=orbax.args.StandardSave(_copied(arrays) if background else arrays),
+            counters=orbax.args.JsonSave(counters),
         )
         # `force` ignores Orbax's own interval between checkpoints.
         manager.save(step, args=arguments, force=True)
-        return Path(manager.directory) / str(step)
+        path = Path(manager.directory) / str(step)
+        if background:
+            writing.begin(manager, Path(folder), step)
+        return path
 
 
 def restore(program: Program[Any, Any], folder: str | os.PathLike[str], *, step: int | None = None) -> dict[str, Any]:
@@ -112,7 +127,7 @@ def restore(program: Program[Any, Any], folder: str | os.PathLike[str], *, step:
     optimizer = program.optimizer
     assert optimizer is not None
     checked_path(folder, "wy.jax.restore", "folder")
-    with engine.compiled.precision(), _manager(folder) as manager:
+    with engine.compiled.precision(), opened(folder) as manager:
         import orbax.checkpoint as orbax
 
         found = manager.latest_step() if step is None else whole("step", step, 0)
@@ -153,9 +168,10 @@ def latest_step(folder: str | os.PathLike[str]) -> int | None:
     >>> wy.jax.latest_step("missing") is None
     True
     """
+    wait()
     if not checked_path(folder, "wy.jax.latest_step", "folder").is_dir():
         return None
-    with _manager(folder) as manager:
+    with opened(folder) as manager:
         step: int | None = manager.latest_step()
     return step
 
@@ -202,6 +218,14 @@ def _padded(engine: JaxEngine, program: Program[Any, Any]) -> dict[str, int]:
         if leaf.dims and tuple(array.shape) == sharding.stored_shape(leaf, leaf.shape) != leaf.shape:
             found[path] = leaf.shape[0]
     return found
+
+
+def _copied(tree: Any) -> Any:
+    """Return the arrays that the next step overwrites, copied where Orbax would read them in their place: on a CPU."""
+    import jax
+    import jax.numpy as jnp
+
+    return jax.tree.map(jnp.copy, tree) if jax.default_backend() == "cpu" else tree
 
 
 def _abstract(tree: Any) -> Any:
@@ -254,30 +278,3 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except (AttributeError, TypeError) as error:
         raise CheckpointError(f"{os.fspath(path)!r} is damaged: {error}") from error
-
-
-@contextmanager
-def _manager(folder: str | os.PathLike[str], keep: int | None = None) -> Iterator[Any]:
-    """Open the checkpoints of a folder, to write with `keep`; errors of files become `CheckpointError`."""
-    try:
-        import orbax.checkpoint as orbax
-    except ImportError as error:
-        raise OptionError("checkpoints of engine='jax' need Orbax: pip install 'wyrm-autodiff[jax]'") from error
-    writing = keep is not None
-    if not writing and not Path(folder).is_dir():
-        raise CheckpointError(f"there is no checkpoint in {os.fspath(folder)!r}")
-    options = orbax.CheckpointManagerOptions(
-        max_to_keep=keep, create=writing, cleanup_tmp_directories=writing, enable_async_checkpointing=False
-    )
-    handlers = {_ARRAYS: orbax.StandardCheckpointHandler(), _COUNTERS: orbax.JsonCheckpointHandler()}
-    try:
-        with computing():
-            manager = orbax.CheckpointManager(Path(folder).absolute(), options=options, item_handlers=handlers)
-            try:
-                yield manager
-            finally:
-                manager.close()
-    except (CheckpointError, OptionError, ProcessLost):
-        raise
-    except (OSError, ValueError, KeyError) as error:
-        raise CheckpointError(f"the checkpoints in {os.fspath(folder)!r} cannot be used: {error}") from error

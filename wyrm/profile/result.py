@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from wyrm.profile.memory import MemoryOfStep
 from wyrm.profile.peaks import Peaks
 from wyrm.profile.stages import Stage, StepPart
+from wyrm.profile.xla_memory import MemoryOfXla
 from wyrm.support.files import replacing
 from wyrm.support.options import whole
 from wyrm.support.texts import aligned_table, fitted, of_all_layers, seconds_text, terminal_columns, wrapped
@@ -26,8 +27,11 @@ _PARTS: tuple[tuple[StepPart, str], ...] = (
     ("forward", "forward"),
     ("backward", "backward"),
     ("update", "updates"),
+    ("collective", "between devices"),
     ("", "outside native code"),
 )
+# What the engine "jax" says in place of it: copies, checks and loops of XLA, and Python.
+_OF_NO_NODE = "of no node"
 
 
 class Event(NamedTuple):
@@ -88,7 +92,9 @@ class Profile:
     `stages` are the parts of a step in their order, summed over `steps` steps and all threads. `seconds` is the time
     from the first step to the last. `thread_seconds` is the time of all threads without the readings of the clock; the
     stages' times add up to it. `readings` of the clock took `reading_seconds` each. `events` has the timeline of the
-    last steps. `memory` is None unless it was requested.
+    last steps. `memory` is None unless it was requested. With the engine "jax", devices stand in the place of threads,
+    the `readings` are the operations in XLA's trace, whose time is not subtracted, and `notes` say what is unsure;
+    `peaks` is None for a device whose peaks are not known.
     """
 
     stages: tuple[Stage, ...]
@@ -99,14 +105,32 @@ class Profile:
     thread_seconds: float
     reading_seconds: float
     readings: int
-    peaks: Peaks
+    peaks: Peaks | None
     events: tuple[Event, ...]
-    memory: MemoryOfStep | None = None
+    memory: MemoryOfStep | MemoryOfXla | None = None
+    engine: str = "native"
+    notes: tuple[str, ...] = ()
 
     @property
     def parts(self) -> Mapping[str, float]:
-        """The seconds of each part of a step: loading data, forward, backward, updates, outside native code."""
-        return {name: sum(each.seconds for each in self.stages if each.part == part) for part, name in _PARTS}
+        """The seconds of each part of a step: loading data, forward, backward, updates and others."""
+        return {
+            name: sum(each.seconds for each in self.stages if each.part == part)
+            for part, name in self._names_of_parts.items()
+        }
+
+    @property
+    def _names_of_parts(self) -> dict[StepPart, str]:
+        names = dict(_PARTS)
+        if self.engine != "native":
+            names[""] = _OF_NO_NODE
+        return names
+
+    @property
+    def lanes(self) -> str:
+        """What steps run on, in words: "one thread", "2 threads", "8 devices"."""
+        lane = "thread" if self.engine == "native" else "device"
+        return f"one {lane}" if self.threads == 1 else f"{self.threads} {lane}s"
 
     @property
     def clock_share(self) -> float:
@@ -137,7 +161,7 @@ class Profile:
                     f"{group.seconds / total:.1%}",
                     seconds_text(group.seconds / max(1, self.steps)),
                     f"{group.calls / max(1, self.steps):.3g}" if stage.part else "",
-                    f"{stage.kind} {stage.name}" if stage.kind != "load" else stage.name,
+                    stage.name if stage.name.startswith(stage.kind) else f"{stage.kind} {stage.name}",
                     _giga(group.rate("bytes"), about),
                     _giga(group.rate("flops"), about),
                     "" if reached is None else f"{about}{reached:.0%}",
@@ -161,19 +185,38 @@ class Profile:
         step = self.thread_seconds / max(1, self.threads * self.steps)
         total = self.thread_seconds or 1.0
         parts = ", ".join(f"{name} {spent / total:.0%}" for name, spent in self.parts.items() if spent)
-        threads = "one thread" if self.threads == 1 else f"{self.threads} threads, whose times the table adds up"
+        lanes = f"{'in' if self.engine == 'native' else 'on'} {self.lanes}"
+        lanes += "" if self.threads == 1 else ", whose times the table adds up"
         lines = [
-            wrapped(f"{self.steps} steps of {self.method}: {seconds_text(step)} a step, in {threads}\n{parts}"),
+            wrapped(f"{self.steps} steps of {self.method}: {seconds_text(step)} a step, {lanes}\n{parts}"),
             "",
             self.table(_ROWS),
             "",
             wrapped(
                 "bytes count each array of a call once, FLOPs two for each multiply-add; ~ is an estimate\n"
-                f"{self.peaks}\n"
-                f"{self.readings:,} readings of the clock took {self.clock_share:.1%} of the time, which is subtracted"
+                f"{self._text_of_peaks}\n{self._cost}"
             ),
+            *map(wrapped, self.notes),
         ]
         return "\n".join([*lines, *([] if self.memory is None else ["", str(self.memory)])])
+
+    @property
+    def _text_of_peaks(self) -> str:
+        return (
+            "peaks of this device are not known: give peaks=wy.profile.Peaks(...) to compare with them"
+            if self.peaks is None
+            else str(self.peaks)
+        )
+
+    @property
+    def _cost(self) -> str:
+        """What measuring took."""
+        if self.engine == "native":
+            took = f"took {self.clock_share:.1%} of the time, which is subtracted"
+            return f"{self.readings:,} readings of the clock {took}"
+        return (
+            f"a trace of {self.readings:,} operations took {self.clock_share:.1%} of the time, which is not subtracted"
+        )
 
     def __repr__(self) -> str:
         return f"<Profile of {self.steps} steps of {self.method}, {len(self.stages)} stages>"
@@ -249,21 +292,23 @@ def frame_text(profile: Profile) -> str:
 
 def _data(profile: Profile, title: str) -> dict[str, Any]:
     positions = {id(stage): position for position, stage in enumerate(profile.stages)}
-    threads = "one thread" if profile.threads == 1 else f"{profile.threads} threads"
     peaks = profile.peaks
     return {
         "title": title,
-        "what": f"{profile.method} in {threads}",
+        "what": f"{profile.method} {'in' if profile.engine == 'native' else 'on'} {profile.lanes}",
+        "lane": "thread" if profile.engine == "native" else "device",
+        "part_names": {part or "outside": name for part, name in profile._names_of_parts.items()},
+        "notes": profile.notes,
         "steps": profile.steps,
         "threads": profile.threads,
         "thread_seconds": profile.thread_seconds,
         "clock_share": profile.clock_share,
         "stages": [_stage(stage) for stage in profile.stages],
         "groups": [[positions[id(stage)] for stage in group.stages] for group in profile.groups],
-        "peaks": {
+        "peaks": None if peaks is None else {
             "float32": peaks.float32, "bandwidth": peaks.bandwidth, "cached": peaks.cached, "threads": peaks.threads
         },
-        "peaks_text": str(peaks),
+        "peaks_text": profile._text_of_peaks,
         "events": [event._asdict() for event in one_step(profile.events)],
         "memory": None if profile.memory is None else _memory(profile.memory, profile),
     }  # fmt: skip
@@ -276,7 +321,9 @@ def _stage(stage: Stage) -> dict[str, Any]:
     return fields | {name: getattr(stage, name) for name in rates}
 
 
-def _memory(memory: MemoryOfStep, profile: Profile) -> dict[str, Any]:
+def _memory(memory: MemoryOfStep | MemoryOfXla, profile: Profile) -> dict[str, Any]:
+    if isinstance(memory, MemoryOfXla):
+        return {"text": str(memory)}
     native = [stage for stage in profile.stages if stage.part in ("forward", "backward")]
     backward = next((position for position, stage in enumerate(native) if stage.part == "backward"), len(memory.calls))
     return {
@@ -310,7 +357,7 @@ def trace_text(profile: Profile) -> str:
     process = os.getpid()
     events: list[dict[str, Any]] = [_name("process_name", process, 0, "wyrm")]
     events += [
-        _name("thread_name", process, thread, f"thread {thread}")
+        _name("thread_name", process, thread, f"{'thread' if profile.engine == 'native' else 'device'} {thread}")
         for thread in sorted({event.thread for event in profile.events})
     ]
     for event in profile.events:

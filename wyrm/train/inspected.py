@@ -153,7 +153,7 @@ class Inspected:
         memory: bool = False,
         peaks: Peaks | None = None,
     ) -> Profile:
-        """Measure where the time of a step goes: each loop, product and other kernel, and each thread's waits.
+        """Measure where the time of a step goes: each loop, product and other kernel, and the waits.
 
         A copy of the program runs some steps of `epoch`, or calls of the program ("call", the default without an
         optimizer) or of `backward`, with a clock between the calls of its native code. This program, its parameters
@@ -164,8 +164,11 @@ class Inspected:
         `peaks` are measured once in a process, or given as a `wy.profile.Peaks`. `memory` adds the arrays of a step.
         See `wy.profile` for the page and the trace.
 
-        Raise what `epoch` raises for the data, and `OptionError` for options that do not fit the program, or for the
-        engine "jax".
+        With the engine "jax" the steps run in a trace of `jax.profiler`, after as many without one, and each operation
+        that XLA compiled has the nodes, module and line that it comes from, collectives by their names. A fusion has
+        the time of all its nodes, and the time that the trace itself takes is stated, not subtracted.
+
+        Raise what `epoch` raises for the data, and `OptionError` for options that do not fit the program.
 
         >>> class Batch(wy.Dim): ...
         >>> x, slope = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(1.0)

@@ -182,7 +182,7 @@ def test_equal_layers_of_a_language_model_are_two_loops_from_two_layers_on(layer
     tokens, following = wy.IndexInput(dims=(2, 8)), wy.IndexInput(dims=(2, 8))
     model = wy.nn.GPT2(config)
     program: Any = wy.compile(model.loss(tokens, following), wy.optim.SGD(model.parameters(), 0.1), engine="jax")
-    repeats = [item for item in program._engine.functions._plan if isinstance(item, Repeat)]
+    repeats = [item for item in program._engine.functions.plan if isinstance(item, Repeat)]
     assert [repeat.count for repeat in repeats] == [layers, layers]
     program({tokens: np.zeros((2, 8), int), following: np.zeros((2, 8), int)})
     # One for each weight of a layer and of its gradients, however many layers there are.

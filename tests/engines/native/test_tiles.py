@@ -140,6 +140,31 @@ def test_errors_of_long_and_cancelling_sums_are_at_most_those_of_blas(products: 
         assert ours <= theirs, (inner, cancels)
 
 
+@pytest.mark.parametrize("rows", [4, 8, 20])
+def test_errors_of_long_sums_in_few_rows_are_at_most_those_of_blas(products: Any, rows: int) -> None:
+    multiply, random = products("avx2" if host().bits >= 256 else "narrow", np.float32), np.random.default_rng(6)
+    for inner in (2_000, 30_000):
+        x, y = (random.normal(size=size).astype(np.float32) for size in ((rows, inner), (inner, 40)))
+        exact = x.astype(np.float64) @ y.astype(np.float64)
+        out: Any = np.empty((rows, 40), np.float32)
+        multiply(x, y, out, False)
+        ours, theirs = (np.sqrt(np.mean((each - exact) ** 2)) for each in (out, x @ y))
+        assert ours <= theirs, inner
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_left_operands_whose_rows_share_sets_of_the_cache(products: Any, target: str) -> None:
+    multiply, random = products(target, np.float32), np.random.default_rng(7)
+    room: Any = np.full((80, 1024), np.nan, np.float32)
+    for rows, inner, columns in ((77, 1000, 400), (13, 513, 130), (29, 5, 300)):
+        x, y = room[:rows, 3 : 3 + inner], random.normal(size=(inner, columns)).astype(np.float32)
+        x[:] = random.normal(size=x.shape)
+        for given in (y, np.asfortranarray(y)):
+            out = np.ones((rows, columns), np.float32)
+            multiply(x, given, out, True)
+            np.testing.assert_allclose(out, x @ y + 1.0, rtol=1e-3, atol=1e-3)
+
+
 @pytest.fixture
 def limited_to() -> Any:
     yield pool.limit
@@ -148,7 +173,11 @@ def limited_to() -> Any:
 
 def test_threads_give_the_same_bits(products: Any, limited_to: Any) -> None:
     multiply, random = products("narrow", np.float32), np.random.default_rng(3)
-    for rows, columns, inner in ((900, 101, 300), (50, 1000, 300), (4, 9_000, 500), (3_000, 1, 4_000), (1, 9_001, 900)):
+    sizes = (
+        (900, 101, 300), (50, 1000, 300), (4, 9_000, 500), (3_000, 1, 4_000), (1, 9_001, 900), (20, 160, 2_600),
+        (56, 40, 3_900),
+    )  # fmt: skip
+    for rows, columns, inner in sizes:
         x, y = (random.normal(size=size).astype(np.float32) for size in ((rows, inner), (inner, columns)))
         assert rows * columns * inner >= 8_000_000
         found = []

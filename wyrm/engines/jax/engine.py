@@ -48,10 +48,6 @@ class JaxEngine(Engine):
         "loop": "loop={!r} is an option of engine='native'; XLA compiles the loops of engine='jax'",
         "llvm": "engine='jax' leaves code generation to XLA: see program.source and program.stages()",
         "assembly": "engine='jax' leaves code generation to XLA: see program.source and program.stages()",
-        "profile": (
-            "profile measures native programs: with engine='jax', run an epoch within jax.profiler.trace(folder), "
-            "and open the folder with TensorBoard or Perfetto"
-        ),
     }
     in_place: ClassVar[bool] = False
 
@@ -312,6 +308,12 @@ class JaxEngine(Engine):
             return ProgramPlan(1, 0, 0, [], [])
         memory = self.compiled.lowered().compile().memory_analysis()
         return ProgramPlan(1, 0, 0 if memory is None else memory.temp_size_in_bytes, [], [])
+
+    def profile(self, columns: Any, **options: Any) -> Any:
+        """Measure some steps within a trace of `jax.profiler`."""
+        from wyrm.profile.measure_jax import measured_by_xla
+
+        return measured_by_xla(self, columns, **options)
 
     @property
     def processes(self) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from contextlib import nullcontext
 from copy import copy
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -55,7 +56,8 @@ class Lowerer:
     `place` is applied to the value of each node; `report` is called before a value is computed; `sums` computes sums
     over rows of several devices, `tables` looks up rows that devices own. Ops that work on a block of rows at a time
     choose blocks of `block_bytes`, by default 4 MB on CPUs and 1 GB elsewhere; the rows are sharded over `shards`
-    devices or a divisor of them. At least `repeats` equal layers are computed in a loop.
+    devices or a divisor of them. At least `repeats` equal layers are computed in a loop. XLA's code has the `names` of
+    nodes.
     """
 
     # Whether programs may call NumPy.
@@ -77,12 +79,13 @@ class Lowerer:
         block_bytes: int | None = None,
         repeats: int = FEWEST_REPEATS,
         report: Report | None = None,
+        names: Mapping[BaseNode, str] = MappingProxyType({}),
     ) -> None:
         self.sizes = sizes
         self._narrow, self._wide, self._place, self._sums, self._tables = narrow, wide, place, sums, tables
         self._sharding = sharding
         self._shards, self._block_bytes, self._repeats = shards, block_bytes, repeats
-        self._report = report
+        self._report, self._names = report, names
         self._attributes = NO_ATTRIBUTES
 
     @property
@@ -183,6 +186,13 @@ class Lowerer:
 
     def value(self, node: BaseNode, operands: list[Any]) -> Any:
         """Return the value of a node from those of its parents."""
+        import jax
+
+        with jax.named_scope(self._names[node]) if node in self._names else nullcontext():
+            return self._placed_value(node, operands)
+
+    def _placed_value(self, node: BaseNode, operands: list[Any]) -> Any:
+        """Return the value of a node on the devices that its axes are sharded over, or as a partial sum."""
         if self._report is not None:
             self._report(node, operands, self.sizes)
         shape = resolve(node.dims, self.sizes)

@@ -133,7 +133,7 @@ class PartialSums:
     def _may_have_parts(self, node: BaseNode, shape: Sequence[int], mesh_axes: MeshAxes) -> bool:
         """Return whether a value is not sharded, or with `of_sharded` over these mesh axes."""
         own = [axes for axes in self._sharding.placed_axes(node.dims, shape) if axes]
-        return not own or (self._of_sharded and own == [mesh_axes])
+        return not own or (self._of_sharded and own in ([mesh_axes], [mesh_axes[-1:]]))
 
     def row_shards(self, node: BaseNode, array: Any) -> int:
         """Return over how many devices the first axis of a value is divided; 1 if others are divided too."""
@@ -154,32 +154,55 @@ class PartialSums:
         import jax.numpy as jnp
 
         totals = list(values)
-        groups: dict[tuple[Any, MeshAxes, bool], list[tuple[int, int]]] = {}
+        groups: dict[tuple[Any, MeshAxes, MeshAxes], list[tuple[int, int]]] = {}
         for i, (value, parameter) in enumerate(zip(values, parameters, strict=True)):
             if isinstance(value, PartialSum):
-                axis = -1 if parameter is None else self._axis_over(parameter, value)
-                groups.setdefault((value.dtype, value.mesh_axes, axis >= 0), []).append((i, axis))
-        for (_, mesh_axes, sharded), members in groups.items():
+                axis, kept = (-1, ()) if parameter is None else self._axis_over(parameter, value)
+                groups.setdefault((value.dtype, value.mesh_axes, kept), []).append((i, axis))
+        for (_, mesh_axes, kept), members in groups.items():
             # One row for each device of the result, if it is sharded.
-            rows = self._sharding.devices(mesh_axes) if sharded else 1
+            rows = self._sharding.devices(kept)
             arrays = [
                 values[i].parts if axis < 0 else jnp.moveaxis(values[i].parts, axis + 1, 1) for i, axis in members
             ]
             flat = jnp.concatenate([array.reshape(array.shape[0], rows, -1) for array in arrays], axis=2)
-            total = self._sharding.constrained(flat, mesh_axes).sum(axis=0)
-            total = self._sharding.constrained(total, mesh_axes if sharded else ())
+            total = self._added_up(flat, mesh_axes, kept)
             ends = list(accumulate(math.prod(array.shape[1:]) // rows for array in arrays))
             for (i, axis), array, end in zip(members, arrays, ends, strict=True):
                 found = total[:, end - math.prod(array.shape[1:]) // rows : end].reshape(array.shape[1:])
                 totals[i] = found if axis < 0 else jnp.moveaxis(found, 0, axis)
         return totals
 
-    def _axis_over(self, parameter: BaseNode, value: PartialSum) -> int:
-        """Return the axis of a parameter that is divided over the devices of a partial sum, or -1."""
+    def _added_up(self, flat: Any, mesh_axes: MeshAxes, kept: MeshAxes) -> Any:
+        """Return the sum of the devices' parts, whose rows stay divided over the mesh axes `kept`.
+
+        Over several mesh axes, the devices of the last one, which are near each other, add up first, and each of them
+        keeps a part: only that part passes the slow links of the other axes.
+        """
+        import jax.numpy as jnp
+
+        far, near = mesh_axes[:-1], mesh_axes[-1:]
+        if not far or kept not in ((), near):
+            return self._sharding.constrained(self._sharding.constrained(flat, mesh_axes).sum(axis=0), kept)
+        _, rows, columns = flat.shape
+        slices, devices = self._sharding.devices(far), self._sharding.devices(near)
+        parts = flat.reshape(slices, devices, rows * columns)
+        # The devices' parts are equally long; rows are divided already.
+        parts = jnp.pad(parts, ((0, 0), (0, 0), (0, -rows * columns % devices)))
+        of_slices = self._sharding.constrained(parts, far, near).sum(axis=1)
+        total = self._sharding.constrained(of_slices, far, near).sum(axis=0)
+        total = self._sharding.constrained(self._sharding.constrained(total, near), kept)
+        return total[: rows * columns].reshape(rows, columns)
+
+    def _axis_over(self, parameter: BaseNode, value: PartialSum) -> tuple[int, MeshAxes]:
+        """Return the axis of a parameter that is divided over the devices of a partial sum, and over which; else -1.
+
+        It may be divided over the last mesh axis alone: over the devices of each slice.
+        """
         for axis, mesh_axes in enumerate(self._sharding.placed_axes(parameter.dims, value.parts.shape[1:])):
-            if mesh_axes == value.mesh_axes:
-                return axis
-        return -1
+            if mesh_axes in (value.mesh_axes, value.mesh_axes[-1:]):
+                return axis, mesh_axes
+        return -1, ()
 
     def placed(self, total: Any, parameter: BaseNode) -> Any:
         """Return the total of gradients of several batches on the devices of the parameter, or of the parts."""

@@ -240,11 +240,11 @@ class Sharding:
         """Return whether the outermost part of an axis decides how it is divided, so that devices have blocks."""
         return self.deciding(_outermost(axis)) is self.deciding(axis)
 
-    def constrained(self, array: Any, mesh_axes: MeshAxes) -> Any:
-        """Return an array with its first axis divided over mesh axes, or replicated where there are none."""
+    def constrained(self, array: Any, *mesh_axes: MeshAxes) -> Any:
+        """Return an array with its first axes divided over mesh axes, or replicated where there are none."""
         import jax
 
-        return jax.lax.with_sharding_constraint(array, self._named([mesh_axes] if mesh_axes else []))
+        return jax.lax.with_sharding_constraint(array, self._named(mesh_axes))
 
     def _joins_divided(self, axis: Axis) -> bool:
         """Return whether an axis concatenates divided parts with others, so that it has no placement itself."""

@@ -16,6 +16,8 @@ from wyrm.engines.jax.loops import Values
 from wyrm.engines.jax.lower import Lowerer, Sizes, dense
 from wyrm.engines.jax.namespace import namespace
 from wyrm.engines.jax.partial_sums import PartialSum, PartialSums
+from wyrm.engines.jax.repeats import Repeat
+from wyrm.engines.jax.scopes import LOADING, SUMMING, names_of_nodes
 from wyrm.engines.jax.state import Stacks, State, stacks_of
 from wyrm.engines.jax.updates import JaxGradient, Updates, summed_rows
 from wyrm.graph.base import BaseNode
@@ -77,9 +79,10 @@ class StepFunctions:
             [*targets.outputs, *targets.gradients.values(), *by_rows, *targets.buffer_updates.values()]
         )
         rows_as_pytree()
-        self._plan = self._lowerer({}).plan(graph.schedule)
+        self._names = names_of_nodes(graph.schedule.nodes)
+        self.plan: list[int | Repeat] = self._lowerer({}).plan(graph.schedule)
         # Parameters of equal layers are stacked, but not sharded ones, whose axes have placements.
-        self.stacks: Stacks = stacks_of(graph, self._plan if sharding is None and stacked else ())
+        self.stacks: Stacks = stacks_of(graph, self.plan if sharding is None and stacked else ())
         optimizer = graph.optimizer
         units = [graph.parameters[unit[0]] for unit in self.stacks.units]
         self.updates: Updates | None = None if optimizer is None else Updates(optimizer, units, self.tables.exchanges)
@@ -88,6 +91,7 @@ class StepFunctions:
         return Lowerer(
             sizes, narrow=self._narrow, wide=self._wide, place=self._place, sums=sums, tables=self.tables,
             sharding=self._sharding, shards=self._shards, report=self.loop_checks.report if self.loop_checks else None,
+            names=self._names,
         )  # fmt: skip
 
     def _sizes(self, known: Mapping[BaseNode, Any]) -> Sizes:
@@ -111,7 +115,7 @@ class StepFunctions:
         """Return the values of the graph's nodes, given those of leaves."""
         schedule, checks, sizes = self.graph.schedule, self.graph.checks, self._sizes(known)
         known = self.tables.values(known)
-        values = self._lowerer(sizes, sums or self._sums).compute(schedule, known, self._plan, stacks)
+        values = self._lowerer(sizes, sums or self._sums).compute(schedule, known, self.plan, stacks)
         indices = {check.indices: values[schedule.position[check.indices]] for check in checks}
         return _Found(schedule, values, beyond(checks, indices, sizes))
 
@@ -151,7 +155,10 @@ class StepFunctions:
         ]
         if self._sums is None:
             return found._replace(gradients=gradients)
-        totals = self._sums.totals([*gradients, *found.outputs], [*parameters, *(None for _ in found.outputs)])
+        import jax
+
+        with jax.named_scope(SUMMING):
+            totals = self._sums.totals([*gradients, *found.outputs], [*parameters, *(None for _ in found.outputs)])
         gradients = [self.tables.padded(*each) for each in zip(parameters, totals, strict=False)]
         return found._replace(gradients=gradients, outputs=totals[len(units) :])
 
@@ -243,6 +250,7 @@ class StepFunctions:
         with the outputs, and 1 if the step moved the parameters, else 0. Bad indices are those of the first step that
         moved nothing. `step` is the random step of the first batch.
         """
+        import jax
         from jax import lax
 
         xp: Any = namespace()
@@ -255,7 +263,8 @@ class StepFunctions:
 
         def body(i: Any, carried: tuple[State, Any, Any]) -> tuple[State, Any, Any]:
             before, outputs, outside = carried
-            feed = element(feeds, i, capacity)
+            with jax.named_scope(LOADING):
+                feed = element(feeds, i, capacity)
             now = {name: lax.dynamic_index_in_dim(array, i, keepdims=False) for name, array in numbers.items()}
             if several:
                 first = step_after(step, i * accumulate)

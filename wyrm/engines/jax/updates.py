@@ -9,6 +9,7 @@ from typing import Any
 from wyrm.engines.jax.lower import Lowerer
 from wyrm.engines.jax.namespace import namespace
 from wyrm.engines.jax.row_exchange import RowExchange, written_rows
+from wyrm.engines.jax.scopes import CHECKING, name_of_update
 from wyrm.engines.optimizer import GRADIENT_SCALE, OptimizerInterface, UpdateRule
 from wyrm.graph.base import BaseNode
 from wyrm.graph.parameters import Parameter
@@ -42,6 +43,7 @@ class Updates:
         self._schedules = {id(rule): Schedule(rule.outputs) for rule in self._rules}
         self._averages = [optimizer.average_of(parameter) for parameter in parameters]
         self.slots: list[list[str]] = [list(optimizer.state_of(parameter)) for parameter in parameters]
+        self._names = [name_of_update(parameter, position) for position, parameter in enumerate(parameters)]
         self._exchanges = [exchanges.get(parameter) for parameter in parameters]
 
     def __call__(
@@ -53,22 +55,25 @@ class Updates:
         moves: Any,
     ) -> tuple[list[Any], list[dict[str, Any]]]:
         """Return the new parameters and states; where `moves` is false, they are the old ones."""
+        import jax
+
         if self._max_norm is not None:
             numbers = {**numbers, GRADIENT_SCALE: self._scale(gradients, self._max_norm)}
         moved: list[Any] = []
         changed: list[dict[str, Any]] = []
-        for rule, average, exchange, parameter, gradient, state in zip(
-            self._rules, self._averages, self._exchanges, parameters, gradients, states, strict=True
+        for name, rule, average, exchange, parameter, gradient, state in zip(
+            self._names, self._rules, self._averages, self._exchanges, parameters, gradients, states, strict=True
         ):
-            if isinstance(gradient, RowSparse):
-                arrays = self._rows(exchange, rule, parameter, gradient, state, numbers, moves)
-            else:
-                arrays = self._whole(rule, parameter, gradient, state, numbers, moves)
-            if average is not None:
-                slot, weight = average
-                factor = numbers[weight].astype(parameter.dtype)
-                after = state[slot] + factor * (arrays[0] - state[slot])
-                arrays.append(namespace().where(moves, after, state[slot]))
+            with jax.named_scope(name):
+                if isinstance(gradient, RowSparse):
+                    arrays = self._rows(exchange, rule, parameter, gradient, state, numbers, moves)
+                else:
+                    arrays = self._whole(rule, parameter, gradient, state, numbers, moves)
+                if average is not None:
+                    slot, weight = average
+                    factor = numbers[weight].astype(parameter.dtype)
+                    after = state[slot] + factor * (arrays[0] - state[slot])
+                    arrays.append(namespace().where(moves, after, state[slot]))
             moved.append(arrays[0])
             slots = [*rule.state, *([] if average is None else [average[0]])]
             changed.append(dict(zip(slots, arrays[1:], strict=True)))
@@ -138,14 +143,17 @@ class Updates:
 
         Where devices add up their terms of a row later, those must be so small that no sum can overflow.
         """
+        import jax
+
         xp: Any = namespace()
         terms = [1 if exchange is None else exchange.terms for exchange in self._exchanges]
-        return all_finite(
-            [
-                gradient if many == 1 else _values(gradient) * xp.asarray(many, dtype=_values(gradient).dtype)
-                for many, gradient in zip(terms, gradients, strict=True)
-            ]
-        )
+        with jax.named_scope(CHECKING):
+            return all_finite(
+                [
+                    gradient if many == 1 else _values(gradient) * xp.asarray(many, dtype=_values(gradient).dtype)
+                    for many, gradient in zip(terms, gradients, strict=True)
+                ]
+            )
 
     def _apply(
         self, rule: UpdateRule, parameter: Any, gradient: Any, state: Mapping[str, Any], numbers: Mapping[str, Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from wyrm.graph.axes import Dims, unify
 from wyrm.graph.base import BaseNode, describe, format_dims
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.source_location import user_location
+from wyrm.graph.source_location import user_level, user_location
 from wyrm.graph.storage import stored
 from wyrm.graph.typing import Array
 from wyrm.ops.elementwise.comparison import where
@@ -77,10 +78,21 @@ def sample_weights(loss: str, weights: Node | Array, scores: Node, dims: Any, na
     return node.reshape(axes).broadcast_to(dims) if missing else node
 
 
+def warn_of_scores(loss: str, scores: Node, made_by: str, needed: str) -> None:
+    """Issue a `RuntimeWarning` if scores are the result of the method `made_by`, where the loss needs something else.
+
+    The loss is then still a number that falls in training, so nothing else tells of the mistake.
+    """
+    if getattr(scores, "method", None) == made_by:
+        warnings.warn(
+            f"{loss} takes {needed}, but is given probabilities: {describe(scores)}", RuntimeWarning, user_level()
+        )
+
+
 def weighted_mean(total: Node, weights: Node) -> Node:
     """Return the sum of weighted losses divided by the sum of the weights, or 0 if all weights are 0."""
     count = weights.sum()
     return total.sum() / where(count.equal(0.0), 1.0, count)
 
 
-__all__ = ["as_node", "check_axes", "checked_weights", "sample_weights", "weighted_mean"]
+__all__ = ["as_node", "check_axes", "checked_weights", "sample_weights", "warn_of_scores", "weighted_mean"]

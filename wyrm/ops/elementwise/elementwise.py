@@ -27,7 +27,7 @@ from wyrm.ops.elementwise.broadcasts import operator_of_floats
 from wyrm.ops.elementwise.derivation import VJP, add_op, check_rules, derived_vjp
 from wyrm.ops.elementwise.derivatives import Rule
 from wyrm.ops.elementwise.formula import OPERANDS, Attribute, Operand, operand_count, parse
-from wyrm.support.foreign_names import explain, keywords_of
+from wyrm.support.foreign_names import explain, explain_count, keywords_of
 
 # The classes of the operands and the axes of the result, as parameters of a class of ops. They have defaults, so that
 # `class Cube(Unary)` is an op of any operand. The type parameters of functions have none, because mypy would use the
@@ -57,7 +57,9 @@ def bind_class(cls: Any, of_masks: Callable[[Node], Callable[..., Any]] | None =
             return build(self, *arguments, **keywords)
         except TypeError as error:
             # The first is the node itself.
-            explain(error, cls.method, keywords, keywords_of(cls.__init__)[1:])
+            own = keywords_of(cls.__init__)[1:]
+            explain(error, cls.method, keywords, own)
+            explain_count(error, cls.method, own, cls.__init__, len(arguments))
             raise
 
     # Forwarding empty arguments would take a sixth of the time of building a node.

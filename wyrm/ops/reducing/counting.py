@@ -82,7 +82,7 @@ def any(x: Any, axis: AxisLike = None, keepdims: bool = False) -> Node:
     >>> (wy.Constant([[1.0, -2.0], [3.0, 4.0]]) < 0).any(axis=-1).forward().tolist()
     [True, False]
     """
-    count: Any = CountTrue(_mask(x), axis, keepdims)
+    count: Any = CountTrue(_mask(x), axis, check_keepdims("any", keepdims))
     result: Node = count != 0
     return result
 
@@ -107,6 +107,6 @@ def all(x: Any, axis: AxisLike = None, keepdims: bool = False) -> Node:
     >>> (wy.Constant([[1.0, -2.0], [3.0, 4.0]]) > 0).all(axis=-1).forward().tolist()
     [False, True]
     """
-    count: Any = CountTrue(~_mask(x), axis, keepdims)
+    count: Any = CountTrue(~_mask(x), axis, check_keepdims("all", keepdims))
     result: Node = count == 0
     return result

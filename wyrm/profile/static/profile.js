@@ -2,10 +2,8 @@
 
 const profile = readData("profile");
 const stages = profile.stages;
-const parts = ["data", "forward", "backward", "update", "outside"];
-const partNames = {
-  data: "loading data", forward: "forward", backward: "backward", update: "updates", outside: "outside native code",
-};
+const partNames = profile.part_names;
+const parts = Object.keys(partNames);
 const partOf = (stage) => stage.part || "outside";
 const perStep = (seconds) => seconds / Math.max(1, profile.steps);
 
@@ -46,11 +44,12 @@ function showSummary() {
   byId("title").textContent = profile.title;
   byId("what").textContent = profile.what;
   byId("peaks").textContent = profile.peaks_text;
+  byId("notes").append(...profile.notes.map((note) => element("p", { class: "note" }, note)));
   const total = profile.thread_seconds || 1;
   const sums = [
     ["time of a step", timeText(total / Math.max(1, profile.threads * profile.steps))],
     ["steps measured", wholeNumber(profile.steps)],
-    ["threads", wholeNumber(profile.threads)],
+    [`${profile.lane}s`, wholeNumber(profile.threads)],
     ["stages", wholeNumber(stages.length)],
     ["measuring took", percentText(profile.clock_share)],
   ];

@@ -78,6 +78,12 @@ def explain(error: TypeError, name: str, keywords: Iterable[str], own: Iterable[
         raise TypeError(f"{message}: {OPERANDS[name]}") from None
 
 
+def explain_count(error: TypeError, name: str, own: Iterable[str], constructor: Callable[..., Any], given: int) -> None:
+    """If a method's constructor, whose name users do not know, rejects a number of arguments, name the method."""
+    if str(error).startswith(f"{constructor.__qualname__}() takes"):
+        raise TypeError(f"{name} takes {', '.join(own)}, but {given} arguments were given") from None
+
+
 def keywords_of(function: Callable[..., Any]) -> list[str]:
     """Return the keywords that a function takes, also those of `**options: Unpack[...]`."""
     names: list[str] = []

@@ -6,12 +6,20 @@ element of the result depends on the inner axis alone: not on the number of thre
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from wyrm.engines.native.ir.types import ScalarType
 from wyrm.engines.native.products import low, narrow
-from wyrm.engines.native.products.packing import TILES_TOGETHER, pack_columns, pack_left, pack_rows, taken
+from wyrm.engines.native.products.packing import (
+    TILES_TOGETHER,
+    copy_left,
+    pack_columns,
+    pack_left,
+    pack_rows,
+    spaced,
+    taken,
+)
 from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.tiles import sizes, table, tile
 from wyrm.engines.native.products.vectors import Vectors
@@ -23,12 +31,17 @@ _DEPTHS = (256, 512)
 # Right operands that at most this many blocks of rows use are read where they lie.
 _UNPACKED_USES = 5
 # At most `_FEW_ROWS` rows wait for memory, which comes fastest if `_SHALLOW` rows of the right operand are read along.
-_FEW_ROWS, _SHALLOW = 8, 16
+# Memory is what is larger than `_FAR` packed blocks.
+# Of longer sums than `_LONGEST_SHALLOW` these are so many blocks that their sum loses precision.
+_FEW_ROWS, _FAR, _SHALLOW, _LONGEST_SHALLOW = 28, 2, 16, 4096
 # The most columns of a block: the result is written a block at a time.
 _WIDEST = 4096
 # Rows of the left operand nearer than this many bytes share pages, and copies pay off for this many panels of columns.
 _NEAR = 1024
 _COPIES_PAY = 4
+# Rows whose distance is a multiple of this many bytes share a set of the first cache, where a tile's rows push each
+# other out: the system's pages make a way of that cache 4096 bytes on every processor of x86-64.
+_SHARES_SETS = 4096
 # Threads share products of at least this many multiplications: less is done before another thread has begun.
 SHARED_PRODUCTS = 1_500_000
 # Packed blocks that are kept for the next product, one for each thread that runs at the same time.
@@ -39,10 +52,14 @@ _OPERANDS = (
 )  # fmt: skip
 
 
-def _parameters(target: Target) -> str:
+# Of the functions inside the module: whether blocks of the inner axis are shallow.
+_SHARED_OPERANDS = (*_OPERANDS, ("i1", "shallow"))
+
+
+def _parameters(target: Target, operands: Sequence[tuple[str, str]] = _SHARED_OPERANDS) -> str:
     """Return the parameters of the functions that compute a product."""
     memory = [] if target.allocates else [("ptr", "packed")]
-    return ", ".join(f"{type} %{name}" for type, name in (*_OPERANDS, *memory))
+    return ", ".join(f"{type} %{name}" for type, name in (*operands, *memory))
 
 
 def _buffer_bytes(vectors: Vectors) -> tuple[int, int, int]:
@@ -89,11 +106,12 @@ def text(target: Target, number: ScalarType, pool: str | None) -> str:
         pack_rows(vectors),
         pack_columns(vectors),
         pack_left(vectors),
+        copy_left(vectors),
         *(allocating if target.allocates else []),
         _one_thread(vectors, block, behind_block),
         *narrow.functions(vectors, _parameters(target)),
         *low.functions(vectors, _parameters(target)),
-        _entry(vectors, pool),
+        _entry(vectors, block, pool),
     ])  # fmt: skip
 
 
@@ -130,7 +148,10 @@ def _give() -> str:
 
 
 def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
-    """Return the function that computes a product in the thread that calls it."""
+    """Return the function that computes a product in the thread that calls it.
+
+    `shallow`: its blocks of the inner axis are, for few rows and a right operand with contiguous rows.
+    """
     to, width = Writer(), vectors.columns
     by_rows = to.compare("eq", "%bc", 1)
     few = to.compare("sle", "%rows", _UNPACKED_USES * vectors.rows)
@@ -139,10 +160,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     longest = str(_DEPTHS[0])
     for shorter, longer in pairwise(_DEPTHS):
         longest = to.select(to.compare("sgt", "%inner", shorter**2), "i64", str(longer), longest)
-    waits = to.both(
-        to.compare("sle", "%rows", _FEW_ROWS), to.compare("sge", to.multiply("%inner", "%columns"), elements)
-    )
-    longest = to.select(to.both(in_place, waits), "i64", str(_SHALLOW), longest)
+    longest = to.select("%shallow", "i64", str(_SHALLOW), longest)
     parts = to.higher(to.divide(to.add("%inner", to.subtract(longest, 1)), longest), 1)
     part = to.divide(to.add("%inner", to.subtract(parts, 1)), parts)
     tiles = to.higher(to.divide(to.add("%rows", vectors.rows - 1), vectors.rows), 1)
@@ -151,10 +169,13 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     # Rows of a transposed left operand that are far apart are copied: a tile would read each from another page.
     far = to.compare("sgt", to.multiply("%ac", vectors.bytes), _NEAR)
     contiguous = to.both(to.compare("eq", "%ar", 1), far)
-    copied = to.both(contiguous, to.compare("sge", "%columns", _COPIES_PAY * width))
+    pays = to.compare("sge", "%columns", _COPIES_PAY * width)
+    copied = to.both(contiguous, pays)
+    distance = to.new(f"and i64 {to.multiply('%ar', vectors.bytes)}, {_SHARES_SETS - 1}")
+    crowded = to.both(to.compare("eq", "%ac", 1), to.both(to.compare("eq", distance, 0), pays))
     # Where masks cost nothing, the last columns are read where they lie, too.
     reads_all = in_place if vectors.target.masks else "false"
-    copies = to.new(f"select i1 {reads_all}, i1 {copied}, i1 true")
+    copies = to.new(f"select i1 {reads_all}, i1 {to.one_of(copied, crowded)}, i1 true")
     buffer, give = taken(to, vectors.target, copies)
 
     left = vectors.address(to, buffer, behind_block)
@@ -201,6 +222,8 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
                 last = to.select(in_place, "ptr", buffer, vectors.address(to, buffer, to.multiply(depth, whole)))
                 last_stride = str(width)
             adds = to.one_of("%beta", to.compare("ne", number, 0))
+            stride_of_copy = spaced(vectors, to, depth)
+            next_row = to.select(crowded, "i64", stride_of_copy, "%ar")
 
             def rows(index: str, row: str) -> list[str]:
                 more = to.new(f"zext i1 {to.compare('slt', index, larger)} to i64")
@@ -216,9 +239,14 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
                         f"i64 {fewest}, i64 {larger}, ptr {left})"
                     )
 
+                def copy_rows() -> None:
+                    given = f"ptr {source}, i64 %ar, i64 {height}, i64 {depth}, i64 {stride_of_copy}, ptr {left}"
+                    to.do(f"call void @copy_left({given})")
+
                 to.branch(first_of_group, copy)
+                to.branch(crowded, copy_rows)
                 packed = vectors.address(to, left, to.multiply(to.multiply(member, depth), vectors.height))
-                a = to.select(copied, "ptr", packed, source)
+                a = to.select(copied, "ptr", packed, to.select(crowded, "ptr", left, source))
                 next_inner = to.select(copied, "i64", str(vectors.height), "%ac")
                 c = vectors.address(to, "%c", to.add(to.multiply(row, "%cr"), first))
                 choices = to.multiply(height, vectors.vectors)
@@ -226,8 +254,8 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
                 def call(function: str, b: str, stride: str, column: str, size: str) -> None:
                     place = vectors.address(to, c, column)
                     to.do(
-                        f"call void {function}(ptr {a}, i64 %ar, i64 {next_inner}, ptr {b}, i64 {stride}, i64 {depth}, "
-                        f"ptr {place}, i64 %cr, i64 {size}, i1 {adds})"
+                        f"call void {function}(ptr {a}, i64 {next_row}, i64 {next_inner}, ptr {b}, i64 {stride}, "
+                        f"i64 {depth}, ptr {place}, i64 %cr, i64 {size}, i1 {adds})"
                     )
 
                 full = to.new(f"load ptr, ptr {to.address('ptr', '@tiles', to.add(choices, vectors.vectors - 1))}")
@@ -254,7 +282,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
 
 
 # The function that computes the product, and the operands.
-_GIVEN = (*_OPERANDS, ("ptr", "function"))
+_GIVEN = (*_SHARED_OPERANDS, ("ptr", "function"))
 _RECORD = "{ " + ", ".join(type for type, _ in _GIVEN) + " }"
 
 
@@ -288,14 +316,17 @@ def _part(vectors: Vectors) -> str:
         "b": vectors.address(to, given["b"], to.multiply(column, given["bc"])),
         "c": vectors.address(to, given["c"], to.add(to.multiply(row, given["cr"]), column)),
     }
-    arguments = ", ".join(f"{type} {changed[name]}" for type, name in _OPERANDS)
+    arguments = ", ".join(f"{type} {changed[name]}" for type, name in _SHARED_OPERANDS)
     to.branch(to.compare("sgt", count, 0), lambda: to.do(f"call void {given['function']}({arguments})"))
     return to.function("internal void @part(ptr %record, i64 %part, i64 %parts) noinline nounwind")
 
 
-def _entry(vectors: Vectors, pool: str | None) -> str:
-    """Return the exported function, which shares large products among threads if there are any."""
-    to, parameters = Writer(), _parameters(vectors.target)
+def _entry(vectors: Vectors, elements: int, pool: str | None) -> str:
+    """Return the exported function, which shares large products among threads if there are any.
+
+    What decides the order of a sum is chosen here, from the sizes of the whole product.
+    """
+    to, parameters = Writer(), _parameters(vectors.target, _OPERANDS)
     record = None if pool is None else to.new(f"alloca {_RECORD}")
     some = to.both(to.compare("sgt", "%rows", 0), to.compare("sgt", "%columns", 0))
     work = to.multiply(to.multiply("%rows", "%columns"), "%inner")
@@ -316,14 +347,25 @@ def _entry(vectors: Vectors, pool: str | None) -> str:
         chosen = to.both(streams, to.compare("eq", "%rows", rows))
         function = to.select(chosen, "ptr", f"@low_{rows}", function)
 
-    alone = f"call void {function}({parameters})"
+    # The right operand and its rows are the left one and its columns where the transposed product is computed.
+    flat = to.compare("sle", to.select(across, "i64", "%columns", "%rows"), _FEW_ROWS)
+    wide = to.select(across, "i64", "%rows", "%columns")
+    in_rows = to.one_of(across, to.compare("eq", "%bc", 1))
+    far = to.compare("sge", to.multiply("%inner", wide), _FAR * elements)
+    waits = to.both(flat, far)
+    shallow = to.both(to.both(in_rows, waits), to.compare("sle", "%inner", _LONGEST_SHALLOW))
+    given = {name: f"%{name}" for _, name in _OPERANDS} | {"function": function, "shallow": shallow}
+
+    memory = "" if vectors.target.allocates else ", ptr %packed"
+    arguments = ", ".join(f"{type} {given[name]}" for type, name in _SHARED_OPERANDS)
+    alone = f"call void {function}({arguments}{memory})"
     if record is None:
         to.branch(some, lambda: to.do(alone))
         return to.function(f"void @{SHARED}({parameters}) nounwind")
 
     def shared() -> None:
         for type, name, place in _places(to, record):
-            to.do(f"store {type} {function if name == 'function' else f'%{name}'}, ptr {place}")
+            to.do(f"store {type} {given[name]}, ptr {place}")
         to.new(f"call i64 @{pool}(ptr @part, ptr {record}, i64 0)")
 
     to.branch(some, lambda: to.branch(large, shared, lambda: to.do(alone)))

@@ -231,7 +231,7 @@ def _across(vectors: Vectors, parameters: str) -> str:
         right = vectors.address(to, "%a", row)
         to.do(
             f"call void @one_thread(i64 %columns, i64 {count}, i64 %inner, ptr %b, i64 %bc, i64 %br, "
-            f"ptr {right}, i64 %ac, i64 1, ptr {block}, i64 {_ACROSS}, i1 false{packed})"
+            f"ptr {right}, i64 %ac, i64 1, ptr {block}, i64 {_ACROSS}, i1 false, i1 %shallow{packed})"
         )
         c = vectors.address(to, "%c", to.multiply(row, "%cr"))
         to.do(f"call void @write_transposed(ptr {block}, i64 %columns, i64 {count}, ptr {c}, i64 %cr, i1 %beta)")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from wyrm.engines.native.products.target import Target
-from wyrm.engines.native.products.vectors import Vectors
+from wyrm.engines.native.products.vectors import LINE_BYTES, Vectors
 from wyrm.engines.native.products.writer import Writer
 
 # The tiles of the left operand that are packed together: the rows of a tile are a part of a cache line, and each column
@@ -108,6 +108,35 @@ def pack_left(vectors: Vectors) -> str:
         "ptr noalias %a, i64 %ac, i64 %depth, i64 %index, i64 %tiles, i64 %fewest, i64 %larger, ptr noalias %to"
     )
     return to.function(f"internal void @pack_left({parameters}) noinline nounwind")
+
+
+def copy_left(vectors: Vectors) -> str:
+    """Return a function that copies a tile's rows, which are contiguous and `ar` apart, to rows `stride` apart.
+
+    It may write up to a vector's width behind each row.
+    """
+    to = Writer()
+    even = to.new(f"and i64 %depth, {-vectors.width}")
+    rest, some = vectors.below(to, to.subtract("%depth", even)), to.compare("slt", even, "%depth")
+
+    def row(_index: str, source: str, place: str) -> list[str]:
+        def column(index: str, mask: str | None = None) -> None:
+            vectors.store(to, vectors.load(to, source, index, mask), place, index)
+
+        to.loop(even, vectors.width, column)
+        to.branch(some, lambda: column(even, rest))
+        return [vectors.address(to, source, "%ar"), vectors.address(to, place, "%stride")]
+
+    to.loop("%rows", 1, row, [("ptr", "%a"), ("ptr", "%to")])
+    parameters = "ptr noalias %a, i64 %ar, i64 %rows, i64 %depth, i64 %stride, ptr noalias %to"
+    return to.function(f"internal void @copy_left({parameters}) noinline nounwind")
+
+
+def spaced(vectors: Vectors, to: Writer, length: str) -> str:
+    """Return a distance for rows of this length: an odd number of cache lines, so that they spread over all sets."""
+    line = LINE_BYTES // vectors.bytes
+    lines = to.new(f"or i64 {to.divide(to.add(length, line - 1), line)}, 1")
+    return to.multiply(lines, line)
 
 
 def taken(to: Writer, target: Target, needed: str = "true") -> tuple[str, Callable[[], None]]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
 
 # The cache of a core if the system does not tell its size.
 _USUAL_CACHE = 512 * 1024
+_LINUX_CACHE = Path("/sys/devices/system/cpu/cpu0/cache/index2/size")
 # A packed block of an operand takes at most this share of a core's cache; the other operand and the result need the
 # rest.
 _SHARE = 2
@@ -122,8 +123,6 @@ def _with_vectors(
 
 def _cache_bytes() -> int:
     """Return the size of the second-level cache of a core."""
-    with suppress(AttributeError, OSError, ValueError):  # not every system tells it
-        found = os.sysconf("SC_LEVEL2_CACHE_SIZE")
-        if found > 0:
-            return found
+    with suppress(OSError, ValueError):  # not every system tells it
+        return int(_LINUX_CACHE.read_text(encoding="ascii").strip().removesuffix("K")) * 1024
     return _USUAL_CACHE

@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from wyrm.engines.native.products.vectors import Vectors
+from wyrm.engines.native.products.vectors import LINE_BYTES, Vectors
 from wyrm.engines.native.products.writer import Writer
 
 # Three rows share the register of an address: the others are one and two strides away.
 _ROWS_AN_ADDRESS = 3
 # So many terms are summed in registers. Sums of these sums lose less precision than one long sum.
 _BLOCK = 128
+# Rows of the right operand are fetched so many steps before they are read. A processor does so by itself only where
+# they are aligned, and no power of two apart.
+_AHEAD = 20
+# Steps with shorter registers, or fewer rows, have no time for more loads.
+_FETCHING_BITS, _FETCHING_ROWS = 256, 5
 # While so many terms are summed, the rows of the result are fetched.
 _FETCHING_PAYS = 64
 
@@ -32,9 +37,16 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
     existing = vectors.below(to, to.subtract("%columns", (wide - 1) * vectors.width))
     masks = [None] * (wide - 1) + [existing if vectors.target.masks else None]
 
+    fetches = vectors.target.bits >= _FETCHING_BITS and rows >= _FETCHING_ROWS
+    ahead = to.multiply("%bs", to.lower("%depth", _AHEAD)) if fetches else ""
+
     def step(_index: str, b: str, *rest: str) -> list[str]:
         starts, totals = rest[: len(bases)], rest[len(bases) :]
         right = [vectors.load(to, b, vector * vectors.width, mask) for vector, mask in enumerate(masks)]
+        if fetches:
+            later = vectors.address(to, b, ahead)
+            for element in _of_each_line(vectors, wide):
+                vectors.prefetch(to, later, element, reads=True)
         sums: list[str] = []
         for row in range(rows):
             start = starts[row // _ROWS_AN_ADDRESS]
@@ -99,6 +111,12 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
         "i64 %columns, i1 %adds"
     )
     return to.function(f"internal void @{name_of(rows, wide)}({parameters}) noinline nounwind")
+
+
+def _of_each_line(vectors: Vectors, wide: int) -> list[int]:
+    """Return an element of each cache line that a row of so many vectors may touch, wherever it begins."""
+    count = wide * vectors.width
+    return [*range(0, count, LINE_BYTES // vectors.bytes), count - 1]
 
 
 def in_each_case(vectors: Vectors, to: Writer, wide: int, adds: str, write: Callable[[bool, bool], None]) -> None:

@@ -8,6 +8,8 @@ from wyrm.engines.native.ir.types import FLOAT32, ScalarType
 from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.writer import Writer
 
+LINE_BYTES = 64
+
 
 class Vectors:
     """Vectors of a target's register size."""
