@@ -29,7 +29,7 @@ KINDS = ("onnx", "stablehlo")
 # How many samples share a file.
 GROUP = 8
 # Vectors that have any sign.
-SIGNS = ("Vectors", "SVDResiduals", "EighResiduals")
+SIGNS = ("Vectors", "Eigenvectors", "SVDResiduals", "EighResiduals")
 # Reads the files of a folder, computes them for three rows and for one, and prints what is wrong by names of samples.
 PROGRAM = """
 import json, sys
@@ -54,7 +54,8 @@ def loaded(name, wide):
         exported = jax.export.deserialize(file.read())
     def call(data):
         with jax.enable_x64(wide):
-            return list(map(np.asarray, exported.call(*data.values())))
+            results = exported.call(*data.values())
+            return [np.asarray(x) for x in (results if isinstance(results, list) else [results])]
     return call
 
 def wrong(found, wanted, any_sign):
@@ -193,7 +194,9 @@ def write(kind: str, found: Sequence[Case], folder: Path) -> dict[str, str]:
             leaf.set(array)
         wy.random.set_step(0)
         arrays = {f"wanted{i}": value for i, value in enumerate(wy.run([each.node for each in group]))}
-        arrays |= {leaf.name: data[leaf] for leaf in inputs}
+        # With 64-bit types, the integers of a file have 64 bits too.
+        wide = {leaf.name: group[0].wide and data[leaf].dtype.kind == "i" for leaf in inputs}
+        arrays |= {leaf.name: data[leaf].astype(np.int64) if wide[leaf.name] else data[leaf] for leaf in inputs}
         np.savez(folder / name, **arrays)  # type: ignore[arg-type]  # by name
         written.append(
             {
