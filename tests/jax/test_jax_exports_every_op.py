@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import wyrm as wy
-from tests.jax.exports import KINDS, cases, faults, is_large
+from tests.jax.exports import KINDS, Batch, cases, faults, is_large
 from tests.samples import SAMPLES
 from tests.samples.sample import Sample
 from wyrm.errors import OptionError
@@ -55,11 +56,46 @@ def test_any_batch_runs_without_wyrm(kind: str, part: int, tmp_path: Path) -> No
 def test_an_op_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     pytest.importorskip("jax2onnx")
 
-    class Batch(wy.Dim): ...
-
-    x = wy.Input(dims=(Batch(), 3), name="x")
+    x = wy.Input(dims=(Batch(), 3, 3), name="x")
     with pytest.raises(OptionError) as caught:
-        wy.jax.to_onnx(wy.special.jv(2.5, x.exp()).sum(axis=1), tmp_path / "model.onnx")
+        wy.jax.to_onnx(wy.linalg.eigvals(x.exp()).sum(axis=1), tmp_path / "model.onnx")
     message = str(caught.value)
-    assert "cannot write bessel_j" in message and "test_jax_exports_every_op.py" in message
+    assert "cannot write eig (Batch(), 4, 3) float32 (at test_jax_exports_every_op.py" in message
     assert "sizes={Batch: 32}" in message and list(tmp_path.iterdir()) == []
+
+
+def test_a_call_of_scipy_is_named(tmp_path: Path) -> None:
+    x = wy.Input(dims=(Batch(), 3), name="x")
+    node = wy.special.jv(2.5, x.exp()).sum(axis=1)
+    with pytest.raises(OptionError, match=r"bessel_j .*test_jax_exports_every_op.* is a call of SciPy"):
+        wy.jax.export(node)
+    if importlib.util.find_spec("jax2onnx") is not None:
+        with pytest.raises(OptionError, match=r"bessel_j .*test_jax_exports_every_op.* is a call of SciPy"):
+            wy.jax.to_onnx(node, tmp_path / "model.onnx")
+
+
+def write_two_rows(*_: object, output_path: Path, input_names: list[str], **__: object) -> None:
+    """Write a file whose output always has two rows, in place of jax2onnx."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    shape = ["batch", 3]
+    graph = helper.make_graph(
+        [helper.make_node("Expand", [*input_names, "shape"], ["output_0"])], "wrong",
+        [helper.make_tensor_value_info(*input_names, TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("output_0", TensorProto.FLOAT, shape)],
+        [helper.make_tensor("shape", TensorProto.INT64, [2], [2, 3])],
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10), output_path)
+
+
+def test_a_file_with_wrong_shapes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jax2onnx = pytest.importorskip("jax2onnx")
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setattr(jax2onnx, "to_onnx", write_two_rows)
+    x = wy.Input(dims=(Batch(), 3), name="x")
+    with pytest.raises(OptionError, match=r"cannot write tanh .* computes the shape \(2, 3\), JAX \(1, 3\)"):
+        wy.jax.to_onnx(x.tanh(), tmp_path / "model.onnx")
+    assert list(tmp_path.iterdir()) == []
+    wy.jax.to_onnx(x.tanh(), tmp_path / "model.onnx", check=False)
+    assert (tmp_path / "model.onnx").exists()
