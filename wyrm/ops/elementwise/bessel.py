@@ -123,8 +123,8 @@ class _OfOrderForm(JaxForm):
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         if not lowering.calls_numpy:
             raise OptionError(
-                f"{describe(node)} is a call of SciPy, which a file cannot hold: export what comes before, and compute it "
-                f"by scipy.special.{node.scipy_name}; orders 0 and 1 of the modified function have code, as "
+                f"{describe(node)} is a call of SciPy, which a file cannot hold: export what comes before, and "
+                f"compute it by scipy.special.{node.scipy_name}; orders 0 and 1 of the modified function have code, as "
                 f"wy.special.i0"
             )
         return _on_host(node.scipy_name)(node.order, operands[0])
