@@ -17,7 +17,7 @@ from wyrm.engines.native.kernels.values import GroupKind, Kind, NumKind, ViewKin
 from wyrm.engines.native.llvm.calling import kind_of_argument, words_of
 from wyrm.engines.native.llvm.library import Modules
 from wyrm.engines.native.llvm.optimize import Unit
-from wyrm.engines.native.llvm.packed_memory import takes_packed_memory
+from wyrm.engines.native.llvm.product_modules import takes_packed_memory
 from wyrm.engines.native.products.matrix import packed_bytes
 from wyrm.engines.native.products.target import Target
 from wyrm.exporting.batches import BatchSizes, NotPolynomial, Varying, varying

@@ -12,8 +12,8 @@ import pytest
 
 from wyrm.engines.native.ir.types import FLOAT32, FLOAT64
 from wyrm.engines.native.llvm import library
-from wyrm.engines.native.llvm.emit import pool_module
 from wyrm.engines.native.llvm.optimize import AS_WRITTEN, machine_code
+from wyrm.engines.native.llvm.product_modules import pool_module
 from wyrm.engines.native.products import matrix, pool
 from wyrm.engines.native.products.target import Target, host
 from wyrm.engines.native.products.writer import SHARED

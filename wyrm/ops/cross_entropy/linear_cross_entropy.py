@@ -37,8 +37,9 @@ from wyrm.ops.indexing.index import as_indices
 from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.kernels.native import scratch
 
-# Bytes of logits in a block of rows.
-_LOGITS_BYTES = 2**22
+# Bytes of logits in a block of rows, or the share of the weight's bytes if that is more: each block reads the weight
+# twice, and reads and writes its gradient.
+_LOGITS_BYTES, _SHARE_OF_WEIGHT = 2**22, 3
 # Least number of rows in a block: matrix products of fewer rows are slow.
 _FEWEST_ROWS = 64
 # The ignored label of kernels if `ignore_index` is None: no class has it.
@@ -151,8 +152,10 @@ class _LinearCrossEntropyLoops(ByKernel):
     ) -> tuple[KernelArgument, ...]:
         x, weight, labels, *given = operands
         weights = given[0] if given else np.empty(0, node.dtype)
-        block_rows = max(_FEWEST_ROWS, _LOGITS_BYTES // (weight.shape[0] * weight.itemsize))
-        logits = scratch((max(1, min(block_rows, len(x))), weight.shape[0]), node.dtype)
+        classes, width = weight.shape
+        rows_in_cache = _LOGITS_BYTES // (classes * weight.itemsize)
+        block_rows = max(_FEWEST_ROWS, rows_in_cache, width // _SHARE_OF_WEIGHT)
+        logits = scratch((max(1, min(block_rows, len(x))), classes), node.dtype)
         result = out.reshape(1) if out.ndim == 0 else out
         smoothing, ignored = node.dtype.type(node.label_smoothing), _ignored_label(node.ignore_index)
         return x, weight, labels, weights, result, smoothing, ignored, logits

@@ -218,9 +218,25 @@ class TableCall:
     failed: Variable
 
 
+@frozen
+class SharedCall:
+    """Calls of a function of the program for ranges of `count` turns, at the same time in all threads of products.
+
+    The function takes the arguments, then the first turn and the one behind the last. `work` is about the number of
+    elements of all turns; a small one is done in one call. A range begins at a multiple of `unit`.
+    """
+
+    function: str
+    arguments: tuple[Expression, ...]
+    count: Expression
+    work: Expression
+    unit: int
+
+
 Statement = (
-    Assign | Store | For | While | If | Leave | Return | Fail | Invoke | Product | ShiftedSums | LibraryCall | TableCall
-)
+    Assign | Store | For | While | If | Leave | Return | Fail | Invoke | Product | ShiftedSums | LibraryCall
+    | TableCall | SharedCall
+)  # fmt: skip
 
 
 def every(statements: Sequence[Statement]) -> Iterator[Statement]:
@@ -266,7 +282,7 @@ class LoopFunction:
     `cleared`: variables that may be read before they are assigned; they start as zero. `distinct`: pointer parameters
     do not alias (LLVM's noalias); `alone`: those with these names do not. `inlined`: always inlined into its callers.
     `fused`: a multiplication and an addition may be contracted into one fused multiply-add. `fails`: it may return an
-    error code.
+    error code. `divided`: threads may share the turns of its last statement, a loop, if only scalars stand before it.
     """
 
     name: str
@@ -279,6 +295,7 @@ class LoopFunction:
     inlined: bool = False
     fused: bool = False
     fails: bool = False
+    divided: bool = False
 
     def __str__(self) -> str:
         head = f"def {self.name}({', '.join(f'{each.name}: {each.type}' for each in self.parameters)}):"
@@ -369,3 +386,5 @@ def _lines(body: Sequence[Statement], indent: str) -> Iterator[str]:
                 yield f"{indent}{name}({_list(arguments)})"
             case TableCall(name, arguments, results, failed):
                 yield f"{indent}{_list((*results, failed))} = {name}({_list(arguments)})"
+            case SharedCall(function, arguments, count):
+                yield f"{indent}shared {function}({_list(arguments)}) over range({_text(count)})"

@@ -31,7 +31,8 @@ class Routine:
     `alone`: parameters whose arrays share no memory with others, though the function is not `distinct`.
     `calls_apart`: all its callees are compiled in other modules, except inlined ones without loops: the compile time of
     a function grows faster than its size. `generated`: its constants become arguments of the machine code. `small`: its
-    loops and those of its module have a few elements, so that vectors would only take time to compile.
+    loops and those of its module have a few elements, so that vectors would only take time to compile. `divided`: the
+    turns of its loop are independent, and many, so that threads share them.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Routine:
         calls_apart: bool = False,
         generated: bool = False,
         small: bool = False,
+        divided: bool = False,
     ) -> None:
         self.__name__ = name
         self.distinct = distinct
@@ -58,6 +60,7 @@ class Routine:
         self.calls_apart = calls_apart
         self.generated = generated
         self.small = small
+        self.divided = divided
 
     @property
     def parameters(self) -> list[str]:
@@ -108,7 +111,7 @@ class Routine:
         """The options that it is compiled with."""
         return (
             self.distinct, self.inlined, self.fused, self.shared, self.calls_shared, self.calls_apart, self.generated,
-            self.small, *sorted(self.alone),
+            self.small, self.divided, *sorted(self.alone),
         )  # fmt: skip
 
 

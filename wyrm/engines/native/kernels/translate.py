@@ -146,6 +146,7 @@ class Translation:
             inlined=function.inlined,
             fused=function.fused,
             fails=builder.fails or any(self.functions[name].function.fails for name in called(builder.statements)),
+            divided=function.divided and no_alias,
         )
         written = written_by(loop_function, {name: each.written for name, each in self.functions.items()})
         return Specialization(loop_function, known.result, function, written)

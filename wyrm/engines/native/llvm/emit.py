@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from itertools import groupby
 
 from wyrm.engines.native.ir.program import (
@@ -20,6 +19,7 @@ from wyrm.engines.native.ir.program import (
     Number,
     Product,
     Return,
+    SharedCall,
     ShiftedSums,
     Statement,
     Store,
@@ -30,10 +30,10 @@ from wyrm.engines.native.ir.program import (
     every,
 )
 from wyrm.engines.native.ir.types import BOOL, PointerType, ScalarType
-from wyrm.engines.native.llvm.cache import key
 from wyrm.engines.native.llvm.call_table import FEWEST_CALLS, CallTable, returned_type
 from wyrm.engines.native.llvm.instructions import Instructions, in_memory, llvm_type
-from wyrm.engines.native.products import matrix, pool, shifted
+from wyrm.engines.native.llvm.product_modules import pool_module, product_module
+from wyrm.engines.native.llvm.shared_loops import DECLARED, LEAST_ELEMENTS, part_of, record_of, stores
 from wyrm.engines.native.products.target import Target, host
 from wyrm.engines.native.products.writer import SHARED
 
@@ -134,6 +134,8 @@ class _FunctionEmitter(Instructions):
         # The targets of `break` and `continue` of the enclosing loops.
         self._loops: list[tuple[str, str]] = []
         self._table = CallTable(symbols, known) if at_use else None
+        # The functions that threads call for parts of this one's loop.
+        self._around: list[str] = []
 
     def text(self) -> str:
         """Return the definition of the function."""
@@ -158,7 +160,7 @@ class _FunctionEmitter(Instructions):
         symbol = self._symbols[function.name]
         linkage = "" if symbol == SHARED else "internal "
         head = f"define {linkage}{returned_type(function)} @{symbol}({', '.join(parameters)}){kind} nounwind {{"
-        around = [] if self._table is None else self._table.texts()
+        around = [*self._around, *([] if self._table is None else self._table.texts())]
         return "\n".join([head, "start:", *self._slots, *self._lines, f"  {end}", "}", *around])
 
     # --- statements -----------------------------------------------------------------------------------------------
@@ -214,6 +216,8 @@ class _FunctionEmitter(Instructions):
                 self._library_call(statement)
             case TableCall():
                 self._table_call(statement)
+            case SharedCall():
+                self._shared_call(statement)
 
     def _jump(self, text: str) -> None:
         """Emit a terminator, and start an unreachable block for the code that follows."""
@@ -326,6 +330,26 @@ class _FunctionEmitter(Instructions):
         given = [f"{type} {self._value(each)}" for type, each in zip(types, product.operands, strict=True)]
         self._do(f"call void @{symbol}({', '.join(given)})")
 
+    def _shared_call(self, call: SharedCall) -> None:
+        types, count = [llvm_type(each.type) for each in call.arguments], self._value(call.count)
+        given = [f"{type} {self._value(each)}" for type, each in zip(types, call.arguments, strict=True)]
+        # Few elements are done in one call: threads begin later.
+        many, once, end = self._labels("many", "once", "shared")
+        enough = self._new(f"icmp sge i64 {self._value(call.work)}, {LEAST_ELEMENTS}")
+        self._do(f"br i1 {enough}, label %{many}, label %{once}")
+        self._label(many)
+        function, symbol = self._symbols[call.function], pool_module(self._target)[0]
+        self._slots.append(f"  %record = alloca {record_of(types)}")
+        self._lines += stores((*given, f"i64 {count}"), record_of(types))
+        self._declared.update([*DECLARED, f"declare i64 @{symbol}(ptr, ptr, i64)"])
+        self._new(f"call i64 @{symbol}(ptr @{function}_part, ptr %record, i64 0)")
+        self._around.append(part_of(f"{function}_part", function, types, call.unit))
+        self._do(f"br label %{end}")
+        self._label(once)
+        self._do(f"call void @{function}({', '.join([*given, 'i64 0', f'i64 {count}'])})")
+        self._do(f"br label %{end}")
+        self._label(end)
+
     def _library_call(self, call: LibraryCall) -> None:
         given: list[tuple[str, str]] = []
         for each in call.arguments:
@@ -373,27 +397,3 @@ def _assigned(statements: Sequence[Statement]) -> Iterator[Variable]:
             yield from each.results
         elif isinstance(each, TableCall):
             yield from (*each.results, each.failed)
-
-
-# --- the modules of products ------------------------------------------------------------------------------------------
-
-
-@cache
-def product_module(shifts: bool, number: ScalarType, target: Target) -> tuple[str, str]:
-    """Return the symbol and the text of the module for a type of floats, for a target.
-
-    Its function takes the operands of `ShiftedSums` if `shifts`, else those of `Product`.
-    """
-    if shifts:
-        return _named(shifted.text(target, number))
-    return _named(matrix.text(target, number, pool_module(target)[0] if target.allocates else None))
-
-
-@cache
-def pool_module(target: Target) -> tuple[str, str]:
-    """Return the symbol and the text of the module with the threads; see `wyrm.engines.native.products.pool.text`."""
-    return _named(pool.text(target))
-
-
-def _named(text: str) -> tuple[str, str]:
-    return f"wyrm_{key(text)}", text

@@ -15,7 +15,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from wyrm.engines.native.ir.program import LoopFunction, Number, Product, ShiftedSums, every
+from wyrm.engines.native.ir.program import LoopFunction, Number, Product, SharedCall, ShiftedSums, every
 from wyrm.engines.native.ir.types import INT64, ScalarType
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.njit import OutsideFunction
@@ -26,7 +26,7 @@ from wyrm.engines.native.llvm import library_calls as _calls  # noqa: F401  # re
 from wyrm.engines.native.llvm import shifted as _shifted  # noqa: F401  # registers sums of shifted rows
 from wyrm.engines.native.llvm.cache import CompilationCount
 from wyrm.engines.native.llvm.calling import CachedTable, LoadedFunction, kind_of_argument, table_of, words_of
-from wyrm.engines.native.llvm.emit import ENTRY, emit, pool_module, product_module
+from wyrm.engines.native.llvm.emit import ENTRY, emit
 from wyrm.engines.native.llvm.lapack import LAPACK, address_of
 from wyrm.engines.native.llvm.optimize import (
     AS_WRITTEN,
@@ -36,8 +36,9 @@ from wyrm.engines.native.llvm.optimize import (
     machine_code,
     target_machine,
 )
-from wyrm.engines.native.llvm.packed_memory import with_packed_memory
+from wyrm.engines.native.llvm.product_modules import pool_module, product_module, with_packed_memory
 from wyrm.engines.native.llvm.second_process import second_process
+from wyrm.engines.native.llvm.shared_loops import shared_loops
 from wyrm.engines.native.products import pool
 from wyrm.engines.native.products.target import Target, host
 from wyrm.engines.native.products.writer import SHARED
@@ -235,6 +236,8 @@ class Modules:
         outside = {each: (self._shared(each), known[each]) for each in translation.shared_by(name)}
         at_use = entry and translation.functions[name].source.calls_apart
         functions = [known[each] for each in translation.needed(name)]
+        if self.target.allocates:
+            functions = [each for function in functions for each in shared_loops(function)]
         products = {
             (isinstance(each, ShiftedSums), each.type)
             for function in functions
@@ -243,7 +246,8 @@ class Modules:
         }
         modules = [product_module(*each, self.target) for each in sorted(products, key=str)]
         self.packs |= {number for shifts, number in products if not shifts}
-        if self.target.allocates and not all(shifts for shifts, _ in products):
+        shares = any(isinstance(each, SharedCall) for function in functions for each in function.body)
+        if self.target.allocates and (shares or not all(shifts for shifts, _ in products)):
             modules.insert(0, pool_module(self.target))
         self._products[name] = [self._unit(*each, level=AS_WRITTEN) for each in modules]
         small = entry and translation.functions[name].source.small

@@ -95,7 +95,7 @@ class NativeEpoch:
             self.snapshot.take()
         deliver()
         libraries, large = graph.source.calls_libraries, engine.runner.large and threads == 1
-        free = large or not (libraries or graph.source.op_kernels.multiplies)
+        free = large or not (libraries or graph.source.op_kernels.takes_threads)
         with nullcontext() if free else limited(1, libraries=libraries):
             try:
                 if data_parallel:

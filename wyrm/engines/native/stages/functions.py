@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from wyrm.engines.native.ir.arrays import (
     Name,
     Store,
 )
+from wyrm.engines.native.ir.independent import independent
 from wyrm.engines.native.ir.types import INT64
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.stages.expressions import expression_of, float_type, formula_code, number, scalar_type
@@ -58,6 +60,8 @@ from wyrm.graph.storage import bound_array
 
 # Loops over at most this many elements of a row are specialized for their size: a few vectors, without an LLVM loop.
 _SMALL = 32
+# Loops over fewer elements, or fewer for a turn of open axes, are not prepared for threads: that takes time to compile.
+_LARGE, _LARGE_ROW = 1 << 17, 1 << 10
 
 
 @dataclass
@@ -109,6 +113,9 @@ class FunctionWriter:
             function = _Function(self, item)
             code = function.build()
             routine = first.setdefault(code.form, ArrayRoutine(code, distinct=True))
+            buffers = [each for each in function.arguments if isinstance(each, ArrayBuffer)]
+            routine.divided |= any(is_large(each.dims) for each in buffers) and independent(code)
+            self.op_kernels.takes_threads |= routine.divided
             calls.append(LoopCall(routine, list(function.arguments)))
         return calls
 
@@ -348,6 +355,13 @@ def _statements(block: Block) -> Iterator[ElementStatement]:
 
 def _argument(value: float | np.floating) -> Literal:
     return number(value.item(), value.dtype) if isinstance(value, np.floating) else Literal(value)
+
+
+def is_large(axes: Sequence[Axis]) -> bool:
+    """Return whether a loop over these axes may have so many elements that threads share it."""
+    sizes = list(map(axis_size, axes))
+    known = math.prod(size for size in sizes if size is not None)
+    return known >= (_LARGE_ROW if None in sizes else _LARGE)
 
 
 def small_size(axes: Sequence[Axis]) -> int | None:

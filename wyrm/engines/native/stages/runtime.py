@@ -170,8 +170,8 @@ class OpKernels:
 
     def __init__(self) -> None:
         self.kernels: list[KernelFunction] = []
-        # Whether any kernel multiplies matrices, and whether any calls LAPACK.
-        self.multiplies: bool = False
+        # Whether threads share any work, products or loops, and whether any kernel calls LAPACK.
+        self.takes_threads: bool = False
         self.calls_lapack: bool = False
         # The functions that numba compiles, and for each the kernel that it is or that calls it.
         self.of_numba: dict[str, str] = {}
@@ -220,7 +220,7 @@ class OpKernels:
                 self._check_use(function, used, function.__globals__[used], kernel)
 
     def _check_use(self, function: FunctionType, used: str, value: Any, kernel: str) -> None:
-        self.multiplies |= value is multiply_into
+        self.takes_threads |= value is multiply_into
         self.calls_lapack |= value is lapack
         if isinstance(value, FunctionType):
             if value not in _BUILTINS:

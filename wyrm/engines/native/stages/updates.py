@@ -24,10 +24,11 @@ from wyrm.engines.native.ir.arrays import (
     Store,
     When,
 )
+from wyrm.engines.native.ir.independent import independent
 from wyrm.engines.native.ir.types import FLOAT64
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.stages.expressions import formula_code, number, scalar_type
-from wyrm.engines.native.stages.functions import small_size
+from wyrm.engines.native.stages.functions import is_large, small_size
 from wyrm.engines.native.stages.fuse import LoopTree
 from wyrm.engines.native.stages.loops import (
     Argument,
@@ -268,6 +269,8 @@ class UpdateCalls:
         if key not in self.routines:
             name = self.tree.name(f"update_{kind}_{parameter.dtype}")
             self.routines[key] = ArrayRoutine(update(name, rule, row_axes, row_size), distinct=True)
+        if is_large(parameter.dims) and not row_axes:
+            self.routines[key].divided = independent(self.routines[key].code)
         axes, buffer = max(1, row_axes), self.tree.leaf(parameter)
         arguments: list[Argument] = [self._flat(buffer, axes), self._flat(gradient, axes)]
         arguments += [self._state(parameter, state, axes) for state in rule.state]

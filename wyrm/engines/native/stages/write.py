@@ -90,8 +90,7 @@ class Source:
         self._kept = {*tree.buffers.values(), *(buffer for rows in tree.rows for buffer in rows.buffers)}
         self.loop_calls: list[LoopCall] = self._loops()
         self.updates: dict[object, ArrayRoutine] = {}
-        # The functions of rules over whole parameters.
-        self.rules: list[Source] = []
+        self.rules: list[Source] = []  # the functions of rules over whole parameters
         # The number of invocations after which the loss is known.
         self._known = 0 if tree.loss is None else self._first_with(tree.loss)
         # Python code may raise, so no parameter changes before the last such call.
@@ -182,8 +181,9 @@ class Source:
         else:  # no parameter changes before all gradients are known
             self.live_at_end += tree.gradients.values()
         self._last = calls.last()
-        self.updates, self.rules = calls.routines, list(calls.rules.values())
-        self.hyperparameters = calls.hyperparameters
+        self.updates, self.hyperparameters = calls.routines, calls.hyperparameters
+        self.rules = list(calls.rules.values())
+        self.op_kernels.takes_threads |= any(each.divided for each in self.updates.values())
         self.arguments.update(calls.numbers)
 
     # --- run ------------------------------------------------------------------------------------------------------

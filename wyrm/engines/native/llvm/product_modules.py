@@ -1,9 +1,13 @@
-"""Memory for the packed operands of products, passed down from the entry point where products do not allocate."""
+"""The modules of products, which programs share, and memory for packed operands.
+
+Where products do not allocate, the memory is passed down from the entry point.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from wyrm.engines.native.ir.program import (
@@ -18,7 +22,10 @@ from wyrm.engines.native.ir.program import (
     called,
     every,
 )
-from wyrm.engines.native.ir.types import UINT8, PointerType
+from wyrm.engines.native.ir.types import UINT8, PointerType, ScalarType
+from wyrm.engines.native.llvm.cache import key
+from wyrm.engines.native.products import matrix, pool, shifted
+from wyrm.engines.native.products.target import Target
 
 # The last parameter of a function that multiplies matrices, or calls one that does.
 PACKED = Variable("packed memory", PointerType(UINT8))
@@ -55,3 +62,24 @@ def _passing(statement: Statement, known: Mapping[str, LoopFunction]) -> Stateme
         case If():
             changed = {"body": inside(statement.body), "otherwise": inside(statement.otherwise)}
     return replace(statement, **changed) if changed else statement
+
+
+@cache
+def product_module(shifts: bool, number: ScalarType, target: Target) -> tuple[str, str]:
+    """Return the symbol and the text of the module for a type of floats, for a target.
+
+    Its function takes the operands of `ShiftedSums` if `shifts`, else those of `Product`.
+    """
+    if shifts:
+        return _named(shifted.text(target, number))
+    return _named(matrix.text(target, number, pool_module(target)[0] if target.allocates else None))
+
+
+@cache
+def pool_module(target: Target) -> tuple[str, str]:
+    """Return the symbol and the text of the module with the threads; see `wyrm.engines.native.products.pool.text`."""
+    return _named(pool.text(target))
+
+
+def _named(text: str) -> tuple[str, str]:
+    return f"wyrm_{key(text)}", text

@@ -1,0 +1,148 @@
+"""Threads share loops whose turns are independent, and only those; any number of them gives the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.engines.native.ir.arrays import (
+    Apply,
+    ArrayFunction,
+    ArraySize,
+    CountedLoop,
+    Element,
+    Let,
+    Literal,
+    Name,
+    Nest,
+    Store,
+    fill,
+)
+from wyrm.engines.native.ir.independent import independent
+from wyrm.engines.native.llvm import lapack
+from wyrm.engines.native.llvm.shared_loops import LEAST_ELEMENTS
+from wyrm.engines.native.products import pool
+
+TURN, INNER = Name("i"), Name("j")
+X = Element("x", (TURN,))
+
+
+def loop(*body: Any) -> CountedLoop:
+    return CountedLoop("i", ArraySize("x", 0), body)
+
+
+def function(*body: Any) -> ArrayFunction:
+    return ArrayFunction("f", ("x", "y", "z"), body)
+
+
+def test_loops_over_elements_are_independent() -> None:
+    assert independent(function(loop(Let("a", X), Store("y", (TURN,), Name("a")))))
+    assert independent(function(Let("s", Element("z", ())), loop(Store("y", (TURN,), Apply("add", (X, Name("s")))))))
+    # Each turn reads and writes its own element, or row.
+    assert independent(function(loop(Store("x", (TURN,), Apply("exp", (X,))))))
+    row = CountedLoop("j", ArraySize("x", 1), (Store("y", (TURN,), Element("x", (TURN, INNER)), adds=True),))
+    assert independent(function(loop(Store("y", (TURN,), Literal(0)), row)))
+    assert independent(function(Nest(("i", "j"), (Literal(3), Literal(4)), (Store("y", (TURN, INNER), Literal(1)),))))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # A sum over the turns, in a variable or in memory.
+        (Let("sum", Literal(0)), loop(Let("sum", Apply("accumulate", (Name("sum"), X))))),
+        (loop(Store("y", (Literal(0),), X, adds=True)),),
+        (
+            CountedLoop(
+                "i", Literal(3), (CountedLoop("j", Literal(3), (Store("y", (INNER,), Literal(1), adds=True),)),)
+            ),
+        ),
+        # Rows that data chooses; the neighbour that another turn writes; another axis.
+        (loop(Store("y", (X,), Literal(1))),),
+        (loop(Store("x", (TURN,), Element("x", (Apply("add", (TURN, Literal(1))),)))),),
+        (
+            CountedLoop(
+                "i",
+                Literal(3),
+                (CountedLoop("j", Literal(3), (Store("y", (TURN, INNER), Element("y", (INNER, TURN))),)),),
+            ),
+        ),
+        (Nest(("i", "j"), (Literal(3), Literal(4)), (Store("y", (INNER,), Literal(1)),)),),
+        # What is written or read before it.
+        (fill("y", 1), loop(Store("y", (TURN,), X))),
+        (Let("s", Element("y", (Literal(0),))), loop(Store("y", (TURN,), Name("s")))),
+        (loop(Store("y", (TURN,), X)), loop(Store("z", (TURN,), X))),
+    ],
+)
+def test_what_turns_share_is_not_divided(body: Any) -> None:
+    assert not independent(function(*body))
+
+
+@pytest.fixture
+def limited() -> Iterator[Any]:
+    yield pool.limit
+    pool.limit(None)
+
+
+class Rows(wy.Dim): ...
+
+
+def test_any_number_of_threads_gives_the_same_bits(limited: Any) -> None:
+    random: Any = np.random.default_rng(0)
+    x = wy.Input(dims=(Rows(), 217, 211), name="x")
+    bias = wy.Parameter(random.normal(size=211).astype(np.float32), name="bias")
+    program = wy.compile(((x + bias).tanh() * 1.5).exp())
+    assert "_part(ptr %record" in program.llvm
+    for rows in (1, 3, 5):
+        given = random.normal(size=(rows, 217, 211)).astype(np.float32)
+        found = []
+        for threads in (1, 2, 3, 7):
+            limited(threads)
+            found.append(program({x: given}).copy())
+        expected = np.exp(1.5 * np.tanh(given + bias.value))
+        np.testing.assert_allclose(found[0], expected, rtol=1e-5)
+        for other in found[1:]:
+            np.testing.assert_array_equal(other, found[0])
+
+
+def test_updates_are_shared_and_reductions_over_the_shared_axis_are_not(limited: Any) -> None:
+    def trained(threads: int) -> Any:
+        limited(threads)
+        start: Any = np.random.default_rng(1).normal(size=(523, 401)).astype(np.float32)
+        assert start.size > LEAST_ELEMENTS
+        weight = wy.Parameter(start, name="weight")
+        loss = (weight.sum(axis=0).square()).mean() + weight.square().mean()
+        program = wy.compile(loss, wy.optim.AdamW(loss.parameters(), 0.1))
+        losses = [float(program({})) for _ in range(4)]
+        return losses, weight.value.copy()
+
+    losses, weight = trained(1)
+    assert losses[-1] < losses[0]
+    for threads in (2, 5):
+        again, moved = trained(threads)
+        assert again == losses
+        np.testing.assert_array_equal(moved, weight)
+
+
+@pytest.mark.parametrize(("size", "limits"), [(523, [1]), (3, [])])
+def test_an_epoch_of_one_thread_shares_no_loops(monkeypatch: pytest.MonkeyPatch, size: int, limits: list[int]) -> None:
+    seen = []
+
+    def limited(threads: int, *, libraries: bool) -> Any:
+        seen.append(threads)
+        return lapack.limited(threads, libraries=libraries)
+
+    monkeypatch.setattr("wyrm.engines.native.run.epoch.limited", limited)
+    weight, x = wy.Parameter(np.ones((size, 401), np.float32)), wy.Input(dims=(Rows(),), name="x")
+    loss = (weight * 0.5).square().mean() + x.square().mean()
+    program = wy.compile(loss, wy.optim.SGD(loss.parameters(), 0.1))
+    program.epoch({x: np.ones(4, np.float32)}, batch_size=2, threads=1)
+    assert seen == limits
+
+
+def test_small_programs_are_not_prepared_for_threads() -> None:
+    x = wy.Input(dims=(Rows(), 8), name="x")
+    assert "_part(ptr %record" not in wy.compile(x.tanh()).llvm

@@ -1,0 +1,88 @@
+"""Loops whose turns threads share: a function over a range of the turns, and calls of it in the threads of products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from wyrm.engines.native.ir.program import (
+    Assign,
+    Expression,
+    For,
+    LoopFunction,
+    Number,
+    Operation,
+    SharedCall,
+    Statement,
+    Variable,
+)
+from wyrm.engines.native.ir.types import INT64
+from wyrm.engines.native.products.writer import DECLARED, Writer
+
+# Threads share loops of so many elements: fewer are done before another thread has begun.
+LEAST_ELEMENTS = 1 << 17
+# Ranges of a loop without loops inside begin at a multiple of so many turns, so that they share no cache line.
+_UNIT = 64
+_FIRST, _END = Variable("first turn", INT64), Variable("end of turns", INT64)
+
+
+def shared_loops(function: LoopFunction) -> tuple[LoopFunction, ...]:
+    """Return the functions in place of one, callees first: a divided one shares its loop, others stay as they are."""
+    *before, loop = function.body or (None,)
+    scalars = [each for each in before if isinstance(each, Assign)]
+    if not (function.divided and isinstance(loop, For)) or function.fails or len(scalars) != len(before):
+        return (function,)
+    turn = Variable(f"{loop.index.name} of range", INT64)
+    moved = Assign(loop.index, Operation("step", (_FIRST, turn), INT64))
+    counted = Operation("subtract", (_END, _FIRST), INT64)
+    part = replace(
+        function, name=f"{function.name} in range", parameters=(*function.parameters, _FIRST, _END), divided=False,
+        body=(*scalars, For(turn, counted, (moved, *loop.body))),
+    )  # fmt: skip
+    inner = _inner_counts(loop.body, function.parameters)
+    work = loop.count
+    for count in inner:
+        work = Operation("multiply", (work, count), INT64)
+    call = SharedCall(part.name, function.parameters, loop.count, work, 1 if inner else _UNIT)
+    return part, replace(function, body=(*scalars, call))
+
+
+def _inner_counts(body: Sequence[Statement], parameters: Sequence[Variable]) -> list[Expression]:
+    """Return the counts of the first loops inside of each other that are known before the outermost one."""
+    loop = next((each for each in body if isinstance(each, For)), None)
+    if loop is None or not (isinstance(loop.count, Number) or loop.count in parameters):
+        return []
+    return [loop.count, *_inner_counts(loop.body, parameters)]
+
+
+def part_of(name: str, function: str, types: Sequence[str], unit: int) -> str:
+    """Return the text of a function that calls another one for a thread's part of a record: arguments and the count."""
+    to, record = Writer(), record_of(types)
+    values = []
+    for position, type in enumerate((*types, "i64")):
+        place = to.new(f"getelementptr {record}, ptr %record, i32 0, i32 {position}")
+        values.append(to.new(f"load {type}, ptr {place}"))
+    *given, count = values
+    units = to.divide(to.add(count, unit - 1), unit)
+    bounds = [
+        to.lower(to.multiply(to.divide(to.multiply(units, at), "%parts"), unit), count)
+        for at in ("%part", to.add("%part", 1))
+    ]
+    arguments = [f"{type} {value}" for type, value in zip((*types, "i64", "i64"), (*given, *bounds), strict=True)]
+    to.do(f"call void @{function}({', '.join(arguments)})")
+    return to.function(f"internal void @{name}(ptr %record, i64 %part, i64 %parts) noinline nounwind")
+
+
+def record_of(types: Sequence[str]) -> str:
+    """Return the type of a record of arguments and the count."""
+    return "{ " + ", ".join((*types, "i64")) + " }"
+
+
+def stores(values: Sequence[str], record: str) -> Iterator[str]:
+    """Yield the instructions that store values, with their types, in a record at `%record`."""
+    for position, value in enumerate(values):
+        yield f"  %place{position} = getelementptr {record}, ptr %record, i32 0, i32 {position}"
+        yield f"  store {value}, ptr %place{position}"
+
+
+__all__ = ["DECLARED", "LEAST_ELEMENTS", "part_of", "record_of", "shared_loops", "stores"]
