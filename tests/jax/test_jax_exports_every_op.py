@@ -79,10 +79,11 @@ def write_two_rows(*_: object, output_path: Path, input_names: list[str], **__: 
     import onnx
     from onnx import TensorProto, helper
 
-    shape = ["batch", 3]
+    shape: list[str | int | None] = ["batch", 3]
+    (name,) = input_names
     graph = helper.make_graph(
-        [helper.make_node("Expand", [*input_names, "shape"], ["output_0"])], "wrong",
-        [helper.make_tensor_value_info(*input_names, TensorProto.FLOAT, shape)],
+        [helper.make_node("Expand", [name, "shape"], ["output_0"])], "wrong",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)],
         [helper.make_tensor_value_info("output_0", TensorProto.FLOAT, shape)],
         [helper.make_tensor("shape", TensorProto.INT64, [2], [2, 3])],
     )  # fmt: skip
