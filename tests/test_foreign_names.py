@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.each import check_each, each
 from wyrm.graph.registration import METHODS
 from wyrm.support.foreign_names import calls, nodes, objects, packages
 
@@ -181,9 +182,9 @@ def test_there_are_enough() -> None:
     assert sum(len(names.split()) for names in NAMES.values()) + len(KEYWORDS) >= 374
 
 
-def brought(place: str) -> pytest.MarkDecorator:
+def brought(place: str) -> Callable[[Callable[[str], None]], Callable[[list[str]], None]]:
     """Run a test for every foreign name of an object."""
-    return pytest.mark.parametrize("name", NAMES[place].split())
+    return each(NAMES[place].split(), size=256)
 
 
 def answers(owner: Any, name: str, error: pytest.ExceptionInfo[AttributeError]) -> bool:
@@ -200,10 +201,13 @@ def check(owner: Any, name: str) -> None:
 
 
 @brought("node")
-@pytest.mark.parametrize("node", [X, wy.IndexConstant([1])], ids=["node", "index"])
-def test_attributes_of_nodes(node: Any, name: str) -> None:
-    if node is X or name in nodes.ANSWERS:
-        check(node, name)
+def test_attributes_of_nodes(name: str) -> None:
+    check(X, name)
+
+
+@each(filter(nodes.ANSWERS.__contains__, NAMES["node"].split()), size=256)
+def test_attributes_of_index_nodes(name: str) -> None:
+    check(wy.IndexConstant([1]), name)
 
 
 @brought("module")
@@ -221,9 +225,10 @@ def test_attributes_of_programs(name: str) -> None:
     check(wy.compile(X.sum()), name)
 
 
-@pytest.mark.parametrize(("package", "name"), [(each, name) for each in PACKAGES for name in NAMES[each].split()])
-def test_names_of_packages(package: str, name: str) -> None:
-    check(sys.modules.get(package) or getattr(wy, package.partition(".")[2]), name)
+@pytest.mark.parametrize("package", PACKAGES)
+def test_names_of_packages(package: str) -> None:
+    owner = sys.modules.get(package) or getattr(wy, package.partition(".")[2])
+    check_each(NAMES[package].split(), lambda name: check(owner, name))
 
 
 @brought("numpy")

@@ -47,9 +47,8 @@ DEFINED = [
 ]
 
 
-@pytest.mark.parametrize("name", DEFINED)
-def test_every_public_class_and_function_is_documented(name: str) -> None:
-    assert inspect.getdoc(getattr(wy, name))
+def test_every_public_class_and_function_is_documented() -> None:
+    assert [name for name in DEFINED if not inspect.getdoc(getattr(wy, name))] == []
 
 
 def test_import_wyrm_leaves_the_compiler_and_the_layers_for_who_uses_them() -> None:

@@ -42,6 +42,8 @@ NOTEBOOKS: dict[str, tuple[list[str], set[str], str]] = {
 }  # fmt: skip
 
 
+# Forgets the names of the notebook before. Trainings this small take less time than LLVM's optimizations of them.
+BEFORE = "%reset -f\nfrom wyrm.engines.native.llvm import cache\ncache.LEVEL = 0\ndel cache"
 SHOWS_ITS_GRAPH = {"convolve_images", "linear_regression", "resnet"}
 
 
@@ -73,7 +75,7 @@ def test_an_example_runs_as_a_notebook(name: str, kernel: Any, tmp_path: Path) -
     parameters.source = f"ARGUMENTS = {[*arguments, '--pictures', str(tmp_path / 'pictures')]!r}"
     assert sum(cell.cell_type == "markdown" for cell in cells) >= 3
 
-    first.cell_type, first.source = "code", "%reset -f"  # the names of the notebook before
+    first.cell_type, first.source = "code", BEFORE
     client = nbclient.NotebookClient(notebook, timeout=300, km=kernel)
     client.execute()
     client.kc.stop_channels()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.each import each
 from tests.samples import SAMPLES
 from tests.samples.sample import Sample
 from wyrm.errors import NotFinite, ShapeError
@@ -39,9 +40,11 @@ def projected(node: Any) -> Any:
     return (node * wy.Constant(np.cos(np.arange(node.size)).reshape(node.shape).astype(node.dtype))).sum()
 
 
-def every(keep: Callable[[Sample], bool] = lambda sample: True) -> pytest.MarkDecorator:
-    """Run a test on every sample for which `keep` is true."""
-    return pytest.mark.parametrize("sample", [sample for sample in SAMPLES if keep(sample)], ids=str)
+def every(
+    keep: Callable[[Sample], bool] = lambda sample: True,
+) -> Callable[[Callable[[Sample], None]], Callable[[list[Sample]], None]]:
+    """Run a test on every sample for which `keep` is true, many in one test."""
+    return each(sample for sample in SAMPLES if keep(sample))
 
 
 def differentiable(sample: Sample) -> bool:

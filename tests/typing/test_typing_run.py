@@ -6,9 +6,8 @@ import re
 import sys
 from typing import Any
 
-import pytest
-
 import wyrm as wy
+from tests.each import each
 from tests.typing.check_corpus import REVEALED
 from tests.typing.corpus import HEADER, PROGRAMS, Program, programs
 
@@ -40,7 +39,7 @@ def _agree(expected: str, actual: str) -> bool:
     return expected in ("Any", actual)
 
 
-@pytest.mark.parametrize("program", [program for program in programs() if program.right], ids=str)
+@each((program for program in programs() if program.right), size=32)
 def test_a_right_program_is_right_when_it_runs(program: Program) -> None:
     lines = (_HEADER + program.source).splitlines()
     names: dict[str, Any] = {"__name__": program.name}
