@@ -146,3 +146,29 @@ def test_programs_work_after_an_export_to_onnx(tmp_path: Path) -> None:
     np.testing.assert_allclose(jax.jit(function)(parameters, array), expected, rtol=1e-6)
     wy.jax.to_onnx(node, tmp_path / "second.onnx")
     assert (tmp_path / "second.onnx").read_bytes() == (tmp_path / "first.onnx").read_bytes()
+
+
+def test_training_goes_on_after_an_export_and_an_export_has_what_was_trained(tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    x, y = wy.Input(dims=(Batch(), 3), name="x"), wy.Input(dims=(Batch(), 1), name="y")
+    data = np.random.default_rng(0).normal(size=(16, 4)).astype(np.float32)
+
+    def epochs(exports: bool) -> tuple[Any, list[float]]:
+        wy.nn.seed(0)
+        namespace.cache_clear()
+        output = (wy.nn.Linear(3, 8) >> wy.nn.relu >> wy.nn.Linear(8, 1))(x)
+        loss = wy.losses.mse(output, y)
+        if exports:
+            wy.jax.to_onnx(output, tmp_path / "before.onnx", inputs=[x])
+        train = wy.compile(loss, wy.optim.Adam(loss.parameters(), learning_rate=0.01), engine="jax")
+        losses = []
+        for _ in range(3):
+            losses.append(float(train.epoch({x: data[:, :3], y: data[:, 3:]}, batch_size=4)))
+            if exports:
+                wy.jax.to_onnx(output, tmp_path / "after.onnx", inputs=[x])
+        return output, losses
+
+    assert epochs(exports=True)[1] == epochs(exports=False)[1]
+    output, _ = epochs(exports=True)
+    (found,) = onnxruntime.InferenceSession(tmp_path / "after.onnx").run(None, {"x": data[:, :3]})
+    np.testing.assert_allclose(found, wy.compile(output)({x: data[:, :3]}), rtol=1e-5, atol=1e-6)

@@ -59,6 +59,15 @@ def test_every_stage_is_there_and_its_calls_are_counted() -> None:
         assert stage.location.startswith("test_profile_program.py:")
 
 
+def test_threads_share_large_loops_and_not_small_ones() -> None:
+    x = wy.Input(dims=(Batch(), Wide(1024)), name="x")
+    program, rate = wy.compile(x * 2.0), 1e10 + 0.5e10 * (min(2, processors()) - 1)
+    for rows, bandwidth in ((200, rate), (100, 1e10)):
+        given = {x: np.ones((rows, 1024), np.float32)}
+        (stage,) = (each for each in program.profile(given, steps=2, peaks=PEAKS).stages if each.kind == "loop")
+        assert stage.least_seconds == pytest.approx(2 * 4 * rows * 1024 / bandwidth) and stage.memory_bound
+
+
 def test_flops_of_products_and_bytes_of_loops_are_exact() -> None:
     batch, wide = Batch(), Wide(32)
     x, weight = wy.Input(dims=(batch, wide), name="x"), wy.Parameter(np.ones((32, 24), np.float32), name="weight")

@@ -45,6 +45,11 @@ class Lowering(Protocol):
         ...
 
     @property
+    def calls_numpy(self) -> bool:
+        """Whether the program may call code of NumPy and SciPy on the host; a file has none."""
+        ...
+
+    @property
     def sizes(self) -> Mapping[type[Dim], int]:
         """The sizes of the named axes in this run."""
         ...

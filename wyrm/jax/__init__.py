@@ -58,9 +58,10 @@ On 8 simulated devices, the bytes of all collectives are within 1 % of this plan
 
 from wyrm.jax.checkpoints import gather, latest_step, restore, save
 from wyrm.jax.distributed import initialize, part_of_process
-from wyrm.jax.exporting import export, to_onnx
+from wyrm.jax.exporting import export
 from wyrm.jax.lowering import LoweredFunction, lower
 from wyrm.jax.meshes import make_hybrid_mesh
+from wyrm.jax.onnx_exporting import to_onnx
 from wyrm.jax.orbax_folders import wait
 
 __all__ = [

@@ -1,17 +1,11 @@
-"""Graphs and programs as files for other runtimes: StableHLO, and ONNX."""
+"""Graphs and programs as files for other runtimes: StableHLO, and what exports to ONNX share with it."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-import numpy as np
-
 from wyrm.engines.jax.lower import Lowerer, Sizes
-from wyrm.engines.jax.namespace import JaxNamespace
 from wyrm.engines.jax.sharding_table import unique_names
 from wyrm.errors import DTypeError, OptionError, WyrmError
 from wyrm.graph.axes import Dim, open_axes, resolve
@@ -20,16 +14,14 @@ from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
 from wyrm.graph.modes import modes_of, warn_of_training
 from wyrm.graph.schedule import Schedule
-from wyrm.jax.lowering import LoweredFunction, checked_inputs, checked_path, checked_sizes, require_jax
-from wyrm.jax.onnx_functions import OnnxNamespace
-from wyrm.jax.onnx_rewriting import open_axes_as_names, rewritten
+from wyrm.jax.lowering import LoweredFunction, checked_inputs, checked_sizes, require_jax
 from wyrm.train.arguments import checked_outputs
 from wyrm.train.program import Program
 
 T = TypeVar("T")
 
 
-class _ExportLowerer(Lowerer):
+class ExportLowerer(Lowerer):
     """Lowers ops without blocks of rows: those need the number of rows, and runtimes divide the work themselves.
 
     A file has no NumPy to call.
@@ -42,21 +34,7 @@ class _ExportLowerer(Lowerer):
         return 1, 1
 
 
-class _OnnxLowerer(_ExportLowerer):
-    """Lowers graphs for ONNX, without loops over equal layers, which its runtimes do not optimize."""
-
-    is_basic = True
-
-    def __init__(self, sizes: Sizes) -> None:
-        super().__init__(sizes, repeats=sys.maxsize)
-
-    @property
-    def xp(self) -> JaxNamespace:
-        """The functions of `jax.numpy`, some of them made of those that ONNX has."""
-        return OnnxNamespace()
-
-
-class _Exported(LoweredFunction):
+class ExportedFunction(LoweredFunction):
     """The function of a graph with the present values of parameters as constants, which need not be differentiated."""
 
     def __init__(
@@ -64,7 +42,7 @@ class _Exported(LoweredFunction):
         target: Program | BaseNode | Sequence[BaseNode],
         inputs: Sequence[BaseNode] | None,
         who: str,
-        lowerer: type[_ExportLowerer] = _ExportLowerer,
+        lowerer: type[ExportLowerer] = ExportLowerer,
     ) -> None:
         nodes = list(target.outputs) if isinstance(target, Program) else checked_outputs(target, who)
         warn_of_training(modes_of(nodes), any(node.dims for node in nodes))
@@ -115,65 +93,10 @@ def export(
         raise DTypeError(
             f"wy.jax.export: platforms must be a list of names, such as ['cpu', 'cuda'], not {platforms!r}"
         )
-    function = _Exported(target, inputs, "wy.jax.export")
-    arguments, names = _arguments(function.inputs, checked_sizes(sizes, "wy.jax.export"))
+    function = ExportedFunction(target, inputs, "wy.jax.export")
+    arguments, names = arguments_of(function.inputs, checked_sizes(sizes, "wy.jax.export"))
     exporter = jax.export.export(jax.jit(function.of_inputs), platforms=platforms)
     return _traced(lambda: exporter(*arguments), names)
-
-
-def to_onnx(
-    target: Program | BaseNode | Sequence[BaseNode],
-    path: str | os.PathLike[str],
-    inputs: Sequence[BaseNode] | None = None,
-    *,
-    sizes: Mapping[type[Dim], int] | None = None,
-) -> None:
-    """Write the outputs of a program or graph to an ONNX file, by jax2onnx.
-
-    The file's inputs have the names of `inputs`, by default all inputs in order of first use; its outputs are
-    `output_0`, `output_1` and so on. Parameters, open axes, `sizes` and random nodes are as in `export`. Integers are
-    int32. What jax2onnx lacks is rewritten first: factorizations of matrices become loops of elementary operations.
-
-    Raise `ImportError` without jax2onnx, `OptionError` for a graph that needs the size of an open axis, and the errors
-    of `lower`; jax2onnx raises its own for operations that it does not have.
-
-    >>> x = wy.Input(dims=(2, 3), name="x")
-    >>> wy.jax.to_onnx(x.tanh(), "tanh.onnx")  # doctest: +SKIP
-    """
-    if importlib.util.find_spec("jax2onnx") is None:
-        raise ImportError('wy.jax.to_onnx needs jax2onnx: pip install "wyrm-autodiff[onnx]"')
-    import jax2onnx
-
-    file = checked_path(path, "wy.jax.to_onnx", "path")
-    if not file.absolute().parent.is_dir():
-        raise OptionError(
-            f"wy.jax.to_onnx: there is no folder {str(file.absolute().parent)!r} for the file {file.name!r}"
-        )
-    function = _Exported(target, inputs, "wy.jax.to_onnx", _OnnxLowerer)
-    arguments, names = _arguments(function.inputs, checked_sizes(sizes, "wy.jax.to_onnx"))
-    wide = any(node.dtype == np.float64 for node in function.outputs)
-
-    def write(traced: Callable[..., Any]) -> None:
-        jax2onnx.to_onnx(
-            traced,
-            arguments,
-            return_mode="file",
-            output_path=file,
-            input_names=function.input_names(),
-            output_names=[f"output_{i}" for i in range(len(function.outputs))],
-            enable_double_precision=wide,
-        )
-
-    def build() -> None:
-        with open_axes_as_names():
-            try:
-                write(function.of_inputs)
-            except WyrmError:
-                raise
-            except Exception:  # of many types, from what jax2onnx does not have
-                write(rewritten(function.of_inputs, arguments))
-
-    _traced(build, names)
 
 
 def _traced(build: Callable[[], T], names: Sequence[type[Dim]]) -> T:
@@ -185,14 +108,16 @@ def _traced(build: Callable[[], T], names: Sequence[type[Dim]]) -> T:
     except Exception as error:  # of many types, from JAX and from ops that compute with sizes
         if not names:
             raise
-        given = ", ".join(f"{name.__name__}: 32" for name in names)
-        raise OptionError(
-            f"the graph cannot be exported with open axes: {error}\nTo export it for fixed sizes, give "
-            f"sizes={{{given}}}"
-        ) from error
+        raise OptionError(f"the graph cannot be exported with open axes: {error}\n{for_fixed_sizes(names)}") from error
 
 
-def _arguments(inputs: Sequence[BaseNode], sizes: Mapping[type[Dim], int]) -> tuple[list[Any], list[type[Dim]]]:
+def for_fixed_sizes(names: Sequence[type[Dim]]) -> str:
+    """Return how to export for fixed sizes of open axes, or nothing without such."""
+    given = ", ".join(f"{name.__name__}: 32" for name in names)
+    return f"To export it for fixed sizes, give sizes={{{given}}}. " if names else ""
+
+
+def arguments_of(inputs: Sequence[BaseNode], sizes: Mapping[type[Dim], int]) -> tuple[list[Any], list[type[Dim]]]:
     """Return the shapes and dtypes of inputs, with a symbol for each open axis that has no size, and these axes."""
     import jax
     from jax.dtypes import canonicalize_dtype
@@ -205,3 +130,6 @@ def _arguments(inputs: Sequence[BaseNode], sizes: Mapping[type[Dim], int]) -> tu
     symbols = jax.export.symbolic_shape(", ".join(numbered)) if names else ()
     known = {**sizes, **dict(zip(names, symbols, strict=True))}
     return [jax.ShapeDtypeStruct(resolve(leaf.dims, known), canonicalize_dtype(leaf.dtype)) for leaf in inputs], names
+
+
+__all__ = ["ExportLowerer", "ExportedFunction", "arguments_of", "export", "for_fixed_sizes"]

@@ -48,13 +48,13 @@ class Peaks:
             raise OptionError(f"peaks are positive numbers, and threads at least 1: {self}")
 
     def flops(self, work: Work, threads: int = 1) -> float:
-        """Return the FLOP/s that a call can reach; `threads` is the number that share a product."""
+        """Return the FLOP/s that a call can reach; `threads` is the number that share products and large loops."""
         single = self.float64 if work.bits == 64 else self.float32
-        return _of_threads(single, threads if 2 * work.product_flops > work.flops else 1, self.threads)
+        return _of_threads(single, threads if work.shared else 1, self.threads)
 
     def bytes(self, work: Work, threads: int = 1) -> float:
         """Return the bytes/s that a call can reach on arrays of this size; `threads` as in `flops`."""
-        count = threads if 2 * work.product_flops > work.flops else 1
+        count = threads if work.shared else 1
         for size, *rates in self.cached:
             if work.bytes <= size:
                 return _of_threads(rates, count, self.threads)

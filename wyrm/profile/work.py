@@ -21,7 +21,7 @@ class Work:
 
     `flops` counts additions, multiplications, divisions and functions of floats, of which `product_flops` are those of
     matrix products, two for each multiply-add. `bytes_read` and `bytes_written` count each element of an array once,
-    however often a call touches it. `bits` is the width of most floats.
+    however often a call touches it. `bits` is the width of most floats. `divided`: threads share its loop.
     """
 
     flops: float = 0.0
@@ -30,11 +30,17 @@ class Work:
     bytes_written: float = 0.0
     bits: int = 32
     exact: bool = True
+    divided: bool = False
 
     @property
     def bytes(self) -> float:
         """The bytes read and written."""
         return self.bytes_read + self.bytes_written
+
+    @property
+    def shared(self) -> bool:
+        """Whether threads share the call: most of it are products, or it is a large loop of independent turns."""
+        return self.divided or 2 * self.product_flops > self.flops
 
 
 def work_of(program: LoopProgram, products: Container[str], kinds: Sequence[Kind], arguments: Sequence[Any]) -> Work:
@@ -43,6 +49,7 @@ def work_of(program: LoopProgram, products: Container[str], kinds: Sequence[Kind
     `products` are the names of functions that multiply matrices.
     """
     from wyrm.engines.native.llvm.calling import words_of
+    from wyrm.engines.native.llvm.shared_loops import LEAST_ELEMENTS
 
     function, sizes = program.functions[-1], dict[str, int]()
     words = [word for each, kind in zip(arguments, kinds, strict=True) for word in words_of(each, kind)]
@@ -65,6 +72,7 @@ def work_of(program: LoopProgram, products: Container[str], kinds: Sequence[Kind
         sum(min(count, sizes[array]) for array, count in tally.written.items()),
         max(tally.flops, key=tally.flops.__getitem__, default=32),
         tally.exact,
+        function.divided and any(each.size >= LEAST_ELEMENTS for each in _arrays(arguments)),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from wyrm.engines.tables import is_batches
@@ -138,7 +138,7 @@ class Checkpoint(Monitor):
 
     def on_steps(self, run: Run) -> None:
         """Save a checkpoint if enough seconds have passed; raise the error of one that could not be written."""
-        self._wait_if(wait=False)
+        self._raise_error_of(self.checkpoints.check)
         done = run.program._engine.position.done.rows
         # The end of an epoch has a checkpoint of its own, and training does not wait for the last one.
         if self._is_late() and done != run.rows and not self.checkpoints.is_writing:
@@ -147,7 +147,7 @@ class Checkpoint(Monitor):
 
     def on_epoch_complete(self, run: Run, values: Mapping[str, float]) -> None:
         """Save a checkpoint if one is due."""
-        self._wait_if(wait=False)
+        self._raise_error_of(self.checkpoints.check)
         improved = self.improved(values)
         due = run.epoch % self.every == 0 or run.epoch == run.epochs or run.stopping or self._is_late()
         if improved if self.best_only else due:
@@ -155,14 +155,14 @@ class Checkpoint(Monitor):
 
     def on_end(self, run: Run) -> None:
         """Wait for the checkpoint that is being written; raise its error."""
-        self._wait_if(wait=True)
+        self._raise_error_of(self.checkpoints.wait)
 
     def _is_late(self) -> bool:
         """Whether `every_seconds` have passed since the last checkpoint."""
         return self.every_seconds is not None and time.perf_counter() - self._saved_at >= self.every_seconds
 
     def _save(self, run: Run, state: dict[str, Any], loader_epoch: int | None, score: float | None) -> None:
-        self._wait_if(wait=True)
+        self._raise_error_of(self.checkpoints.wait)
         program = run.program.state_dict()
         state |= {"epoch": run.epoch, "program": program, "history": dict(run.history)}
         state["callbacks"] = states_of(run.callbacks)
@@ -174,10 +174,10 @@ class Checkpoint(Monitor):
         )  # fmt: skip
         self._saved_at = time.perf_counter()
 
-    def _wait_if(self, *, wait: bool) -> None:
-        """Raise the error of the checkpoint that was written last; `wait` for it first."""
+    def _raise_error_of(self, ask: Callable[[], None]) -> None:
+        """Raise what `ask` raises of the checkpoint that was written last, unless training says it better."""
         try:
-            self.checkpoints.wait() if wait else self.checkpoints.check()
+            ask()
         except NotFinite:
             # Within an epoch the engine says where a loss became infinite, and the parameters before are restored.
             if not self._is_within:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -112,6 +113,14 @@ def qkv_of(dtype: Any, features: int = 64) -> Any:
     return jax.ShapeDtypeStruct((2, LONG, 3, 4, features), dtype)
 
 
+@pytest.fixture(autouse=True)
+def asks_anew() -> Iterator[None]:
+    """What JAX says of a device is not remembered from one test to the next."""
+    cudnn_jax.has_kernels.cache_clear()
+    yield
+    cudnn_jax.has_kernels.cache_clear()
+
+
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """What JAX says on an H100, for tracing alone."""
@@ -131,6 +140,21 @@ def test_cudnn_takes_bfloat16_without_masks_dropout_and_alibi() -> None:
     assert not cudnn_jax.takes(attention_of(), qkv_of(jnp.bfloat16, 60))
     for options in ({"alibi": True}, {"dropout_rate": 0.1}, {"mask": np.ones((1, 1, LONG), np.bool_)}):
         assert not cudnn_jax.takes(attention_of(**options), qkv_of(jnp.bfloat16))
+
+
+@pytest.mark.usefixtures("gpu")
+def test_equal_attentions_ask_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace, traced = jax.nn.dot_product_attention, list[int]()
+
+    def counted(*given: Any, **more: Any) -> Any:
+        traced.append(1)
+        return trace(*given, **more)
+
+    monkeypatch.setattr(jax.nn, "dot_product_attention", counted)
+    for _ in range(3):
+        assert cudnn_jax.takes(attention_of(causal=True), qkv_of(jnp.bfloat16))
+    assert len(traced) == 1
+    assert cudnn_jax.takes(attention_of(), qkv_of(jnp.bfloat16)) and len(traced) == 2
 
 
 def test_cudnn_takes_nothing_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

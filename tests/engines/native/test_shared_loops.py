@@ -13,6 +13,7 @@ from wyrm.engines.native.ir.arrays import (
     Apply,
     ArrayFunction,
     ArraySize,
+    Break,
     CountedLoop,
     Element,
     Let,
@@ -20,6 +21,7 @@ from wyrm.engines.native.ir.arrays import (
     Name,
     Nest,
     Store,
+    When,
     fill,
 )
 from wyrm.engines.native.ir.independent import independent
@@ -71,6 +73,9 @@ def test_loops_over_elements_are_independent() -> None:
             ),
         ),
         (Nest(("i", "j"), (Literal(3), Literal(4)), (Store("y", (INNER,), Literal(1)),)),),
+        # A turn that ends the loop.
+        (loop(Store("y", (TURN,), X), When(Apply("greater", (X, Literal(1))), (Break(),))),),
+        (),
         # What is written or read before it.
         (fill("y", 1), loop(Store("y", (TURN,), X))),
         (Let("s", Element("y", (Literal(0),))), loop(Store("y", (TURN,), Name("s")))),

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wyrm.engines.graph import ProgramGraph
+from wyrm.engines.jax.exchanges import exchanges
+from wyrm.engines.jax.exchanges import gathered as by_pairs
+from wyrm.engines.jax.partial_sums import PartialSum
 from wyrm.engines.jax.row_exchange import RowExchange
 from wyrm.graph.axes import Axis
 from wyrm.graph.base import BaseNode
@@ -118,17 +121,20 @@ class DividedTables:
             found.append((values, jnp.moveaxis(rows, position, 0).reshape(-1)))
         return found
 
-    def gathered(self, tables: Sequence[BaseNode], gradients: Sequence[Any]) -> list[Any]:
+    def gathered(
+        self, tables: Sequence[BaseNode], gradients: Sequence[Any], sums: Sequence[Any] = ()
+    ) -> tuple[list[Any], list[Any]]:
         """Return gradients with the pairs of tables that all devices hold on all of them: in one message for each mesh.
 
-        A message has the bits of the values and the row numbers of all pairs whose rows the devices divide equally.
+        A message has the bits of the values and the row numbers of all pairs whose rows the devices divide equally. The
+        parts of partial `sums` go with them; these are returned too, added up where a message had them.
         """
         import jax.numpy as jnp
         from jax import lax
 
-        found = list(gradients)
+        found, added = list(gradients), list(sums)
         if self._sharding is None:
-            return found
+            return found, added
         joined: dict[MeshAxes, list[tuple[int, int]]] = {}
         for i, (table, gradient) in enumerate(zip(tables, gradients, strict=True)):
             if not isinstance(gradient, list) or self._sharding.divided_axes(table.dims):
@@ -147,14 +153,27 @@ class DividedTables:
                 for i, j in places
                 for part in (lax.bitcast_convert_type(gradients[i][j][0], np.int32), gradients[i][j][1])
             ]
+            own_sums = [
+                i
+                for i, value in enumerate(sums)
+                if isinstance(value, PartialSum) and (value.mesh_axes, value.dtype) == (mesh_axes, np.float32)
+            ]
+            parts += [lax.bitcast_convert_type(sums[i].parts, np.int32).reshape(devices, -1) for i in own_sums]
             flat = self._sharding.constrained(jnp.concatenate(parts, axis=1), mesh_axes)
             ends = np.cumsum([part.shape[1] for part in parts])[:-1]
-            own = iter(jnp.split(self._sharding.constrained(flat, ()), ends, axis=1))
+            if exchanges(self._sharding, mesh_axes):
+                every = by_pairs(self._sharding, flat, mesh_axes)
+            else:
+                every = self._sharding.constrained(flat, ())
+            own = iter(jnp.split(every, ends, axis=1))
             for i, j in places:
                 values, rows = gradients[i][j]
                 bits = next(own).reshape(values.shape)
                 found[i][j] = lax.bitcast_convert_type(bits, np.float32), next(own).reshape(rows.shape)
-        return found
+            for i in own_sums:
+                every_part = lax.bitcast_convert_type(next(own), np.float32).reshape(sums[i].parts.shape)
+                added[i] = every_part.sum(axis=0)
+        return found, added
 
     def padded(self, leaf: BaseNode, gradient: Any) -> Any:
         """Return the dense gradient of a leaf with zeros for its padding."""

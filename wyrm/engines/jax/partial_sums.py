@@ -13,6 +13,7 @@ from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from wyrm.engines.jax.exchanges import added, exchanges
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode
 
@@ -95,7 +96,7 @@ class PartialSums:
 
         first = operands[0] if operands else None
         if isinstance(first, PartialSum):
-            if node.is_view:
+            if node.is_view or node.formula == "-x":
                 return self._mapped(compute, [first.parts], first.mesh_axes)
             return _added(node, operands)
         if not (node.adds_rows or node.averages_rows) or not all(
@@ -183,7 +184,10 @@ class PartialSums:
 
         far, near = mesh_axes[:-1], mesh_axes[-1:]
         if not far or kept not in ((), near):
-            return self._sharding.constrained(self._sharding.constrained(flat, mesh_axes).sum(axis=0), kept)
+            divided = self._sharding.constrained(flat, mesh_axes)
+            if not kept and exchanges(self._sharding, mesh_axes, sums=True):
+                return added(self._sharding, divided, mesh_axes)
+            return self._sharding.constrained(divided.sum(axis=0), kept)
         _, rows, columns = flat.shape
         slices, devices = self._sharding.devices(far), self._sharding.devices(near)
         parts = flat.reshape(slices, devices, rows * columns)

@@ -149,10 +149,14 @@ class StepFunctions:
     def _totals(self, found: Backward, units: Sequence[Sequence[int]]) -> Backward:
         """Return outputs and gradients with the sums over devices, and over equal rows of a table, added up."""
         parameters = [self.graph.parameters[unit[0]] for unit in units]
+        # Sums of dense gradients have a message of their own, with the losses.
+        alone = not any(isinstance(gradient, PartialSum) for gradient in found.gradients)
+        rows, outputs = self.tables.gathered(parameters, found.gradients, found.outputs if alone else ())
         gradients: list[JaxGradient] = [
             self._summed(parameter, gradient) if isinstance(gradient, list) else gradient
-            for parameter, gradient in zip(parameters, self.tables.gathered(parameters, found.gradients), strict=True)
+            for parameter, gradient in zip(parameters, rows, strict=True)
         ]
+        found = found._replace(outputs=outputs if alone else found.outputs)
         if self._sums is None:
             return found._replace(gradients=gradients)
         import jax

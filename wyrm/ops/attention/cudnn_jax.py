@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,21 +22,41 @@ def takes(node: Attention | AttentionGradient, qkv: Any) -> bool:
         return False
     if jax.default_backend() != "gpu" or jax.sharding.get_abstract_mesh().manual_axes:
         return False
+    return has_kernels(qkv.shape, causal=node.causal)
+
+
+@cache
+def has_kernels(shape: tuple[int, ...], *, causal: bool) -> bool:
+    """Return whether cuDNN has kernels for queries, keys and values of this shape, and for their gradient.
+
+    JAX says it as it traces them, which takes as long as the attention itself: equal nodes ask once.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    def forward_and_gradient(qkv: Any) -> Any:
+        value, pull_back = jax.vjp(lambda qkv: _attended(qkv, causal=causal), qkv)
+        return pull_back(value)
+
     try:
-        jax.eval_shape(lambda qkv: gradient(node, qkv, attended(node, qkv)), qkv)
+        jax.eval_shape(forward_and_gradient, jax.ShapeDtypeStruct(shape, jnp.bfloat16))
     except (RuntimeError, NotImplementedError, ValueError):
-        # JAX says so for a device, a version of cuDNN or a number of features without such kernels.
+        # It is another device, or a version of cuDNN or a number of features without such kernels.
         return False
     return True
 
 
 def attended(node: Attention | AttentionGradient, qkv: Any) -> Any:
     """Return the sums of values, (batch, time, heads, features)."""
+    return _attended(qkv, causal=node.causal)
+
+
+def _attended(qkv: Any, *, causal: bool) -> Any:
     import jax
 
     queries, keys, values = (qkv[:, :, i] for i in range(3))
     return jax.nn.dot_product_attention(
-        queries, keys, values, is_causal=node.causal, scale=qkv.shape[-1] ** -0.5, implementation="cudnn"
+        queries, keys, values, is_causal=causal, scale=qkv.shape[-1] ** -0.5, implementation="cudnn"
     )
 
 

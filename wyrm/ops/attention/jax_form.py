@@ -14,8 +14,9 @@ import numpy as np
 
 from wyrm.graph.jax_form import Lowering
 from wyrm.ops.attention import cudnn_jax, tiles_jax
+from wyrm.ops.attention.scores_jax import Scores
 from wyrm.ops.kernels.loops_jax import in_blocks
-from wyrm.ops.products.jax_form import ProductForm, sum_dtype
+from wyrm.ops.products.jax_form import ProductForm
 from wyrm.ops.random.dropout_mask import drop_threshold, kept_factor
 from wyrm.ops.random.philox_jax import Words, kept_by_rows, row_keys
 
@@ -119,22 +120,18 @@ class AttentionMaskForm(_AttentionForm):
         return xp.broadcast_to(factors, shape)
 
 
-class _Weights:
+class _Weights(Scores):
     """The attention weights of a block of sequences, for a tile of queries at a time.
 
-    `queries`, `keys` and `values` have the axes (batch, heads, time, features). Products of narrow operands are summed,
-    and normalized, in float32.
+    `queries`, `keys` and `values` have the axes (batch, heads, time, features).
     """
 
     def __init__(
         self, node: Attention | AttentionGradient, qkv: Any, mask: Any, random_keys: Words | tuple[()]
     ) -> None:
-        self._node, self._mask, self._random_keys = node, mask, random_keys
+        super().__init__(node, qkv)
+        self._mask, self._random_keys = mask, random_keys
         self.queries, self.keys, self.values = (qkv[:, :, i].swapaxes(1, 2) for i in range(3))
-        self.dtype = np.dtype(sum_dtype(qkv))
-        _, self._time, _, heads, features = qkv.shape
-        self.scale = self.dtype.type(features**-0.5)
-        self._slopes = node._slopes(heads).astype(self.dtype)[:, None, None]
 
     def tiles(self) -> Iterator[tuple[slice, slice]]:
         """Return the queries of each tile and the keys that any of them may see."""
@@ -144,44 +141,29 @@ class _Weights:
             last = min(first + step, time)
             yield slice(first, last), slice(0, last if causal else time)
 
-    def product(self, subscripts: str, x: Any, y: Any) -> Any:
-        """Return an `einsum`; the first operand is rounded to the dtype of the second."""
-        import jax.numpy as jnp
-
-        return jnp.einsum(subscripts, x.astype(y.dtype), y, preferred_element_type=self.dtype)
-
     def unnormalized(self, queries: slice, keys: slice) -> tuple[Any, Any]:
         """Return the weights before normalization and dropout, and the inverses of their sums over keys."""
         import jax.numpy as jnp
 
-        scores = self.product("bhqd,bhkd->bhqk", self.queries[:, :, queries], self.keys[:, :, keys]) * self.scale
+        mask = self._mask
+        if mask is not None:
+            mask = (mask if mask.shape[1] == 1 else mask[:, queries])[:, :, keys]
         rows, columns = np.arange(queries.start, queries.stop)[:, None], np.arange(keys.stop)
-        if self._node.alibi:
-            scores = scores - self._slopes * np.abs(rows - columns).astype(self.dtype)
-        allowed: Any = jnp.asarray(rows >= columns if self._node.causal else True)
-        if self._mask is not None:
-            mask = self._mask if self._mask.shape[1] == 1 else self._mask[:, queries]
-            allowed = mask[:, None, :, keys] & allowed
+        parts = self.queries[:, :, queries], self.keys[:, :, keys]
+        scores, allowed = self.scored(*parts, rows, columns, mask, allowed=True)
         if self._node.causal or self._mask is not None:
             scores = jnp.where(allowed, scores, np.finfo(self.dtype).min)
         exponentials = jnp.exp(scores - scores.max(axis=-1, keepdims=True))
         if self._mask is None:
             return exponentials, 1 / exponentials.sum(axis=-1, keepdims=True)
         exponentials = jnp.where(allowed, exponentials, 0)
-        total = exponentials.sum(axis=-1, keepdims=True)
-        return exponentials, jnp.where(total > 0, 1 / jnp.where(total > 0, total, 1), 0)  # 0: the query sees no key
+        return exponentials, self.inverse(exponentials.sum(axis=-1, keepdims=True))
 
-    def dropped(self, weights: Any, queries: slice, factors: Any = None) -> Any:
-        """Return weights after dropout, times factors that broadcast."""
-        import jax.numpy as jnp
-
-        rate = self._node.dropout_rate
-        if rate == 0.0:
-            return weights if factors is None else weights * factors
-        first, second = (words[:, :, queries] for words in self._random_keys)
-        keep = kept_by_rows(first, second, self._time, drop_threshold(rate), weights.shape[-1])
-        scale = self.dtype.type(kept_factor(rate))
-        return jnp.where(keep, weights * (scale if factors is None else factors * scale), 0)
+    def dropped(self, weights: Any, queries: slice) -> Any:
+        """Return weights after dropout."""
+        if self._node.dropout_rate == 0.0:
+            return weights
+        return self.dropped_by([words[:, :, queries] for words in self._random_keys], weights)
 
 
 def _attended(operands: Sequence[Any], weights: _Weights) -> Any:

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wyrm.ops.attention.scores_jax import Scores
 from wyrm.ops.kernels.devices_jax import scan
-from wyrm.ops.products.jax_form import sum_dtype
-from wyrm.ops.random.dropout_mask import drop_threshold, kept_factor
-from wyrm.ops.random.philox_jax import Words, kept_by_rows
+from wyrm.ops.random.philox_jax import Words
 
 if TYPE_CHECKING:
     from wyrm.ops.attention.attention import Attention, AttentionGradient
@@ -32,11 +31,10 @@ def rows_of_tile() -> int:
     return _ROWS_ON_CPU if jax.default_backend() == "cpu" else _ROWS
 
 
-class Tiles:
+class Tiles(Scores):
     """The attention of some sequences, in tiles.
 
     `queries`, `keys` and `values` have the axes (tile, batch, heads, rows, features); rows behind the last are zeros.
-    Products of narrow operands are summed, and normalized, in float32.
     """
 
     def __init__(
@@ -44,13 +42,9 @@ class Tiles:
     ) -> None:
         import jax.numpy as jnp
 
-        self._node, self._rows = node, rows
-        self.dtype = np.dtype(sum_dtype(qkv))
-        _, self._time, _, heads, features = qkv.shape
-        self._count = -(-self._time // rows)
+        super().__init__(node, qkv)
+        self._rows, self._count = rows, -(-self._time // rows)
         self.queries, self.keys, self.values = (self.tiled(qkv[:, :, i]) for i in range(3))
-        self.scale = self.dtype.type(features**-0.5)
-        self._slopes = node._slopes(heads).astype(self.dtype)[:, None, None]
         self._random_keys = [self._padded(words, -1) for words in random_keys]
         self._mask = None
         if mask is not None:
@@ -78,41 +72,27 @@ class Tiles:
         count, batch, heads, rows, features = tiles.shape
         return tiles.transpose(1, 0, 3, 2, 4).reshape(batch, count * rows, heads, features)[:, : self._time]
 
-    def product(self, subscripts: str, x: Any, y: Any) -> Any:
-        """Return an `einsum`; the first operand is rounded to the dtype of the second."""
-        import jax.numpy as jnp
-
-        return jnp.einsum(subscripts, x.astype(y.dtype), y, preferred_element_type=self.dtype)
-
     def scores(self, i: Any, j: Any) -> tuple[Any, Any]:
         """Return the scores of a tile of queries and one of keys, and where a query may see a key."""
         import jax.numpy as jnp
         from jax.lax import dynamic_slice_in_dim
 
-        scores = self.product("bhqd,bhkd->bhqk", self.queries[i], self.keys[j]) * self.scale
-        rows, columns = i * self._rows + jnp.arange(self._rows)[:, None], j * self._rows + jnp.arange(self._rows)
-        if self._node.alibi:
-            scores = scores - self._slopes * jnp.abs(rows - columns).astype(self.dtype)
-        allowed: Any = columns < self._time
-        if self._node.causal:
-            allowed = allowed & (rows >= columns)
-        if self._mask is not None:
-            mask = dynamic_slice_in_dim(self._mask, j * self._rows, self._rows, 2)
+        mask = self._mask
+        if mask is not None:
+            mask = dynamic_slice_in_dim(mask, j * self._rows, self._rows, 2)
             mask = mask if mask.shape[1] == 1 else dynamic_slice_in_dim(mask, i * self._rows, self._rows, 1)
-            allowed = allowed & mask[:, None]
+        rows, columns = i * self._rows + jnp.arange(self._rows)[:, None], j * self._rows + jnp.arange(self._rows)
+        scores, allowed = self.scored(self.queries[i], self.keys[j], rows, columns, mask, allowed=columns < self._time)
         return jnp.where(allowed, scores, np.finfo(self.dtype).min), allowed
 
     def dropped(self, weights: Any, i: Any, j: Any) -> Any:
         """Return the weights of a tile after dropout."""
-        import jax.numpy as jnp
         from jax.lax import dynamic_slice_in_dim
 
-        rate = self._node.dropout_rate
-        if rate == 0.0:
+        if self._node.dropout_rate == 0.0:
             return weights
-        first, second = (dynamic_slice_in_dim(words, i * self._rows, self._rows, 2) for words in self._random_keys)
-        keep = kept_by_rows(first, second, self._time, drop_threshold(rate), self._rows, j * self._rows)
-        return jnp.where(keep, weights * self.dtype.type(kept_factor(rate)), 0)
+        words = [dynamic_slice_in_dim(each, i * self._rows, self._rows, 2) for each in self._random_keys]
+        return self.dropped_by(words, weights, j * self._rows)
 
     def over_pairs(self, step: Callable[[Any, Any, Any], Any], state: Any) -> Any:
         """Return the state after `step(state, i, j)` of all pairs of tiles; derivatives compute a step again."""
@@ -143,8 +123,7 @@ class Tiles:
         shape = (*self.queries.shape[:-1], 1)
         first = jnp.full(shape, np.finfo(self.dtype).min, self.dtype), jnp.zeros(shape, self.dtype), like
         largest, totals, sums = self.over_pairs(step, first)
-        # A query that sees no key has the sum 0.
-        inverse = jnp.where(totals > 0, 1 / jnp.where(totals > 0, totals, 1), 0)
+        inverse = self.inverse(totals)
         return largest, inverse, sums * inverse
 
 

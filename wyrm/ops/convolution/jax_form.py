@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from wyrm.graph.axes import axis_size
 from wyrm.graph.jax_form import Lowering
+from wyrm.ops.convolution import unrolled_jax
 from wyrm.ops.products.jax_form import ProductForm, sum_dtype
 
 
@@ -96,9 +97,18 @@ class _ConvolutionForm(ProductForm):
         return any(axis.fails for each in self.axes(node, *known) for axis in each.derived())
 
     def convolved(
-        self, node: Any, operands: tuple[Any, Any], kernel: Any, shape: tuple[int, ...], **options: Any
+        self,
+        node: Any,
+        operands: tuple[Any, Any],
+        kernel: Any,
+        shape: tuple[int, ...],
+        lowering: Lowering,
+        exchanged: bool = False,
     ) -> Any:
-        """Return the convolution of the first operand with a kernel made of the second one."""
+        """Return the convolution of the first operand with a kernel made of the second one.
+
+        With `exchanged`, batch and channels are exchanged in the operands and the result.
+        """
         import jax.numpy as jnp
         from jax import lax
 
@@ -108,10 +118,26 @@ class _ConvolutionForm(ProductForm):
         if any(axis.size == 0 for axis in axes):
             return jnp.zeros(shape, dtype)
         x = x[(slice(None), slice(None), *kept)]
-        result = lax.conv_general_dilated(
-            x, kernel, [axis.stride for axis in axes], [(axis.low, axis.high + axis.ends_process) for axis in axes],
-            [axis.spacing for axis in axes], [axis.dilation for axis in axes], preferred_element_type=dtype, **options,
-        )  # fmt: skip
+        order = (1, 0, *range(2, x.ndim)) if exchanged else tuple(range(x.ndim))
+        options = {
+            "window_strides": [axis.stride for axis in axes],
+            "padding": [(axis.low, axis.high + axis.ends_process) for axis in axes],
+            "lhs_dilation": [axis.spacing for axis in axes],
+            "rhs_dilation": [axis.dilation for axis in axes],
+            "batch_group_count" if exchanged else "feature_group_count": node.groups,
+        }
+
+        def convolve(x: Any, kernel: Any) -> Any:
+            numbers = lax.ConvDimensionNumbers(order, order, order)
+            return lax.conv_general_dilated(
+                x, kernel, dimension_numbers=numbers, preferred_element_type=dtype, **options
+            )
+
+        def by_rows(x: Any, kernel: Any) -> Any:
+            found = unrolled_jax.convolved(x.transpose(order), kernel.transpose(order), **options)
+            return found.transpose(order)
+
+        result = (unrolled_jax.mapped(convolve, by_rows) if lowering.is_basic else convolve)(x, kernel)
         return result[tuple(map(slice, shape))]
 
 
@@ -126,7 +152,7 @@ class ConvolutionForm(_ConvolutionForm):
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         x, weight, *biases = operands
-        result = self.convolved(node, (x, weight), weight, shape, feature_group_count=node.groups)
+        result = self.convolved(node, (x, weight), weight, shape, lowering)
         return result + biases[0].reshape(-1, *[1] * len(node.stride)) if biases else result
 
 
@@ -150,7 +176,7 @@ class InputGradientForm(_ConvolutionForm):
         grouped = weight.reshape(node.groups, outputs // node.groups, channels, *sizes).swapaxes(1, 2)
         exchanged = grouped.reshape(node.groups * channels, outputs // node.groups, *sizes)
         flipped = lax.rev(exchanged, range(2, exchanged.ndim))
-        return self.convolved(node, (gradient, weight), flipped, shape, feature_group_count=node.groups)
+        return self.convolved(node, (gradient, weight), flipped, shape, lowering)
 
 
 class WeightGradientForm(_ConvolutionForm):
@@ -168,11 +194,5 @@ class WeightGradientForm(_ConvolutionForm):
         ]  # fmt: skip
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        from jax import lax
-
         x, gradient = operands
-        exchanged = (1, 0, *range(2, x.ndim))
-        return self.convolved(
-            node, (x, gradient), gradient, shape, batch_group_count=node.groups,
-            dimension_numbers=lax.ConvDimensionNumbers(exchanged, exchanged, exchanged),
-        )  # fmt: skip
+        return self.convolved(node, (x, gradient), gradient, shape, lowering, exchanged=True)

@@ -75,10 +75,9 @@ class _Alignments:
 
 def _moved(row: Any, by: int) -> Any:
     """Return rows of states moved by a number of states, backward if it is negative."""
-    import jax.numpy as jnp
+    import jax
 
-    result = jnp.full(row.shape, -np.inf, row.dtype)
-    return result.at[:, by:].set(row[:, :-by]) if by > 0 else result.at[:, :by].set(row[:, -by:])
+    return jax.lax.pad(row, np.array(-np.inf, row.dtype), [(0, 0, 0), (by, -by, 0)])
 
 
 class CTCForm(JaxForm):

@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from wyrm.errors import OptionError
+from wyrm.graph.base import describe
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
@@ -115,10 +117,16 @@ class _OfOrder(Unary[Left_co, Axes], abstract=True):
 class _OfOrderForm(JaxForm):
     """A call of SciPy on the host, because JAX has no Bessel functions of any order.
 
-    A program on a GPU copies the operand to the host and the result back. `jax.export` cannot write such a call.
+    A program on a GPU copies the operand to the host and the result back. A file cannot hold such a call.
     """
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        if not lowering.calls_numpy:
+            raise OptionError(
+                f"{describe(node)} is a call of SciPy, which a file cannot hold: export what comes before, and "
+                f"compute it by scipy.special.{node.scipy_name}; orders 0 and 1 of the modified function have code, as "
+                f"wy.special.i0"
+            )
         return _on_host(node.scipy_name)(node.order, operands[0])
 
 

@@ -262,19 +262,29 @@ class CofactorsForm(_MatrixForm):
 
     def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
         import jax
-        import jax.numpy as jnp
 
         a = operands[1]
+        usual, others = self._usual(a)
+        return jax.lax.cond(others.any(), lambda: self._of_vectors(a, usual, others), lambda: usual)
+
+    def unrolled(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
+        return self._of_vectors(operands[1], *self._usual(operands[1]))
+
+    def _usual(self, a: Any) -> tuple[Any, Any]:
+        """Return the cofactors of regular matrices, and which matrices need others."""
+        import jax.numpy as jnp
+
         determinants = jnp.linalg.det(a)[..., None, None]
         usual = determinants * jnp.linalg.inv(a).mT
-        wrong, safe = finite(a)
-        others = ((determinants[..., 0, 0] == 0.0) | ~jnp.isfinite(usual).all(axis=(-2, -1))) & ~wrong
+        is_wrong = (determinants[..., 0, 0] == 0.0) | ~jnp.isfinite(usual).all(axis=(-2, -1))
+        return usual, is_wrong & ~finite(a)[0]
 
-        def with_others(usual: Any) -> Any:
-            left, values, right = jnp.linalg.svd(safe)
-            sign = jnp.sign(jnp.linalg.det(left) * jnp.linalg.det(right))[..., None]
-            products = jnp.where(jnp.eye(shape[-1], dtype=bool), 1.0, values[..., None, :]).prod(axis=-1)
-            found = (left * (sign * products)[..., None, :]) @ right
-            return jnp.where(others[..., None, None], found, usual)
+    def _of_vectors(self, a: Any, usual: Any, others: Any) -> Any:
+        """Return cofactors from singular vectors, for the matrices that need them."""
+        import jax.numpy as jnp
 
-        return jax.lax.cond(others.any(), with_others, lambda usual: usual, usual)
+        left, values, right = jnp.linalg.svd(finite(a)[1])
+        sign = jnp.sign(jnp.linalg.det(left) * jnp.linalg.det(right))[..., None]
+        products = jnp.where(jnp.eye(a.shape[-1], dtype=bool), 1.0, values[..., None, :]).prod(axis=-1)
+        found = (left * (sign * products)[..., None, :]) @ right
+        return jnp.where(others[..., None, None], found, usual)

@@ -60,9 +60,11 @@ def cholesky(a: Any) -> Any:
 
 def lu_solve(factors: Any, pivots: Any, b: Any, transposed: bool) -> Any:
     """Return the solution of a system, or of the transposed one, from the factors and pivots of its matrix."""
+    import jax.numpy as jnp
     from jax.lax.linalg import triangular_solve
 
     size = factors.shape[-1]
+    factors = jnp.broadcast_to(factors, (*b.shape[:-2], size, size))
     if not transposed:
         for k in range(size):
             b = interchanged(b, k, pivots[..., k])

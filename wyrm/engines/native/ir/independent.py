@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from wyrm.engines.native.ir.arrays import (
     ArrayFunction,
+    Break,
     CallResult,
     CallStatement,
     Code,
@@ -28,11 +29,11 @@ def independent(function: ArrayFunction) -> bool:
 
     An array that the loop writes to is indexed by each index of the loop, on the same axis everywhere.
     """
-    *before, loop = function.body
+    before, loop = function.body[:-1], function.body[-1] if function.body else None
     if not isinstance(loop, CountedLoop | Nest) or not all(isinstance(each, Let) for each in before):
         return False
     inside = list(_every(loop.body))
-    if any(isinstance(each, CallStatement | Return) or _may_write(each, function) for each in inside):
+    if any(isinstance(each, CallStatement | Return | Break) or _may_write(each, function) for each in inside):
         return False
     written = {each.array for each in inside if isinstance(each, Store)}
     early = [code for each in before for code in _every((each,))]

@@ -1,0 +1,39 @@
+"""Devices that exchange by pairs find what one device does, with the same bits on all, in few messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.once import computed_once
+from tests.subprocesses import on_simulated_devices
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return computed_once(tmp_path_factory, "exchanges", lambda: on_simulated_devices("tests.engines.jax.exchanging"))
+
+
+@pytest.mark.parametrize("how", ["XLA", "pairs"])
+@pytest.mark.parametrize("devices", [2, 4, 8])
+@pytest.mark.parametrize("kind", ["rows", "dense"])
+def test_losses_and_parameters_are_those_of_one_device(found: Any, kind: str, devices: int, how: str) -> None:
+    one, several = found[f"{kind} 1 XLA"], found[f"{kind} {devices} {how}"]
+    np.testing.assert_allclose(several["losses"], one["losses"], rtol=1e-6)
+    for ours, theirs in zip(several["parameters"], one["parameters"], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(("devices", "messages"), [(2, 1), (4, 2), (8, 3)])
+def test_rows_and_the_loss_are_exchanged_together(found: Any, devices: int, messages: int) -> None:
+    assert found[f"rows {devices} pairs"]["collectives"] == ["collective-permute"] * messages
+    # XLA gathers them in one message, where the loss had one of its own.
+    assert found[f"rows {devices} XLA"]["collectives"] == ["all-gather"]
+
+
+def test_few_devices_add_up_by_pairs_and_many_as_xla_does(found: Any) -> None:
+    assert found["dense 2 pairs"]["collectives"] == ["collective-permute"]
+    assert found["dense 4 pairs"]["collectives"] == ["collective-permute"] * 2
+    assert found["dense 8 pairs"]["collectives"] == found["dense 8 XLA"]["collectives"] == ["all-reduce"]

@@ -1,0 +1,145 @@
+"""Graphs and programs as ONNX files."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wyrm.engines.jax.lower import Sizes
+from wyrm.engines.jax.namespace import JaxNamespace
+from wyrm.errors import OptionError, WyrmError
+from wyrm.graph.axes import Dim
+from wyrm.graph.base import BaseNode, describe
+from wyrm.jax.exporting import ExportedFunction, ExportLowerer, arguments_of, for_fixed_sizes
+from wyrm.jax.lowering import checked_path, checked_sizes
+from wyrm.jax.onnx_checking import check as check_file
+from wyrm.jax.onnx_checking import first_fault
+from wyrm.jax.onnx_functions import OnnxNamespace
+from wyrm.jax.onnx_rewriting import open_axes, rewritten
+from wyrm.jax.onnx_rules import RULES
+from wyrm.train.program import Program
+
+_WHO = "wy.jax.to_onnx"
+# The most characters that an error repeats of the message of a library.
+_LONGEST = 300
+
+
+class _OnnxLowerer(ExportLowerer):
+    """Lowers graphs for ONNX, without loops over equal layers, which its runtimes do not optimize."""
+
+    is_basic = True
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__(sizes, repeats=sys.maxsize)
+
+    @property
+    def xp(self) -> JaxNamespace:
+        """The functions of `jax.numpy`, some of them made of those that ONNX has."""
+        return OnnxNamespace()
+
+
+def to_onnx(
+    target: Program | BaseNode | Sequence[BaseNode],
+    path: str | os.PathLike[str],
+    inputs: Sequence[BaseNode] | None = None,
+    *,
+    sizes: Mapping[type[Dim], int] | None = None,
+    check: bool = True,
+) -> None:
+    """Write the outputs of a program or graph to an ONNX file, by jax2onnx.
+
+    The file's inputs have the names of `inputs`, by default all inputs in order of first use; its outputs are
+    `output_0`, `output_1` and so on. Parameters, open axes, `sizes` and random nodes are as in `export`. Integers are
+    int32. What jax2onnx lacks is rewritten first: factorizations of matrices become loops of elementary operations.
+
+    With `check`, ONNX Runtime loads the file and computes the outputs of drawn numbers, for two sizes of open axes,
+    before it stands at its path; without that package, only its types are checked.
+
+    Raise `ImportError` without jax2onnx, and the errors of `lower`. Raise `OptionError`, which names the op, for a
+    graph that cannot be written, and for a file that cannot be loaded or has other shapes or numbers than JAX.
+
+    >>> x = wy.Input(dims=(2, 3), name="x")
+    >>> wy.jax.to_onnx(x.tanh(), "tanh.onnx")  # doctest: +SKIP
+    """
+    if importlib.util.find_spec("jax2onnx") is None:
+        raise ImportError(f'{_WHO} needs jax2onnx: pip install "wyrm-autodiff[onnx]"')
+    file = checked_path(path, _WHO, "path")
+    folder = file.absolute().parent
+    if not folder.is_dir():
+        raise OptionError(f"{_WHO}: there is no folder {str(folder)!r} for the file {file.name!r}")
+    function, fixed = ExportedFunction(target, inputs, _WHO, _OnnxLowerer), checked_sizes(sizes, _WHO)
+    names = arguments_of(function.inputs, fixed)[1]
+
+    def attempt(node: BaseNode) -> None:
+        with tempfile.TemporaryDirectory() as inside:
+            _write(ExportedFunction(node, None, _WHO, _OnnxLowerer), Path(inside) / "op.onnx", fixed, check)
+
+    with tempfile.TemporaryDirectory(dir=folder) as inside:
+        written = Path(inside) / file.name
+        try:
+            _write(function, written, fixed, check)
+        except (WyrmError, ImportError):
+            raise
+        except Exception as error:  # of many types, from JAX, jax2onnx and the check
+            found = first_fault(function.outputs, attempt)
+            what, reason = (describe(found[0]), found[1]) if found else ("the graph", error)
+            raise OptionError(
+                f"{_WHO} cannot write {what}: {_shortened(str(reason))}\n{for_fixed_sizes(names)}wy.jax.export writes "
+                f"StableHLO, which has more operations; or write what comes before, and compute the rest elsewhere"
+            ) from error
+        for each in Path(inside).iterdir():
+            each.replace(folder / each.name)
+
+
+def _write(function: ExportedFunction, file: Path, fixed: Mapping[type[Dim], int], check: bool) -> None:
+    """Write a function to a file, and check the file; raise errors of many types."""
+    import jax2onnx
+    import onnx
+
+    arguments, names = arguments_of(function.inputs, fixed)
+    with open_axes():
+        jax2onnx.to_onnx(
+            rewritten(function.of_inputs, arguments, RULES),
+            arguments,
+            return_mode="file",
+            output_path=file,
+            input_names=function.input_names(),
+            output_names=[f"output_{i}" for i in range(len(function.outputs))],
+            enable_double_precision=any(node.dtype == np.float64 for node in function.outputs),
+        )
+    model = onnx.load(file, load_external_data=False)
+    _forget_shapes(model.graph)
+    onnx.save(model, file)
+
+    def compute(size: int) -> tuple[Callable[..., Any], Sequence[Any]]:
+        shapes, _ = arguments_of(function.inputs, {**dict.fromkeys(names, size), **fixed})
+        return rewritten(function.of_inputs, shapes, RULES), shapes
+
+    if check:
+        check_file(file, function.input_names(), compute, bool(names))
+
+
+def _shortened(text: str) -> str:
+    """Return the start of a message: some hold a whole graph."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
+
+
+def _forget_shapes(graph: Any) -> None:
+    """Remove shapes inside of a graph, which runtimes infer: jax2onnx may say 1 for an open axis."""
+    import onnx
+
+    del graph.value_info[:]
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                _forget_shapes(attribute.g)
+
+
+__all__ = ["to_onnx"]
