@@ -33,13 +33,15 @@ OUTSIDE, A_BLOCK = 26.6, 9.0
 class Machine:
     """A device: operations a second in matrix products, bytes, bytes a second from and to the others, and of memory.
 
-    The defaults are those of an H100 (bfloat16 without sparsity, 80 GB at 3.35 TB/s) with a network of 400 Gbit/s for
-    each GPU, on which a small collective takes 20 us.
+    `near_bandwidth` is that within a slice, where devices stand in several. The defaults are those of an H100 (bfloat16
+    without sparsity, 80 GB at 3.35 TB/s, NVLink) with a network of 400 Gbit/s for each GPU, on which a small collective
+    takes 20 us.
     """
 
     flops: float = 989e12
     memory: float = 80e9
     bandwidth: float = 50e9
+    near_bandwidth: float = 450e9
     latency: float = 20e-6
     memory_bandwidth: float = 3.35e12
 
@@ -50,7 +52,8 @@ class Plan:
 
     A parameter that is divided over the mesh axis of the batch is gathered for the forward pass and again for the
     backward pass, and its gradient is reduced and scattered. XLA may gather some once more to compute them again. The
-    gradients of the others are reduced to all.
+    gradients of the others are reduced to all. With several `slices` this is so within each, over their own links, and
+    `between_bytes` of the parts that devices keep are reduced between slices.
     """
 
     table: ShardingTable
@@ -62,6 +65,8 @@ class Plan:
     largest_gathered: float
     model_flops: float
     flops: float
+    slices: int = 1
+    between_bytes: float = 0.0
 
     @property
     def gradients(self) -> int:
@@ -77,7 +82,8 @@ class Plan:
     @property
     def seconds_of_links(self) -> float:
         """The time of all collectives at the full bandwidth."""
-        return (self.gathered_bytes + self.reduced_bytes) / self.machine.bandwidth
+        within = self.machine.bandwidth if self.slices == 1 else self.machine.near_bandwidth
+        return (self.gathered_bytes + self.reduced_bytes) / within + self.between_bytes / self.machine.bandwidth
 
     @property
     def seconds_of_products(self) -> float:
@@ -105,6 +111,7 @@ class Plan:
             "all bytes of a device": f"{as_bytes(self.bytes_per_device)} of {as_bytes(self.machine.memory)}",
             "all-gathers a step": f"{self.all_gathers}, {as_bytes(self.gathered_bytes)}",
             "reduce-scatters a step": f"{self.all_gathers // 2}, {as_bytes(self.reduced_bytes)}",
+            **({"reduced between slices": as_bytes(self.between_bytes)} if self.slices > 1 else {}),
             "time of collectives": f"{self.seconds_of_links:.2f} s",
             "time of matrix products": f"{self.seconds_of_products:.2f} s",
             "utilization with overlap": f"{self.utilization:.0%}",
@@ -119,12 +126,14 @@ def plan(
     sequences: int,
     *,
     axis: str = "data",
+    between: str | None = None,
     machine: Machine | None = None,
     value_bytes: int = 4,
 ) -> Plan:
     """Return the plan of GPT-2 with checkpoints, whose parameters and batch are divided over the mesh axis `axis`.
 
-    Each device has `sequences` sequences of `n_positions` tokens, and activations of `value_bytes` bytes each. What
+    `between` is the mesh axis of slices, over which the batch is divided too. Each device has `sequences` sequences of
+    `n_positions` tokens, and activations of `value_bytes` bytes each. What
     tensor parallelism moves and saves between the devices of other mesh axes is not counted.
     """
     others = table.mesh_shape[axis] - 1
@@ -132,6 +141,8 @@ def plan(
     whole = [row for row in table.rows if axis not in row.mesh_axes]
     moved = others * sum(row.bytes_per_device for row in gathered)
     reduced_to_all = 2 * others / (others + 1) * sum(row.bytes_per_device for row in whole)
+    slices = 1 if between is None else table.mesh_shape[between]
+    kept = sum(row.bytes_per_device for row in gathered) + sum(row.bytes_per_device for row in whole) / (others + 1)
     tokens, parameters = sequences * config.n_positions, table.bytes_in_all // 4
     # Each position attends to half of the others; Kaplan et al., "Scaling laws for neural language models" (2020).
     attention = 6 * config.n_layer * config.n_embd * config.n_positions
@@ -145,6 +156,8 @@ def plan(
         largest_gathered=max((row.bytes_per_device * (others + 1) for row in gathered), default=0),
         model_flops=tokens * (6 * parameters + attention),
         flops=tokens * (6 * parameters + attention) * 8 / 6,
+        slices=slices,
+        between_bytes=2 * (slices - 1) / slices * kept,
     )
 
 
@@ -184,6 +197,12 @@ def seven_billion() -> Plan:
     """Return the plan of 7 billion parameters on 64 GPUs, with 8 sequences each and activations in bfloat16."""
     table = gpt2_table(SEVEN_BILLION, {"data": 64}, {Embed: "data"})
     return plan(table, SEVEN_BILLION, sequences=8, value_bytes=2)
+
+
+def seven_billion_in_slices() -> Plan:
+    """Return the plan of the same model and batch in 8 machines of 8 GPUs, with FSDP within each."""
+    table = gpt2_table(SEVEN_BILLION, {"slice": 8, "data": 8}, {Embed: "data"})
+    return plan(table, SEVEN_BILLION, sequences=8, value_bytes=2, between="slice")
 
 
 @dataclass(frozen=True)
@@ -274,6 +293,7 @@ def main() -> None:
     found = seven_billion()
     size = f"{found.table.bytes_in_all / 4e9:.2f} billion parameters"
     print(f"GPT-2 of {size} on 64 GPUs, {8 * 2048} tokens each\n{found}\n")
+    print(f"The same in 8 machines of 8 GPUs, with FSDP within each\n{seven_billion_in_slices()}\n")
     print(f"A recommender of 1 billion rows of 64 numbers on 64 GPUs, 4,096 examples each\n{billion_rows()}")
 
 

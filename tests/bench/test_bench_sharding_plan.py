@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from jax.sharding import AbstractMesh
 
 import wyrm as wy
 from bench.sharding_plan import (
@@ -14,9 +15,13 @@ from bench.sharding_plan import (
     gpt2_table,
     plan,
     seven_billion,
+    seven_billion_in_slices,
 )
+from tests.engines.jax import slices
 from tests.once import computed_once
 from tests.subprocesses import on_simulated_devices
+from wyrm.engines.jax.sharding import Sharding
+from wyrm.graph.base import BaseNode
 from wyrm.nn.gpt2_axes import Embed, Heads, Inner, Vocabulary
 
 
@@ -34,7 +39,7 @@ def test_the_documentation_has_the_numbers_of_the_plan() -> None:
     text = wy.jax.__doc__
     assert text is not None
     lines = [line.strip() for line in text.splitlines()]
-    planned = f"{seven_billion()}\n{billion_rows()}".splitlines()
+    planned = f"{seven_billion()}\n{seven_billion_in_slices()}\n{billion_rows()}".splitlines()
     assert [line for line in planned if line not in lines] == []
 
 
@@ -46,6 +51,26 @@ def test_the_plan_of_tables_agrees_with_simulated_devices(tmp_path_factory: pyte
         # The users, the items with their negatives, and the biases of both.
         tables = Table(rows, 16, 1), Table(rows, 16, 2), Table(rows, 1, 2)
         assert step["bytes"] == pytest.approx(RowsPlan(tables, 8, batch // 8, Machine()).message_bytes, rel=0.01)
+
+
+def test_the_plan_of_slices_agrees_with_simulated_devices(tmp_path_factory: pytest.TempPathFactory) -> None:
+    found = computed_once(tmp_path_factory, "slices", lambda: on_simulated_devices("tests.engines.jax.slices"))
+    far = [[0, 4], [1, 5], [2, 6], [3, 7]]
+    sent = sum(4 * size for _, size, over in found["fsdp 2"]["collectives"] if over == far)
+    mesh = AbstractMesh((2, 4), ("slice", "data"))
+    sharding = Sharding(mesh, {slices.Embed: "data"})
+    embed = slices.Embed(256)
+    leaves: dict[BaseNode, str] = {wy.Parameter.zeros(dims): "" for dims in ((64, embed), (embed,), (embed, 32), (32,))}
+    table = sharding.table(list(leaves), {}, leaves)
+    small = wy.nn.GPT2Config(vocab_size=2, n_positions=2, n_embd=2, n_layer=1, n_head=1)
+    # Beside the gradients, the losses of two batches and padding.
+    assert sent == pytest.approx(plan(table, small, 1, between="slice").between_bytes, rel=0.01)
+
+
+def test_fast_links_within_machines_raise_the_utilization() -> None:
+    flat, divided = seven_billion(), seven_billion_in_slices()
+    assert divided.model_flops == flat.model_flops and divided.bytes_per_device < divided.machine.memory
+    assert divided.between_bytes < flat.gathered_bytes / 8 and divided.utilization > 1.5 * flat.utilization
 
 
 def test_rows_of_a_larger_table_send_as_much() -> None:

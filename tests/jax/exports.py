@@ -27,7 +27,9 @@ from wyrm.graph.schedule import Schedule
 
 KINDS = ("onnx", "stablehlo")
 # How many samples share a file.
-GROUP = 8
+GROUP = 16
+# The folders of `wyrm.ops` whose ops have the most code.
+LARGE = ("linalg.", "attention.", "random.", "recurrence.")
 # Vectors that have any sign.
 SIGNS = ("Vectors", "Eigenvectors", "SVDResiduals", "EighResiduals")
 # Reads the files of a folder, computes them for three rows and for one, and prints what is wrong by names of samples.
@@ -149,14 +151,14 @@ def cases(samples: Sequence[Sample] = SAMPLES) -> list[Case]:
 
 def is_large(sample: Sample) -> bool:
     """Return whether the code of a sample is hundreds of operations, which jax2onnx writes in quadratic time."""
-    return sample.op.__module__.startswith("wyrm.ops.linalg")
+    return sample.op.__module__.removeprefix("wyrm.ops.").startswith(LARGE)
 
 
-def groups(found: Sequence[Case]) -> Iterator[list[Case]]:
-    """Yield some samples at a time: with and without a batch, of one float type, and large ones alone."""
+def groups(kind: str, found: Sequence[Case]) -> Iterator[list[Case]]:
+    """Yield some samples at a time: with and without a batch, of one float type, and large ones alone in ONNX."""
     alike = defaultdict(list)
     for each in found:
-        alike[each.mapped, each.wide, is_large(each.sample)].append(each)
+        alike[each.mapped, each.wide, kind == "onnx" and is_large(each.sample)].append(each)
     for (_, _, large), members in alike.items():
         size = 1 if large else GROUP
         yield from (members[start : start + size] for start in range(0, len(members), size))
@@ -209,7 +211,7 @@ def write(kind: str, found: Sequence[Case], folder: Path) -> dict[str, str]:
             }
         )
 
-    for group in groups(found):
+    for group in groups(kind, found):
         add(group)
     (folder / "groups.json").write_text(json.dumps(written))
     return refused

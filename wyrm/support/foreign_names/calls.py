@@ -28,6 +28,7 @@ ANSWERS = each(
         "key_dim embed_size": "use embed_dim=, the sum of all heads",
         "in_features": "use input_size= of a recurrent layer, in_channels= of a convolution",
         "out_features": "use hidden_size= of a recurrent layer, out_channels= of a convolution",
+        "offload offload_activations": "values stay on the device: use remat={...}, names of modules to compute again",
         "verbose": "use progress=True",
         "steps_per_epoch": "leave it out: an epoch goes once through the data",
         "min_delta": "use minimum_change=",
