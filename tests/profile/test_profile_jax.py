@@ -137,6 +137,11 @@ def test_the_page_and_the_trace(open_page: OpenPage, profile: Profile, tmp_path:
     assert "as XLA planned it" in (page.locator("#memory-sums").text_content() or "")
     assert not page.locator("#memory").is_visible() and page.locator("#timeline").is_visible()
     assert "a fusion has the time of all its nodes" in (page.locator("#notes").text_content() or "")
+    renamed = [replace(each, kind="collective") if each.kind == "product" else each for each in profile.stages]
+    devices = open_page(replace(profile, stages=tuple(renamed)).page(tmp_path / "devices.html"))
+    names = [each.name for each in renamed if each.modules == ("out",) and each.kind == "collective"]
+    assert names[0] in devices.locator("#rows td.nodes").all_text_contents(), "a collective has the name of XLA"
+    page = open_page(tmp_path / "profile.html")
     page.locator("#search").fill("layers[*]")
     assert 0 < page.locator("#rows tr").count() < len(profile.groups)
     trace = json.loads(profile.chrome_trace(tmp_path / "trace.json").read_text())

@@ -52,9 +52,9 @@ within machines alone, and products limit the step:
 
 Collectives are counted with the dtype of the parameters, float32. On 8 simulated devices and for one layer, the bytes
 of parameters and optimizer state, and the arguments of the step, are those of the plan; all-gathers are within 10 % of
-it and temporary memory within 25 %; what 2 simulated slices of 4 exchange is within 1 %. In a loop of equal layers, XLA gathers some weights
-once more for what a checkpoint computes again: 31 % more bytes for two layers. XLA for CPUs reduces gradients to all
-devices; for GPUs it scatters them.
+it and temporary memory within 25 %; what 2 simulated slices of 4 exchange is within 1 %. In a loop of equal layers, XLA
+gathers some weights once more for what a checkpoint computes again: 31 % more bytes for two layers. XLA for CPUs
+reduces gradients to all devices; for GPUs it scatters them.
 
 For a recommender of 10 million users and 990 million items with vectors of 64 numbers and Adagrad, by rows,
 `{Users: "data", Items: "data", Batch: "data"}`, with 4,096 pairs of a user and an item and a negative on each

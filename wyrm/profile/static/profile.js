@@ -22,7 +22,7 @@ const operations = (stage) => stage.nodes.map((node) => node.split(" (")[0]);
 function stageTitle(stage) {
   if (!stage.nodes.length) return stage.name;
   if (stage.kind === "update") return `update ${operations(stage)[0]}`;
-  if (stage.kind === "load") return stage.name;
+  if (stage.kind === "load" || stage.kind === "collective") return stage.name;
   return [...new Set(operations(stage))].join(", ");
 }
 
