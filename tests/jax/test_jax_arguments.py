@@ -59,6 +59,7 @@ CASES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: J.lower(LOSS, [X])[0]({"weight": WEIGHT.value}, [[1], [1, 2]]), ShapeError, "x .* was given no array"),
     (lambda: J.lower(LOSS, [X])[0]({"weight": WEIGHT.value}, np.ones((1, 2)), step="a"), DTypeError, "step must be"),
     (lambda: J.to_onnx(None, "a.onnx"), DTypeError, "wy.jax.to_onnx takes a node or a list of nodes"),
+    (lambda: J.to_onnx(LOSS, "a.onnx", check=None), DTypeError, "wy.jax.to_onnx: check must be True or False"),
     (lambda: J.to_onnx(LOSS, None), DTypeError, "wy.jax.to_onnx: path must be a path, not None"),
     (lambda: J.to_onnx(LOSS, "missing/a.onnx"), OptionError, "there is no folder .*missing' for the file 'a.onnx'"),
 ]

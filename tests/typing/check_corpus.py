@@ -31,6 +31,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from filelock import FileLock
+
 from tests.typing import checkers
 from tests.typing.checkers import ROOT, Message, Messages
 from tests.typing.corpus import HEADER, PROGRAMS, Program, limits, programs, readme
@@ -60,11 +62,15 @@ _NOT_STRICT = {
 
 # Packages that wyrm imports for engines and pages. Following them would take most of the time of a first run, and no
 # program is about their types.
-_SKIPPED = ["jax", "jaxlib", "IPython", "matplotlib", "PIL"]
+_SKIPPED = ",".join(f"{package}.*" for package in ("jax", "jaxlib", "IPython", "matplotlib", "PIL"))
+SKIPPING = f"[mypy-{_SKIPPED}]\nfollow_imports = skip\nignore_missing_imports = true\n"
+# wyrm is read as the installed package is: what mypy says of its own functions has another check.
+SKIPPING += "[mypy-wyrm.*]\nfollow_imports = silent\n"
 
 
 # Strict mypy with the plugin.
 PLUGIN = "mypy with plugin"
+WITH_PLUGIN = "strict = true\nplugins = wyrm.mypy\n"
 
 
 def _is_installed() -> bool:
@@ -102,7 +108,7 @@ def _sources(corpus: list[Program]) -> Path:
 
 def run_mypy_with_plugin(corpus: list[Program]) -> dict[str, Messages]:
     """The messages of strict mypy with the plugin."""
-    return {PLUGIN: _run_mypy(corpus, "plugin", "strict = true\nplugins = wyrm.mypy\n", plain=False)[0]}
+    return {PLUGIN: _run_mypy(corpus, "plugin", WITH_PLUGIN, plain=False)[0]}
 
 
 def run_mypy(corpus: list[Program]) -> dict[str, Messages]:
@@ -112,32 +118,38 @@ def run_mypy(corpus: list[Program]) -> dict[str, Messages]:
     return {"mypy --strict": strict, "mypy": plain}
 
 
+def mypy(folder: Path, name: str, *arguments: str) -> str:
+    """Return what mypy prints in a folder with the configuration `name`.ini, whose cache all folders share."""
+    command = [sys.executable, "-m", "mypy", "--config-file", f"{name}.ini", "--cache-dir", str(WORK / f"cache_{name}")]
+    WORK.mkdir(parents=True, exist_ok=True)
+    # A second process would check wyrm beside the first: it waits for the cache.
+    with FileLock(WORK / f"cache_{name}.lock"):
+        finished = subprocess.run(
+            [*command, *arguments],
+            cwd=folder,
+            env={**os.environ, "MYPYPATH": MYPYPATH, "PYTHONPATH": str(ROOT), "WYRM_MYPY_RAISES": "1"},
+            capture_output=True,
+            text=True,
+            check=False,  # it exits with 1 where it has found errors
+        )
+    if finished.returncode not in (0, 1):
+        raise RuntimeError(finished.stdout + finished.stderr)
+    return finished.stdout
+
+
 def _run_mypy(corpus: list[Program], name: str, options: str, plain: bool) -> tuple[Messages, Messages]:
     """Return the messages about all programs and, with `plain`, about the modules of `plain`."""
     source = _sources(corpus)
-    skipped = ",".join(f"{package}.*" for package in _SKIPPED)
-    skipping = f"[mypy-{skipped}]\nfollow_imports = skip\nignore_missing_imports = true\n"
-    _write(source / f"{name}.ini", f"[mypy]\n{options}\n{skipping}")
+    _write(source / f"{name}.ini", f"[mypy]\n{options}\n{SKIPPING}")
     modules = [program.module for program in corpus]
-    finished = subprocess.run(
-        [
-            *(sys.executable, "-m", "mypy", "--config-file", f"{name}.ini", "--cache-dir", str(WORK / f"cache_{name}")),
-            *("--no-error-summary", "--no-color-output", "--hide-error-context", "preamble.py"),
-            *(f"{module}.py" for module in modules),
-            *(f"plain/{module}.py" for module in modules if plain),
-        ],
-        cwd=source,
-        env={**os.environ, "MYPYPATH": MYPYPATH, "PYTHONPATH": str(ROOT), "WYRM_MYPY_RAISES": "1"},
-        capture_output=True,
-        text=True,
-        check=False,  # it exits with 1 where it has found errors
-    )
-    if finished.returncode not in (0, 1):
-        raise RuntimeError(finished.stdout + finished.stderr)
+    options_of_output = ("--no-error-summary", "--no-color-output", "--hide-error-context")
+    plain_files = [f"plain/{module}.py" for module in modules] if plain else []
+    files = ["preamble.py", *(f"{module}.py" for module in modules), *plain_files]
+    output = mypy(source, name, *options_of_output, *files)
     every: Messages = {module: [] for module in modules}
     of_plain: Messages = {module: [] for module in modules}
     offset = HEADER.count("\n")
-    for line in finished.stdout.splitlines():
+    for line in output.splitlines():
         match = _MESSAGE.match(line)
         if match is None or match[2] not in every:  # about wyrm itself, which has its own check
             continue

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
@@ -13,8 +10,7 @@ from typing import ClassVar
 import pytest
 
 from tests.once import computed_once
-from tests.typing.check_corpus import MYPYPATH, WORK
-from tests.typing.checkers import ROOT
+from tests.typing.check_corpus import SKIPPING, WITH_PLUGIN, mypy
 
 # The severity, the text and the code of each message, by line.
 Said = dict[int, list[tuple[str, str, str]]]
@@ -45,18 +41,10 @@ def _check(programs: dict[str, Callable[[], str]], folder: Path) -> dict[str, Sa
     """Return what mypy says of the programs, by name."""
     for name, source in programs.items():
         (folder / f"program_{name}.py").write_text(source(), encoding="utf-8")
-    (folder / "mypy.ini").write_text("[mypy]\nstrict = true\nplugins = wyrm.mypy\n")
+    (folder / "plugin.ini").write_text(f"[mypy]\n{WITH_PLUGIN}\n{SKIPPING}")
     files = [f"program_{name}.py" for name in programs]
-    finished = subprocess.run(
-        [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", str(WORK / "cache_plugin"), *files],
-        cwd=folder,
-        env={**os.environ, "MYPYPATH": MYPYPATH, "PYTHONPATH": str(ROOT), "WYRM_MYPY_RAISES": "1"},
-        capture_output=True,
-        text=True,
-        check=False,  # it exits with 1 where it has found errors
-    )
-    assert finished.returncode in (0, 1), finished.stdout + finished.stderr
+    output = mypy(folder, "plugin", *files)
     said: dict[str, Said] = {name: {} for name in programs}
-    for match in filter(None, map(_LINE.match, finished.stdout.splitlines())):
+    for match in filter(None, map(_LINE.match, output.splitlines())):
         said[match[1]].setdefault(int(match[2]), []).append((match[3], match[4], match[5] or ""))
     return said

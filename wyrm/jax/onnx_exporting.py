@@ -24,6 +24,7 @@ from wyrm.jax.onnx_checking import first_fault
 from wyrm.jax.onnx_functions import OnnxNamespace
 from wyrm.jax.onnx_rewriting import open_axes, rewritten
 from wyrm.jax.onnx_rules import RULES
+from wyrm.support.options import flag
 from wyrm.train.program import Program
 
 _WHO = "wy.jax.to_onnx"
@@ -70,6 +71,7 @@ def to_onnx(
     """
     if importlib.util.find_spec("jax2onnx") is None:
         raise ImportError(f'{_WHO} needs jax2onnx: pip install "wyrm-autodiff[onnx]"')
+    check = flag(f"{_WHO}: check", check)
     file = checked_path(path, _WHO, "path")
     folder = file.absolute().parent
     if not folder.is_dir():

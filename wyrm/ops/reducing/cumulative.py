@@ -66,16 +66,7 @@ class _CumulativeForm(JaxForm):
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         from jax import lax
 
-        if lowering.is_basic and self.function == "cumprod":
-            return self._products(lowering.xp, operands[0], node.axis, node.reverse)
         return getattr(lax, self.function)(operands[0], axis=node.axis, reverse=node.reverse)
-
-    def _products(self, xp: Any, x: Any, axis: int, reverse: bool) -> Any:
-        """Return the products up to each element, of all elements with ones in place of those after it."""
-        numbers = xp.arange(x.shape[axis])
-        is_before = numbers >= numbers[:, None] if reverse else numbers <= numbers[:, None]
-        factors = xp.where(is_before, xp.expand_dims(xp.moveaxis(x, axis, -1), -2), xp.ones((), x.dtype))
-        return xp.moveaxis(factors.prod(axis=-1), -1, axis)
 
 
 class CumSum(_Cumulative[Axes]):
