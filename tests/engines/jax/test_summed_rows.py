@@ -1,0 +1,30 @@
+"""Gradients of rows are summed for each touched row, in ascending order, for small tables and large ones."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from wyrm.engines.jax.step import rows_as_pytree
+from wyrm.engines.jax.updates import summed_rows
+
+
+@pytest.mark.parametrize(("size", "sorts"), [(3, False), (40, False), (160, False), (161, True), (5000, True)])
+def test_each_touched_row_has_the_sum_of_its_gradients(size: int, sorts: bool) -> None:
+    rows_as_pytree()
+    draw = np.random.default_rng(0)
+    rows = draw.integers(0, size, 40).astype(np.int32)
+    values = draw.normal(size=(40, 3)).astype(np.float32)
+    expected = np.zeros((size, 3), np.float64)
+    np.add.at(expected, rows, values)
+    function = jax.jit(
+        lambda values, rows: summed_rows([(values[:15], rows[:15]), (values[15:], rows[15:])], (size, 3))
+    )
+    found = function(values, rows)
+    touched, count = np.unique(rows), min(40, size)
+    assert found.rows.shape == (count,) and found.rows.dtype == np.int32
+    np.testing.assert_array_equal(found.rows, [*touched, *[size] * (count - len(touched))])
+    np.testing.assert_allclose(found.values[: len(touched)], expected[touched], rtol=1e-5, atol=1e-6)
+    assert not np.any(found.values[len(touched) :])
+    assert (" sort(" in function.lower(values, rows).compile().as_text()) == sorts
