@@ -16,6 +16,7 @@ import pytest
 
 from tests import quick
 from tests.browser import browser, open_page
+from tests.each import keywords_of
 from tests.once import shared_folder
 from wyrm.engines.native.llvm import cache
 
@@ -83,7 +84,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the quick tests."""
+    """Mark the quick tests, and let `-k` find tests by the names of their cases."""
     for item in items:
+        item.extra_keyword_matches.update(keywords_of(item))
         if quick.is_quick(item.path, getattr(item, "originalname", item.name)):
             item.add_marker(pytest.mark.quick)

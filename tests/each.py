@@ -5,7 +5,7 @@ A test of its own costs pytest and its workers several milliseconds; cases that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 import pytest
@@ -30,12 +30,26 @@ def check_each(cases: Iterable[T], check: Callable[[T], None], name: Callable[[T
         raise BaseExceptionGroup(f"{len(failures)} of {count} cases fail: {', '.join(names)}", failures)
 
 
+class Group(list[T]):
+    """The cases of one test; `pytest -k NAME` selects the tests that have a case of this name."""
+
+    names: tuple[str, ...] = ()
+
+
+def keywords_of(item: pytest.Item) -> tuple[str, ...]:
+    """Return the names of the cases of a test."""
+    parameters: Mapping[str, object] = getattr(getattr(item, "callspec", None), "params", {})
+    return tuple(name for each in parameters.values() if isinstance(each, Group) for name in each.names)
+
+
 def each(
     cases: Iterable[T], size: int = 64, name: Callable[[T], str] = str
 ) -> Callable[[Callable[[T], None]], Callable[[list[T]], None]]:
     """Make a test of one case a test of groups of at most `size` cases."""
     every = list(cases)
-    groups = [every[start : start + size] for start in range(0, len(every), size)]
+    groups = [Group(every[start : start + size]) for start in range(0, len(every), size)]
+    for group in groups:
+        group.names = tuple(map(name, group))
     assert groups, "there are no cases"
 
     def decorate(check: Callable[[T], None]) -> Callable[[list[T]], None]:

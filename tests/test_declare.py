@@ -15,7 +15,7 @@ from wyrm.errors import RegistrationError
 from wyrm.graph.registration import METHODS
 from wyrm.ops.cross_entropy.softmax import Softmax
 from wyrm.ops.products.product import MatMul
-from wyrm.support.late_imports import PACKAGES
+from wyrm.support.imports import PACKAGES
 
 
 def test_the_generated_files_are_those_that_the_code_gives() -> None:

@@ -99,7 +99,7 @@ def test_leaves_functions_and_data_may_be_imported() -> None:
     assert not ops_in(
         "from wyrm.graph import Constant, IndexInput, Node, Parameter\n"
         "from wyrm.ops.random.philox import STEP\n"
-        "from wyrm.ops.control.steps import Iteration\n"
+        "from wyrm.ops.control.loop_body import Iteration\n"
         "from wyrm.ops.control.updating import updates_of\n"
         "import wyrm.ops.products.product as product\nproduct.multiply_into\n"
     )

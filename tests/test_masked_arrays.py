@@ -11,7 +11,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import DTypeError
-from wyrm.io.arrays import save_arrays
+from wyrm.io.files import save_arrays
 
 FLOATS: Any = np.ma.array([1.0, 2.0, 3.0], mask=[True, False, False])
 INTEGERS: Any = np.ma.array([0, 1, 2], mask=[True, False, False])

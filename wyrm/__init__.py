@@ -99,8 +99,8 @@ from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Binary, Elementwise, Unary
 from wyrm.ops.gradients import grad, value_and_grad
 from wyrm.ops.indexing.joining import concatenate, stack
-from wyrm.support.late_imports import lazy_imports as _lazy_imports
-from wyrm.support.moved import tell_of_moved_modules as _tell_of_moved_modules
+from wyrm.support.imports import lazy_imports as _lazy_imports
+from wyrm.support.imports import tell_of_moved_modules as _tell_of_moved_modules
 
 if _typing.TYPE_CHECKING:
     from wyrm import data, io, linalg, losses, metrics, nn, optim, profile, random, special, testing, train, view, watch

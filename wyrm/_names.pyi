@@ -193,9 +193,6 @@ from wyrm.functions.methods import trace as trace
 from wyrm.functions.methods import transpose as transpose
 from wyrm.functions.methods import trunc as trunc
 from wyrm.functions.methods import var as var
-from wyrm.functions.nan_quantiles import nanmedian as nanmedian
-from wyrm.functions.nan_quantiles import nanpercentile as nanpercentile
-from wyrm.functions.nan_quantiles import nanquantile as nanquantile
 from wyrm.functions.order_statistics import argpartition as argpartition
 from wyrm.functions.order_statistics import bincount as bincount
 from wyrm.functions.order_statistics import convolve as convolve
@@ -226,8 +223,11 @@ from wyrm.functions.reductions import average as average
 from wyrm.functions.reductions import count_nonzero as count_nonzero
 from wyrm.functions.reductions import nanmax as nanmax
 from wyrm.functions.reductions import nanmean as nanmean
+from wyrm.functions.reductions import nanmedian as nanmedian
 from wyrm.functions.reductions import nanmin as nanmin
+from wyrm.functions.reductions import nanpercentile as nanpercentile
 from wyrm.functions.reductions import nanprod as nanprod
+from wyrm.functions.reductions import nanquantile as nanquantile
 from wyrm.functions.reductions import nanstd as nanstd
 from wyrm.functions.reductions import nansum as nansum
 from wyrm.functions.reductions import nanvar as nanvar

@@ -14,7 +14,7 @@ from wyrm.graph.base import BaseNode, format_dims
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.source_location import ModuleCall, Place, end_call, running, start_call
 from wyrm.support.foreign_names import ExplainsNames, explains_keywords
-from wyrm.support.late_imports import Late
+from wyrm.support.imports import Late
 from wyrm.support.texts import encodable
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from wyrm.engines.native.run.shuffle import compiled
 from wyrm.errors import OptionError
 from wyrm.exporting.batches import BatchSizes, varying
 from wyrm.exporting.kernels import epoch_seed
+from wyrm.exporting.numbers import _typed as arguments_of
 from wyrm.exporting.numbers import step_numbers
-from wyrm.exporting.rates import _typed as arguments_of
 from wyrm.optim import schedules
 
 SCHEDULES: list[Any] = [

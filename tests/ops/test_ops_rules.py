@@ -16,7 +16,7 @@ from wyrm.graph.registration import Rules
 from wyrm.ops.products.jax_form import ProductForm
 from wyrm.ops.random.draws import KeyedLoops
 from wyrm.ops.recurrence.recurrence import GradientLoops, ResidualsLoops
-from wyrm.ops.reducing.along_axis import ReducedAxisLoops
+from wyrm.ops.reducing.base import ReducedAxisLoops
 
 for _module in pkgutil.walk_packages(wyrm.__path__, "wyrm."):
     if not _module.name.endswith("__main__"):

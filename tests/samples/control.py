@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 import wyrm as wy
 from tests.samples.sample import Sample, normal
 from wyrm.ops.control.digits import FromDigits, ToDigits
+from wyrm.ops.control.loop_body import PackedPlace
 from wyrm.ops.control.scan import PlacePart, Scan, ScanPart
-from wyrm.ops.control.steps import PackedPlace
 
 
 def _recurrent(where: str, **options: Any) -> Callable[..., Any]:

@@ -10,8 +10,7 @@ import wyrm as wy
 from tests.samples.sample import Sample, integers, normal
 from wyrm.ops.indexing.advanced_indexing import FromEnd
 from wyrm.ops.indexing.gather import Gather, IndexGather, Place
-from wyrm.ops.indexing.index_update import LastWriter
-from wyrm.ops.indexing.replaced import Replaced
+from wyrm.ops.indexing.index_update import LastWriter, Replaced
 
 
 def _place(values: Any, rows: Any, columns: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.samples.sample import Sample, integers, normal
-from wyrm.ops.indexing import index, take_along_axis
+from wyrm.ops.indexing import index, taking
 
 
 def _scatter(x: Any, rows: Any, values: Any) -> Any:
@@ -58,15 +58,15 @@ def samples() -> list[Sample]:
             empty=False,
         ),
         Sample(
-            take_along_axis.TakeAlongAxis,
+            taking.TakeAlongAxis,
             lambda x, i: x.take_along_axis(i, axis=1),
             (normal(3, 5), integers(5, 3, 2)),
             lambda x, i: np.take_along_axis(x, i, 1),
             misfit=(normal(3, 5), integers(5, 4, 2)),
         ),
         Sample(
-            take_along_axis.PlaceAlongAxis,
-            lambda x, i: take_along_axis.PlaceAlongAxis(x, i, 1, (3, 5)),
+            taking.PlaceAlongAxis,
+            lambda x, i: taking.PlaceAlongAxis(x, i, 1, (3, 5)),
             (normal(3, 2), integers(5, 3, 2)),
             lambda x, i: _place_along(x, i, 1, (3, 5)),
             empty=False,

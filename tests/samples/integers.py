@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.samples.sample import Sample, integers, mask
 from wyrm.ops.elementwise.integers import IndexWhere
-from wyrm.ops.indexing.take_along_axis import IndexTakeAlongAxis
+from wyrm.ops.indexing.taking import IndexTakeAlongAxis
 from wyrm.ops.reducing.cumulative import IndexCumSum
 from wyrm.ops.reducing.index_reduction import IndexMax, IndexMin, IndexSum
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.samples.sample import Sample
-from wyrm.ops.cross_entropy.label import CountedLabels
+from wyrm.ops.cross_entropy.labels import CountedLabels
 
 
 def samples() -> list[Sample]:

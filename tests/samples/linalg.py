@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from tests.samples.sample import Sample, distinct, normal
-from wyrm.ops.linalg import determinant, eig, eigh, expm, least_squares, lu, matrices, qr, svd, triangular
+from wyrm.ops.linalg import determinant, eig, eigh, expm, matrices, qr, svd, systems, triangular
 
 
 def regular(*shape: int) -> NDArray[np.float64]:
@@ -50,7 +50,7 @@ def _triangular(a: Any, b: Any, lower: bool, transposed: bool, unit: bool) -> An
 
 
 def _solve(a: Any, b: Any) -> Any:
-    return lu.Solve(lu.LUResiduals(a), a, b)
+    return systems.Solve(systems.LUResiduals(a), a, b)
 
 
 def _gaps(x: Any) -> Any:
@@ -130,7 +130,7 @@ def _determinant_samples() -> list[Sample]:
     determinants = [
         Sample(
             determinant.Determinant,
-            lambda a, p=part: determinant.Determinant(lu.LUResiduals(a), a, p),
+            lambda a, p=part: determinant.Determinant(systems.LUResiduals(a), a, p),
             (regular(*shape),),
             lambda a, i=position: (np.linalg.det(a), *np.linalg.slogdet(a))[i],
             name=f"Determinant-{part}-{shape}",
@@ -142,7 +142,7 @@ def _determinant_samples() -> list[Sample]:
     slopes = [
         Sample(
             determinant.Cofactors,
-            lambda a: determinant.Cofactors(lu.LUResiduals(a), a),
+            lambda a: determinant.Cofactors(systems.LUResiduals(a), a),
             (regular(*shape),),
             _cofactors,
             name=f"Cofactors-{shape}",
@@ -162,7 +162,9 @@ def _determinant_samples() -> list[Sample]:
         ),
         Sample(
             determinant.LogDeterminantSlope,
-            lambda a: determinant.LogDeterminantSlope(lu.LUResiduals(a), a, lu.identity(a.dims[-1], a.dtype), True),
+            lambda a: determinant.LogDeterminantSlope(
+                systems.LUResiduals(a), a, systems.identity(a.dims[-1], a.dtype), True
+            ),
             (regular(3, 3),),
             lambda a: np.swapaxes(np.linalg.inv(a), -1, -2),
             empty=False,
@@ -175,7 +177,7 @@ def samples() -> list[Sample]:
     tall, wide = (2, 4, 3), (3, 5)
     solving = [
         Sample(
-            lu.Solve,
+            systems.Solve,
             _solve,
             (regular(*left), normal(*right)),
             np.linalg.solve,
@@ -192,7 +194,7 @@ def samples() -> list[Sample]:
             triangular.Cholesky, lambda a: np.linalg.cholesky(_symmetric(a)), positive_definite, True,
             square, one, batch, (2, 1, 5, 5),
         ),
-        Sample(lu.LUResiduals, _solve, (regular(4, 4), normal(4, 2)), np.linalg.solve, empty=False),
+        Sample(systems.LUResiduals, _solve, (regular(4, 4), normal(4, 2)), np.linalg.solve, empty=False),
         *solving,
         *_determinant_samples(),
         Sample(
@@ -231,7 +233,7 @@ def samples() -> list[Sample]:
         ),
         Sample(
             eig.EigenvectorSolve,
-            lambda a, b: eig.EigenvectorSolve(lu.LUResiduals(a), a, b, True),
+            lambda a, b: eig.EigenvectorSolve(systems.LUResiduals(a), a, b, True),
             (regular(3, 3), normal(3, 2)),
             lambda a, b: np.linalg.solve(a.T, b),
             empty=False,
@@ -259,8 +261,8 @@ def samples() -> list[Sample]:
         ),
         *(
             Sample(
-                least_squares.LeastSquares,
-                lambda a, b, t=turned: least_squares.LeastSquares(svd.SVDResiduals(a), a, b, 1e-9, t),
+                systems.LeastSquares,
+                lambda a, b, t=turned: systems.LeastSquares(svd.SVDResiduals(a), a, b, 1e-9, t),
                 (regular(*left), normal(*right)),
                 lambda a, b, t=turned: np.linalg.pinv(np.swapaxes(a, -1, -2) if t else a) @ b,
                 name=f"LeastSquares-{left}-{right}-{turned}",

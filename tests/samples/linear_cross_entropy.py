@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.samples.sample import Sample, integers, normal
+from wyrm.ops.cross_entropy.kernels import PlaceInResiduals, ResidualsPart
 from wyrm.ops.cross_entropy.linear_cross_entropy import LabelTargets, LinearCrossEntropy, LinearCrossEntropyResiduals
-from wyrm.ops.cross_entropy.residuals import PlaceInResiduals, ResidualsPart
 
 ROWS, CLASSES, WIDTH = 4, 5, 3
 

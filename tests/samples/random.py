@@ -10,7 +10,7 @@ from scipy import special, stats
 
 from tests.samples.sample import Sample, normal
 from wyrm.ops.random import draws
-from wyrm.ops.random.drawing import LoopSteps
+from wyrm.ops.random.draws import LoopSteps
 from wyrm.ops.random.dropout import RandomKey
 from wyrm.ops.random.gamma_draws import RandomPoisson, StandardLogGamma
 from wyrm.ops.random.philox import STEP, philox_block

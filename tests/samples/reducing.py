@@ -6,7 +6,7 @@ import numpy as np
 from scipy import special
 
 from tests.samples.sample import Sample, distinct, normal, reducing
-from wyrm.ops.reducing import argmax, base, reduction
+from wyrm.ops.reducing import base, positions, reduction
 
 
 def samples() -> list[Sample]:
@@ -29,10 +29,14 @@ def samples() -> list[Sample]:
             empty=False,
         ),
         Sample(
-            argmax.ArgMax, lambda x: x.argmax(-1), (distinct(3, 4),), lambda x: np.argmax(x, -1), differentiable=False
+            positions.ArgMax,
+            lambda x: x.argmax(-1),
+            (distinct(3, 4),),
+            lambda x: np.argmax(x, -1),
+            differentiable=False,
         ),
         Sample(
-            argmax.ArgMax,
+            positions.ArgMax,
             lambda x: x.argmax(0, keepdims=True),
             (distinct(3, 4),),
             lambda x: np.argmax(x, 0, keepdims=True),

@@ -6,9 +6,9 @@ import numpy as np
 
 import wyrm as wy
 from tests.samples.sample import Sample, distinct, normal
-from wyrm.ops.indexing.take_along_axis import TakeAlongAxis
+from wyrm.ops.indexing.taking import TakeAlongAxis
+from wyrm.ops.reducing.positions import TopIndices
 from wyrm.ops.reducing.sorting import ArgSort, SearchSorted
-from wyrm.ops.reducing.top_k import TopIndices
 
 
 def samples() -> list[Sample]:

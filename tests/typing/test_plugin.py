@@ -16,8 +16,8 @@ from tests.typing.random_programs import PREAMBLE, axes_at_run_time, expressions
 from tests.typing.with_plugin import Checked
 from wyrm.errors import ShapeError
 from wyrm.mypy import plugin
+from wyrm.mypy.messages import abbreviated
 from wyrm.mypy.plugin import TESTED, guarded
-from wyrm.mypy.shortening import abbreviated
 
 _COUNT = 1000
 

@@ -14,7 +14,7 @@
 - Text: `Tokenizer` learns or loads a byte-pair encoding, `TokenBlocks` cuts a text into rows of one length.
 """
 
-from wyrm.support.late_imports import lazy_imports
+from wyrm.support.imports import lazy_imports
 
 # Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
 __getattr__, __dir__, __all__ = lazy_imports(

@@ -8,8 +8,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wyrm.data import ranking_kernels as kernels
-from wyrm.data.ranking_calls import NOTHING, ExcludedRows, answer_one, compiled, refuse
+from wyrm.data import ranking
+from wyrm.data.ranking import NOTHING, ExcludedRows, answer_one, compiled, refuse
 from wyrm.errors import DTypeError, IndexOutOfRange, OptionError, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.base import BaseNode, describe
@@ -246,7 +246,7 @@ def _by_factors(
     tile = max(1, min(answers, _USERS_AT_ONCE))
     scratch = np.empty((tile, min(count, part, _SCORES_AT_ONCE // tile)), dtype)
     found, values = np.empty((answers, k), np.int64), np.empty((answers, k), dtype)
-    run = compiled(kernels.best_by_factors, dtype)
+    run = compiled(ranking.best_by_factors, dtype)
     for first in range(0, count, part):
         block, offsets = items, biases
         if count > part or items.dtype != dtype or type(items) is not np.ndarray:
@@ -342,7 +342,7 @@ def _best_of(scores: np.ndarray, offsets: np.ndarray, excluded: np.ndarray, k: i
     found, values = np.empty((len(scores), k), np.int64), np.empty((len(scores), k), scores.dtype)
     if offsets.size:
         scores = scores.copy()  # the kernel writes to it
-    status = compiled(kernels.best_by_scores, scores.dtype)(scores, offsets, excluded, found, values)
+    status = compiled(ranking.best_by_scores, scores.dtype)(scores, offsets, excluded, found, values)
     if status:
         refuse(status, scores=np.where(np.isinf(scores), 0, scores))
     return found, values

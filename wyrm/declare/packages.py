@@ -12,7 +12,7 @@ import textwrap
 from pathlib import Path
 
 from wyrm.declare.methods import formatted
-from wyrm.support.late_imports import PACKAGES
+from wyrm.support.imports import PACKAGES
 
 # The decorator that makes a name of a package public.
 MARKS = {"wyrm.losses": "loss", "wyrm.optim": "with_options"}

@@ -18,7 +18,7 @@ from wyrm.declare import packages
 from wyrm.declare.functions import names, ops
 from wyrm.declare.methods import formatted
 from wyrm.graph.registration import METHODS
-from wyrm.support.late_imports import PACKAGES
+from wyrm.support.imports import PACKAGES
 
 _TABLE = '''"""Names that are imported on first use.
 

@@ -13,7 +13,7 @@ does all but the computation of values.
 ['native', 'jax']
 """
 
-from wyrm.support.late_imports import lazy_imports
+from wyrm.support.imports import lazy_imports
 
 # Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
 __getattr__, __dir__, __all__ = lazy_imports(

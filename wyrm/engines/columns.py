@@ -13,7 +13,7 @@ from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, Sha
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Dim, axis_size, open_axes, resolve_axis
 from wyrm.graph.base import BaseNode, describe, label
-from wyrm.graph.index_checks import accepted_indices
+from wyrm.graph.index_operands import accepted_indices
 from wyrm.graph.leaves import Input
 from wyrm.graph.schedule import Limit
 from wyrm.graph.shapes import remedy, wrong_rank

@@ -12,7 +12,7 @@ from wyrm.errors import DTypeError, ShapeError, WyrmError
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode, explain
 from wyrm.graph.index_operands import check_index_operands
-from wyrm.graph.namespace import NUMPY
+from wyrm.graph.op import NUMPY
 
 
 def evaluation(

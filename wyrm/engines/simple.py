@@ -20,7 +20,7 @@ from wyrm.errors import Diverged, OptionError
 from wyrm.graph.axes import resolve
 from wyrm.graph.base import BaseNode
 from wyrm.graph.loop_form import LOOPS
-from wyrm.graph.namespace import NUMPY
+from wyrm.graph.op import NUMPY
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array, check_shape, store, stored
 from wyrm.ops.elementwise.formula import formula_value

@@ -19,7 +19,7 @@ from wyrm.graph.axes import Dim, axis_size
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexConstant, IndexInput
 from wyrm.graph.leaves import Constant, Input
-from wyrm.graph.namespace import NUMPY
+from wyrm.graph.op import NUMPY
 from wyrm.graph.storage import bound_array, stored
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.elementwise.formula import formula_value

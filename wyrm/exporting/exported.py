@@ -20,8 +20,7 @@ from wyrm.exporting.targets import target_named
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import label
 from wyrm.graph.modes import warn_of_training
-from wyrm.io.arrays import load_arrays, save_arrays
-from wyrm.io.files import replacing
+from wyrm.io.files import load_arrays, replacing, save_arrays
 from wyrm.support.files import FilePath, path_of
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import choice, whole

@@ -14,13 +14,12 @@ from wyrm.errors import OptionError, ShapeError
 from wyrm.exporting.batches import BatchSizes, Varying
 from wyrm.exporting.image import Kind, Region
 from wyrm.exporting.interface import identifier
-from wyrm.exporting.numbers import Formulas, StepNumbers, means, step_numbers
-from wyrm.exporting.rates import PlannedRate, planned
+from wyrm.exporting.numbers import Formulas, PlannedRate, StepNumbers, means, planned, step_numbers
 from wyrm.exporting.routines import Code, Places, Word
 from wyrm.exporting.runs import Run, place_run
 from wyrm.graph.axes import Dim, axis_size, open_axes, resolve
 from wyrm.graph.base import BaseNode, describe, label
-from wyrm.graph.index_checks import used
+from wyrm.graph.index_operands import used
 from wyrm.graph.leaves import Input
 from wyrm.graph.storage import stored
 

@@ -26,10 +26,9 @@ from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.source_location import building
 from wyrm.graph.typing import HasArray
 from wyrm.graph.weak_types import chosen
-from wyrm.ops.control.loop_body import LoopBody, closure_convert
+from wyrm.ops.control.loop_body import Iteration, LoopBody, closure_convert
 from wyrm.ops.control.pass_through import alias
 from wyrm.ops.control.scan import Scan
-from wyrm.ops.control.steps import Iteration
 from wyrm.ops.shaping.shape import zeros_like
 
 __all__ = ["cond", "switch"]

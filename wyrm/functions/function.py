@@ -36,7 +36,7 @@ from wyrm.graph.typing import FloatArray
 from wyrm.ops.control.pass_through import alias
 from wyrm.ops.gradients.reverse import grad as gradient_of
 from wyrm.support.foreign_names import explains_keywords
-from wyrm.support.late_imports import Late
+from wyrm.support.imports import Late
 from wyrm.support.memory import KEPT_BYTES
 from wyrm.support.texts import exact
 

@@ -28,9 +28,8 @@ from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.shapes import same_sizes
 from wyrm.graph.typing import HasArray, Shaped
 from wyrm.graph.weak_types import chosen
-from wyrm.ops.control.loop_body import LoopBody, closure_convert
+from wyrm.ops.control.loop_body import ENDLESS, Iteration, LoopBody, closure_convert
 from wyrm.ops.control.scan import Scan
-from wyrm.ops.control.steps import ENDLESS, Iteration
 from wyrm.support.options import whole
 
 __all__ = ["scan", "while_loop"]

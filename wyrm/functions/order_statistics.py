@@ -23,9 +23,9 @@ from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.index import Index, as_indices
 from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.indexing.rearranging import sized_axis, taken
-from wyrm.ops.indexing.take_along_axis import TakeAlongAxis
+from wyrm.ops.indexing.taking import TakeAlongAxis
+from wyrm.ops.reducing.positions import TopIndices
 from wyrm.ops.reducing.sorting import SearchSorted
-from wyrm.ops.reducing.top_k import TopIndices
 from wyrm.support.options import choice, whole
 
 __all__ = [

@@ -11,7 +11,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
-from wyrm.support.late_imports import Late
+from wyrm.support.imports import Late
 from wyrm.support.options import is_integer
 
 _NUMBERS = (int, float, np.integer, np.floating)

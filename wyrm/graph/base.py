@@ -18,7 +18,7 @@ from wyrm.graph.source_location import Origin, SourceLocation, built_nodes, loca
 from wyrm.graph.traversal import copied, flatten, restore, topological_order
 from wyrm.graph.weak_types import FLOATS, WEAK32, WEAK64, chosen, is_weak, joined
 from wyrm.support.foreign_names import ForeignName, SizeWithHint, nodes
-from wyrm.support.late_imports import Late
+from wyrm.support.imports import Late
 from wyrm.support.texts import encodable
 
 if TYPE_CHECKING:

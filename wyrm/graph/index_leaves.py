@@ -8,7 +8,7 @@ import numpy as np
 from typing_extensions import Unpack
 
 from wyrm.graph.base import _BASES, _set
-from wyrm.graph.index_checks import check_limits
+from wyrm.graph.index_operands import check_limits
 from wyrm.graph.leaves import S_co, pickled_leaf
 from wyrm.graph.node import IndexNode
 from wyrm.graph.storage import DeclaredDims, Leaf, Storage, check_shape, declared_dims, index_array, store

@@ -73,7 +73,7 @@ class Lowering(Protocol):
     def blocks(self, rows: int, size: int) -> tuple[int, int]:
         """Return in how many blocks to compute values of `size` bytes, and over how many devices the rows are sharded.
 
-        Both divide the number of rows; see `wyrm.ops.kernels.loops_jax.in_blocks`.
+        Both divide the number of rows; see `wyrm.ops.kernels.in_jax.in_blocks`.
         """
         ...
 

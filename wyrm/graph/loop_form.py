@@ -19,7 +19,7 @@ from wyrm.graph.typing import Array
 
 if TYPE_CHECKING:
     from wyrm.graph.base import BaseNode
-    from wyrm.ops.control.steps import Iteration
+    from wyrm.ops.control.loop_body import Iteration
 
 # An argument of a kernel.
 KernelArgument: TypeAlias = "Array | float | np.generic | tuple[KernelArgument, ...]"

@@ -94,16 +94,15 @@ from wyrm.ops.indexing.index import Index, ScatterAdd
 from wyrm.ops.indexing.joining import Concatenate
 from wyrm.ops.indexing.keys import Advanced, All, Key_
 from wyrm.ops.indexing.slicing import IndexSlice, Slice
-from wyrm.ops.indexing.take_along_axis import IndexTakeAlongAxis, TakeAlongAxis
-from wyrm.ops.indexing.taking import TakeMode
+from wyrm.ops.indexing.taking import IndexTakeAlongAxis, TakeAlongAxis, TakeMode
 from wyrm.ops.normalization.normalization import LayerNorm, RMSNorm
 from wyrm.ops.products.embed import Embed
 from wyrm.ops.products.linear_gelu import LinearGelu
 from wyrm.ops.products.product import MatMul, VectorDot
 from wyrm.ops.random.dropout import AddDropout, Dropout
-from wyrm.ops.reducing.argmax import ArgMax
 from wyrm.ops.reducing.counting import CountTrue
 from wyrm.ops.reducing.cumulative import CumProd, CumSum, IndexCumSum
+from wyrm.ops.reducing.positions import ArgMax
 from wyrm.ops.reducing.prod import Prod
 from wyrm.ops.reducing.reduction import LogSumExp, Max, Mean, Min, Std, Sum, Variance
 from wyrm.ops.reducing.sorting import ArgSort
@@ -1954,6 +1953,45 @@ class Node:
         5.0"""
 
     @overload
+    def take(
+        self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
+    ) -> _Node: ...
+    @overload
+    def take(
+        self: Shaped[L, S], indices: _IndexNode[AnyShape], axis: int | None = None, *, mode: TakeMode = "raise"
+    ) -> _Node: ...
+    @overload
+    def take(
+        self: Shaped[L, S], indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: TakeMode = "raise"
+    ) -> _Node[Any, tuple[*Bs]]: ...
+    @overload
+    def take(
+        self: Shaped[L, tuple[N, K]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: TakeMode = "raise"
+    ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K]]: ...
+    @overload
+    def take(
+        self: Shaped[L, tuple[N]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: TakeMode = "raise"
+    ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs]]: ...
+    @overload
+    def take(
+        self: Shaped[L, tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: TakeMode = "raise"
+    ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
+    @overload
+    def take(
+        self: Shaped[L, S], indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
+    ) -> _Node:
+        """Return the elements that `indices` select along `axis`, by default among all in row-major order.
+
+        As in `numpy.take`, the axes of `indices` replace `axis` in the result, and negative indices count from the end.
+        `x[rows]` and `axis=0` take rows. Raise `IndexOutOfRange` for an index beyond the axis; with `mode="wrap"` it counts
+        on from the other end, and with `mode="clip"` it becomes the first or the last. These two raise `ShapeError` for an
+        axis whose size comes from data. Raise `OptionError` for another mode.
+
+        >>> x = wy.Constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+        >>> x.take([3, 0]).forward().tolist(), x.take([1, 1], axis=0).forward().tolist()
+        ([4.0, 1.0], [[4.0, 5.0, 6.0], [4.0, 5.0, 6.0]])"""
+
+    @overload
     def take_along_axis(
         self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = -1
     ) -> TakeAlongAxis[L, _IndexNode]:
@@ -1992,45 +2030,6 @@ class Node:
 
         >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
         [[2.0], [3.0]]"""
-
-    @overload
-    def take(
-        self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
-    ) -> _Node: ...
-    @overload
-    def take(
-        self: Shaped[L, S], indices: _IndexNode[AnyShape], axis: int | None = None, *, mode: TakeMode = "raise"
-    ) -> _Node: ...
-    @overload
-    def take(
-        self: Shaped[L, S], indices: _IndexNode[tuple[*Bs]], axis: None = None, *, mode: TakeMode = "raise"
-    ) -> _Node[Any, tuple[*Bs]]: ...
-    @overload
-    def take(
-        self: Shaped[L, tuple[N, K]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: TakeMode = "raise"
-    ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K]]: ...
-    @overload
-    def take(
-        self: Shaped[L, tuple[N]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: TakeMode = "raise"
-    ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs]]: ...
-    @overload
-    def take(
-        self: Shaped[L, tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]], axis: Literal[0], *, mode: TakeMode = "raise"
-    ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
-    @overload
-    def take(
-        self: Shaped[L, S], indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
-    ) -> _Node:
-        """Return the elements that `indices` select along `axis`, by default among all in row-major order.
-
-        As in `numpy.take`, the axes of `indices` replace `axis` in the result, and negative indices count from the end.
-        `x[rows]` and `axis=0` take rows. Raise `IndexOutOfRange` for an index beyond the axis; with `mode="wrap"` it counts
-        on from the other end, and with `mode="clip"` it becomes the first or the last. These two raise `ShapeError` for an
-        axis whose size comes from data. Raise `OptionError` for another mode.
-
-        >>> x = wy.Constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
-        >>> x.take([3, 0]).forward().tolist(), x.take([1, 1], axis=0).forward().tolist()
-        ([4.0, 1.0], [[4.0, 5.0, 6.0], [4.0, 5.0, 6.0]])"""
 
     @overload
     def layer_norm(
@@ -2177,76 +2176,6 @@ class Node:
         [1.0, 3.0]"""
 
     @overload
-    def argmax(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> ArgMax[tuple[()]]: ...
-    @overload
-    def argmax(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode:
-        """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None.
-
-        Equal elements give the first index; NaN counts as the largest. Raise `ShapeError` over an axis of size 0.
-
-        >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax().forward().item()
-        1
-        >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax(axis=0).forward().tolist()
-        [1, 0]"""
-
-    @overload
-    def argmax(
-        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
-    ) -> ArgMax[tuple[*Bs]]: ...
-    @overload
-    def argmax(
-        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
-    ) -> ArgMax[tuple[*Bs]]: ...
-    @overload
-    def argmax(
-        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
-    ) -> ArgMax[tuple[M, *Bs]]: ...
-    @overload
-    def argmax(
-        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
-    ) -> ArgMax[tuple[*Bs, One]]: ...
-    @overload
-    def argmax(self: OfShape[L, tuple[N, *Bs]], axis: int, keepdims: bool = False) -> ArgMax: ...
-    @overload
-    def argmax(self: OfShape[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> _IndexNode:
-        """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None.
-
-        Equal elements give the first index; NaN counts as the largest. Raise `ShapeError` over an axis of size 0.
-
-        >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax().forward().item()
-        1
-        >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax(axis=0).forward().tolist()
-        [1, 0]"""
-
-    @overload
-    def argmin(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
-    @overload
-    def argmin(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode:
-        """Return the index of the minimum along `axis`, or among all elements in row-major order if it is None.
-
-        Equal elements give the first index; NaN counts as the smallest. Raise `ShapeError` over an axis of size 0.
-
-        >>> wy.Constant([[1.0, 3.0], [2.0, 1.0]]).argmin(axis=0).forward().tolist()
-        [0, 1]"""
-
-    @overload
-    def argmin(
-        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
-    ) -> _IndexNode[tuple[*Bs]]: ...
-    @overload
-    def argmin(
-        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
-    ) -> _IndexNode[tuple[*Bs]]: ...
-    @overload
-    def argmin(self: OfShape[L, tuple[N, *Bs]], axis: int | None = None, keepdims: bool = False) -> _IndexNode:
-        """Return the index of the minimum along `axis`, or among all elements in row-major order if it is None.
-
-        Equal elements give the first index; NaN counts as the smallest. Raise `ShapeError` over an axis of size 0.
-
-        >>> wy.Constant([[1.0, 3.0], [2.0, 1.0]]).argmin(axis=0).forward().tolist()
-        [0, 1]"""
-
-    @overload
     def any(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _Node[Any, tuple[()]]: ...
     @overload
     def any(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> _Node:
@@ -2327,6 +2256,76 @@ class Node:
 
         >>> wy.Constant([1.0, 2.0, 3.0]).cumprod().forward().tolist()
         [1.0, 2.0, 6.0]"""
+
+    @overload
+    def argmax(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> ArgMax[tuple[()]]: ...
+    @overload
+    def argmax(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode:
+        """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None.
+
+        Equal elements give the first index; NaN counts as the largest. Raise `ShapeError` over an axis of size 0.
+
+        >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax().forward().item()
+        1
+        >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax(axis=0).forward().tolist()
+        [1, 0]"""
+
+    @overload
+    def argmax(
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+    ) -> ArgMax[tuple[*Bs]]: ...
+    @overload
+    def argmax(
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+    ) -> ArgMax[tuple[*Bs]]: ...
+    @overload
+    def argmax(
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+    ) -> ArgMax[tuple[M, *Bs]]: ...
+    @overload
+    def argmax(
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
+    ) -> ArgMax[tuple[*Bs, One]]: ...
+    @overload
+    def argmax(self: OfShape[L, tuple[N, *Bs]], axis: int, keepdims: bool = False) -> ArgMax: ...
+    @overload
+    def argmax(self: OfShape[L, tuple[N, *Bs]], axis: None = None, *, keepdims: bool) -> _IndexNode:
+        """Return the index of the maximum along `axis`, or among all elements in row-major order if it is None.
+
+        Equal elements give the first index; NaN counts as the largest. Raise `ShapeError` over an axis of size 0.
+
+        >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax().forward().item()
+        1
+        >>> wy.Constant([[1.0, 3.0], [2.0, 3.0]]).argmax(axis=0).forward().tolist()
+        [1, 0]"""
+
+    @overload
+    def argmin(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> _IndexNode[tuple[()]]: ...
+    @overload
+    def argmin(self: Shaped[L, AtLeast1D], axis: int | None = None, keepdims: bool = False) -> _IndexNode:
+        """Return the index of the minimum along `axis`, or among all elements in row-major order if it is None.
+
+        Equal elements give the first index; NaN counts as the smallest. Raise `ShapeError` over an axis of size 0.
+
+        >>> wy.Constant([[1.0, 3.0], [2.0, 1.0]]).argmin(axis=0).forward().tolist()
+        [0, 1]"""
+
+    @overload
+    def argmin(
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+    ) -> _IndexNode[tuple[*Bs]]: ...
+    @overload
+    def argmin(
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+    ) -> _IndexNode[tuple[*Bs]]: ...
+    @overload
+    def argmin(self: OfShape[L, tuple[N, *Bs]], axis: int | None = None, keepdims: bool = False) -> _IndexNode:
+        """Return the index of the minimum along `axis`, or among all elements in row-major order if it is None.
+
+        Equal elements give the first index; NaN counts as the smallest. Raise `ShapeError` over an axis of size 0.
+
+        >>> wy.Constant([[1.0, 3.0], [2.0, 1.0]]).argmin(axis=0).forward().tolist()
+        [0, 1]"""
 
     @overload
     def prod(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Prod[L, tuple[()]]: ...
@@ -3492,44 +3491,6 @@ class IndexNode:
         [2, 1]"""
 
     @overload
-    def take_along_axis(
-        self: _IndexNode[AtLeast1D], indices: _IndexNode | Indices, axis: int | None = -1
-    ) -> IndexTakeAlongAxis:
-        """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
-
-        `indices` has as many axes as `x`, equal except for `axis`; with `axis=None` it has one and indexes `x.ravel()`.
-        Raise `ShapeError` if the axes differ, and `IndexOutOfRange` for an index below 0 or beyond the end of the axis.
-
-        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
-        [[2.0], [3.0]]"""
-
-    @overload
-    def take_along_axis(
-        self: _IndexNode[tuple[*Bs, N]], indices: _IndexNode[AnyShape], axis: int = -1
-    ) -> IndexTakeAlongAxis: ...
-    @overload
-    def take_along_axis(
-        self: _IndexNode[tuple[*Bs, N]], indices: _IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
-    ) -> IndexTakeAlongAxis[tuple[*Bs, M]]: ...
-    @overload
-    def take_along_axis(
-        self: _IndexNode[tuple[N, *Bs]], indices: _IndexNode[tuple[M, *Bs]], axis: Literal[0]
-    ) -> IndexTakeAlongAxis[tuple[M, *Bs]]: ...
-    @overload
-    def take_along_axis(
-        self: _IndexNode[tuple[N, *Bs]], indices: Indices, axis: int | None = -1
-    ) -> IndexTakeAlongAxis: ...
-    @overload
-    def take_along_axis(self: _IndexNode[tuple[N, *Bs]], indices: _IndexNode, axis: int | None) -> IndexTakeAlongAxis:
-        """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
-
-        `indices` has as many axes as `x`, equal except for `axis`; with `axis=None` it has one and indexes `x.ravel()`.
-        Raise `ShapeError` if the axes differ, and `IndexOutOfRange` for an index below 0 or beyond the end of the axis.
-
-        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
-        [[2.0], [3.0]]"""
-
-    @overload
     def take(
         self: _IndexNode[AtLeast1D], indices: _IndexNode | Indices, axis: int | None = None, *, mode: TakeMode = "raise"
     ) -> _IndexNode: ...
@@ -3567,6 +3528,44 @@ class IndexNode:
         >>> x = wy.Constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
         >>> x.take([3, 0]).forward().tolist(), x.take([1, 1], axis=0).forward().tolist()
         ([4.0, 1.0], [[4.0, 5.0, 6.0], [4.0, 5.0, 6.0]])"""
+
+    @overload
+    def take_along_axis(
+        self: _IndexNode[AtLeast1D], indices: _IndexNode | Indices, axis: int | None = -1
+    ) -> IndexTakeAlongAxis:
+        """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
+
+        `indices` has as many axes as `x`, equal except for `axis`; with `axis=None` it has one and indexes `x.ravel()`.
+        Raise `ShapeError` if the axes differ, and `IndexOutOfRange` for an index below 0 or beyond the end of the axis.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
+        [[2.0], [3.0]]"""
+
+    @overload
+    def take_along_axis(
+        self: _IndexNode[tuple[*Bs, N]], indices: _IndexNode[AnyShape], axis: int = -1
+    ) -> IndexTakeAlongAxis: ...
+    @overload
+    def take_along_axis(
+        self: _IndexNode[tuple[*Bs, N]], indices: _IndexNode[tuple[*Bs, M]], axis: Literal[-1] = -1
+    ) -> IndexTakeAlongAxis[tuple[*Bs, M]]: ...
+    @overload
+    def take_along_axis(
+        self: _IndexNode[tuple[N, *Bs]], indices: _IndexNode[tuple[M, *Bs]], axis: Literal[0]
+    ) -> IndexTakeAlongAxis[tuple[M, *Bs]]: ...
+    @overload
+    def take_along_axis(
+        self: _IndexNode[tuple[N, *Bs]], indices: Indices, axis: int | None = -1
+    ) -> IndexTakeAlongAxis: ...
+    @overload
+    def take_along_axis(self: _IndexNode[tuple[N, *Bs]], indices: _IndexNode, axis: int | None) -> IndexTakeAlongAxis:
+        """Return the elements that `indices` select along `axis`, as `numpy.take_along_axis`.
+
+        `indices` has as many axes as `x`, equal except for `axis`; with `axis=None` it has one and indexes `x.ravel()`.
+        Raise `ShapeError` if the axes differ, and `IndexOutOfRange` for an index below 0 or beyond the end of the axis.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).take_along_axis(np.array([[1], [0]])).forward().tolist()
+        [[2.0], [3.0]]"""
 
     @overload
     def cumsum(self: _IndexNode[AtLeast1D], axis: int | None = None) -> IndexCumSum: ...

@@ -13,7 +13,7 @@ from wyrm.graph.op import runner_of
 from wyrm.graph.registration import takes_methods
 from wyrm.graph.typing import Bs, FloatArray, IntegerArray
 from wyrm.support.foreign_names import ForeignName, explains_keywords, nodes
-from wyrm.support.late_imports import Late
+from wyrm.support.imports import Late
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from wyrm.errors import RegistrationError
 from wyrm.graph.op import Op
 from wyrm.support.foreign_names import ForeignName
 from wyrm.support.foreign_names.nodes import OF_INTEGERS
-from wyrm.support.late_imports import Late
+from wyrm.support.imports import Late
 
 if TYPE_CHECKING:
     from wyrm.graph.base import BaseNode

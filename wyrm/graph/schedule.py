@@ -14,8 +14,16 @@ from numpy.typing import NDArray
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dim, One, axis_size, open_axes, resolve, resolve_axis
 from wyrm.graph.base import BaseNode, describe
-from wyrm.graph.index_checks import first_out_of_range, has_all, rebased, source_of, used
-from wyrm.graph.index_operands import IndexOperand, holds_data, is_within
+from wyrm.graph.index_operands import (
+    IndexOperand,
+    first_out_of_range,
+    has_all,
+    holds_data,
+    is_within,
+    rebased,
+    source_of,
+    used,
+)
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS, LoopForm
 from wyrm.graph.quotients import named_multiple

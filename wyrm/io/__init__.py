@@ -7,8 +7,8 @@
 ...     wy.io.load(layer, pathlib.Path(folder) / "layer.safetensors")
 """
 
-from wyrm.io.arrays import Arrays, load_arrays, save_arrays
 from wyrm.io.checkpoint import load, save
+from wyrm.io.files import Arrays, load_arrays, save_arrays
 from wyrm.io.training import Checkpoints
 
 __all__ = ["Arrays", "Checkpoints", "load", "load_arrays", "save", "save_arrays"]

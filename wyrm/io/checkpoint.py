@@ -10,8 +10,7 @@ import numpy as np
 
 from wyrm.errors import CheckpointError, DTypeError, NotFinite
 from wyrm.graph.parameters import Buffer, Parameter
-from wyrm.io.arrays import save_arrays
-from wyrm.io.files import Outline, stored_arrays
+from wyrm.io.files import Outline, save_arrays, stored_arrays
 from wyrm.support.files import FilePath, path_of
 
 Kept = Parameter | Buffer

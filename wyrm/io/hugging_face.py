@@ -13,9 +13,8 @@ import numpy as np
 
 from wyrm.errors import CheckpointError
 from wyrm.graph.typing import DTypeLike
-from wyrm.io.arrays import save_arrays
 from wyrm.io.checkpoint import not_finite
-from wyrm.io.files import Outline, replacing, stored_arrays
+from wyrm.io.files import Outline, replacing, save_arrays, stored_arrays
 from wyrm.support.files import FilePath
 
 if TYPE_CHECKING:

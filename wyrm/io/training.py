@@ -16,9 +16,8 @@ import numpy as np
 
 from wyrm.errors import CheckpointError, DTypeError, NotFinite, OptionError
 from wyrm.graph.source_location import user_level
-from wyrm.io.arrays import load_arrays, write_arrays
 from wyrm.io.checkpoint import Kept, Parameters, by_name, differences, not_finite
-from wyrm.io.files import replacing
+from wyrm.io.files import load_arrays, replacing, write_arrays
 from wyrm.io.record import KEY, CheckpointRecord, checked_state, examined, parsed, with_arrays, without_arrays
 from wyrm.support.background import Background
 from wyrm.support.files import FilePath, flush, path_of, remove_leftovers

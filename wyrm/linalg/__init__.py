@@ -15,7 +15,7 @@ The functions work on the last two axes and have gradients of any order. NumPy's
 - Products and norms: `matrix_power`, `multi_dot`, `trace`, `diagonal`, `norm` with every order of NumPy, `cond`.
 """
 
-from wyrm.support.late_imports import lazy_imports
+from wyrm.support.imports import lazy_imports
 
 # Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
 __getattr__, __dir__, __all__ = lazy_imports(

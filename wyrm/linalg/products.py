@@ -19,8 +19,8 @@ from wyrm.graph.typing import AtLeast2D, Bs, M, N, OfShape, Shaped
 from wyrm.linalg.factorizations import as_matrix, as_square, svdvals
 from wyrm.linalg.systems import inv
 from wyrm.ops.elementwise.elementwise import L, S
-from wyrm.ops.linalg.lu import identity
 from wyrm.ops.linalg.matrices import square
+from wyrm.ops.linalg.systems import identity
 from wyrm.ops.shaping.shape import BroadcastTo
 from wyrm.support.options import is_integer
 

@@ -19,10 +19,9 @@ from wyrm.linalg.results import LstsqResult, SlogdetResult
 from wyrm.ops.elementwise.conversion import of_chosen_type
 from wyrm.ops.elementwise.elementwise import L, R, S
 from wyrm.ops.linalg.determinant import Determinant
-from wyrm.ops.linalg.least_squares import LeastSquares
-from wyrm.ops.linalg.lu import LUResiduals, Solve, inverse
 from wyrm.ops.linalg.matrices import at_least_as_long, matrix
 from wyrm.ops.linalg.svd import PseudoInverse, SingularValues, SVDResiduals
+from wyrm.ops.linalg.systems import LeastSquares, LUResiduals, Solve, inverse
 from wyrm.ops.linalg.triangular import TriangularSolve
 from wyrm.ops.reducing.counting import CountTrue
 

@@ -15,7 +15,7 @@ Each takes `reduction="mean"`, `"sum"` or `"none"`, and `sample_weight`. None of
 shape is an error.
 """
 
-from wyrm.support.late_imports import lazy_imports
+from wyrm.support.imports import lazy_imports
 
 # Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
 __getattr__, __dir__, __all__ = lazy_imports(

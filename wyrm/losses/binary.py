@@ -9,7 +9,7 @@ from typing_extensions import TypeVarTuple
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.typing import Array
 from wyrm.losses.loss import Each, Total, Weights, loss, positive_weights, within
-from wyrm.ops.cross_entropy.weights import warn_of_scores
+from wyrm.ops.cross_entropy.labels import warn_of_scores
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.exponential import LimitedLog
 

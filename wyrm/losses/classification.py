@@ -26,8 +26,8 @@ from wyrm.losses.loss import (
     weighted,
     within,
 )
+from wyrm.ops.cross_entropy.labels import as_node, warn_of_scores
 from wyrm.ops.cross_entropy.softmax import LossReduction
-from wyrm.ops.cross_entropy.weights import as_node, warn_of_scores
 from wyrm.ops.ctc.ctc import CTC
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.index import as_indices

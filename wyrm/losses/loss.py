@@ -17,9 +17,15 @@ from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.storage import stored
 from wyrm.graph.typing import Array, IntegerArray
-from wyrm.ops.cross_entropy.label import CountedLabels
+from wyrm.ops.cross_entropy.labels import (
+    CountedLabels,
+    as_node,
+    check_axes,
+    checked_weights,
+    sample_weights,
+    weighted_mean,
+)
 from wyrm.ops.cross_entropy.softmax import LossReduction
-from wyrm.ops.cross_entropy.weights import as_node, check_axes, checked_weights, sample_weights, weighted_mean
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.index import Index, as_indices
 from wyrm.support.foreign_names import explain, keywords_of

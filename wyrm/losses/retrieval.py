@@ -27,9 +27,8 @@ from wyrm.losses.loss import (
     weighted,
     within,
 )
-from wyrm.ops.cross_entropy.label import CountedLabels
+from wyrm.ops.cross_entropy.labels import CountedLabels, as_node, check_axes, sample_weights
 from wyrm.ops.cross_entropy.softmax import LossReduction
-from wyrm.ops.cross_entropy.weights import as_node, check_axes, sample_weights
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.index import Index, as_indices
 from wyrm.ops.shaping.arange import positions

@@ -26,7 +26,15 @@ from wyrm.graph.axes import Axis, Plus, Times
 from wyrm.mypy.checking import arguments_of, fail, member, report, type_of_call, without_context
 from wyrm.mypy.declared import differing, misplaced, of_other_kind
 from wyrm.mypy.functions import Functions
-from wyrm.mypy.messages import AXES, OPERATORS, message, message_of_functions, message_with_sizes
+from wyrm.mypy.messages import (
+    AXES,
+    OPERATORS,
+    message,
+    message_of_functions,
+    message_with_sizes,
+    of_function,
+    of_module,
+)
 from wyrm.mypy.reading import (
     FLOAT_NODE,
     AxisClasses,
@@ -40,7 +48,6 @@ from wyrm.mypy.reading import (
     ones,
     shape_of,
 )
-from wyrm.mypy.shortening import of_function, of_module
 from wyrm.mypy.text import Text
 from wyrm.mypy.writing import Writer, unknown, with_shape, without_axes
 from wyrm.ops.elementwise.elementwise import Elementwise

@@ -43,7 +43,7 @@ from wyrm.mypy.messages import OPERATORS
 from wyrm.mypy.reading import MODULE, NODE, AxisClasses, base_of, is_node, shape_of
 from wyrm.mypy.text import Text
 from wyrm.mypy.writing import unknown
-from wyrm.support.late_imports import Late
+from wyrm.support.imports import Late
 
 # The versions of mypy that the plugin is tested with: it calls functions of mypy that are not documented.
 TESTED = ("2.4",)

@@ -14,7 +14,7 @@
 A class of your own derives from `Module`. `seed` makes what is built after it repeatable: weights and random nodes.
 """
 
-from wyrm.support.late_imports import lazy_imports
+from wyrm.support.imports import lazy_imports
 
 # Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
 __getattr__, __dir__, __all__ = lazy_imports(

@@ -16,7 +16,7 @@ from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import CompileError, DTypeError, OptionError, ShapeError
 from wyrm.graph.axes import resolve_axis
 from wyrm.graph.base import BaseNode
-from wyrm.graph.index_checks import used
+from wyrm.graph.index_operands import used
 
 # The order of rows of a call, and the optimizer's numbers, of which there are none.
 _ALONE, _NOTHING = np.zeros(1, np.int64), np.zeros((1, 0))

@@ -15,7 +15,7 @@ array([2.4], dtype=float32)
 - An optimizer of your own derives from `Optimizer`, with `with_options`, `option`, `Rate` and `blend`.
 """
 
-from wyrm.support.late_imports import lazy_imports
+from wyrm.support.imports import lazy_imports
 
 # Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
 __getattr__, __dir__, __all__ = lazy_imports(

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from wyrm.engines.jax.collectives import WIDTHS, computations
 from wyrm.engines.jax.scopes import Scope, scopes_of
+from wyrm.engines.jax.sharding_table import WIDTHS, computations
 
 _INSTRUCTION = re.compile(r"^\s*(ROOT )?%?([\w.-]+) = (\(.*?\)|\S+) ([a-z][a-z0-9-]*)\((.*)$")
 _ARRAY = re.compile(r"(\w+)\[([\d,]*)\]")

@@ -21,7 +21,7 @@ A loop draws anew in each of its steps, `vmap` for each of its rows. Threads tha
 draw the numbers that one thread draws, except for `index` and the dropout of attention, which draw for each part alike.
 """
 
-from wyrm.support.late_imports import lazy_imports
+from wyrm.support.imports import lazy_imports
 
 # Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
 __getattr__, __dir__, __all__ = lazy_imports(

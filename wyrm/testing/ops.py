@@ -12,8 +12,20 @@ from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.loop_form import LOOPS
 from wyrm.ops.gradients.reverse import pull_back, with_sizes
 from wyrm.ops.random.philox import at_step
-from wyrm.testing.alone import FLOAT_TYPES, Alone, alone, leaf_like, on_operands, reference
-from wyrm.testing.engines import Task, alone_tasks, computed, differences, foreign, installed_engines
+from wyrm.testing.engines import (
+    FLOAT_TYPES,
+    Alone,
+    Task,
+    alone,
+    alone_tasks,
+    computed,
+    differences,
+    foreign,
+    installed_engines,
+    leaf_like,
+    on_operands,
+    reference,
+)
 from wyrm.testing.gradients import GradientError, check_grads
 from wyrm.testing.rules import (
     Finding,

@@ -17,12 +17,11 @@ from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode, Undefined, Zero, describe
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS
-from wyrm.graph.namespace import NUMPY
-from wyrm.graph.op import Op
+from wyrm.graph.op import NUMPY, Op
 from wyrm.graph.rows import RowSparse
 from wyrm.ops.elementwise.elementwise import Elementwise
 from wyrm.ops.elementwise.formula import formula_value
-from wyrm.testing.alone import FLOAT_TYPES, Alone, alone, difference, leaf_like, on_operands, reference
+from wyrm.testing.engines import FLOAT_TYPES, Alone, alone, difference, leaf_like, on_operands, reference
 
 # The rows of a batch in the checks of `batched`.
 _ROWS = 3

@@ -15,7 +15,7 @@ from wyrm.engines.progress import Bar, LossBar, shown_bar
 from wyrm.errors import DTypeError, OptionError, Unavailable
 from wyrm.graph.source_location import user_level
 from wyrm.support.foreign_names import ForeignName, explains_keywords
-from wyrm.support.late_imports import Late
+from wyrm.support.imports import Late
 from wyrm.support.texts import nearest
 from wyrm.train.program import Program
 

@@ -7,7 +7,7 @@ x = parameter (2,) float32 ...
 Notebooks display nodes, programs, modules, tuples of axes, summaries, derivations and shardings by themselves.
 """
 
-from wyrm.support.late_imports import lazy_imports
+from wyrm.support.imports import lazy_imports
 
 # Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
 __getattr__, __dir__, __all__ = lazy_imports(

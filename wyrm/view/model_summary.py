@@ -24,7 +24,7 @@ from wyrm.ops.recurrence.gru import GRUGradient
 from wyrm.ops.recurrence.lstm import LSTMGradient
 from wyrm.ops.recurrence.recurrence import Residuals
 from wyrm.support.foreign_names import explains_keywords
-from wyrm.support.late_imports import Late
+from wyrm.support.imports import Late
 from wyrm.support.options import whole
 from wyrm.support.texts import aligned_lines, encodable, fitted, terminal_columns, wrapped
 

@@ -19,7 +19,7 @@ from wyrm.engines.jax.lower import Lowerer
 from wyrm.graph.leaves import Constant
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array
-from wyrm.ops.random.drawing import LoopSteps
+from wyrm.ops.random.draws import LoopSteps
 from wyrm.ops.random.philox import COUNTERS
 
 

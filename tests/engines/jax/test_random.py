@@ -13,7 +13,7 @@ import wyrm as wy
 from tests.engines.jax.test_every_op import lowered
 from wyrm.errors import DTypeError
 from wyrm.ops.random import draws
-from wyrm.ops.random.drawing import LoopSteps
+from wyrm.ops.random.draws import LoopSteps
 from wyrm.ops.random.dropout import DropoutMask, RandomKey
 from wyrm.ops.random.philox import ROWS_BEFORE, STEP
 

@@ -10,8 +10,7 @@ import numpy as np
 from wyrm.engines.jax.namespace import namespace
 from wyrm.engines.jax.partial_sums import PartialSum, whole
 from wyrm.graph.rows import RowSparse
-from wyrm.ops.random.philox_jax import words_of
-from wyrm.ops.random.steps_jax import as_words, sum_of_words
+from wyrm.ops.random.philox_jax import as_words, sum_of_words, words_of
 
 
 class Backward(NamedTuple):

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wyrm.engines.evaluated import check_shape
-from wyrm.engines.jax.divided_tables import DividedTables
+from wyrm.engines.jax.divided_tables import DividedTables, largest, largest_of_all
 from wyrm.engines.jax.host import call_evaluate, evaluated_in_numpy, refusal, untraceable
 from wyrm.engines.jax.loops import NO_ATTRIBUTES, Attributes, Values, compute_repeat
 from wyrm.engines.jax.namespace import JaxNamespace, namespace, narrowed
 from wyrm.engines.jax.partial_sums import PartialSum, PartialSums, whole
-from wyrm.engines.jax.ranking import largest, largest_of_all
 from wyrm.engines.jax.repeats import Repeat, find_repeats
 from wyrm.graph.axes import Dim, resolve
 from wyrm.graph.base import BaseNode
@@ -28,7 +27,7 @@ from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.elementwise.formula import formula_value
-from wyrm.ops.kernels.loops_jax import number_of_blocks
+from wyrm.ops.kernels.in_jax import number_of_blocks
 from wyrm.ops.products.jax_form import matmul
 from wyrm.ops.random.philox import COUNTERS
 from wyrm.ops.random.philox_jax import step_words

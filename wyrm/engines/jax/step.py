@@ -10,8 +10,7 @@ import numpy as np
 
 from wyrm.engines.jax.accumulation import Backward, accumulated, element, step_after
 from wyrm.engines.jax.divided_tables import DividedTables
-from wyrm.engines.jax.graph import JaxGraph, beyond
-from wyrm.engines.jax.loop_checks import LoopChecks
+from wyrm.engines.jax.graph import JaxGraph, LoopChecks, beyond
 from wyrm.engines.jax.loops import Values
 from wyrm.engines.jax.lower import Lowerer, Sizes, dense
 from wyrm.engines.jax.namespace import namespace

@@ -14,7 +14,7 @@ from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_operands import check_index_operands
 from wyrm.graph.leaves import Input
-from wyrm.graph.namespace import NUMPY
+from wyrm.graph.op import NUMPY
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array
 from wyrm.ops.elementwise.formula import MASKS, FormulaCall, Operand, array_function, interpret, parse

@@ -27,8 +27,7 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.index_operands import is_checked_when_set
 from wyrm.graph.leaves import Constant
-from wyrm.graph.namespace import NUMPY
-from wyrm.graph.op import cell_of, set_cell, set_cells
+from wyrm.graph.op import NUMPY, cell_of, set_cell, set_cells
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import Leaf, Storage, bound_array, stored, tick
 

@@ -18,8 +18,8 @@ from wyrm.graph.base import ZERO, BaseNode, Gradient, format_dims, label
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import A, Array, BoolArray, D, FloatArray, K, M, N
 from wyrm.ops.attention.jax_form import AttentionForm, AttentionGradientForm, AttentionMaskForm
 from wyrm.ops.attention.kernels import (

@@ -10,8 +10,8 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Dims, axis_size, unify
 from wyrm.graph.base import ZERO, Gradient, format_dims, label
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array
 from wyrm.ops.attention.attention import MASKED_SCORE
 from wyrm.ops.attention.kernels import cached_attention_kernel

@@ -12,11 +12,11 @@ from wyrm.graph.axes import Dims, axis_size
 from wyrm.graph.base import ZERO, Gradient, format_dims
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes
-from wyrm.ops.random.steps_jax import FromDigitsForm, ToDigitsForm
+from wyrm.ops.random.philox_jax import FromDigitsForm, ToDigitsForm
 
 # A digit has 22 bits, and float32 is exact up to 24. The last digit has the sign.
 _BITS = 22

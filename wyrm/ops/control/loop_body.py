@@ -1,9 +1,10 @@
-"""The graph of one loop step, its evaluation by NumPy or JAX, and closure conversion."""
+"""The graph of one loop step: description, layout of residuals, evaluation by NumPy or JAX, and closure conversion."""
 
 from __future__ import annotations
 
 import itertools
 import operator
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -11,19 +12,143 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.graph.axes import Dim, resolve
+from wyrm.graph.axes import Axis, Dim, Dims, axis_size, resolve, resolve_axis
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.index_operands import check_index_operands
 from wyrm.graph.leaves import Constant, Input
-from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.rows import RowSparse
+from wyrm.graph.shapes import total_size
 from wyrm.graph.source_location import located_at
 from wyrm.graph.storage import bound_array
 from wyrm.graph.traversal import topological_order
 from wyrm.graph.typing import Array
 from wyrm.ops.elementwise.formula import formula_value
 from wyrm.ops.indexing.index import Indexable
+
+# The length of an unbounded loop, which stores no residuals.
+ENDLESS = 2**62
+
+
+class Iteration:
+    """The body of a loop, the number of its steps, and the roles of its inputs and outputs.
+
+    The inputs of `body` are the carries, a row of each sequence, and the loop invariants. Its outputs are the next
+    carries, outputs to stack, outputs to sum, and if the loop `stops`, a mask: whether to continue.
+    """
+
+    def __init__(
+        self,
+        body: LoopBody,
+        time: Axis,
+        carried: int,
+        sequences: int,
+        *,
+        summed: int = 0,
+        reverse: bool = False,
+        limited: bool = False,
+        stops: bool = False,
+        written_as: str = "scan",
+    ) -> None:
+        self.body = body
+        self.time = time
+        self.carried = carried
+        self.sequences = sequences
+        self.summed = summed
+        self.reverse = reverse
+        self.stops = stops
+        # Whether the first parent is the number of steps to run, at most `length`.
+        self.limited = limited
+        # The function that the user called, for pictures: "scan", "while_loop", "cond", "switch" or "vmap".
+        self.written_as = written_as
+
+    def __repr__(self) -> str:
+        return f"<{self.count}{' backwards' if self.reverse else ''} of {self.body}>"
+
+    @property
+    def length(self) -> int | None:
+        """The largest number of steps, None if it comes from data."""
+        return axis_size(self.time)
+
+    @property
+    def count(self) -> str:
+        """The largest number of steps as a text."""
+        if not self.keeps:
+            return "steps"
+        return f"{self.time!r} steps" if self.length is None else f"{self.length:,} steps"
+
+    def length_for(self, sizes: Mapping[type[Dim], int]) -> int:
+        """Return the largest number of steps in a run that has bound `sizes`."""
+        return resolve_axis(self.time, sizes)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the residuals hold the carries before each step, and not only after the last."""
+        return self.length is None or self.length < ENDLESS
+
+    @property
+    def outputs(self) -> tuple[Node, ...]:
+        """The outputs of the body without the mask."""
+        return self.body.outputs[: -1 if self.stops else None]
+
+    @cached_property
+    def axes(self) -> list[Dims]:
+        """The axes of the parts of the residuals: two parts for each carry, then one for each other output.
+
+        The values of a carry before each step and after the last are adjacent, in the order of the time axis.
+        """
+        parts: list[Dims] = []
+        for position, output in enumerate(self.outputs):
+            if position < self.carried:
+                before: Dims = (self.time if self.keeps else 0, *output.dims)
+                parts += [output.dims, before] if self.reverse else [before, output.dims]
+            elif position < len(self.outputs) - self.summed:
+                parts.append((self.time, *output.dims))
+            else:
+                parts.append(output.dims)
+        return [*parts, ()] if self.stops else parts
+
+    def history_of(self, carry: int) -> int:
+        """Return the number of the part with the values of a carry before each step."""
+        return 2 * carry + self.reverse
+
+    def last_of(self, carry: int) -> int:
+        """Return the number of the part with a carry after the last step."""
+        return 2 * carry + 1 - self.reverse
+
+    def place_of(self, part: int) -> PackedPlace:
+        """Return the place of the part with this number."""
+        return PackedPlace(self.axes[:part])
+
+    def place_after(self, carry: int) -> PackedPlace:
+        """Return the place of the values of a carry after each step."""
+        place = self.place_of(2 * carry)
+        return place if self.reverse else place.after(self.outputs[carry].dims)
+
+
+class PackedPlace(tuple[Dims, ...]):
+    """A place in packed residuals, as the axes of the parts before it."""
+
+    __slots__ = ()
+
+    def is_within(self, other: PackedPlace) -> bool:
+        """Return whether this place is not behind another one, whatever sizes the data gives; False if unknown."""
+        own, others = self.offset, other.offset
+        if isinstance(own, Dim) or isinstance(others, Dim):
+            return Counter(self) <= Counter(other)
+        return own <= others
+
+    @property
+    def offset(self) -> Axis:
+        """The number of elements before the place."""
+        return total_size(self)
+
+    def after(self, dims: Dims) -> PackedPlace:
+        """Return the place behind a part with the axes `dims` that begins here."""
+        return PackedPlace((*self, dims))
+
 
 _STANDS_FOR = (
     "an argument of a loop step, a branch or a vmapped function, and has no value outside of it: return results from "

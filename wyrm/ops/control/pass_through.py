@@ -12,8 +12,8 @@ from wyrm.graph.axes import Dims
 from wyrm.graph.base import ZERO, BaseNode, Gradient
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS, Decomposed, SameIndex
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, Unary
 from wyrm.ops.indexing.index import Indexable

@@ -21,15 +21,15 @@ from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, Ind
 from wyrm.graph.index_operands import limit_data
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, Gathered, LoopForm, Scattered, ScatterTarget
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.schedule import Ranges
 from wyrm.graph.shapes import number_of_elements, same_sizes, total_size
 from wyrm.graph.typing import Array
 from wyrm.graph.weak_types import chosen
+from wyrm.ops.control.loop_body import Iteration, PackedPlace
 from wyrm.ops.control.scan_gradient import reversed_loop
 from wyrm.ops.control.scan_jax import ScanForm, ScanPartForm
-from wyrm.ops.control.steps import Iteration, PackedPlace
 from wyrm.ops.elementwise.arithmetic import Add
 from wyrm.ops.elementwise.elementwise import Axes, Left_co
 from wyrm.ops.shaping.shape import Rearrangement

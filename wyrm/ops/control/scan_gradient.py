@@ -9,8 +9,7 @@ from wyrm.graph.base import ZERO, BaseNode, Zero
 from wyrm.graph.node import Node
 from wyrm.graph.shapes import number_of_elements
 from wyrm.graph.traversal import topological_order
-from wyrm.ops.control.loop_body import LoopBody, closure_convert, placeholder_like
-from wyrm.ops.control.steps import Iteration
+from wyrm.ops.control.loop_body import Iteration, LoopBody, closure_convert, placeholder_like
 from wyrm.ops.elementwise.arithmetic import Add
 from wyrm.ops.gradients.accumulation import composite_vjps
 from wyrm.ops.products.product import MatMul

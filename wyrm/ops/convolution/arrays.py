@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.windows import Window
 

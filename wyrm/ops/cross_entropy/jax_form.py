@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wyrm.graph.jax_form import JaxForm, Lowering, Unjoined
-from wyrm.ops.kernels.loops_jax import in_blocks
+from wyrm.ops.kernels.in_jax import in_blocks
 from wyrm.ops.products.jax_form import ProductForm, matmul, sum_dtype
 
 if TYPE_CHECKING:
+    from wyrm.ops.cross_entropy.kernels import ResidualsPart
     from wyrm.ops.cross_entropy.linear_cross_entropy import LinearCrossEntropy, LinearCrossEntropyResiduals
-    from wyrm.ops.cross_entropy.residuals import ResidualsPart
 
 
 class _CrossEntropyForm(ProductForm):

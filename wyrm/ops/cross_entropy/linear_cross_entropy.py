@@ -19,17 +19,17 @@ from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, Bs, FloatArray, Indices, IntegerArray, M, N
 from wyrm.ops.cross_entropy.jax_form import CrossEntropyForm, CrossEntropyResidualsForm
 from wyrm.ops.cross_entropy.kernels import (
+    ResidualsPart,
     cross_entropy_kernel,
     cross_entropy_residuals_kernel,
     targets_kernel,
 )
-from wyrm.ops.cross_entropy.residuals import ResidualsPart
-from wyrm.ops.cross_entropy.weights import sample_weights
+from wyrm.ops.cross_entropy.labels import sample_weights
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.gradients.accumulation import composite_vjp

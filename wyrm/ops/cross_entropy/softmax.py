@@ -12,14 +12,14 @@ from wyrm.graph.axes import Axis, Dims, axis_size, unify
 from wyrm.graph.base import ZERO, BaseNode, Gradient, explain, format_dims, label
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, KernelArgument
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import S2, Array, Bs, FloatArray, Indices, IntegerArray, N, OfShape
-from wyrm.ops.cross_entropy.weights import sample_weights, warn_of_scores, weighted_mean
+from wyrm.ops.cross_entropy.labels import sample_weights, warn_of_scores, weighted_mean
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, bind_class, float_dtype, method
 from wyrm.ops.indexing.index import as_indices
 from wyrm.ops.kernels.sums import summed
-from wyrm.ops.reducing.along_axis import OneAxis
+from wyrm.ops.reducing.base import OneAxis
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import choice
 

@@ -14,8 +14,8 @@ from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, BoolArray, FloatArray, IntegerArray
 from wyrm.ops.attention.attention import MASKED_SCORE
 from wyrm.ops.ctc.jax_form import CTCForm, CTCGradientForm

@@ -11,12 +11,12 @@ import numpy as np
 from wyrm.errors import OptionError
 from wyrm.graph.base import describe
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, Unary
-from wyrm.ops.kernels.host_jax import on_host
+from wyrm.ops.kernels.in_jax import on_host
 
 
 class I0(Unary[Left_co, Axes]):

@@ -11,8 +11,8 @@ from wyrm.errors import DTypeError
 from wyrm.graph.base import ZERO, BaseNode, Gradient
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.loop_form import LOOPS, SameIndex
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, Bs, DTypeLike, Shaped
 from wyrm.graph.weak_types import FLOATS, chosen, default_type, is_weak
 from wyrm.ops.elementwise.elementwise import (

@@ -11,7 +11,7 @@ from wyrm.errors import RegistrationError
 from wyrm.graph.base import ZERO, BaseNode, Gradient
 from wyrm.graph.drafts import binary, unary
 from wyrm.graph.leaves import as_constant
-from wyrm.graph.namespace import NUMPY
+from wyrm.graph.op import NUMPY
 from wyrm.ops.elementwise.derivatives import DERIVATIVES, WRITTEN, Rule
 from wyrm.ops.elementwise.formula import Argument, Attribute, EarlierCall, FormulaCall, Operand, array_function, parse
 from wyrm.support.texts import exact

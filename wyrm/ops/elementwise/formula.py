@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from wyrm.errors import RegistrationError
-from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.op import ArrayNamespace
 from wyrm.support.records import Record
 from wyrm.support.texts import exact
 

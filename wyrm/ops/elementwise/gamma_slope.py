@@ -9,8 +9,8 @@ import numpy as np
 
 from wyrm.graph.base import BaseNode, Gradient, Undefined
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.elementwise import Axes, Binary, Left_co, Right_co
 

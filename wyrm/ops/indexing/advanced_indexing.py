@@ -13,13 +13,12 @@ from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.base import describe, label
-from wyrm.graph.index_checks import source_of
 from wyrm.graph.index_leaves import IndexConstant
-from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
+from wyrm.graph.index_operands import HasIndexOperands, IndexOperand, source_of
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS, ByKernel
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.storage import bound_array, check_int64
 from wyrm.graph.typing import IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes

@@ -14,8 +14,8 @@ from wyrm.graph.index_maps import IndexLoad, IndexMap
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, Gathered, Scattered, ScatterTarget
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array
 from wyrm.ops.batching import aligned, batch_axis, batch_indices, moved_to_front, spread
 from wyrm.ops.elementwise.elementwise import Axes

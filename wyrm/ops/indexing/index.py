@@ -16,8 +16,8 @@ from wyrm.graph.index_maps import IndexLoad, IndexMap
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, Decomposed, Gathered, Scattered, ScatterTarget
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.typing import AnyShape, Array, AtLeast1D, Bs, Indices, K, M, N, Number, OfShape, Shaped

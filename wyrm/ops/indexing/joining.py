@@ -15,8 +15,8 @@ from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_maps import AxisLength, IndexLiteral, IndexMap
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, Scattered, ScatterTarget
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.quotients import Quotient, scaled
 from wyrm.graph.typing import S2, Array, AtLeast1D, Bs, FittingShape, M, N, OfShape, Shaped
 from wyrm.ops.batching import spread

@@ -14,8 +14,8 @@ from wyrm.graph.base import ZERO, Gradient, format_dims
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray, Indices, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, float_dtype
 from wyrm.ops.indexing.index import Index, Rows_co, as_indices

@@ -11,8 +11,8 @@ from wyrm.graph.base import BaseNode, P_co
 from wyrm.graph.index_maps import IndexMap
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, Gathered, Scattered, ScatterTarget
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, AtLeast1D, Bs, K, M, N, OfShape, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, method
 from wyrm.ops.indexing.keys import (

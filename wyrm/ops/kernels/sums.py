@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from wyrm.graph.namespace import ArrayNamespace
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import FloatArray
 
 # Longest chain of sequential float32 additions.

@@ -11,8 +11,8 @@ from wyrm.graph.axes import Dims
 from wyrm.graph.base import ZERO, Gradient
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, ByKernel
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.control.pass_through import Transparent
 from wyrm.ops.elementwise.comparison import where
@@ -21,9 +21,9 @@ from wyrm.ops.gradients.accumulation import composite_vjp
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.linalg.jax_forms import CofactorsForm, DeterminantForm
 from wyrm.ops.linalg.kernels import cofactors_kernel, determinant_kernel
-from wyrm.ops.linalg.lu import LUResiduals, Solve, identity, inverse
 from wyrm.ops.linalg.matrices import KernelArgument, MatrixOp, matrices, square
 from wyrm.ops.linalg.svd import LeftSingularVectors, RightSingularVectors, SingularValues, SVDResiduals, svd_scratch
+from wyrm.ops.linalg.systems import LUResiduals, Solve, identity, inverse
 from wyrm.ops.reducing.prod import ProductOfOthers
 
 

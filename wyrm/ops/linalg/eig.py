@@ -10,14 +10,13 @@ import numpy as np
 from wyrm.graph.base import ZERO, Gradient
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, ByKernel
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.linalg.jax_forms import EigPartForm, EigResidualsForm
 from wyrm.ops.linalg.kernels import eig_kernel
-from wyrm.ops.linalg.lu import LUResiduals, Solve
 from wyrm.ops.linalg.matrices import (
     EigenResiduals,
     EigenvalueRow,
@@ -26,6 +25,7 @@ from wyrm.ops.linalg.matrices import (
     ReciprocalGaps,
     matrices,
 )
+from wyrm.ops.linalg.systems import LUResiduals, Solve
 
 
 class EigResiduals(EigenResiduals[Axes]):

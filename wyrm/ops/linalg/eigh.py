@@ -10,8 +10,8 @@ import numpy as np
 from wyrm.graph.base import ZERO, Gradient
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, ByKernel
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.kernels.native import scratch

@@ -14,8 +14,8 @@ from wyrm.graph.base import BaseNode, Gradient, Undefined, explain, format_dims
 from wyrm.graph.index_maps import AxisLength, IndexLiteral, IndexMap
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, ByKernel, Gathered
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, BoolArray, FloatArray, IntegerArray
 from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype

@@ -13,8 +13,8 @@ from wyrm.graph.base import ZERO, Gradient, format_dims
 from wyrm.graph.index_maps import AxisLength, IndexMap
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, ByKernel, Gathered, SameIndex
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.kernels.native import scratch

@@ -11,8 +11,8 @@ from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.base import ZERO, Gradient
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, SameIndex
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes

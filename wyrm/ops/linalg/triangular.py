@@ -11,8 +11,8 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dims, broadcast, unify
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, ByKernel
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.kernels.native import scratch

@@ -17,8 +17,8 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size, normalize_axis, product, unify
 from wyrm.graph.base import ZERO, BaseNode, Gradient, explain, format_dims, label
 from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, KernelArgument
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Arithmetic, Array, FloatArray
 from wyrm.ops.batching import batch_axis, spread
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype, constant_like
@@ -26,7 +26,7 @@ from wyrm.ops.gradients.accumulation import composite_vjp
 from wyrm.ops.indexing.joining import stack
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.kernels.sums import summed
-from wyrm.ops.normalization.channel_kernels import batch_moments_kernel
+from wyrm.ops.normalization.kernels import batch_moments_kernel
 from wyrm.ops.reducing.base import Count
 from wyrm.ops.reducing.reduction import Sum
 

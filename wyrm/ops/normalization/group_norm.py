@@ -16,15 +16,15 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Dims, axis_size, product, unify
 from wyrm.graph.base import BaseNode, explain, format_dims, label
 from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, KernelArgument
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.batching import batch_axis, spread
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype, constant_like
 from wyrm.ops.gradients.accumulation import composite_vjp
 from wyrm.ops.indexing.joining import stack
 from wyrm.ops.kernels.sums import summed
-from wyrm.ops.normalization.channel_kernels import group_moments_kernel
+from wyrm.ops.normalization.kernels import group_moments_kernel
 from wyrm.ops.reducing.base import Count
 from wyrm.ops.reducing.reduction import Sum
 

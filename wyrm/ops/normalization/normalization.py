@@ -18,8 +18,8 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Dims, axis_size, unify
 from wyrm.graph.base import explain, format_dims, label
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Arithmetic, Array, AtLeast1D, Bs, FloatArray, N, OfShape, Shaped
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, common_dtype, method, operand

@@ -20,8 +20,8 @@ from wyrm.graph.axes import Axis, Dims, axis_size, product, unify
 from wyrm.graph.base import ZERO, Gradient, explain, format_dims, label
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.batching import batch_axis, spread
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype

@@ -15,8 +15,8 @@ from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.base import explain, format_dims, label
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.kernels.sums import add_scaled

@@ -12,8 +12,8 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims, product, unify
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, Decomposed
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, Right_co
 from wyrm.ops.products.jax_form import EinsumForm

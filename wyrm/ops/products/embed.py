@@ -12,8 +12,8 @@ from wyrm.graph.axes import Dims, axis_size, unify
 from wyrm.graph.base import ZERO, Gradient, format_dims, label
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.loop_form import LOOPS, Decomposed
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, AtLeast1D, Bs, FloatArray, Indices, K, M, N, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, common_dtype, method, operand
 from wyrm.ops.gradients.accumulation import unbroadcast

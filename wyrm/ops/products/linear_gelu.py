@@ -13,8 +13,8 @@ from wyrm.graph.axes import Dims, unify
 from wyrm.graph.base import format_dims, label
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, Decomposed
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, AtLeast1D, Bs, FloatArray, M, N, OfShape, Shaped
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.activation import Gelu, GeluTanh

@@ -12,8 +12,8 @@ from wyrm.graph.axes import Dims, broadcast, product, unify
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS, Reduced, Reducer
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, AtLeast1D, Bs, FittingShape, FloatArray, N, OfShape, Shaped
 from wyrm.ops.batching import aligned, batch_axis
 from wyrm.ops.elementwise.elementwise import (

@@ -17,8 +17,8 @@ from wyrm.graph.axes import Axis, Dims, axis_size, unify
 from wyrm.graph.base import ZERO, Gradient, explain, label
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, ByFlatIndex, ByKernel, Decomposed, KernelArgument
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, BoolArray, FloatArray, IntegerArray, Shaped
 from wyrm.ops.elementwise.comparison import Where
 from wyrm.ops.elementwise.elementwise import (

@@ -13,8 +13,8 @@ from wyrm.graph.axes import Axis, Dims, unify
 from wyrm.graph.base import ZERO, BaseNode, Gradient, format_dims
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.elementwise.gamma_slope import LogGammaSlope

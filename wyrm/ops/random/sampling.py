@@ -21,8 +21,8 @@ from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.storage import bound_array, declared_dims
 from wyrm.graph.typing import (
     D1,

@@ -18,8 +18,8 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size, product, unify
 from wyrm.graph.base import ZERO, Gradient, Undefined, format_dims, label
 from wyrm.graph.loop_form import ByKernel, KernelArgument
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype

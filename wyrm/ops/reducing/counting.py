@@ -11,8 +11,8 @@ from wyrm.errors import DTypeError
 from wyrm.graph.axes import AxisLike, Dims, all_axes, reduced_dims
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.loop_form import LOOPS, Reducer
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, AtLeast1D, Bs, N, OfShape, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
 from wyrm.ops.reducing.base import ReductionLoops, check_keepdims

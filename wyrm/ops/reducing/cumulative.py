@@ -10,12 +10,12 @@ import numpy as np
 from wyrm.graph.axes import Axis, axis_size
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS, ByKernel
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, AtLeast1D, FloatArray, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
-from wyrm.ops.kernels.loops_jax import over_time
-from wyrm.ops.reducing.along_axis import AlongAxis, OneAxis, split_at
+from wyrm.ops.kernels.in_jax import over_time
+from wyrm.ops.reducing.base import AlongAxis, OneAxis, split_at
 
 # The least and the greatest value of integers.
 Interval = tuple[int, int]

@@ -9,12 +9,11 @@ import numpy as np
 
 from wyrm.graph.axes import AxisLike, all_axes
 from wyrm.graph.loop_form import LOOPS, KernelArgument
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes, method
-from wyrm.ops.reducing.along_axis import ReducedAxisLoops
-from wyrm.ops.reducing.base import ReducedAxis, check_keepdims
+from wyrm.ops.reducing.base import ReducedAxis, ReducedAxisLoops, check_keepdims
 from wyrm.ops.reducing.cumulative import Interval, bounds_of_sums
 from wyrm.support.foreign_names import explains_keywords
 

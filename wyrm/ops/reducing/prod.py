@@ -9,12 +9,11 @@ import numpy as np
 
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS, ByKernel, Reducer
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.elementwise import Axes, Left_co
-from wyrm.ops.reducing.along_axis import AlongAxis, split_at
-from wyrm.ops.reducing.base import Reduction, ReductionLoops
+from wyrm.ops.reducing.base import AlongAxis, Reduction, ReductionLoops, split_at
 
 
 class Prod(Reduction[Left_co, Axes]):

@@ -12,8 +12,8 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import AxisLike, Dims, axis_size
 from wyrm.graph.base import explain
 from wyrm.graph.loop_form import LOOPS, Decomposed, Reducer
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.conversion import weak_floats

@@ -10,12 +10,12 @@ import numpy as np
 from wyrm.graph.axes import Axis
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS, ByKernel
-from wyrm.graph.namespace import NUMPY, ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.op import NUMPY, ArrayNamespace
 from wyrm.graph.typing import Array, AtLeast1D, FloatArray, IntegerArray, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
-from wyrm.ops.indexing.take_along_axis import IndexTakeAlongAxis, TakeAlongAxis
-from wyrm.ops.reducing.along_axis import OneAxis, split_at
+from wyrm.ops.indexing.taking import IndexTakeAlongAxis, TakeAlongAxis
+from wyrm.ops.reducing.base import OneAxis, split_at
 
 
 class RunningArg(OneAxis[Any, Axes], IndexNode[Axes]):

@@ -13,14 +13,14 @@ from wyrm.graph.axes import Axis, Dims, axis_size, unify
 from wyrm.graph.base import format_dims
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS, ByKernel
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, AtLeast1D, FloatArray, IntegerArray, Shaped
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, L, S, common_dtype, method
-from wyrm.ops.indexing.take_along_axis import IndexTakeAlongAxis, TakeAlongAxis
+from wyrm.ops.indexing.taking import IndexTakeAlongAxis, TakeAlongAxis
 from wyrm.ops.kernels.native import scratch
-from wyrm.ops.reducing.along_axis import OneAxis, split_at
+from wyrm.ops.reducing.base import OneAxis, split_at
 from wyrm.support.options import choice
 
 

@@ -11,8 +11,8 @@ from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.base import label
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.loop_form import LOOPS, ByFlatIndex
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array
 from wyrm.ops.elementwise.elementwise import Axes
 

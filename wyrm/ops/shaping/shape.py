@@ -24,8 +24,8 @@ from wyrm.graph.index_maps import IndexLiteral, IndexMap
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.loop_form import LOOPS, Gathered, SameIndex
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import D1, D2, D3, D4, Array, AxisSize, Shaped, Size, Sizes
 from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, method

@@ -12,8 +12,8 @@ from wyrm.graph.axes import Dims, normalize_axis
 from wyrm.graph.base import BaseNode, P_co, format_dims
 from wyrm.graph.index_maps import IndexMap
 from wyrm.graph.loop_form import LOOPS, Gathered
-from wyrm.graph.namespace import ArrayNamespace
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import A, Array, AtLeast1D, AtLeast2D, Bs, K, M, N, OfShape, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, method
 from wyrm.ops.shaping.shape import Rearrangement, Unchanged, target_axes

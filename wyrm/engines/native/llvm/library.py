@@ -23,7 +23,6 @@ from wyrm.engines.native.kernels.translate import Parameterized, Translation
 from wyrm.engines.native.kernels.values import GroupKind, Kind, NotCompiled, NumKind
 from wyrm.engines.native.llvm import cache
 from wyrm.engines.native.llvm import library_calls as _calls  # noqa: F401  # registers calls of BLAS and LAPACK
-from wyrm.engines.native.llvm import shifted as _shifted  # noqa: F401  # registers sums of shifted rows
 from wyrm.engines.native.llvm.cache import CompilationCount
 from wyrm.engines.native.llvm.calling import CachedTable, LoadedFunction, kind_of_argument, table_of, words_of
 from wyrm.engines.native.llvm.emit import ENTRY, emit

@@ -15,7 +15,7 @@ from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.graph.axes import open_axes, resolve_axis
 from wyrm.graph.base import BaseNode
-from wyrm.graph.index_checks import first_out_of_range
+from wyrm.graph.index_operands import first_out_of_range
 from wyrm.graph.leaves import Input
 from wyrm.graph.storage import Storage, fits_in, is_finite, stored
 

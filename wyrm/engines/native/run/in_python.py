@@ -20,7 +20,7 @@ from wyrm.errors import IndexOutOfRange, KernelError, LinAlgError, WyrmError
 from wyrm.graph.axes import Dim, resolve
 from wyrm.graph.base import BaseNode
 from wyrm.graph.loop_form import LOOPS, is_njit
-from wyrm.graph.namespace import NUMPY
+from wyrm.graph.op import NUMPY
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array
 from wyrm.ops.control.loop_body import value_of

@@ -34,9 +34,9 @@ from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.graph.axes import Dim, resolve, resolve_axis
 from wyrm.graph.base import BaseNode
 from wyrm.graph.loop_form import LOOPS
-from wyrm.graph.namespace import NUMPY
+from wyrm.graph.op import NUMPY
 from wyrm.graph.storage import Storage, bound_array, stored
-from wyrm.ops.control.steps import Iteration
+from wyrm.ops.control.loop_body import Iteration
 from wyrm.ops.random.philox import COUNTERS
 from wyrm.support.memory import ALIGNMENT, aligned
 

@@ -1,23 +1,79 @@
-"""Operands and weights of losses: their checks, and the mean that divides by weights."""
+"""Labels, operands and weights of losses: their checks, ignored labels, and the mean that divides by weights."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.graph.axes import Dims, unify
+from wyrm.graph.axes import Axis, Dims, axis_size, unify
 from wyrm.graph.base import BaseNode, describe, format_dims
+from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.leaves import Constant
+from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.source_location import user_level, user_location
 from wyrm.graph.storage import stored
-from wyrm.graph.typing import Array
+from wyrm.graph.typing import Array, Indices, IntegerArray
 from wyrm.ops.elementwise.comparison import where
-from wyrm.ops.elementwise.elementwise import as_operand
+from wyrm.ops.elementwise.elementwise import Axes, as_operand
+from wyrm.ops.indexing.index import as_indices
+
+
+class CountedLabels(HasIndexOperands[tuple[IndexNode], Axes], IndexNode[Axes]):
+    """The labels, with `ignore_index` replaced by class 0, so that they select a class in every row.
+
+    `classes` is the axis of classes, which has at least one. Labels are in 0..classes - 1 or `ignore_index`.
+    """
+
+    __slots__ = ("classes", "ignore_index")
+    written = "cross_entropy"
+    classes: Axis
+    ignore_index: int
+
+    def __init__(self, labels: IndexNode | Indices, classes: Axis, ignore_index: int) -> None:
+        self._construct((as_indices(labels),), classes=classes, ignore_index=ignore_index)
+
+    def index_operands(self) -> tuple[IndexOperand, ...]:
+        return (IndexOperand(0, self.classes, self.ignore_index),)
+
+    @property
+    def within(self) -> Axis | None:
+        """The axis that the values index, or None if it may have size 0, which has no class 0."""
+        return self.classes if axis_size(self.classes) else None
+
+    def shape_rule(self) -> Dims:
+        if axis_size(self.classes) == 0:
+            raise ShapeError("the axis of classes has size 0")
+        dims: Dims = self.parents[0].dims
+        return dims
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Array:
+        labels = operands[0]
+        return xp.where(labels == self.ignore_index, labels.dtype.type(0), labels)
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        return "rows" if rows[0] == 0 else None
+
+    def batched(self, operands: Sequence[IndexNode], mapped: Sequence[bool]) -> IndexNode | None:
+        return CountedLabels(operands[0], self.classes, self.ignore_index)
+
+
+@LOOPS.register(CountedLabels)
+class _CountedLabelsLoops(ByKernel):
+    @staticmethod
+    def kernel(labels: IntegerArray, out: IntegerArray, ignored: int) -> None:
+        for i in range(out.size):
+            out[i] = 0 if labels[i] == ignored else labels[i]
+
+    def kernel_arguments(
+        self, node: CountedLabels, operands: Sequence[Array], out: Array
+    ) -> tuple[KernelArgument, ...]:
+        return operands[0].reshape(-1), out.reshape(-1), node.ignore_index
 
 
 def as_node(loss: str, name: str, value: Node | IndexNode | Array | float, beside: Node | None = None) -> Node:
@@ -95,4 +151,12 @@ def weighted_mean(total: Node, weights: Node) -> Node:
     return total.sum() / where(count.equal(0.0), 1.0, count)
 
 
-__all__ = ["as_node", "check_axes", "checked_weights", "sample_weights", "warn_of_scores", "weighted_mean"]
+__all__ = [
+    "CountedLabels",
+    "as_node",
+    "check_axes",
+    "checked_weights",
+    "sample_weights",
+    "warn_of_scores",
+    "weighted_mean",
+]
