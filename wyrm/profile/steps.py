@@ -40,7 +40,7 @@ class Asked(NamedTuple):
 
 
 def checked(graph: ProgramGraph, columns: Any, asked: Asked) -> tuple[Method, EpochOptions, int | None]:
-    """Return the method, the options of its steps and their number; raise an error for an argument that does not fit."""
+    """Return the method, the options of its steps and their number; raise an error for what does not fit."""
     method, steps, batch_size, threads, mode, accumulate, memory, peaks = asked
     trains = graph.optimizer is not None
     method = method or ("epoch" if trains else "call")
