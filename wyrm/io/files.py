@@ -1,7 +1,5 @@
 """Checkpoint files: atomic writing, reading, shards, and named arrays. Failures raise `CheckpointError`."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

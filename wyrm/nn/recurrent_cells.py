@@ -18,15 +18,8 @@ from wyrm.module import Module
 from wyrm.nn.axes import B, In, M, N, Out, T
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.recurrent import GRUCell, LSTMCell
-from wyrm.nn.recurrent_states import (
-    RecurrentOutput,
-    check_fed_back,
-    check_next_state,
-    check_state,
-    first_row,
-    path_in_words,
-    shown,
-)
+from wyrm.nn.recurrent_checks import check_fed_back, check_next_state, check_state, first_row, path_in_words, shown
+from wyrm.nn.recurrent_states import RecurrentOutput
 from wyrm.nn.sequences import Sequences, chosen, counted_steps, mapped, mask_by_time
 from wyrm.support.options import whole
 

@@ -18,37 +18,20 @@ from wyrm.profile.peaks import Peaks, measured_peaks
 from wyrm.profile.recording import RecordedTimes, Recorder, RecordingEngine, RecordingRunner
 from wyrm.profile.result import Event, Profile
 from wyrm.profile.stages import Description, Frame, Stage, StageKind, described, frame_inside, frame_of, text_of
-from wyrm.profile.steps import Method, checked, enough_steps, steps_of
-from wyrm.support.options import flag
+from wyrm.profile.steps import Asked, Method, checked, enough_steps, steps_of
 
 if TYPE_CHECKING:
-    from wyrm.engines.epochs import ThreadMode
     from wyrm.engines.native.run.engine import NativeEngine
 
 
-def measured(
-    engine: NativeEngine,
-    columns: Any,
-    *,
-    method: Method | None,
-    steps: int | None,
-    batch_size: int,
-    threads: int,
-    mode: ThreadMode,
-    accumulate: int,
-    memory: bool,
-    peaks: Peaks | None,
-) -> Profile:
+def measured(engine: NativeEngine, columns: Any, **arguments: Any) -> Profile:
     """Return the profile of a program; its parameters and optimizer change, so it must be a copy.
 
     See `Program.profile` for the arguments; all are checked before anything is compiled.
     """
     graph = engine.graph
-    method, options, steps = checked(
-        graph, columns, method=method, steps=steps, batch_size=batch_size, threads=threads, mode=mode,
-        accumulate=accumulate, peaks=peaks,
-    )  # fmt: skip
-    memory = flag("memory", memory)
+    asked = Asked(**arguments)
+    method, options, steps = checked(graph, columns, asked)
     recorder = Recorder()
     recording = RecordingEngine(graph, RecordingRunner(graph, engine.runner.loop, recorder))
     recording.steps, recording.epochs = engine.steps, engine.epochs
@@ -67,8 +50,8 @@ def measured(
     run(steps)
     recorder.on = False
     return _profile(
-        graph, recorder, peaks or measured_peaks(), method, recording.steps - before,
-        _product_threads(recording, method, options.threads), memory,
+        graph, recorder, asked.peaks or measured_peaks(), method, recording.steps - before,
+        _product_threads(recording, method, options.threads), asked.memory,
     )  # fmt: skip
 
 

@@ -19,17 +19,16 @@ from wyrm.graph.traversal import topological_order
 from wyrm.profile.peaks import Peaks, measured_peaks
 from wyrm.profile.result import Event, Profile
 from wyrm.profile.stages import Stage, StageKind, StepPart, text_of
-from wyrm.profile.steps import Method, checked, enough_steps, sizes_of, steps_of
+from wyrm.profile.steps import Asked, Method, checked, enough_steps, sizes_of, steps_of
 from wyrm.profile.work import Work
 from wyrm.profile.xla_code import CompiledCode, CompiledOp
 from wyrm.profile.xla_memory import MemoryOfXla
 from wyrm.profile.xla_trace import OpTime, busy, traced_ops
-from wyrm.support.options import flag
 from wyrm.support.texts import of_all_layers
 from wyrm.view.model_summary import multiply_adds
 
 if TYPE_CHECKING:
-    from wyrm.engines.epochs import ThreadMode
+    pass
 
 # Operations of a trace: reading one takes some microseconds.
 _MOST_EVENTS = 50_000
@@ -45,29 +44,14 @@ _SUMMED = ("sums of gradients and losses",)
 _DEVICES = "The time of a collective has the wait for the last device in it."
 
 
-def measured_by_xla(
-    engine: JaxEngine,
-    columns: Any,
-    *,
-    method: Method | None,
-    steps: int | None,
-    batch_size: int,
-    threads: int,
-    mode: ThreadMode,
-    accumulate: int,
-    memory: bool,
-    peaks: Peaks | None,
-) -> Profile:
+def measured_by_xla(engine: JaxEngine, columns: Any, **arguments: Any) -> Profile:
     """Return the profile of a program; its parameters and optimizer change, so it must be a copy.
 
     See `Program.profile` for the arguments; all are checked before anything is compiled.
     """
     graph = engine.graph
-    method, options, steps = checked(
-        graph, columns, method=method, steps=steps, batch_size=batch_size, threads=threads, mode=mode,
-        accumulate=accumulate, peaks=peaks,
-    )  # fmt: skip
-    memory = flag("memory", memory)
+    asked = Asked(**arguments)
+    method, options, steps = checked(graph, columns, asked)
     refuse_threads(options.threads)
     run, most = steps_of(engine, columns, method, options)
     if steps is None:
@@ -90,8 +74,8 @@ def measured_by_xla(
     ops = traced_ops(timed)
     compiled = engine.compiled.lowered().compile()
     sizes = sizes_of(engine, columns, method, options)
-    reader = _Reader(engine, CompiledCode(compiled.as_text()), peaks or _peaks_of_device(), sizes)
-    return reader.profile(method, engine.steps - before, ops, (plain, spent[0]), compiled, memory=memory)
+    reader = _Reader(engine, CompiledCode(compiled.as_text()), asked.peaks or _peaks_of_device(), sizes)
+    return reader.profile(method, engine.steps - before, ops, (plain, spent[0]), compiled, memory=asked.memory)
 
 
 def _peaks_of_device() -> Peaks | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from wyrm.engines.tables import is_batches
 from wyrm.engines.totals import Totals
 from wyrm.errors import OptionError, ShapeError
 from wyrm.profile.peaks import Peaks
-from wyrm.support.options import choice, whole
+from wyrm.support.options import choice, flag, whole
 
 if TYPE_CHECKING:
     from wyrm.engines.engine import Engine
@@ -26,22 +26,22 @@ Method = Literal["epoch", "call", "backward"]
 _SECONDS, _FEWEST, _FEW, _MOST = 1.0, 3, 100, 200_000
 
 
-def checked(
-    graph: ProgramGraph,
-    columns: Any,
-    *,
-    method: Method | None,
-    steps: int | None,
-    batch_size: int,
-    threads: int,
-    mode: ThreadMode,
-    accumulate: int,
-    peaks: Peaks | None,
-) -> tuple[Method, EpochOptions, int | None]:
-    """Return the method, the options of its steps and their number; raise an error for any that do not fit.
+class Asked(NamedTuple):
+    """The arguments of `Program.profile` beside the columns."""
 
-    See `Program.profile` for the arguments.
-    """
+    method: Method | None
+    steps: int | None
+    batch_size: int
+    threads: int
+    mode: ThreadMode
+    accumulate: int
+    memory: bool
+    peaks: Peaks | None
+
+
+def checked(graph: ProgramGraph, columns: Any, asked: Asked) -> tuple[Method, EpochOptions, int | None]:
+    """Return the method, the options of its steps and their number; raise an error for what does not fit."""
+    method, steps, batch_size, threads, mode, accumulate, memory, peaks = asked
     trains = graph.optimizer is not None
     method = method or ("epoch" if trains else "call")
     choice("method", method, ("epoch", "call", "backward"))
@@ -62,6 +62,7 @@ def checked(
         raise OptionError(f"peaks must be a wy.profile.Peaks, not {peaks!r}")
     if is_batches(columns):
         raise OptionError("profile takes the columns of a data set: give one batch of the loader, next(iter(loader))")
+    flag("memory", memory)
     return method, options, steps
 
 

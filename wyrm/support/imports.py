@@ -132,8 +132,8 @@ _JOINED = {
     "metrics": "confusion",
     "nn": (
         "activation_layers batch_normalization embedding_bag flatten gated_recurrent group_normalization "
-        "initial_states lstm_state module_calls positional_encoding recurrent_checks recurrent_outputs "
-        "spatial token_sampling"
+        "initial_states lstm_state module_calls positional_encoding recurrent_outputs spatial "
+        "token_sampling"
     ),
     "optim": "adafactor adam_variants averaging gradients group_rules groups layerwise muon rule saving whole",
     "profile": "clock page texts trace",

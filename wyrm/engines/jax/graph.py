@@ -1,7 +1,7 @@
 """The graph of a program for the JAX engine, the checks of computed indices, and whether int32 is enough.
 
-Elsewhere a step returns what is out of range; see `beyond` in `wyrm.engines.jax.graph`. From inside of loops, branches
-and their gradients it is told by `jax.debug.callback`.
+A step returns what is out of range: see `beyond`. Inside of loops, branches and their gradients, a callback of JAX
+tells it.
 """
 
 from __future__ import annotations
