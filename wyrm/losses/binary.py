@@ -9,7 +9,7 @@ from typing_extensions import TypeVarTuple
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.typing import Array
 from wyrm.losses.loss import Each, Total, Weights, loss, positive_weights, within
-from wyrm.ops.cross_entropy.labels import warn_of_scores
+from wyrm.ops.cross_entropy.labels import warn_of_probabilities
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.exponential import LimitedLog
 
@@ -67,7 +67,7 @@ def bce_with_logits(logits: Node, target: Node, *, pos_weight: float | Weights =
     >>> bce_with_logits(wy.Constant([1e4, -1e4]), np.array([1.0, 1.0]), reduction="none").forward().tolist()
     [0.0, 10000.0]
     """
-    warn_of_scores("bce_with_logits", logits, "sigmoid", "logits, to which it applies sigmoid itself")
+    warn_of_probabilities("bce_with_logits", logits, "sigmoid", "logits, to which it applies sigmoid itself")
     if pos_weight is None:
         losses: Node = logits.softplus() - logits * target
     else:
@@ -107,7 +107,7 @@ def focal(logits: Node, target: Node, *, gamma: float = 2.0, alpha: float | None
     >>> focal(wy.Constant([0.0]), np.array([1.0]), gamma=1.0, alpha=None).forward().round(4).item()
     0.3466
     """
-    warn_of_scores("focal", logits, "sigmoid", "logits, to which it applies sigmoid itself")
+    warn_of_probabilities("focal", logits, "sigmoid", "logits, to which it applies sigmoid itself")
     # -log(q) if the target is 1, and if it is 0. The q of one is 1 minus that of the other, so (1 - q) ** gamma is
     # exp(-gamma * -log(q of the other)), which stays below 1.
     if_yes, if_no = (-logits).softplus(), logits.softplus()

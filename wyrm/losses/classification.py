@@ -26,7 +26,7 @@ from wyrm.losses.loss import (
     weighted,
     within,
 )
-from wyrm.ops.cross_entropy.labels import as_node, warn_of_scores
+from wyrm.ops.cross_entropy.labels import as_node, warn_of_probabilities
 from wyrm.ops.cross_entropy.softmax import LossReduction
 from wyrm.ops.ctc.ctc import CTC
 from wyrm.ops.elementwise.comparison import where
@@ -110,7 +110,7 @@ def nll(log_probability: Node, labels: Labels) -> Node:
     >>> nll(wy.Constant([[-2.0, -0.5]]), np.array([1])).forward().item()
     0.5
     """
-    warn_of_scores("nll", log_probability, "softmax", _LOGARITHMS)
+    warn_of_probabilities("nll", log_probability, "softmax", _LOGARITHMS)
     chosen = log_probability.take_along_axis(labels.indices.reshape((*labels.indices.dims, 1)), axis=-1)
     return labels.reduced(labels.weighted(-chosen.squeeze(-1), labels.of_rows))
 
@@ -180,7 +180,7 @@ def kl_divergence(log_prediction: Node, target: Node, *, log_target: bool = Fals
     >>> kl_divergence(wy.Constant([[0.5, 0.5]]).log(), np.array([[1.0, 0.0]])).forward().round(4).item()
     0.6931
     """
-    warn_of_scores("kl_divergence", log_prediction, "softmax", _LOGARITHMS)
+    warn_of_probabilities("kl_divergence", log_prediction, "softmax", _LOGARITHMS)
     if not log_target:
         check_values("kl_divergence", "target", target, target, "probabilities")
     # An outcome of target probability 0 adds 0, even if its log-probability or the prediction's is -inf.
@@ -258,7 +258,7 @@ def ctc(
         )
     steps = _lengths("input_lengths", input_lengths, log_probability)
     lengths = _lengths("label_lengths", label_lengths, labels)
-    warn_of_scores("ctc", log_probability, "softmax", _LOGARITHMS)
+    warn_of_probabilities("ctc", log_probability, "softmax", _LOGARITHMS)
     losses: Node = CTC(log_probability, labels, steps, lengths, blank)
     if zero_infinity:
         losses = where(losses < np.inf, losses, 0.0)

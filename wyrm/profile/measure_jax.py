@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +26,6 @@ from wyrm.profile.xla_memory import MemoryOfXla
 from wyrm.profile.xla_trace import OpTime, busy, traced_ops
 from wyrm.support.texts import of_all_layers
 from wyrm.view.model_summary import multiply_adds
-
-if TYPE_CHECKING:
-    pass
 
 # Operations of a trace: reading one takes some microseconds.
 _MOST_EVENTS = 50_000

@@ -134,7 +134,7 @@ def sample_weights(loss: str, weights: Node | Array, scores: Node, dims: Any, na
     return node.reshape(axes).broadcast_to(dims) if missing else node
 
 
-def warn_of_scores(loss: str, scores: Node, made_by: str, needed: str) -> None:
+def warn_of_probabilities(loss: str, scores: Node, made_by: str, needed: str) -> None:
     """Issue a `RuntimeWarning` if scores are the result of the method `made_by`, where the loss needs something else.
 
     The loss is then still a number that falls in training, so nothing else tells of the mistake.
@@ -157,6 +157,6 @@ __all__ = [
     "check_axes",
     "checked_weights",
     "sample_weights",
-    "warn_of_scores",
+    "warn_of_probabilities",
     "weighted_mean",
 ]

@@ -15,7 +15,7 @@ from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, KernelArgument
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import S2, Array, Bs, FloatArray, Indices, IntegerArray, N, OfShape
-from wyrm.ops.cross_entropy.labels import sample_weights, warn_of_scores, weighted_mean
+from wyrm.ops.cross_entropy.labels import sample_weights, warn_of_probabilities, weighted_mean
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, bind_class, float_dtype, method
 from wyrm.ops.indexing.index import as_indices
 from wyrm.ops.kernels.sums import summed
@@ -333,7 +333,7 @@ def cross_entropy(
     """
     if not logits.dims:
         raise ShapeError(f"cross_entropy: {label(logits)} is a scalar; logits must have an axis of classes")
-    warn_of_scores("cross_entropy", logits, "softmax", "logits, to which it applies softmax itself")
+    warn_of_probabilities("cross_entropy", logits, "softmax", "logits, to which it applies softmax itself")
     if sample_weight is None:
         return CrossEntropy(logits, labels, reduction)
     choice("reduction", reduction, ("mean", "sum", "none"), ShapeError)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from wyrm.engines.native.ir.program import (
     Assign,
@@ -34,9 +33,6 @@ from wyrm.engines.native.kernels.values import (
     plus,
     times,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,9 +21,6 @@ from wyrm.engines.native.ir.program import (
 )
 from wyrm.engines.native.ir.types import BOOL, FLOAT64, INT64, UINT64, PointerType, ScalarType, Type, scalar_of
 from wyrm.support.frozen import frozen
-
-if TYPE_CHECKING:
-    pass
 
 Layout = Literal["contiguous", "rows", "any"]
 
