@@ -15,7 +15,7 @@ from tests.browser import OpenPage
 from tests.watch.test_watch_files import PLACE, START, records, values
 from tests.watch.test_watch_page import Served, served, write
 from wyrm.errors import DTypeError, OptionError
-from wyrm.watch.folders import checked_config
+from wyrm.watch.config import checked_config
 from wyrm.watch.records import EVENTS, Lines, encoded, is_written
 from wyrm.watch.runs import Runs
 from wyrm.watch.summaries import Summaries

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from wyrm.engines.jax.lower import Lowerer, Sizes
 from wyrm.engines.jax.sharding_table import unique_names
@@ -17,6 +17,8 @@ from wyrm.graph.schedule import Schedule
 from wyrm.jax.lowering import LoweredFunction, checked_inputs, checked_sizes, require_jax
 from wyrm.train.arguments import checked_outputs
 from wyrm.train.program import Program
+
+T = TypeVar("T")
 
 
 class ExportLowerer(Lowerer):
@@ -93,8 +95,14 @@ def export(
         )
     function = ExportedFunction(target, inputs, "wy.jax.export")
     arguments, names = arguments_of(function.inputs, checked_sizes(sizes, "wy.jax.export"))
+    exporter = jax.export.export(jax.jit(function.of_inputs), platforms=platforms)
+    return _traced(lambda: exporter(*arguments), names)
+
+
+def _traced(build: Callable[[], T], names: Sequence[type[Dim]]) -> T:
+    """Return the result of `build`, which traces a graph with symbolic sizes for open axes of these names."""
     try:
-        return jax.export.export(jax.jit(function.of_inputs), platforms=platforms)(*arguments)
+        return build()
     except (WyrmError, ImportError):
         raise
     except Exception as error:  # of many types, from JAX and from ops that compute with sizes

@@ -16,7 +16,7 @@ from wyrm.engines.jax.lower import Lowerer, Sizes, float64_node, words
 from wyrm.engines.jax.namespace import narrowed
 from wyrm.engines.jax.sharding import explicit_shardings
 from wyrm.engines.jax.sharding_table import unique_names
-from wyrm.engines.module_paths import checked_names, recomputed
+from wyrm.engines.recomputing import checked_names, recomputed
 from wyrm.errors import DTypeError, OptionError, ShapeError
 from wyrm.graph.axes import Dim, is_name
 from wyrm.graph.base import BaseNode, describe

@@ -8,12 +8,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from wyrm.engines.jax.collectives import KINDS, WIDTHS, computations
 from wyrm.engines.jax.scopes import Scope, scopes_of
-from wyrm.engines.jax.sharding_table import WIDTHS, computations
 
 _INSTRUCTION = re.compile(r"^\s*(ROOT )?%?([\w.-]+) = (\(.*?\)|\S+) ([a-z][a-z0-9-]*)\((.*)$")
 _ARRAY = re.compile(r"(\w+)\[([\d,]*)\]")
-_COLLECTIVES = re.compile(r"^(all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute|ragged-all-to-all)\b")
+_COLLECTIVES = re.compile(rf"^({KINDS}|ragged-all-to-all)\b")
 # Operations whose time is that of the operations inside of them.
 _AROUND = frozenset(["while", "conditional", "call", "async-start", "async-done"])
 # Operations that do no floating-point arithmetic, or that take no time.

@@ -114,7 +114,6 @@ _ROOMS = {
 _PARTS = {"ops": "a folder of wyrm.ops, one for each family of ops", "train": "wyrm.engines"}
 # Modules that became part of another one of their room.
 _JOINED = {
-    "engines": "recomputing",
     "testing": "alone",
     "mypy": "shortening",
     "exporting": "embedding rates",
@@ -140,7 +139,7 @@ _JOINED = {
     "special": "of_order",
     "view": "expressions flops graph_page loop_bodies pages text",
     "train": "checkpointing history",
-    "watch": "checks config connections guard lines pace page probe",
+    "watch": "checks connections guard lines pace page probe",
 }
 
 

@@ -17,9 +17,9 @@ from wyrm.engines.columns import check_open_ranges, checked_columns
 from wyrm.engines.epochs import ThreadMode, checked_options, drawing, refuse_epoch, train_epoch
 from wyrm.engines.evaluation import AnyRunningMetrics, Evaluator, RunningMetrics, merged
 from wyrm.engines.graph import expand
-from wyrm.engines.module_paths import checked_names, recomputed
 from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.engines.progress import Bar, LossBar
+from wyrm.engines.recomputing import checked_names, recomputed
 from wyrm.engines.registry import DEFAULT, engine_class
 from wyrm.engines.registry import checked_options as checked_engine_options
 from wyrm.engines.tables import DataT, FeedT, is_batches

@@ -23,7 +23,7 @@ from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import number
 from wyrm.train.callbacks import Callback, Run
 from wyrm.watch import records as checks
-from wyrm.watch.folders import checked_config
+from wyrm.watch.config import checked_config
 from wyrm.watch.measures import Budget, Probe, unused
 from wyrm.watch.points import EPOCHS
 from wyrm.watch.writer import FilePath, RunWriter, stopped_by

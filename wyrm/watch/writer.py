@@ -21,7 +21,8 @@ from wyrm.graph.source_location import user_level
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import number
 from wyrm.watch import records as checks
-from wyrm.watch.folders import checked_config, earlier, fresh_folder, prepare
+from wyrm.watch.config import checked_config
+from wyrm.watch.folders import earlier, fresh_folder, prepare
 from wyrm.watch.measures import HISTOGRAMS_PACE, MODULES, VALUES, Budget, Pace, Parameters, Probed, current_gradients
 from wyrm.watch.points import STEPS, Points
 from wyrm.watch.records import EVENTS, FORMAT, HISTOGRAMS, Lines, Record

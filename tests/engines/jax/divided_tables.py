@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 import wyrm as wy
-from wyrm.engines.jax.sharding_table import collectives
+from wyrm.engines.jax.collectives import collectives
 
 
 class Batch(wy.Dim): ...

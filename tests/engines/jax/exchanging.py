@@ -14,7 +14,7 @@ import numpy as np
 
 import wyrm as wy
 from wyrm.engines.jax import divided_tables, exchanges, partial_sums
-from wyrm.engines.jax.sharding_table import collectives
+from wyrm.engines.jax.collectives import collectives
 
 
 class Batch(wy.Dim): ...

@@ -7,9 +7,10 @@ from contextlib import contextmanager, nullcontext
 from functools import cached_property, partial
 from typing import Any
 
+from wyrm.engines.jax.collectives import collectives
 from wyrm.engines.jax.graph import JaxGraph
 from wyrm.engines.jax.local_steps import LocalSteps
-from wyrm.engines.jax.sharding_table import Messages, collectives
+from wyrm.engines.jax.sharding_table import Messages
 from wyrm.engines.jax.state import DeviceState, Placement, exchange
 from wyrm.engines.jax.step import StepFunctions
 from wyrm.engines.jax.updates import all_finite
