@@ -17,7 +17,7 @@ from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode, describe, explain
 from wyrm.graph.jax_form import JAX, JaxForm
 from wyrm.graph.op import NUMPY
-from wyrm.ops.kernels.in_jax import on_host
+from wyrm.ops.kernels.loops_jax import on_host
 from wyrm.ops.random.philox import COUNTERS
 
 # The ops that a warning has named, and whether warnings are given.

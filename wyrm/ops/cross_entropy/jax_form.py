@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wyrm.graph.jax_form import JaxForm, Lowering, Unjoined
-from wyrm.ops.kernels.in_jax import in_blocks
+from wyrm.ops.kernels.loops_jax import in_blocks
 from wyrm.ops.products.jax_form import ProductForm, matmul, sum_dtype
 
 if TYPE_CHECKING:

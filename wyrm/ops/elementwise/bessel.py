@@ -14,10 +14,10 @@ from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import FloatArray
-from wyrm.ops.elementwise.bessel_in_jax import HIGHEST_ORDER, bessel
+from wyrm.ops.elementwise.bessel_jax import HIGHEST_ORDER, bessel
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, Unary
-from wyrm.ops.kernels.in_jax import on_host
+from wyrm.ops.kernels.loops_jax import on_host
 
 
 class I0(Unary[Left_co, Axes]):

@@ -23,7 +23,6 @@ from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.elementwise.fast_math import sigmoid, tanh
 from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.products.product import multiply_into
-from wyrm.ops.recurrence.lstm import transpose_into
 from wyrm.ops.recurrence.recurrence import (
     Axes3,
     Functions,
@@ -33,6 +32,7 @@ from wyrm.ops.recurrence.recurrence import (
     ResidualsGradient,
     ResidualsLoops,
     StepFormulas,
+    transpose_into,
 )
 
 

@@ -31,6 +31,7 @@ from wyrm.ops.recurrence.recurrence import (
     ResidualsGradient,
     ResidualsLoops,
     StepFormulas,
+    transpose_into,
 )
 
 
@@ -160,13 +161,6 @@ def add_gradients(
         hidden_gradient[k] = states_gradient[0, k] if last else states_gradient[0, k] + hidden_gradient[k]
     for k in range(hidden_gradient.size):
         cell_gradient[k] = states_gradient[1, k] if last else states_gradient[1, k] + later[k]
-
-
-def transpose_into(x: FloatArray, transposed: FloatArray) -> None:
-    """Write `x.T` into `transposed`, which may be empty."""
-    for i in range(transposed.shape[0]):
-        for j in range(transposed.shape[1]):
-            transposed[i, j] = x[j, i]
 
 
 def backward_kernel(

@@ -277,6 +277,13 @@ class GradientLoops(ByKernel):
         return rows[0], weights, states_gradient, mask_rows(resets), rows[1], hidden_gradient, transposed
 
 
+def transpose_into(x: FloatArray, transposed: FloatArray) -> None:
+    """Write `x.T` into `transposed`, which may be empty; for kernels."""
+    for i in range(transposed.shape[0]):
+        for j in range(transposed.shape[1]):
+            transposed[i, j] = x[j, i]
+
+
 def mask_rows(resets: Sequence[Array]) -> Array:
     """Return the mask of resets, empty where there is none."""
     return resets[0] if resets else np.zeros((0, 0), np.bool_)

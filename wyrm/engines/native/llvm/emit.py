@@ -33,9 +33,9 @@ from wyrm.engines.native.ir.types import BOOL, PointerType, ScalarType
 from wyrm.engines.native.llvm.call_table import FEWEST_CALLS, CallTable, returned_type
 from wyrm.engines.native.llvm.instructions import Instructions, in_memory, llvm_type
 from wyrm.engines.native.llvm.product_modules import pool_module, product_module
-from wyrm.engines.native.llvm.shared_loops import DECLARED, LEAST_ELEMENTS, part_of, record_of, stores
+from wyrm.engines.native.llvm.shared_loops import LEAST_ELEMENTS, part_of, record_of, stores
 from wyrm.engines.native.products.target import Target, host
-from wyrm.engines.native.products.writer import SHARED
+from wyrm.engines.native.products.writer import DECLARED, SHARED
 
 # What LLVM may do to loops: make them vectors, without unrolling them at run time; or leave them as they are.
 _NOT_UNROLLED = '!0 = !{!"llvm.loop.unroll.runtime.disable"}'

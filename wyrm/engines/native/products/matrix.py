@@ -20,6 +20,7 @@ from wyrm.engines.native.products.packing import (
     spaced,
     taken,
 )
+from wyrm.engines.native.products.pool import bounds_of_part
 from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.tiles import sizes, table, tile
 from wyrm.engines.native.products.vectors import Vectors
@@ -301,12 +302,8 @@ def _part(vectors: Vectors) -> str:
     tall = to.compare("sge", given["rows"], given["columns"])
     size = to.select(tall, "i64", given["rows"], given["columns"])
     unit = to.select(tall, "i64", str(vectors.rows), vectors.columns)
-    units = to.divide(to.add(size, to.subtract(unit, 1)), unit)
-    bounds = [
-        to.lower(to.multiply(to.divide(to.multiply(units, at), "%parts"), unit), size)
-        for at in ("%part", to.add("%part", 1))
-    ]
-    first, count = bounds[0], to.subtract(bounds[1], bounds[0])
+    first, end = bounds_of_part(to, size, unit)
+    count = to.subtract(end, first)
 
     row, column = to.select(tall, "i64", first, "0"), to.select(tall, "i64", "0", first)
     changed = given | {

@@ -102,6 +102,20 @@ if hasattr(os, "register_at_fork"):
 # --- the text ---------------------------------------------------------------------------------------------------------
 
 
+def bounds_of_part(to: Writer, count: str, unit: str | int) -> tuple[str, str]:
+    """Return the first of `count` indices in the part `%part` of `%parts`, and the one after its last.
+
+    Parts begin at multiples of `unit`. The last ones are empty if there are more parts than units.
+    """
+    before = unit - 1 if isinstance(unit, int) else to.subtract(unit, 1)
+    units = to.divide(to.add(count, before), unit)
+    first, end = (
+        to.lower(to.multiply(to.divide(to.multiply(units, part), "%parts"), unit), count)
+        for part in ("%part", to.add("%part", 1))
+    )
+    return first, end
+
+
 def _load(to: Writer, name: str, type: str = "i64") -> str:
     """Read a part of the state; other threads may have written it."""
     return to.read_shared(f"@{name}", type)
