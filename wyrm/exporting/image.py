@@ -9,7 +9,7 @@ from enum import Enum
 
 import numpy as np
 
-from wyrm.exporting.batches import Varying
+from wyrm.exporting.batches import BatchDependent
 from wyrm.support.memory import ALIGNMENT
 
 
@@ -33,7 +33,7 @@ class Kind(Enum):
 class SizeNumber:
     """A float that is an integer which depends on the batch size, or one divided by that."""
 
-    value: Varying
+    value: BatchDependent
     dtype: np.dtype
     reciprocal: bool
 

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 
 from wyrm.engines.native.products.writer import Writer
-from wyrm.exporting.batches import Varying
+from wyrm.exporting.batches import BatchDependent
 from wyrm.exporting.image import Image, Kind, SizeNumber
 from wyrm.exporting.routines import Base, Bound, Entry, Word
 
@@ -53,7 +53,7 @@ def call_kernel(to: Writer, entry: Entry, values: Sequence[Value], result: str |
     return load(to, result, to.address("i64", "%arguments", entry.results_at))
 
 
-def value_of(to: Writer, value: Varying, size: str, place: str, tables: dict[tuple[int, ...], str]) -> str:
+def value_of(to: Writer, value: BatchDependent, size: str, place: str, tables: dict[tuple[int, ...], str]) -> str:
     """Return an integer for a batch size, and its place among the listed ones; `tables` gets those that it reads."""
     if value.constant is not None:
         return str(value.constant)
@@ -70,7 +70,7 @@ def value_of(to: Writer, value: Varying, size: str, place: str, tables: dict[tup
     return total if value.limit is None else to.lower(total, value.limit)
 
 
-class Tables:
+class TableFunctions:
     """Functions that fill the tables of words of bound routines."""
 
     def __init__(self, image: Image, packed: int) -> None:

@@ -24,9 +24,9 @@ from wyrm.ops.elementwise.fast_math import sigmoid, tanh
 from wyrm.ops.products.product import multiply_into
 from wyrm.ops.recurrence.recurrence import (
     Axes3,
-    Functions,
     GradientLoops,
     Recurrent,
+    RecurrentFunctions,
     Residuals,
     ResidualsGradient,
     ResidualsLoops,
@@ -210,7 +210,7 @@ class _LSTMCell(StepFormulas):
     states = 2
 
     def forward(
-        self, of: Functions[Any], inputs: Any, product: Any, parameters: Any, states: Any, axes: Axes3
+        self, of: RecurrentFunctions[Any], inputs: Any, product: Any, parameters: Any, states: Any, axes: Axes3
     ) -> tuple[list[Any], list[Any]]:
         _, cell = states
         preactivations: Any = (inputs + product).reshape(axes)

@@ -17,13 +17,13 @@ from wyrm.engines.native.ir.program import (
     LibraryCall,
     LoopFunction,
     Number,
-    Product,
     Return,
     SharedCall,
     ShiftedSums,
     Statement,
-    Store,
+    StoreAt,
     TableCall,
+    TiledProduct,
     Variable,
     While,
     called,
@@ -194,7 +194,7 @@ class _FunctionEmitter(Instructions):
         match statement:
             case Assign(variable, value):
                 self._put(variable, self._value(value))
-            case Store(pointer, index, value):
+            case StoreAt(pointer, index, value):
                 self._store(pointer, index, value)
             case For():
                 self._for(statement)
@@ -210,7 +210,7 @@ class _FunctionEmitter(Instructions):
                 self._fail(str(code))
             case Invoke():
                 self._invoke(statement)
-            case Product() | ShiftedSums():
+            case TiledProduct() | ShiftedSums():
                 self._product(statement)
             case LibraryCall():
                 self._library_call(statement)
@@ -252,7 +252,7 @@ class _FunctionEmitter(Instructions):
         more = self._new(f"icmp slt i64 {index}.next, {count}")
         # Loops that store elements are vectorized, unless all are small. Unrolling them too takes long to compile and
         # gains nothing.
-        plain = ", !llvm.loop " + self._hinted() if any(isinstance(each, Store) for each in loop.body) else ""
+        plain = ", !llvm.loop " + self._hinted() if any(isinstance(each, StoreAt) for each in loop.body) else ""
         self._do(f"br i1 {more}, label %{body}, label %{end}{plain}")
         self._label(end)
 
@@ -323,7 +323,7 @@ class _FunctionEmitter(Instructions):
         self._do(f"ret {returned_type(self._function)} {whole}")
         self._label(going_on)
 
-    def _product(self, product: Product | ShiftedSums) -> None:
+    def _product(self, product: TiledProduct | ShiftedSums) -> None:
         symbol = product_module(isinstance(product, ShiftedSums), product.type, self._target)[0]
         types = [llvm_type(each.type) for each in product.operands]
         self._declared.add(f"declare void @{symbol}({', '.join(types)})")

@@ -25,7 +25,7 @@ from wyrm.engines.native.ir.arrays import (
     Name,
     Store,
     When,
-    While,
+    WhileLoop,
 )
 from wyrm.engines.native.kernels.functions import kernel_of
 from wyrm.engines.native.stages.expressions import (
@@ -196,7 +196,7 @@ class ReductionWriter:
         part = arrays.CountedLoop(inner, Apply("min", (length, rest)), (set_index, *body))
         after = Let(first, Apply("add", (Name(first), length)))
         return [
-            Let(first, Literal(0)), While(Apply("less", (Name(first), size)), (*zeros, part, *sums, after))
+            Let(first, Literal(0)), WhileLoop(Apply("less", (Name(first), size)), (*zeros, part, *sums, after))
         ]  # fmt: skip
 
     def _add_rows(self, accumulator: Accumulator) -> list[arrays.Statement]:
