@@ -185,6 +185,10 @@ class Op:
     def check_registration(cls) -> None:
         """Raise `RegistrationError` if the class cannot be an op; called before it is registered."""
 
+    @classmethod
+    def _bind_members(cls) -> None:
+        """Make the class a method or an operator of nodes, as its family does; called when it is defined."""
+
 
 class HeldValue(Protocol):
     """The place of a value; the plans that compute it share it."""
