@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wyrm.engines.jax.sharding import MeshAxes, Sharding
     from wyrm.engines.jax.step import StepFunctions
 
-# The bit of a random step's upper word from which on it has the number of the device.
+# A random step is two words. From this bit of the upper word on stands the number of the device.
 _DEVICE_BIT = np.uint32(20)
 
 

@@ -44,9 +44,12 @@ _THREADS = [
 def text(target: Target) -> str:
     """Return the text of the module for a target.
 
-    Its function takes a function, its arguments and 0, and calls `function(arguments, part, parts)` once a part, all
-    parts at the same time. Without a function it sets the most parts there may be; -1 forgets threads that a forked
-    process does not have.
+    Its function does one of three things:
+
+    - It is given a function, its arguments and 0. It calls `function(arguments, part, parts)` for every part, all of
+      them at the same time.
+    - It is given no function, and a number above 0: there may be so many parts.
+    - It is given no function, and -1: it forgets the threads, which a forked process does not have.
     """
     if not target.posix:
         return _alone()

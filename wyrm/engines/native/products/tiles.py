@@ -120,10 +120,10 @@ def _of_each_line(vectors: Vectors, wide: int) -> list[int]:
 
 
 def in_each_case(vectors: Vectors, to: Writer, wide: int, adds: str, write: Callable[[bool, bool], None]) -> None:
-    """Call `write(whole, adds)` to write a block for each case: its vectors are whole, and it is added to the result.
+    """Write branches for the cases of a block, each with what `write(whole, adds)` writes for it.
 
-    The last of the `wide` vectors is a part if there are fewer `columns`. It always counts as one where masks cost
-    nothing.
+    `adds`: the block is added to the result. `whole`: the last of the `wide` vectors is whole. It is not where there
+    are fewer `columns`. A target where masks cost nothing has a mask in any case, so no vector is `whole` there.
     """
 
     def either(whole: bool) -> None:

@@ -275,7 +275,7 @@ def _converted(value: Expression, dtype: np.dtype) -> Convert:
 
 
 def _ordered(x: Expression, step: str) -> Expression:
-    """Return the `ordered_integer` of a number, of the negated number if the step is a minimum."""
+    """Return the `ordered_integer` of a number; for a minimum, that of the negated number."""
     return CallResult(_ORDERED_INTEGER, (_signed(x, step),))
 
 
