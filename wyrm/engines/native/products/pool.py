@@ -1,8 +1,8 @@
 """Threads that share a product, inside a program: native code starts them, hands them work and waits.
 
-They take parts of the work one after the other, as the thread that has it does, which therefore never waits for one
-that is still waking up. They sleep while there is no work. One product at a time has them; others that run meanwhile
-use their own thread alone.
+The thread with the work does parts of it too, each of them the next one that nobody has taken. So it never waits for a
+thread that is still waking up. Threads sleep while there is no work. One product at a time has them, and others that
+run meanwhile use their own thread alone.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _call(to: Writer, name: str, *places: str) -> str:
 
 
 def _spin(to: Writer, name: str, until: str, value: str, by: str | None) -> None:
-    """Read a part of the state, at most `_SPINS` times, until it compares so to a value."""
+    """Read a part of the state until its comparison `until` with a value holds, but at most `_SPINS` times."""
 
     def read(count: str) -> tuple[str, list[str]]:
         ended = to.compare(until, _load(to, name), value)
@@ -147,7 +147,7 @@ def _spin(to: Writer, name: str, until: str, value: str, by: str | None) -> None
 
 
 def _sleep(to: Writer, name: str, until: str, value: str, condition: str) -> None:
-    """Sleep until a part of the state compares so to a value; the mutex is held before and after."""
+    """Sleep until the comparison `until` of a part of the state holds. The mutex is held before and after."""
 
     def sleep() -> None:
         _call(to, "cond_wait", f"@{condition}", "@mutex")
@@ -156,7 +156,7 @@ def _sleep(to: Writer, name: str, until: str, value: str, condition: str) -> Non
 
 
 def _take_parts(to: Writer, turn: str, parts: str, function: str, arguments: str) -> None:
-    """Do parts of the work of a turn that nobody has taken, until there is none."""
+    """Do those parts of a turn's work that no other thread has taken."""
     word = ""
 
     def read() -> tuple[str, list[str]]:

@@ -26,7 +26,7 @@ _FETCHING_PAYS = 64
 def tile(vectors: Vectors, rows: int, wide: int) -> str:
     """Return a function that computes `rows` rows of `wide` vectors, of which the first `columns` elements count.
 
-    `a` has strides `ar` and `ac`; the rows of `b` are `bs` apart. They are whole vectors, but where masks cost nothing.
+    `a` has strides `ar` and `ac`; the rows of `b` are `bs` apart. They are whole vectors, except where masks cost nothing.
     `adds`: the result is added to `c`.
     """
     to = Writer()
