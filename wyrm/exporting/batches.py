@@ -16,9 +16,9 @@ _DEGREE = 3
 # Programs are planned for all batches up to this size, and for some larger ones, besides the largest.
 _ALWAYS = 64
 _CHECKED = (72, 80, 96, 100, 127, 128, 129, 192, 255, 256, 257, 384, 509, 512, 768, 1000, 1023, 1024, 2048, 4096)
-# Sizes in units of these, rounded up, have polynomials too.
+# Some integers are polynomials of the batch size divided by one of these and rounded up.
 _DIVISORS = (1, 2, 4, 8, 16, 32, 64)
-# The largest of the smallest batches: batch norms need two rows.
+# The smallest batch has at most so many rows: batch norms need two.
 _LEAST = 4
 # Values that are no polynomial are looked up in a table, for so many batch sizes.
 _MOST_LISTED = 256

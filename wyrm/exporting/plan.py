@@ -23,7 +23,7 @@ from wyrm.graph.index_operands import used
 from wyrm.graph.leaves import Input
 from wyrm.graph.storage import stored
 
-# The steps whose numbers are computed before they are done.
+# The numbers of so many steps are computed before these steps are done.
 CHUNK = 64
 # The size of an axis that is the batch.
 ROWS = BatchDependent((1, 1))

@@ -264,8 +264,8 @@ class ArrayRegions:
             for size, arguments in given.by_size.items()
         }
         columns = list(zip(*rows.values(), strict=True))
-        # The owners of own memory, by their identity for the largest size: whether they are written, and their
-        # identities for all sizes.
+        # Memory of the routine's own, by the identity of its owner at the largest size: that of its owner at each size.
+        # `written` holds those that the routine writes.
         owners: dict[int, tuple[int | None, ...]] = {}
         written: set[int] = set()
         dtypes: dict[int, np.dtype] = {}
@@ -293,7 +293,8 @@ class ArrayRegions:
         sizes, last = given.sizes, owners[-1]
         lengths = [0 if own is None else given.extents[size].size(own) for size, own in zip(sizes, owners, strict=True)]
         assert last is not None
-        # A smaller batch may need more room: a table's gradient of few rows is that of rows, and else a whole table.
+        # A smaller batch may need more room: the gradient of a table has the rows that a small batch touches, and for a
+        # large batch those of the table.
         none, room = dict.fromkeys(sizes, 0), max(lengths)
         if last == given.transient[sizes[-1]]:
             return self.image.add(room, RegionKind.TRANSIENT), none

@@ -26,8 +26,8 @@ _FETCHING_PAYS = 64
 def tile(vectors: Vectors, rows: int, wide: int) -> str:
     """Return a function that computes `rows` rows of `wide` vectors, of which the first `columns` elements count.
 
-    `a` has strides `ar` and `ac`; the rows of `b` are `bs` apart. They are whole vectors, except where masks cost nothing.
-    `adds`: the result is added to `c`.
+    `a` has strides `ar` and `ac`; the rows of `b` are `bs` apart. They are whole vectors, except where masks
+    cost nothing. `adds`: the result is added to `c`.
     """
     to = Writer()
     bases = [vectors.address(to, "%a", to.multiply("%ar", row)) for row in range(0, rows, _ROWS_AN_ADDRESS)]
