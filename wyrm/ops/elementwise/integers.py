@@ -61,6 +61,7 @@ class IndexArithmetic(IndexNode[Axes], abstract=True):
         parents: Any = (aligned(x, many, self.ndim) for x, many in zip(operands, mapped, strict=True))
         return type(self)(*parents)
 
+    # Integers have no derivatives.
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,) * len(self.parents)
 
