@@ -187,7 +187,7 @@ class Op:
 
     @classmethod
     def _bind_members(cls) -> None:
-        """Make the class a method or an operator of nodes, as its family does; called when it is defined."""
+        """Make a class of this family a method or an operator of nodes; called when the class is defined."""
 
 
 class HeldValue(Protocol):
