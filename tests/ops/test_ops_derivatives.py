@@ -150,19 +150,25 @@ def test_derivatives_must_be_formulas_one_for_each_operand() -> None:
         op_of("x * x", derivatives=("g * slope",))
 
 
+def defined_name(statement: ast.stmt) -> str:
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
+            return name
+    return ""
+
+
 def written_gradients() -> dict[str, bool]:
-    """Return the elementwise classes with a gradient of their own, and whether a comment is there or just above."""
+    """Return the elementwise ops with a gradient of their own, and whether a comment is in it or just above."""
     found: dict[str, bool] = {}
     for path in sorted(Path(elementwise.__path__[0]).glob("*.py")):
         with path.open("rb") as file:
             comments = {token.start[0] for token in tokenize.tokenize(file.readline) if token.type == tokenize.COMMENT}
-        for each in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            for member in each.body if isinstance(each, ast.ClassDef) and each.name != "Elementwise" else ():
-                target = member.target if isinstance(member, ast.AnnAssign) else None
-                name = target.id if isinstance(target, ast.Name) else getattr(member, "name", "")
-                if name in ("vjp", "derivatives") and member.end_lineno is not None:
-                    lines = range(member.lineno - 1, member.end_lineno + 1)
-                    found[f"{path.stem}.{each.name}.{name}"] = not comments.isdisjoint(lines)
+        classes = [each for each in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(each, ast.ClassDef)]
+        for op in classes:
+            for member in op.body if op.name != "Elementwise" else ():
+                if defined_name(member) in ("vjp", "derivatives"):
+                    lines = range(member.lineno - 1, (member.end_lineno or 0) + 1)
+                    found[f"{op.name} in {path.stem}"] = not comments.isdisjoint(lines)
     return found
 
 
