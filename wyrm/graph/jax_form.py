@@ -1,4 +1,8 @@
-"""`JaxForm`: the description of an op for the backend that lowers graphs to JAX."""
+"""`JaxForm`: the description of an op for the backend that lowers graphs to JAX.
+
+A form stands beside its op, or in the `jax_form.py` of the op's folder. The names of other modules of JAX code end in
+`_jax`.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +77,7 @@ class Lowering(Protocol):
     def blocks(self, rows: int, size: int) -> tuple[int, int]:
         """Return in how many blocks to compute values of `size` bytes, and over how many devices the rows are sharded.
 
-        Both divide the number of rows; see `wyrm.ops.kernels.in_jax.in_blocks`.
+        Both divide the number of rows; see `wyrm.ops.kernels.loops_jax.in_blocks`.
         """
         ...
 
