@@ -144,7 +144,8 @@ def accumulated(model: Model, where: Any, parts_bytes: int = step.PARTS_BYTES) -
     program: Any = wy.compile(model.loss, optimizer, engine="jax", **options)
     step.PARTS_BYTES = before
     losses = [program.epoch(model.data, batch_size=8, accumulate=3) for _ in range(2)]
-    result = {"losses": losses, "parameters": [float(np.abs(each.value).sum()) for each in optimizer.parameters]}
+    sums = [float(np.abs(each.value).sum()) for each in optimizer.parameters]
+    result: dict[str, Any] = {"losses": losses, "parameters": sums}
     if where is not None:
         lowered, code = step_of(program, model, 4)
         text = code.as_text()

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 # The most bytes of gradients of which a device keeps its part while it accumulates those of sharded parameters (FSDP).
-# They are reduced once in a step, as parameters are gathered once. Larger gradients are reduced, and parameters gathered,
-# for each batch, and each device keeps its shards alone.
+# They are reduced once in a step, as parameters are gathered once. Larger ones are reduced for each batch, for which
+# parameters are gathered, and each device keeps its shards alone.
 PARTS_BYTES = 2**30
 
 
