@@ -29,22 +29,16 @@ def _numbers(operands: Sequence[Any], parameters: dict[str, Any]) -> list[Any]:
     return [jax.lax.convert_element_type(counted, parameters["dtype"])]
 
 
-def _differs(operands: Sequence[Any], parameters: dict[str, Any]) -> list[Any]:
-    """`x != y`, by an `==` whose result has a type: that of jax2onnx's own rule has none, of which onnx_ir warns."""
-    x, y = operands
-    return [~(x == y)]
-
-
 def _less_in_order(operands: Sequence[Any], parameters: dict[str, Any]) -> list[Any]:
     """`x < y`, where NaN stands after all other numbers."""
     x, y = operands
-    return [(x < y) | (~(y == y) & (x == x))]
+    return [(x < y) | ((y != y) & (x == x))]
 
 
 def _up_to_in_order(operands: Sequence[Any], parameters: dict[str, Any]) -> list[Any]:
     """`x <= y`, where NaN stands after all other numbers."""
     x, y = operands
-    return [(x <= y) | ~(y == y)]
+    return [(x <= y) | (y != y)]
 
 
 def _has_sign(operands: Sequence[Any], parameters: dict[str, Any]) -> list[Any]:
@@ -239,7 +233,6 @@ ARRAY_RULES: dict[str, Rule] = {
     "optimization_barrier": lambda operands, parameters: operands,
     "rem": _remainder,
     "iota": _numbers,
-    "ne": _differs,
     "lt_to": _less_in_order,
     "le_to": _up_to_in_order,
     "cumprod": _cumulative("mul", lambda dtype: 1),
