@@ -97,8 +97,8 @@ class Lowering(Protocol):
         ...
 
 
-class _AnyForm:
-    """What the engine asks of every form, with the answers of most of them; only some ops of wyrm have others."""
+class _Traits:
+    """The traits that the engine asks of every form, as most forms have them; only some ops of wyrm have others."""
 
     # Whether the op sums products of its float operands. These operands are then narrow even for a result of no or one
     # axis, such as a loss, because the sums are in float32. Other ops with such a result are computed in float32.
@@ -123,7 +123,7 @@ class _AnyForm:
     own_tangent = False
 
 
-class JaxForm(_AnyForm):
+class JaxForm(_Traits):
     """The lowering of an op to JAX; it is registered for the op.
 
     An op needs none if its `formula`, or its `evaluate` called with the functions of `jax.numpy`, can be traced.
