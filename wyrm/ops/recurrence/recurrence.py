@@ -280,7 +280,7 @@ class GradientLoops(ByKernel):
 
 
 def transpose_into(x: FloatArray, transposed: FloatArray) -> None:
-    """Write `x.T` into `transposed`, which may be empty; for kernels."""
+    """Write `x.T` into `transposed`, which may be empty."""
     for i in range(transposed.shape[0]):
         for j in range(transposed.shape[1]):
             transposed[i, j] = x[j, i]
