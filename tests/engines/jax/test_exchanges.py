@@ -18,7 +18,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.parametrize("how", ["XLA", "pairs"])
 @pytest.mark.parametrize("devices", [2, 4, 8])
-@pytest.mark.parametrize("kind", ["rows", "dense"])
+@pytest.mark.parametrize("kind", ["rows", "dense", "columns"])
 def test_losses_and_parameters_are_those_of_one_device(found: Any, kind: str, devices: int, how: str) -> None:
     one, several = found[f"{kind} 1 XLA"], found[f"{kind} {devices} {how}"]
     np.testing.assert_allclose(several["losses"], one["losses"], rtol=1e-6)
