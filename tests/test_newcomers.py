@@ -108,7 +108,12 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "Input(shape=)": (lambda: W.Input(shape=(3,)), TypeError, "Input takes no keyword 'shape': use dims="),
     "None for the batch": (lambda: W.Input(dims=(None, 4)), TypeError, "declare `class Batch(wy.Dim): ...` and give"),
     "axes as text": (lambda: W.Input(dims=("batch", 4)), TypeError, "an axis is a number or a Dim, not 'batch'"),
-    "a size as text": (lambda: W.nn.Linear(Batch("4"), 3), TypeError, "Batch: a size is a whole number, not '4'"),  # type: ignore[arg-type]  # a mistake
+    # A mistake that mypy finds.
+    "a size as text": (
+        lambda: W.nn.Linear(Batch("4"), 3),  # type: ignore[arg-type]
+        TypeError,
+        "Batch: a size is a whole number, not '4'",
+    ),
     "axis by name": (
         lambda: images().softmax(axis="Batch"),
         TypeError,

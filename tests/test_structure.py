@@ -12,11 +12,12 @@ ROOT = Path(wyrm.__file__).parent
 FEWEST_LINES, MOST_LINES, MOST_ENTRIES = 40, 400, 30
 # Names in `__init__` files, and modules that are run, are as long as they are.
 ANY_LENGTH = ("__init__.py", "__main__.py")
-# Files beyond the limits, until they are divided or joined with others.
+# Their contents stand in generated files: the methods and functions that ops give them, with their types.
 SHORT = {
     "graph/methods.py",
     "special/elementwise.py",
 }
+# A generated table; and the families of elementwise ops, whose declarations of methods take a quarter of the file.
 LONG = {
     "_names.py",
     "ops/elementwise/elementwise.py",

@@ -278,7 +278,8 @@ def _class_signature(cls: type) -> str:
         initial = cls.__new__
         if not inspect.isfunction(initial) or not issubclass(cls, tuple):
             return ""
-        return f"({', '.join(_field(cls, field) for field in cls._fields)})"  # type: ignore[attr-defined]  # a NamedTuple
+        # It is a named tuple, which mypy does not know.
+        return f"({', '.join(_field(cls, field) for field in cls._fields)})"  # type: ignore[attr-defined]
     if initial.__module__ in ("typing", "abc") or getattr(cls, "_is_protocol", False):
         return ""
     return signature_of(initial, cls).partition(" ->")[0]

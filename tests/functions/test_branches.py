@@ -102,7 +102,11 @@ def test_a_switch_is_typed() -> None:
 @pytest.mark.parametrize(
     ("build", "error", "words"),
     [
-        (lambda: wy.switch(1.0, [lambda: 1.0]), DTypeError, "needs a scalar index node, not 1.0"),  # type: ignore[call-overload]  # the mistake that mypy finds
+        # The mistake that mypy finds.
+        (
+            lambda: wy.switch(1.0, [lambda: 1.0]),  # type: ignore[call-overload]
+            DTypeError, "needs a scalar index node, not 1.0",
+        ),
         (lambda: wy.switch(wy.IndexConstant([1]), [lambda: 1.0]), DTypeError, "needs a scalar index node, not index"),
         (lambda: wy.switch(wy.IndexConstant(1), []), ValueError, "must hold at least one function"),
         (
@@ -111,7 +115,11 @@ def test_a_switch_is_typed() -> None:
             r"\(2,\) but becomes",
         ),
         (lambda: wy.switch(wy.IndexConstant(1), [lambda: X, lambda: (X, X)]), ShapeError, "changes the structure"),
-        (lambda: wy.switch(wy.IndexConstant(1), [lambda: X, 1.0]), TypeError, "switch takes functions"),  # type: ignore[arg-type]  # as above
+        # As above.
+        (
+            lambda: wy.switch(wy.IndexConstant(1), [lambda: X, 1.0]),  # type: ignore[arg-type]
+            TypeError, "switch takes functions",
+        ),
     ],
 )  # fmt: skip
 def test_a_wrong_switch_is_refused(build: Any, error: type[Exception], words: str) -> None:

@@ -409,7 +409,12 @@ def _in_other_axes(c: Any, x: Any) -> Any:
         (lambda: wy.scan(lambda c, x: c, np.zeros(2), length=3), ShapeError, "a step returns a pair"),
         (lambda: wy.scan(lambda c, x: ((c, c), x), np.zeros(2), length=3), ShapeError, "changes the structure"),
         (lambda: wy.scan(lambda c, x: (c, x), 0.0, (np.zeros(3), np.zeros(4))), ShapeError, "lengths differ: 3, 4"),
-        (lambda: wy.scan(lambda c, x: (c, x), 0.0, length=2.5), DTypeError, "length must be an integer"),  # type: ignore[call-overload]  # the mistake
+        # The mistake that mypy finds.
+        (
+            lambda: wy.scan(lambda c, x: (c, x), 0.0, length=2.5),  # type: ignore[call-overload]
+            DTypeError,
+            "length must be an integer",
+        ),
         (lambda: wy.scan(lambda c, x: (c, x), wy.nn.Linear(2, 2), length=2), DTypeError, "a module cannot be a carry"),
         (lambda: wy.scan(lambda c, x: (c, x), 0.0), ShapeError, "give the number of steps as length="),
         (lambda: wy.scan(lambda c, x: (c, x), 0.0, 1.0), ShapeError, "has no axis to scan over"),
@@ -420,7 +425,8 @@ def _in_other_axes(c: Any, x: Any) -> Any:
             "carry is int64 but becomes",
         ),
         (lambda: wy.scan(lambda c, x: (c, x), 0.0, wy.Input(dims=(Time(),)), 3), ShapeError, r"differ: 3, Time\(\)"),
-        (lambda: wy.scan(1.0, 0.0, length=3), TypeError, "scan takes a function"),  # type: ignore[call-overload]  # the mistake
+        # The mistake that mypy finds.
+        (lambda: wy.scan(1.0, 0.0, length=3), TypeError, "scan takes a function"),  # type: ignore[call-overload]
         (lambda: wy.while_loop(lambda c: c, lambda c: c, 0.0), DTypeError, "a scalar mask as condition"),
         (
             lambda: wy.while_loop(lambda c: c > 0.0, lambda c: c, 0.0, max_steps=0),

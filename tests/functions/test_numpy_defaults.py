@@ -51,7 +51,8 @@ def pairs() -> Iterator[tuple[str, Any, Any]]:
     for ours, theirs in ((wy, np), (wy.linalg, np.linalg)):
         for name in sorted(set(ours.__all__) & set(dir(theirs))):
             function: Any = getattr(ours, name)
-            if isinstance(function, Callable) and not isinstance(function, type):  # type: ignore[arg-type]  # a protocol
+            # `Callable` is a protocol.
+            if isinstance(function, Callable) and not isinstance(function, type):  # type: ignore[arg-type]
                 yield name, function, getattr(theirs, name)
 
 

@@ -170,7 +170,8 @@ def test_a_carry_keeps_its_axes() -> None:
     with pytest.raises(ShapeError, match=r"carry has the axes \(3,\) but becomes .*\(Batch\(\), 3\).*keeps its axes"):
         wy.scan(lambda h, _: (h + x, None), wy.Constant(np.zeros(3)), length=2)
     with pytest.raises(ShapeError, match=r"carry has the axes \(Batch\(\), 3\) but becomes .*\(3,\)"):
-        wy.while_loop(lambda h: h.sum() < 1.0, lambda h: h.sum(axis=0), x)  # type: ignore[arg-type, return-value]  # the mistake
+        # The mistake that mypy finds.
+        wy.while_loop(lambda h: h.sum() < 1.0, lambda h: h.sum(axis=0), x)  # type: ignore[arg-type, return-value]
     with pytest.raises(ShapeError, match=r"\(Batch\(\), 3\) but becomes"):
         wy.cond(x.sum() > 0.0, lambda a: a, lambda a: a[0], x)
 

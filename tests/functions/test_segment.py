@@ -186,7 +186,11 @@ def test_a_graph_neural_network_trains_as_in_jax() -> None:
             h = jax.numpy.tanh(h @ own + bias + received @ neighbours)
         return ((h.sum(1) - target) ** 2).mean()
 
-    weights = [(layer.own.weight.value, layer.own.bias.value, layer.neighbours.weight.value) for layer in layers]  # type: ignore[union-attr]  # the layers have a bias
+    # The layers have a bias.
+    weights = [
+        (layer.own.weight.value, layer.own.bias.value, layer.neighbours.weight.value)  # type: ignore[union-attr]
+        for layer in layers
+    ]
     weights = jax.tree.map(jax.numpy.asarray, weights)
     parameters = [p for layer in layers for p in layer.parameters()]
     train = wy.compile(loss, wy.optim.SGD(parameters, learning_rate=0.1))

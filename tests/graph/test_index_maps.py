@@ -9,13 +9,13 @@ from wyrm.engines.native.ir.arrays import Name, text_of
 from wyrm.engines.native.stages.expressions import expression_of
 from wyrm.graph.index_maps import (
     AxisLength,
-    IndexDifference,
+    DifferenceOfIndices,
     IndexExpression,
     IndexLiteral,
     IndexLoad,
-    IndexProduct,
-    IndexSum,
     LoopIndex,
+    ProductOfIndices,
+    SumOfIndices,
     flat,
 )
 
@@ -67,17 +67,17 @@ def test_nothing_else_is_worked_out() -> None:
 
 def test_entries_are_equal_by_what_they_are_made_of() -> None:
     axis = Rows()
-    same: list[IndexExpression] = [LoopIndex(1), AxisLength(axis), IndexLoad(0, (K,)), IndexSum(K, J), 2 * K]
+    same: list[IndexExpression] = [LoopIndex(1), AxisLength(axis), IndexLoad(0, (K,)), SumOfIndices(K, J), 2 * K]
     assert same == [J, AxisLength(axis), IndexLoad(0, (LoopIndex(0),)), K + J, IndexLiteral(2) * K]
     different: list[IndexExpression] = [
         K,
         J,
         IndexLiteral(1),
         AxisLength(1),
-        IndexSum(K, J),
-        IndexSum(J, K),
-        IndexDifference(K, J),
-        IndexProduct(K, J),
+        SumOfIndices(K, J),
+        SumOfIndices(J, K),
+        DifferenceOfIndices(K, J),
+        ProductOfIndices(K, J),
         IndexLoad(0, (K,)),
     ]
     assert len({*different, *different}) == len(different)
@@ -87,7 +87,7 @@ def test_entries_do_not_change() -> None:
     with pytest.raises(AttributeError):
         K.depth = 2  # type: ignore[misc]  # the test
     with pytest.raises(AttributeError):
-        IndexSum(K, J).left = J  # type: ignore[misc]  # as above
+        SumOfIndices(K, J).left = J  # type: ignore[misc]  # as above
 
 
 def test_the_loops_that_an_entry_depends_on() -> None:

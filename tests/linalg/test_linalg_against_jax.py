@@ -154,7 +154,8 @@ def test_values_and_derivatives(names: list[str]) -> None:
 @pytest.mark.parametrize("axis", [(0, 1), (2, 0), (-1, -2)])
 def test_matrix_norms_are_those_of_numpy(order: Any, keepdims: bool, axis: Any) -> None:
     x = normal(3, 4, 2)
-    found = np.linalg.norm(wy.Parameter(x), order, axis=axis, keepdims=keepdims)  # type: ignore[call-overload]  # a node
+    # NumPy's function of a node.
+    found = np.linalg.norm(wy.Parameter(x), order, axis=axis, keepdims=keepdims)  # type: ignore[call-overload]
     expected = np.linalg.norm(x, order, axis=axis, keepdims=keepdims)
     assert found.shape == expected.shape
     np.testing.assert_allclose(found.forward(), expected, rtol=1e-12)

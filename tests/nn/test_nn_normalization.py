@@ -101,7 +101,8 @@ def test_they_are_layers_that_compose() -> None:
     network = wy.nn.Linear(FEATURES, HIDDEN) >> wy.nn.LayerNorm(HIDDEN) >> wy.nn.relu >> wy.nn.RMSNorm(HIDDEN)
     assert_type(network, wy.nn.Layer[Features, Hidden])
     assert network(wy.Input(dims=(5, 4))).shape == (5, 3)
-    wrong = wy.nn.Linear(FEATURES, HIDDEN) >> wy.nn.LayerNorm(FEATURES)  # type: ignore[arg-type]  # the mistake that mypy finds
+    # The mistake that mypy finds.
+    wrong = wy.nn.Linear(FEATURES, HIDDEN) >> wy.nn.LayerNorm(FEATURES)  # type: ignore[arg-type]
     with pytest.raises(ShapeError, match=r"Hidden\(3\) against Features\(4\)"):
         wrong(wy.Input(dims=(5, 4)))
 

@@ -92,7 +92,10 @@ WORDS: dict[str, Callable[[], object]] = {
     "mse: reduction must be 'mean', 'sum' or 'none', not 'meen'; did you mean 'mean'": (
         lambda: wy.losses.mse(wy.Parameter([1.0]), wy.Constant([1.0]), reduction="meen")  # type: ignore[call-overload]
     ),
-    "average must be .* did you mean 'macro'": lambda: wy.metrics.f1([0, 1], [0, 1], average="marco"),  # type: ignore[arg-type]
+    # The mistake that mypy finds.
+    "average must be .* did you mean 'macro'": (
+        lambda: wy.metrics.f1([0, 1], [0, 1], average="marco")  # type: ignore[arg-type]
+    ),
 }
 
 

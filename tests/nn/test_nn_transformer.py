@@ -44,8 +44,10 @@ def test_a_block_is_that_of_torch() -> None:
         "linear1.bias": block.feed_forward.fc1.bias.value,  # type: ignore[union-attr]  # as above
         "linear2.weight": block.feed_forward.fc2.weight.value.T,
         "linear2.bias": block.feed_forward.fc2.bias.value,  # type: ignore[union-attr]  # as above
-        "norm1.weight": block.attention_norm.weight.value, "norm1.bias": block.attention_norm.bias.value,  # type: ignore[union-attr]  # as above
-        "norm2.weight": block.feed_forward_norm.weight.value, "norm2.bias": block.feed_forward_norm.bias.value,  # type: ignore[union-attr]  # as above
+        "norm1.weight": block.attention_norm.weight.value,
+        "norm1.bias": block.attention_norm.bias.value,  # type: ignore[union-attr]  # as above
+        "norm2.weight": block.feed_forward_norm.weight.value,
+        "norm2.bias": block.feed_forward_norm.bias.value,  # type: ignore[union-attr]  # as above
     }  # fmt: skip
     theirs.load_state_dict({name: torch.tensor(np.array(value)) for name, value in pairs.items()})
     data = drawn(3, 5, 8)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import tokenize
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,7 @@ from scipy import special
 import wyrm as wy
 from wyrm.errors import RegistrationError
 from wyrm.graph import REGISTRY
+from wyrm.ops import elementwise
 from wyrm.ops.elementwise.derivation import _op
 from wyrm.ops.elementwise.derivatives import DERIVATIVES, WRITTEN
 from wyrm.ops.elementwise.formula import _BINARY, _COMPARE, _UNARY, COMPOSED, FUNCTIONS, Operand, parse
@@ -144,3 +148,31 @@ def test_derivatives_must_be_formulas_one_for_each_operand() -> None:
         op_of("x * x", derivatives=("g * x", "g"))
     with pytest.raises(RegistrationError, match="names slope, which is neither"):
         op_of("x * x", derivatives=("g * slope",))
+
+
+def defined_name(statement: ast.stmt) -> str:
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
+            return name
+    return ""
+
+
+def written_gradients() -> dict[str, bool]:
+    """Return the elementwise ops with a gradient of their own, and whether a comment is in it or just above."""
+    found: dict[str, bool] = {}
+    for path in sorted(Path(elementwise.__path__[0]).glob("*.py")):
+        with path.open("rb") as file:
+            comments = {token.start[0] for token in tokenize.tokenize(file.readline) if token.type == tokenize.COMMENT}
+        classes = [each for each in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(each, ast.ClassDef)]
+        for op in classes:
+            for member in op.body if op.name != "Elementwise" else ():
+                if defined_name(member) in ("vjp", "derivatives"):
+                    lines = range(member.lineno - 1, (member.end_lineno or 0) + 1)
+                    found[f"{op.name} in {path.stem}"] = not comments.isdisjoint(lines)
+    return found
+
+
+def test_a_written_gradient_says_why_the_formula_s_own_is_not_enough() -> None:
+    found = written_gradients()
+    assert len(found) > 30
+    assert not [name for name, is_explained in found.items() if not is_explained]

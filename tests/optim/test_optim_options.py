@@ -145,7 +145,11 @@ def test_an_option_is_fixed_once_the_rule_is_built() -> None:
         (lambda p: SGD(p, 0.1), "SGD takes a list of parameters, not one node: weight"),
         (lambda p: SGD([p], "0.1"), r"learning_rate must be a number, not '0\.1'"),  # type: ignore[arg-type]
         (lambda p: SGD([p], True), "learning_rate must be a number, not True"),
-        (lambda p: Adam([p], betas=0.9), r"betas must be two numbers, as in betas=\(0.9, 0.999\), not 0.9"),  # type: ignore[arg-type]
+        # The mistake that mypy finds.
+        (
+            lambda p: Adam([p], betas=0.9),  # type: ignore[arg-type]
+            r"betas must be two numbers, as in betas=\(0.9, 0.999\), not 0.9",
+        ),
         (lambda p: by_value(p, 1.0), "clip_by_value takes a list of parameters"),
         (lambda p: Cosine(0.1, steps=2.5), "steps must be an integer of at least 1, not 2.5"),  # type: ignore[arg-type]
         (lambda p: WarmupCosine(0.1, True, 10), "warmup must be an integer of at least 1, not True"),

@@ -341,9 +341,19 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (lambda: wy.random.exponential((3,), -2.0), ValueError, "random.exponential: scale must be finite and at least 0"),
     (lambda: wy.random.uniform((3,), 2.0, 1.0), ValueError, "random.uniform: high must be at least low, 2, not 1"),
     (lambda: wy.random.randint((3,), 5, 5), ValueError, r"random.randint: high - low must be in \[1, 2\*\*32\], not 0"),
-    (lambda: wy.random.normal(None), ShapeError, "random.normal: dims must be the axes of the draws"),  # type: ignore[call-overload]  # the mistake that mypy finds
+    # The mistake that mypy finds.
+    (
+        lambda: wy.random.normal(None),  # type: ignore[call-overload]
+        ShapeError,
+        "random.normal: dims must be the axes of the draws",
+    ),
     (lambda: wy.random.normal((-3,)), ShapeError, "random.normal: an axis must have at least 0 elements"),
-    (lambda: wy.random.normal((3,), "1"), DTypeError, "random.normal: loc must be a number or a node, not str"),  # type: ignore[call-overload]  # as above
+    # As above.
+    (
+        lambda: wy.random.normal((3,), "1"),  # type: ignore[call-overload]
+        DTypeError,
+        "random.normal: loc must be a number or a node, not str",
+    ),
     (
         lambda: wy.random.normal((3,), wy.Constant(np.zeros((2, 3)))),
         ShapeError,
@@ -351,9 +361,15 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     ),
     (lambda: wy.random.normal((1,), wy.Constant(np.zeros(3))), ShapeError, "which has axes that the draws"),
     (lambda: wy.random.normal((3,), dtype=np.int32), DTypeError, "dtype must be float32 or float64, not int32"),
-    (lambda: wy.random.normal((3,), seed=1.5), DTypeError, "random.normal: seed must be an integer, not 1.5"),  # type: ignore[call-overload]  # as above
+    # As above.
+    (
+        lambda: wy.random.normal((3,), seed=1.5),  # type: ignore[call-overload]
+        DTypeError,
+        "random.normal: seed must be an integer, not 1.5",
+    ),
     (lambda: wy.random.permutation(()), ShapeError, "a permutation needs an axis"),
-    (lambda: wy.random.categorical(wy.Constant(1.0)), ShapeError, "needs? an axis"),  # type: ignore[arg-type]  # as above
+    # As above.
+    (lambda: wy.random.categorical(wy.Constant(1.0)), ShapeError, "needs? an axis"),  # type: ignore[arg-type]
     (lambda: wy.random.categorical(wy.Constant(np.zeros((3, 0)))), ShapeError, "axis of size 0"),
 ]
 

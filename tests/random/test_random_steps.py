@@ -151,9 +151,13 @@ def test_an_announced_step_is_still_announced_after_the_context() -> None:
 
 def test_steps_are_whole_numbers_and_none_is_set_inside_at_step() -> None:
     for function in (wy.random.set_step, wy.random.at_step):
-        with pytest.raises(OptionError, match="step must be an integer of at least 0, not -1"), function(-1):  # type: ignore[union-attr]
+        # Only `at_step` returns a context.
+        negative = pytest.raises(OptionError, match="step must be an integer of at least 0, not -1")
+        with negative, function(-1):  # type: ignore[union-attr]
             pass
-        with pytest.raises(DTypeError, match=r"integer of at least 0, not 0\.5"), function(0.5):  # type: ignore[arg-type, union-attr]
+        # Only `at_step` returns a context.
+        fraction = pytest.raises(DTypeError, match=r"integer of at least 0, not 0\.5")
+        with fraction, function(0.5):  # type: ignore[arg-type, union-attr]
             pass
     with wy.random.at_step(5):
         with pytest.raises(OptionError, match=r"set_step\(9\) inside at_step\(5\)"):

@@ -57,7 +57,7 @@ def _first_accepted(x: Any, attempt: Callable[[Any, int, float], float | None]) 
     first, second = philox_block(0, 0, SEED, STREAM)[:2]
     found = []
     for position, value in enumerate(np.ravel(x)):
-        words = lambda count, position=position: position_words(position, first, (int(second) + count) % 2**32)  # noqa: E731
+        words = lambda count, at=position: position_words(at, first, (int(second) + count) % 2**32)  # noqa: E731
         found.append(next(y for y in (attempt(words, number, value) for number in range(ATTEMPTS)) if y is not None))
     return np.array(found).reshape(np.shape(x))
 

@@ -56,7 +56,9 @@ def test_a_path_that_cannot_be_written(loss: Any, tmp_path: Path) -> None:
 def test_opening_a_page(loss: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     opened = list[str]()
-    monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or True)  # type: ignore[func-returns-value]  # `or` needs a value
+    # `append` returns None, after which `or` gives a value.
+    show = lambda address: opened.append(address) or True  # type: ignore[func-returns-value]  # noqa: E731
+    monkeypatch.setattr(webbrowser, "open", show)
     path = wy.view.open(loss)
     assert opened == [path.as_uri()]
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")

@@ -125,7 +125,7 @@ def normalize_images(
     return result
 
 
-class _Prepared(NamedTuple):
+class _ImagesByAxes(NamedTuple):
     """Images, and the axes of their height and width, counted from 0."""
 
     array: Images
@@ -136,9 +136,9 @@ class _Prepared(NamedTuple):
         """The images with the axes (batch, height, width, ...)."""
         return np.moveaxis(self.array, self.axes, (1, 2))
 
-    def copied(self) -> _Prepared:
+    def copied(self) -> _ImagesByAxes:
         """Return a copy of the images, to change through its `view`."""
-        return _Prepared(self.array.copy(), self.axes)
+        return _ImagesByAxes(self.array.copy(), self.axes)
 
     @property
     def described(self) -> str:
@@ -146,7 +146,7 @@ class _Prepared(NamedTuple):
         return f"the axes {self.axes[0]} and {self.axes[1]} of images of shape {self.array.shape}"
 
 
-def _prepared(name: str, images: ArrayLike | Sequence[Any], axes: tuple[int, int] | None) -> _Prepared:
+def _prepared(name: str, images: ArrayLike | Sequence[Any], axes: tuple[int, int] | None) -> _ImagesByAxes:
     """Return the images with the axes that a function, of this name, changes."""
     array = as_images(images)
     if axes is None:
@@ -160,7 +160,7 @@ def _prepared(name: str, images: ArrayLike | Sequence[Any], axes: tuple[int, int
     found = [axis % array.ndim if -array.ndim <= axis < array.ndim else 0 for axis in axes]
     if 0 in found or found[0] == found[1]:
         raise ShapeError(f"{name}: axes {axes} are not the height and the width of images of shape {array.shape}")
-    return _Prepared(array, (found[0], found[1]))
+    return _ImagesByAxes(array, (found[0], found[1]))
 
 
 def random_crop(
@@ -197,7 +197,7 @@ def random_crop(
 
 
 def _cropped(
-    name: str, images: _Prepared, generator: np.random.Generator, size: tuple[int, int], border: int, mode: Any
+    name: str, images: _ImagesByAxes, generator: np.random.Generator, size: tuple[int, int], border: int, mode: Any
 ) -> Images:
     """Return a part of each padded image at a random place."""
     view, (height, width) = images.view, size

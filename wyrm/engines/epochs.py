@@ -23,7 +23,6 @@ from wyrm.support.options import flag, whole
 
 if TYPE_CHECKING:
     from wyrm.engines.engine import Engine
-    from wyrm.engines.native.run.shuffle import Shuffle
 
 # How threads share the parameters in an epoch.
 ThreadMode = Literal["hogwild", "synchronized"]
@@ -41,6 +40,17 @@ class EpochOptions(NamedTuple):
     mode: ThreadMode
     progress: bool | Bar | LossBar
     accumulate: int
+
+
+class RowShuffle(Protocol):
+    """What puts the rows of an epoch in a random order.
+
+    Every engine takes the native kernel, `wyrm.engines.native.run.shuffle.Shuffle`: a seed gives the same order in all
+    of them, and it is compiled, because a loop over all rows is slow in Python.
+    """
+
+    def __call__(self, order: NDArray[np.int64], seed: int, /) -> None:
+        """Shuffle `order` in place by `seed`, which is at least 0 and below 2**63."""
 
 
 def checked_options(
@@ -110,7 +120,7 @@ class Epoch:
             "accumulate": options.accumulate,
         }  # fmt: skip
 
-    def order(self, rows: int, shuffle: Shuffle) -> NDArray[np.int64]:
+    def order(self, rows: int, shuffle: RowShuffle) -> NDArray[np.int64]:
         """Return the rows in the order of the epoch, without those that are done."""
         order = np.arange(rows, dtype=np.int64)
         if (seed := self.seed) is not None:

@@ -244,6 +244,8 @@ class ProgramGraph:
 
     # Each stage is a function of the result of the one before it; a subclass may have others after "deduplicate".
     STAGES: ClassVar[Sequence[CompilerStage]] = (DIFFERENTIATE, DECOMPOSE, DEDUPLICATE)
+    # Whether the graph has the loops, calls and arrays of a step, as `NativeGraph` has them, which `wyrm.view` shows.
+    has_loops: ClassVar[bool] = False
 
     def __init__(self, outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None) -> None:
         self.outputs: list[BaseNode] = list(outputs)

@@ -16,9 +16,9 @@ _DEGREE = 3
 # Programs are planned for all batches up to this size, and for some larger ones, besides the largest.
 _ALWAYS = 64
 _CHECKED = (72, 80, 96, 100, 127, 128, 129, 192, 255, 256, 257, 384, 509, 512, 768, 1000, 1023, 1024, 2048, 4096)
-# Sizes in units of these, rounded up, have polynomials too.
+# Some integers are polynomials of the batch size divided by one of these and rounded up.
 _DIVISORS = (1, 2, 4, 8, 16, 32, 64)
-# The largest of the smallest batches: batch norms need two rows.
+# The smallest batch has at most so many rows: batch norms need two.
 _LEAST = 4
 # Values that are no polynomial are looked up in a table, for so many batch sizes.
 _MOST_LISTED = 256
@@ -81,7 +81,7 @@ class BatchSizes:
 
 
 @dataclass(frozen=True)
-class Varying:
+class BatchDependent:
     """An integer that depends on the batch size: one number, a polynomial, or one value for each listed size.
 
     `coefficients[k]` is the factor of the binomial coefficient of `size - 1` and `k`. With a `divisor`, the size is
@@ -101,37 +101,37 @@ class Varying:
     def at(self, size: int) -> int:
         """Return the value for a batch size, unless they are listed.
 
-        >>> [Varying((1, 2, 1)).at(size) for size in (1, 2, 3)]
+        >>> [BatchDependent((1, 2, 1)).at(size) for size in (1, 2, 3)]
         [1, 3, 6]
-        >>> [Varying((4, 4), divisor=4, limit=10).at(size) for size in (1, 4, 5, 9)]
+        >>> [BatchDependent((4, 4), divisor=4, limit=10).at(size) for size in (1, 4, 5, 9)]
         [4, 4, 8, 10]
         """
         place = -(-size // self.divisor) - 1
         found = sum(factor * comb(place, degree) for degree, factor in enumerate(self.coefficients))
         return found if self.limit is None else min(found, self.limit)
 
-    def plus(self, offset: int) -> Varying:
+    def plus(self, offset: int) -> BatchDependent:
         """Return the sum with a number."""
         coefficients = self.coefficients
         first = (coefficients[0] + offset, *coefficients[1:]) if coefficients else ()
         limit = None if self.limit is None else self.limit + offset
-        return Varying(first, tuple(each + offset for each in self.listed), self.divisor, limit)
+        return BatchDependent(first, tuple(each + offset for each in self.listed), self.divisor, limit)
 
 
-def varying(values: Mapping[int, int], sizes: BatchSizes) -> Varying:
+def varying(values: Mapping[int, int], sizes: BatchSizes) -> BatchDependent:
     """Return the integer that has these values for samples of the batch sizes; raise `NotPolynomial` if there is none.
 
     >>> varying({1: 4, 2: 8, 3: 12, 4: 16, 5: 20}, BatchSizes(5))
-    Varying(coefficients=(4, 4), listed=(), divisor=1, limit=None)
+    BatchDependent(coefficients=(4, 4), listed=(), divisor=1, limit=None)
     >>> varying({7: 3, 32: 3}, BatchSizes(32, (7, 32))).constant
     3
     """
     if not values:
-        return Varying((0,))
+        return BatchDependent((0,))
     if len(set(values.values())) == 1:
-        return Varying((next(iter(values.values())),))
+        return BatchDependent((next(iter(values.values())),))
     if sizes.listed:
-        return Varying((), tuple(values.get(size, 0) for size in sizes.samples))
+        return BatchDependent((), tuple(values.get(size, 0) for size in sizes.samples))
     highest = values[max(values)]
     for divisor in _DIVISORS:
         for limit in (None, highest):
@@ -141,10 +141,10 @@ def varying(values: Mapping[int, int], sizes: BatchSizes) -> Varying:
                 return found
     if not sizes.complete:
         raise NotPolynomial
-    return Varying((), tuple(values.get(size, 0) for size in sizes.samples))
+    return BatchDependent((), tuple(values.get(size, 0) for size in sizes.samples))
 
 
-def _polynomial(values: Mapping[int, int], divisor: int, limit: int | None) -> Varying | None:
+def _polynomial(values: Mapping[int, int], divisor: int, limit: int | None) -> BatchDependent | None:
     """Return the polynomial through the values for the smallest sizes, in units of the divisor."""
     points = sorted(values.items())[: _DEGREE + 1]
     if len(points) < 2:
@@ -163,4 +163,4 @@ def _polynomial(values: Mapping[int, int], divisor: int, limit: int | None) -> V
         differences = [after - before for before, after in pairwise(differences)]
     while len(factors) > 1 and factors[-1] == 0:
         factors.pop()
-    return Varying(tuple(factors), (), divisor, limit)
+    return BatchDependent(tuple(factors), (), divisor, limit)

@@ -16,21 +16,20 @@ from wyrm.engines.native.products.writer import Writer
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import ShapeError
 from wyrm.exporting.batches import BatchSizes, NotPolynomial
-from wyrm.exporting.embedding import Embedding, Packed
-from wyrm.exporting.functions import MEMORY, RATES, READY, VERSION, Functions, Kernels, code_of, input_parameters
+from wyrm.exporting.embedding import EmbeddedWeights, Packed
+from wyrm.exporting.functions import MEMORY, RATES, READY, VERSION, Kernels, ModuleText, code_of, input_parameters
 from wyrm.exporting.generation import decoder_of, plan_generation
 from wyrm.exporting.generation import define as generation_functions
 from wyrm.exporting.image import Image, Kind, Region
-from wyrm.exporting.interface import ERRORS, Function, Interface, Parameter, Role, Tensor, identifier
+from wyrm.exporting.interface import ERRORS, FunctionParameter, FunctionSignature, Interface, Role, Tensor, identifier
 from wyrm.exporting.objects import object_file
 from wyrm.exporting.plan import Prediction, Training, axes_of, largest_bytes, plan_prediction, plan_training, refuse
-from wyrm.exporting.routines import Code, Places
+from wyrm.exporting.routines import ArrayRegions, Code
 from wyrm.exporting.training import TrainingFunctions
 from wyrm.exporting.writing import address, call_kernel, double, load, refuse_if, store
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import label
-from wyrm.graph.parameters import Buffer
-from wyrm.graph.parameters import Parameter as Leaf
+from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.storage import bound_array
 from wyrm.nn.generation import CachedDecoder
 
@@ -58,7 +57,7 @@ class Built:
     training: Any = None
     predictions: Mapping[str, Any] = field(default_factory=dict)
     constant_bytes: int = 0
-    embedding: Embedding | None = None
+    embedding: EmbeddedWeights | None = None
 
     def object_file(self) -> tuple[bytes, list[str]]:
         """Return the object file, and the functions of other libraries that it calls."""
@@ -108,8 +107,8 @@ def _build(
     largest = max(largest_bytes(graph, axes, batches.most) for graph in graphs)
     small = min(target.block_bytes, max(_SMALLEST_BLOCK, -(-largest // 4096) * 4096 + 4096))
     code, image = Code(replace(target, block_bytes=small)), Image()
-    places = Places(image)
-    embedding = None if embed is None else Embedding(embed)  # type: ignore[arg-type]  # checked before
+    places = ArrayRegions(image)
+    embedding = None if embed is None else EmbeddedWeights(embed)  # type: ignore[arg-type]  # checked before
     if decoder is not None:
         places.share(bound_array(decoder._cache), Kind.EXPANDED)
     held = _Tensors(graphs, places, embedding, frozenset() if decoder is None else frozenset([decoder._cache]))
@@ -132,7 +131,7 @@ def _build(
     packed.kind = Kind.SCRATCH
     image.place(64 + 8 * groups)
     tensors = held.tensors()
-    functions = Functions(code, image, kernels, batches, packed)
+    functions = ModuleText(code, image, kernels, batches, packed)
     functions.trained = [tensor for tensor in tensors if tensor.name in held.changed]
     functions.version = _version(name, image, tensors, [unit.symbol for unit in code.units])
     packed_weights = [] if embedding is None else embedding.packed
@@ -173,13 +172,17 @@ class _Tensors:
     """The arrays that an export saves, by name."""
 
     def __init__(
-        self, graphs: Sequence[NativeGraph], places: Places, embedding: Embedding | None, others: frozenset[Leaf]
+        self,
+        graphs: Sequence[NativeGraph],
+        places: ArrayRegions,
+        embedding: EmbeddedWeights | None,
+        others: frozenset[Parameter],
     ) -> None:
         self._places = places
         self._found: dict[str, tuple[np.ndarray, Region]] = {}
         self.changed: set[str] = set()
         self.leaves: dict[str, Any] = {}
-        leaves = [leaf for graph in graphs for leaf in graph.schedule.leaves if isinstance(leaf, Leaf | Buffer)]
+        leaves = [leaf for graph in graphs for leaf in graph.schedule.leaves if isinstance(leaf, Parameter | Buffer)]
         optimizers = [graph.optimizer for graph in graphs if graph.optimizer is not None]
         leaves += [leaf for optimizer in optimizers for leaf in optimizer.parameters]
         trained = {leaf for graph in graphs for leaf in graph.trained}
@@ -249,10 +252,12 @@ def _version(name: str, image: Image, tensors: Sequence[Tensor], symbols: Sequen
 # --- functions of every export ----------------------------------------------------------------------------------------
 
 
-def _init(functions: Functions, name: str, training: Training | None, weights: Sequence[Packed]) -> Function:
+def _init(functions: ModuleText, name: str, training: Training | None, weights: Sequence[Packed]) -> FunctionSignature:
     """Write the function that prepares a block."""
-    size = Parameter("size", Role.ROWS)
-    function = Function(f"{name}_init", [MEMORY, size], "Prepare a block of memory of `size` bytes; tensors are 0.")
+    size = FunctionParameter("size", Role.ROWS)
+    function = FunctionSignature(
+        f"{name}_init", [MEMORY, size], "Prepare a block of memory of `size` bytes; tensors are 0."
+    )
 
     def body(to: Writer) -> None:
         image = functions.image
@@ -277,7 +282,7 @@ def _init(functions: Functions, name: str, training: Training | None, weights: S
     return function
 
 
-def _expand(functions: Functions, to: Writer, packed: Packed) -> None:
+def _expand(functions: ModuleText, to: Writer, packed: Packed) -> None:
     """Write weights that the data has in fewer bytes."""
     data, out = functions.at(to, packed.data), functions.at(to, packed.region)
     if packed.scales is None:
@@ -291,9 +296,9 @@ def _expand(functions: Functions, to: Writer, packed: Packed) -> None:
     call_kernel(to, functions.kernels.int8, values)
 
 
-def _ready(functions: Functions, name: str, tensors: Sequence[Tensor]) -> Function:
+def _ready(functions: ModuleText, name: str, tensors: Sequence[Tensor]) -> FunctionSignature:
     """Write the function that checks the tensors and allows the others."""
-    function = Function(
+    function = FunctionSignature(
         f"{name}_ready", [MEMORY], "Check the tensors that were written to the block; call it before other functions."
     )
 
@@ -321,19 +326,21 @@ def _ready(functions: Functions, name: str, tensors: Sequence[Tensor]) -> Functi
     return function
 
 
-def _predict(functions: Functions, name: str, prediction: Prediction) -> Function:
+def _predict(functions: ModuleText, name: str, prediction: Prediction) -> FunctionSignature:
     """Write the function that computes the outputs of a program."""
     by_rows = any(each.by_rows for each in prediction.given)
     taken = [each.name for each in prediction.given]
-    outputs: list[Parameter] = []
+    outputs: list[FunctionParameter] = []
     for node, array in zip(prediction.outputs, prediction.run.outputs, strict=False):
         own = identifier(node.name or prediction.name, [*taken, "memory", "rows"])
         taken.append(own)
         first = bool(array.shape) and array.shape[0].value.constant is None
         shape = tuple(axis.value.constant or 0 for axis in array.shape[first:])
-        outputs.append(Parameter(own, Role.OUTPUT, array.dtype, shape, first, int(np.prod(shape, dtype=np.int64))))
-    rows = [Parameter("rows", Role.ROWS)] if by_rows else []
-    function = Function(
+        outputs.append(
+            FunctionParameter(own, Role.OUTPUT, array.dtype, shape, first, int(np.prod(shape, dtype=np.int64)))
+        )
+    rows = [FunctionParameter("rows", Role.ROWS)] if by_rows else []
+    function = FunctionSignature(
         f"{name}_{prediction.name}", [MEMORY, *input_parameters(prediction.given), *rows, *outputs],
         f"Compute {', '.join(each.name for each in outputs)}.",
     )  # fmt: skip

@@ -10,7 +10,7 @@ from string import Template
 import numpy as np
 
 from wyrm.engines.native.products.target import Target
-from wyrm.exporting.interface import Function, Interface, Parameter, Role, Tensor
+from wyrm.exporting.interface import FunctionParameter, FunctionSignature, Interface, Role, Tensor
 
 _STATIC = Path(__file__).with_name("static")
 _C_TYPES = {"float32": "float", "float64": "double", "bool": "uint8_t"}
@@ -92,7 +92,7 @@ def _tensors(interface: Interface) -> str:
     return "\n".join([head, *lines, "};"])
 
 
-def prototype(function: Function, interface: Interface) -> str:
+def prototype(function: FunctionSignature, interface: Interface) -> str:
     """Return the declaration of a function with a comment."""
     lines, comment = list[str](), [function.comment]
     for each in function.parameters:
@@ -114,7 +114,7 @@ def prototype(function: Function, interface: Interface) -> str:
     return "\n".join([*lines, line, ""])
 
 
-def _declared(parameter: Parameter) -> str:
+def _declared(parameter: FunctionParameter) -> str:
     name = parameter.name
     match parameter.role:
         case Role.MEMORY:
@@ -135,7 +135,7 @@ def _declared(parameter: Parameter) -> str:
             return f"int64_t {name}"
 
 
-def _described(parameter: Parameter, function: Function, interface: Interface) -> str:
+def _described(parameter: FunctionParameter, function: FunctionSignature, interface: Interface) -> str:
     match parameter.role:
         case Role.INPUT | Role.OUTPUT:
             rows = "batch" if any(each.name == "batch" for each in function.parameters) else "rows"
@@ -180,7 +180,7 @@ def _example(interface: Interface, common: Mapping[str, str], libraries: str) ->
     return text if interface.tensors else text.replace(f"{name}_file_message", f"{name}_message")
 
 
-def _call(function: Function, interface: Interface) -> str:
+def _call(function: FunctionSignature, interface: Interface) -> str:
     """Return a block that calls a function with data of zeros."""
     rows = interface.listed[-1] if interface.listed else max(interface.least, min(interface.most, 4))
     arrays, arguments, prints = list[str](), list[str](), list[str]()

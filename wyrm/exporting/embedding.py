@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from wyrm.errors import OptionError
 from wyrm.exporting.image import Kind, Region
-from wyrm.exporting.routines import Places
+from wyrm.exporting.routines import ArrayRegions
 
 Embed = bool | Literal["float32", "float16", "int8"]
 EMBEDS = ("float32", "float16", "int8")
@@ -30,7 +30,7 @@ class Packed:
 
 
 @dataclass
-class Embedding:
+class EmbeddedWeights:
     """The weights of an export that are a part of its code."""
 
     kind: Literal["float32", "float16", "int8"]
@@ -39,7 +39,7 @@ class Embedding:
     _squares: float = 0.0
     _errors: float = 0.0
 
-    def add(self, name: str, array: np.ndarray, places: Places) -> None:
+    def add(self, name: str, array: np.ndarray, places: ArrayRegions) -> None:
         """Add the weights of a parameter; raise `OptionError` for one that is too large for a float16."""
         if self.kind == "float32" or array.dtype != np.float32 or array.size < _SMALL:
             places.share(array, Kind.CONSTANT, array.tobytes())

@@ -14,13 +14,13 @@ from wyrm.engines.native.run import shuffle
 from wyrm.exporting import kernels
 from wyrm.exporting.batches import BatchSizes
 from wyrm.exporting.image import Image, Kind, Region
-from wyrm.exporting.interface import ERRORS, FIRST_OWN_ERROR, Function, Parameter, Role, Tensor
-from wyrm.exporting.plan import Given, IndexLimit, PlannedFormulas
-from wyrm.exporting.routines import Code, Entry, Places, array_kind
-from wyrm.exporting.runs import ArrayPlace, Run
+from wyrm.exporting.interface import ERRORS, FIRST_OWN_ERROR, FunctionParameter, FunctionSignature, Role, Tensor
+from wyrm.exporting.plan import Given, IndexRange, PlannedFormulas
+from wyrm.exporting.routines import ArrayRegions, Code, Entry, array_kind
+from wyrm.exporting.runs import ArrayPlace, BoundRun
 from wyrm.exporting.writing import (
     ARGUMENT_WORDS,
-    Tables,
+    TableFunctions,
     Value,
     address,
     call_kernel,
@@ -94,12 +94,12 @@ class Kernels:
         return self._others[key]
 
 
-class Functions:
+class ModuleText:
     """The text of an export's functions, after the memory has been planned."""
 
     def __init__(self, code: Code, image: Image, kernels: Kernels, sizes: BatchSizes, packed: Region) -> None:
         self.code, self.image, self.kernels, self.sizes = code, image, kernels, sizes
-        self.tables = Tables(image, packed.offset)
+        self.tables = TableFunctions(image, packed.offset)
         self.parts: list[str] = []
         # The codes of the errors that operations end with, by the statuses of routines.
         own = sorted({message for message in code.errors.values() if message != OUT_OF_RANGE})
@@ -190,7 +190,7 @@ class Functions:
         refuse_if(to, to.new(f"icmp eq ptr %{name}, null"), code_of("ARGUMENT"))
 
     def check_data(
-        self, to: Writer, given: Given, rows: str, limits: Mapping[BaseNode, Sequence[IndexLimit]]
+        self, to: Writer, given: Given, rows: str, limits: Mapping[BaseNode, Sequence[IndexRange]]
     ) -> None:  # fmt: skip
         """Refuse data that is missing, not finite, or indices that are out of range."""
         leaf, pointer = given.leaf, f"%{given.name}"
@@ -215,7 +215,7 @@ class Functions:
             else:
                 self._check_some(to, pointer, count, limit, bounds)
 
-    def _check_some(self, to: Writer, pointer: str, count: str, limit: IndexLimit, bounds: list[Value]) -> None:
+    def _check_some(self, to: Writer, pointer: str, count: str, limit: IndexRange, bounds: list[Value]) -> None:
         marks = "@every" if limit.used is None else self.at(to, limit.used)
         width = 1 if limit.used is None else limit.used.size
         if limit.used is None and "@every = internal constant i8 1" not in self.parts:
@@ -259,7 +259,7 @@ class Functions:
         values += [("ptr", target), *(("i64", each) for each in shape)]
         call_kernel(to, self.kernels.assign(array), values)
 
-    def forget(self, to: Writer, run: Run, size: str, place: str) -> None:
+    def forget(self, to: Writer, run: BoundRun, size: str, place: str) -> None:
         """Clear the sums of rows of a step that was not finished."""
         counts: dict[tuple[Any, ...], ArrayPlace] = {}
         for each in run.touched:
@@ -294,7 +294,7 @@ class Functions:
             for each in planned.formulas.results
         ]
 
-    def define(self, function: Function, body: Callable[[Writer], None]) -> None:
+    def define(self, function: FunctionSignature, body: Callable[[Writer], None]) -> None:
         """Add an exported function."""
         to = self.begin()
         body(to)
@@ -303,18 +303,29 @@ class Functions:
         )
 
 
-def _parameters(parameters: Sequence[Parameter]) -> str:
+def _parameters(parameters: Sequence[FunctionParameter]) -> str:
     return ", ".join(f"{each.llvm} %{each.name}" for each in parameters)
 
 
-MEMORY = Parameter("memory", Role.MEMORY)
+MEMORY = FunctionParameter("memory", Role.MEMORY)
 
 
-def input_parameters(given: Sequence[Given]) -> list[Parameter]:
+def input_parameters(given: Sequence[Given]) -> list[FunctionParameter]:
     """Return the parameters for inputs."""
     return [
-        Parameter(each.name, Role.INPUT, each.leaf.dtype, each.shape, each.by_rows, each.elements) for each in given
+        FunctionParameter(each.name, Role.INPUT, each.leaf.dtype, each.shape, each.by_rows, each.elements)
+        for each in given
     ]
 
 
-__all__ = ["MEMORY", "RATES", "READY", "VERSION", "Functions", "Kernels", "Places", "code_of", "input_parameters"]
+__all__ = [
+    "MEMORY",
+    "RATES",
+    "READY",
+    "VERSION",
+    "ArrayRegions",
+    "Kernels",
+    "ModuleText",
+    "code_of",
+    "input_parameters",
+]

@@ -12,12 +12,12 @@ from wyrm.engines.native.products.writer import Writer
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import DTypeError
 from wyrm.exporting.batches import BatchSizes
-from wyrm.exporting.functions import MEMORY, Functions, code_of
+from wyrm.exporting.functions import MEMORY, ModuleText, code_of
 from wyrm.exporting.image import Kind, Region
-from wyrm.exporting.interface import Function, Parameter, Role
+from wyrm.exporting.interface import FunctionParameter, FunctionSignature, Role
 from wyrm.exporting.kernels import keep_position, next_token
-from wyrm.exporting.routines import Code, Entry, Places, array_kind
-from wyrm.exporting.runs import Run, place_run
+from wyrm.exporting.routines import ArrayRegions, Code, Entry, array_kind
+from wyrm.exporting.runs import BoundRun, place_run
 from wyrm.exporting.writing import Value, address, call_kernel, load, refuse_if, store
 from wyrm.graph.storage import bound_array
 from wyrm.nn.generation import CachedDecoder
@@ -33,7 +33,7 @@ class Generation:
 
     decoder: CachedDecoder
     graph: NativeGraph
-    run: Run
+    run: BoundRun
     cache: Region
     state: Region
     candidates: Region
@@ -48,7 +48,7 @@ def decoder_of(model: object) -> CachedDecoder:
     return CachedDecoder(model)
 
 
-def plan_generation(decoder: CachedDecoder, code: Code, places: Places) -> Generation:
+def plan_generation(decoder: CachedDecoder, code: Code, places: ArrayRegions) -> Generation:
     """Plan the functions of a decoder, whose cache has a place already."""
     graph: NativeGraph = decoder._program._engine.graph  # type: ignore[assignment]  # the native engine's
     run = place_run(graph, code, places, BatchSizes(1), None, {}, given=graph.inputs)
@@ -66,14 +66,15 @@ def plan_generation(decoder: CachedDecoder, code: Code, places: Places) -> Gener
     )  # fmt: skip
 
 
-def define(functions: Functions, name: str, plan: Generation) -> list[Function]:
+def define(functions: ModuleText, name: str, plan: Generation) -> list[FunctionSignature]:
     """Write the functions that begin a sequence and take a token of it."""
-    begin = Function(f"{name}_begin", [MEMORY], "Begin a new sequence of tokens.")
+    begin = FunctionSignature(f"{name}_begin", [MEMORY], "Begin a new sequence of tokens.")
     numbers = [
-        Parameter("token", Role.TOKEN), Parameter("temperature", Role.NUMBER), Parameter("top_k", Role.COUNT),
-        Parameter("seed", Role.SEED), Parameter("next", Role.OUTPUT, np.dtype(np.int64)),
+        FunctionParameter("token", Role.TOKEN), FunctionParameter("temperature", Role.NUMBER),
+        FunctionParameter("top_k", Role.COUNT),
+        FunctionParameter("seed", Role.SEED), FunctionParameter("next", Role.OUTPUT, np.dtype(np.int64)),
     ]  # fmt: skip
-    follow = Function(
+    follow = FunctionSignature(
         f"{name}_next", [MEMORY, *numbers],
         "Take the next token of the sequence, and draw the one after it: at temperature 0 the most likely one, else of "
         "the top_k most likely ones, or of all if that is 0.",
@@ -88,7 +89,7 @@ def define(functions: Functions, name: str, plan: Generation) -> list[Function]:
     return [begin, follow]
 
 
-def _next(functions: Functions, to: Writer, plan: Generation) -> None:
+def _next(functions: ModuleText, to: Writer, plan: Generation) -> None:
     decoder, run = plan.decoder, plan.run
     config = decoder.config
     functions.check_memory(to)

@@ -9,7 +9,7 @@ from enum import Enum
 
 import numpy as np
 
-from wyrm.exporting.batches import Varying
+from wyrm.exporting.batches import BatchDependent
 from wyrm.support.memory import ALIGNMENT
 
 
@@ -31,9 +31,9 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class SizeNumber:
-    """A float that is an integer which depends on the batch size, or one divided by that."""
+    """A float that depends on the batch size: an integer, or one divided by an integer."""
 
-    value: Varying
+    value: BatchDependent
     dtype: np.dtype
     reciprocal: bool
 
@@ -140,7 +140,7 @@ class Image:
                 region.offset = known[content]
             else:
                 self.copies[region] = known[content]
-        # A vector is read past the end of a row, never past a cache line.
+        # Vectors are read past the end of a row, but never past a cache line.
         self.data = bytes(data) + bytes(ALIGNMENT)
 
     def of(self, kind: Kind) -> Sequence[Region]:

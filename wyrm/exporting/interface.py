@@ -45,7 +45,7 @@ class Role(Enum):
 
 
 @dataclass(frozen=True)
-class Parameter:
+class FunctionParameter:
     """A parameter of an exported function.
 
     An array has a `dtype` and the `shape` of its elements behind the rows; `by_rows`: it has rows, whose number is
@@ -70,11 +70,11 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Function:
+class FunctionSignature:
     """An exported function; all return an error code."""
 
     name: str
-    parameters: Sequence[Parameter]
+    parameters: Sequence[FunctionParameter]
     comment: str
     # The names of the numbers that it writes to `results`.
     results: Sequence[str] = ()
@@ -107,7 +107,7 @@ class Interface:
     version: int
     memory_bytes: int
     tensors: Sequence[Tensor]
-    functions: Sequence[Function]
+    functions: Sequence[FunctionSignature]
     errors: dict[str, tuple[int, str]]
     most: int
     listed: tuple[int, ...]

@@ -49,7 +49,7 @@ def epoch_seed(seed: int, epoch: int, pool: np.ndarray) -> int:
 def count_outside(array: np.ndarray, low: int, high: int, ignored: int, used: np.ndarray) -> int:
     """Return how many integers are below `low`, or at least `high`, and not `ignored`.
 
-    `used` tells which of the elements of each row count, of rows that have as many elements.
+    `used` has a flag for each element of a row: whether it counts.
     """
     found, place, width = 0, 0, used.shape[0]
     for i in range(array.shape[0]):

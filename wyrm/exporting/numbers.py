@@ -158,7 +158,7 @@ def _joined(schedule: Joined, code: Code, image: Image) -> PlannedRate:
 
 
 def _typed(schedule: Formula) -> tuple[Any, ...]:
-    """Return the arguments of a formula, with the numbers of the types that its fields declare."""
+    """Return the arguments of a formula; each number has the type that its field declares."""
     found: list[Any] = []
     for field, value in zip(fields(schedule), schedule.arguments, strict=True):  # type: ignore[arg-type]  # a dataclass
         declared = str(field.type)

@@ -28,7 +28,7 @@ def object_file(units: Sequence[Unit], public: Collection[str], target: Target) 
     for each in [*whole.functions, *whole.global_variables]:
         if not each.is_declaration and each.name not in public:
             each.linkage = "internal"
-    # Only functions that nobody calls are removed: each unit is optimized already.
+    # Each unit is optimized already. All that is left is to remove functions that nobody calls.
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
     passes = llvm.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()

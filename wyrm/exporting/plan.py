@@ -11,22 +11,22 @@ import numpy as np
 
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import OptionError, ShapeError
-from wyrm.exporting.batches import BatchSizes, Varying
+from wyrm.exporting.batches import BatchDependent, BatchSizes
 from wyrm.exporting.image import Kind, Region
 from wyrm.exporting.interface import identifier
 from wyrm.exporting.numbers import Formulas, PlannedRate, StepNumbers, means, planned, step_numbers
-from wyrm.exporting.routines import Code, Places, Word
-from wyrm.exporting.runs import Run, place_run
+from wyrm.exporting.routines import ArrayRegions, Code, Word
+from wyrm.exporting.runs import BoundRun, place_run
 from wyrm.graph.axes import Dim, axis_size, open_axes, resolve
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_operands import used
 from wyrm.graph.leaves import Input
 from wyrm.graph.storage import stored
 
-# The steps whose numbers are computed before they are done.
+# The numbers of so many steps are computed before these steps are done.
 CHUNK = 64
 # The size of an axis that is the batch.
-ROWS = Varying((1, 1))
+ROWS = BatchDependent((1, 1))
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class IndexLimit:
+class IndexRange:
     """The range of the indices in an input: at least `low` and below `high`, or `ignored`.
 
     `used` tells which elements of a row are indices, None for all.
@@ -63,7 +63,7 @@ class PlannedFormulas:
     """Formulas, and the routine that computes those that are not inputs or numbers."""
 
     formulas: Formulas
-    run: Run | None
+    run: BoundRun | None
 
 
 @dataclass
@@ -73,9 +73,9 @@ class Prediction:
     name: str
     graph: NativeGraph
     outputs: Sequence[BaseNode]
-    run: Run
+    run: BoundRun
     given: Sequence[Given]
-    limits: Mapping[BaseNode, Sequence[IndexLimit]]
+    limits: Mapping[BaseNode, Sequence[IndexRange]]
     counter: Region | None
 
 
@@ -85,9 +85,9 @@ class Training:
 
     graph: NativeGraph
     names: Sequence[str]
-    run: Run
+    run: BoundRun
     given: Sequence[Given]
-    limits: Mapping[BaseNode, Sequence[IndexLimit]]
+    limits: Mapping[BaseNode, Sequence[IndexRange]]
     sums: Sequence[bool]
     means: PlannedFormulas
     numbers: StepNumbers
@@ -189,10 +189,10 @@ def given_inputs(graph: NativeGraph, axes: Axes, *, training: bool) -> list[Give
     return found
 
 
-def index_limits(graph: NativeGraph, given: Sequence[Given], places: Places) -> dict[BaseNode, list[IndexLimit]]:
+def index_limits(graph: NativeGraph, given: Sequence[Given], places: ArrayRegions) -> dict[BaseNode, list[IndexRange]]:
     """Return the ranges of indices whose sizes are known, for which native code has no checks."""
     by_leaf = {each.leaf: each for each in given}
-    found: dict[BaseNode, list[IndexLimit]] = {}
+    found: dict[BaseNode, list[IndexRange]] = {}
     for limit in graph.ranges.limits:
         each, size = by_leaf.get(limit.leaf), limit.size
         if each is None or size is None:
@@ -207,12 +207,12 @@ def index_limits(graph: NativeGraph, given: Sequence[Given], places: Places) -> 
                 mask = places.image.add(row.size, Kind.CONSTANT, row.tobytes())
                 mask.content = row.tobytes()
         found.setdefault(limit.leaf, []).append(
-            IndexLimit(-size if from_end else 0, size, ignored, mask, max(1, each.elements))
+            IndexRange(-size if from_end else 0, size, ignored, mask, max(1, each.elements))
         )
     return found
 
 
-def formulas_in(formulas: Formulas, code: Code, places: Places) -> PlannedFormulas:
+def formulas_in(formulas: Formulas, code: Code, places: ArrayRegions) -> PlannedFormulas:
     """Return formulas with their routine."""
     if formulas.graph is None:
         return PlannedFormulas(formulas, None)
@@ -231,7 +231,9 @@ def check_output(node: BaseNode, shape: Sequence[Word], sizes: BatchSizes) -> No
             )
 
 
-def plan_prediction(name: str, program: Any, code: Code, places: Places, sizes: BatchSizes, axes: Axes) -> Prediction:
+def plan_prediction(
+    name: str, program: Any, code: Code, places: ArrayRegions, sizes: BatchSizes, axes: Axes
+) -> Prediction:
     """Plan a program without an optimizer."""
     graph: NativeGraph = program._engine.graph
     given = given_inputs(graph, axes, training=False)
@@ -243,7 +245,7 @@ def plan_prediction(name: str, program: Any, code: Code, places: Places, sizes: 
 
 
 def plan_training(
-    program: Any, code: Code, places: Places, sizes: BatchSizes, axes: Axes, counters: Mapping[str, Region]
+    program: Any, code: Code, places: ArrayRegions, sizes: BatchSizes, axes: Axes, counters: Mapping[str, Region]
 ) -> Training:
     """Plan a program with an optimizer."""
     graph: NativeGraph = program._engine.graph

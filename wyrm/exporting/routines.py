@@ -20,7 +20,7 @@ from wyrm.engines.native.llvm.optimize import Unit
 from wyrm.engines.native.llvm.product_modules import takes_packed_memory
 from wyrm.engines.native.products.matrix import packed_bytes
 from wyrm.engines.native.products.target import Target
-from wyrm.exporting.batches import BatchSizes, NotPolynomial, Varying, varying
+from wyrm.exporting.batches import BatchDependent, BatchSizes, NotPolynomial, varying
 from wyrm.exporting.image import Extents, Image, Region, SizeNumber, address_of, owner_of
 from wyrm.exporting.image import Kind as RegionKind
 from wyrm.ops.kernels.native import noting_scratch
@@ -41,7 +41,7 @@ class Base(Enum):
 class Word:
     """A word of a table: a number, or an address in a region, which is `value` bytes behind its start."""
 
-    value: Varying
+    value: BatchDependent
     region: Region | None = None
 
     @property
@@ -51,14 +51,14 @@ class Word:
             return Base.NUMBER
         return Base.DATA if self.region.kind is RegionKind.CONSTANT else Base.BLOCK
 
-    def shifted(self) -> Varying:
+    def shifted(self) -> BatchDependent:
         """Return the value with the place of the region."""
         return self.value if self.region is None else self.value.plus(self.region.offset)
 
 
 def number(value: int) -> Word:
     """Return the word of a number."""
-    return Word(Varying((value,)))
+    return Word(BatchDependent((value,)))
 
 
 @dataclass(eq=False)
@@ -239,7 +239,7 @@ class Arguments:
 
 
 @dataclass
-class Places:
+class ArrayRegions:
     """The regions of arrays. `known` are those of arrays that several routines share, by their owner."""
 
     image: Image
@@ -264,8 +264,8 @@ class Places:
             for size, arguments in given.by_size.items()
         }
         columns = list(zip(*rows.values(), strict=True))
-        # The owners of own memory, by their identity for the largest size: whether they are written, and their
-        # identities for all sizes.
+        # Memory of the routine's own, by the identity of its owner at the largest size: that of its owner at each size.
+        # `written` holds those that the routine writes.
         owners: dict[int, tuple[int | None, ...]] = {}
         written: set[int] = set()
         dtypes: dict[int, np.dtype] = {}
@@ -293,7 +293,8 @@ class Places:
         sizes, last = given.sizes, owners[-1]
         lengths = [0 if own is None else given.extents[size].size(own) for size, own in zip(sizes, owners, strict=True)]
         assert last is not None
-        # A smaller batch may need more room: a table's gradient of few rows is that of rows, and else a whole table.
+        # A smaller batch may need more room: the gradient of a table has the rows that a small batch touches, and for a
+        # large batch those of the table.
         none, room = dict.fromkeys(sizes, 0), max(lengths)
         if last == given.transient[sizes[-1]]:
             return self.image.add(room, RegionKind.TRANSIENT), none
@@ -372,4 +373,15 @@ def _size_number(contents: Mapping[int, bytes], dtype: np.dtype, batches: BatchS
     return None
 
 
-__all__ = ["Arguments", "Base", "Bound", "Code", "Entry", "Places", "Word", "array_kind", "noting_scratch", "number"]
+__all__ = [
+    "Arguments",
+    "ArrayRegions",
+    "Base",
+    "Bound",
+    "Code",
+    "Entry",
+    "Word",
+    "array_kind",
+    "noting_scratch",
+    "number",
+]

@@ -12,7 +12,7 @@ from wyrm.engines.native.stages.memory import Binding, plan_memory
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.exporting.batches import BatchSizes
 from wyrm.exporting.image import Kind
-from wyrm.exporting.routines import Arguments, Bound, Code, Places, Word
+from wyrm.exporting.routines import Arguments, ArrayRegions, Bound, Code, Word
 from wyrm.graph.axes import Dim, resolve
 from wyrm.graph.base import BaseNode
 from wyrm.graph.storage import bound_array, stored
@@ -53,7 +53,7 @@ class TouchedRows:
 
 
 @dataclass(eq=False)
-class Run:
+class BoundRun:
     """A program's routine, bound: how to call it, and where its inputs, outputs and row sums are.
 
     `columns` has the first word of each column's argument.
@@ -68,9 +68,9 @@ class Run:
 
 
 def place_run(
-    graph: NativeGraph, code: Code, places: Places, sizes: BatchSizes, batch: type[Dim] | None,
+    graph: NativeGraph, code: Code, places: ArrayRegions, sizes: BatchSizes, batch: type[Dim] | None,
     others: Mapping[type[Dim], int], *, given: Collection[BaseNode],
-) -> Run:  # fmt: skip
+) -> BoundRun:  # fmt: skip
     """Compile the routine of a program for all batch sizes.
 
     Callers give the data of the inputs `given`; others keep what they hold.
@@ -107,7 +107,7 @@ def place_run(
         place += count
     inputs, outputs = len(graph.source.fed), len(graph.tree.outputs)
     rows = found[inputs + outputs :]
-    return Run(
+    return BoundRun(
         graph, bound,
         {leaf: starts[HEAD + at] for leaf, at in bindings[sizes.most].columns.items()},
         {leaf: each for (leaf, _), each in zip(graph.source.fed, found, strict=False)},

@@ -7,21 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from wyrm.engines.native.ir.types import scalar_of
 from wyrm.engines.native.products.writer import Writer
 from wyrm.engines.native.run.shuffle import PLACES
-from wyrm.exporting.functions import MEMORY, RATES, Functions, code_of, input_parameters
-from wyrm.exporting.interface import Function, Parameter, Role
+from wyrm.exporting.functions import MEMORY, RATES, ModuleText, code_of, input_parameters
+from wyrm.exporting.interface import FunctionParameter, FunctionSignature, Role
 from wyrm.exporting.plan import CHUNK, Training
 from wyrm.exporting.runs import COUNT, FIRST, NUMBERS, ORDER, STEP_NUMBER, TOTALS
 from wyrm.exporting.writing import address, call_kernel, load, refuse_if, store
 from wyrm.graph.base import BaseNode
 
-_BATCH = Parameter("batch", Role.BATCH)
-_RESULTS = Parameter("results", Role.RESULTS)
+_BATCH = FunctionParameter("batch", Role.BATCH)
+_RESULTS = FunctionParameter("results", Role.RESULTS)
 
 
 class TrainingFunctions:
     """Writes the functions of a training."""
 
-    def __init__(self, functions: Functions, training: Training, name: str) -> None:
+    def __init__(self, functions: ModuleText, training: Training, name: str) -> None:
         self.to_all, self.training, self.name = functions, training, name
         self._columns = "".join(f", ptr %{each.name}" for each in training.given)
         self._outputs = len(training.graph.outputs)
@@ -32,19 +32,26 @@ class TrainingFunctions:
             numbers.depends_on(step) for *_, step, _ in training.numbers.groups
         )
 
-    def define(self) -> list[Function]:
+    def define(self) -> list[FunctionSignature]:
         """Write the functions and return what callers need to know of them."""
         inputs = input_parameters(self.training.given)
         names = self.training.names
-        rows = Parameter("rows", Role.ROWS)
-        order = Parameter("order", Role.ORDER)
-        options = [rows, _BATCH, Parameter("shuffle", Role.FLAG), Parameter("seed", Role.SEED), order, _RESULTS]
-        epoch = Function(
+        rows = FunctionParameter("rows", Role.ROWS)
+        order = FunctionParameter("order", Role.ORDER)
+        options = [
+            rows,
+            _BATCH,
+            FunctionParameter("shuffle", Role.FLAG),
+            FunctionParameter("seed", Role.SEED),
+            order,
+            _RESULTS,
+        ]
+        epoch = FunctionSignature(
             f"{self.name}_epoch", [MEMORY, *inputs, *options],
             "Train on all rows once, in batches; shuffled by the seed and the number of epochs unless shuffle is 0.",
             names,
         )  # fmt: skip
-        step = Function(
+        step = FunctionSignature(
             f"{self.name}_step", [MEMORY, *inputs, _BATCH, _RESULTS], "Do one step on a batch of rows.", names
         )
         found = [epoch, step]
@@ -54,8 +61,8 @@ class TrainingFunctions:
         self.to_all.define(epoch, self._epoch)
         self.to_all.define(step, self._step)
         if any(rate is None for rate in self.training.rates):
-            rate = Function(
-                f"{self.name}_set_learning_rate", [MEMORY, Parameter("rate", Role.NUMBER)],
+            rate = FunctionSignature(
+                f"{self.name}_set_learning_rate", [MEMORY, FunctionParameter("rate", Role.NUMBER)],
                 "Set the learning rate of the next steps; it is not among the tensors.",
             )  # fmt: skip
             self.to_all.define(rate, self._set_rate)

@@ -16,7 +16,7 @@ import numpy as np
 
 from wyrm.errors import CompileError, OptionError
 from wyrm.exporting.c import TYPES, header_text
-from wyrm.exporting.interface import Function, Interface, Parameter, Role
+from wyrm.exporting.interface import FunctionParameter, FunctionSignature, Interface, Role
 
 _STATIC = Path(__file__).with_name("static")
 # Bytes of the stack, which holds tables of arguments.
@@ -99,12 +99,12 @@ def _text(file: str, values: dict[str, str]) -> str:
     return text
 
 
-def method_of(function: Function, interface: Interface) -> str:
+def method_of(function: FunctionSignature, interface: Interface) -> str:
     """Return the name of a method of the model: that of the function without the model's."""
     return function.name.removeprefix(f"{interface.name}_")
 
 
-def _methods(interface: Interface) -> list[Function]:
+def _methods(interface: Interface) -> list[FunctionSignature]:
     """Return the functions that are methods; the model's constructor calls the others."""
     own = (f"{interface.name}_init", f"{interface.name}_ready")
     return [each for each in interface.functions if each.name not in own]
@@ -152,7 +152,7 @@ def _description(interface: Interface) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _splits(function: Function, interface: Interface) -> bool:
+def _splits(function: FunctionSignature, interface: Interface) -> bool:
     """Return whether calls with parts of the rows give parts of all outputs."""
     arrays = [each for each in function.parameters if each.role in (Role.INPUT, Role.OUTPUT)]
     trains = any(each.role is Role.RESULTS for each in function.parameters)
@@ -169,7 +169,7 @@ def _declarations(interface: Interface) -> str:
     return _text("model.d.ts", {"/* methods */": methods, "/* tensors */": tensors})
 
 
-def _method(function: Function, interface: Interface) -> str:
+def _method(function: FunctionSignature, interface: Interface) -> str:
     inputs = [each for each in function.parameters if each.role is Role.INPUT]
     needed = [f"{each.name}: {_given(each)}" for each in inputs]
     needed += [f"{each.name}: number" for each in function.parameters if each.role in (Role.TOKEN, Role.NUMBER)]
@@ -191,16 +191,16 @@ _OPTIONS = {
 }  # fmt: skip
 
 
-def _is_scalar(parameter: Parameter) -> bool:
+def _is_scalar(parameter: FunctionParameter) -> bool:
     return not parameter.by_rows and parameter.shape == ()
 
 
-def _given(parameter: Parameter) -> str:
+def _given(parameter: FunctionParameter) -> str:
     assert parameter.dtype is not None
     wide = parameter.dtype.name in _WHOLE_64
     return "ArrayLike<number> | ArrayLike<bigint>" if wide else "ArrayLike<number>"
 
 
-def _shape(parameter: Parameter) -> str:
+def _shape(parameter: FunctionParameter) -> str:
     axes = [*(["rows"] if parameter.by_rows else []), *map(str, parameter.shape)]
     return f"({', '.join(axes)}), row after row" if axes else "one number"

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 
 from wyrm.engines.native.products.writer import Writer
-from wyrm.exporting.batches import Varying
+from wyrm.exporting.batches import BatchDependent
 from wyrm.exporting.image import Image, Kind, SizeNumber
 from wyrm.exporting.routines import Base, Bound, Entry, Word
 
@@ -42,7 +42,7 @@ def refuse_if(to: Writer, condition: str, code: int | str) -> None:
 
 
 def call_kernel(to: Writer, entry: Entry, values: Sequence[Value], result: str | None = None) -> str:
-    """Call a kernel that cannot fail with these words, in the table `%arguments`; return its result of a type."""
+    """Call a kernel that cannot fail. Its words go into the table `%arguments`. Return its result of a type."""
     for position, (type, value) in enumerate(values):
         store(to, type, value, to.address("i64", "%arguments", position))
     for position, word in enumerate(entry.constants, entry.starts[-1]):
@@ -53,8 +53,8 @@ def call_kernel(to: Writer, entry: Entry, values: Sequence[Value], result: str |
     return load(to, result, to.address("i64", "%arguments", entry.results_at))
 
 
-def value_of(to: Writer, value: Varying, size: str, place: str, tables: dict[tuple[int, ...], str]) -> str:
-    """Return an integer for a batch size, and its place among the listed ones; `tables` gets those that it reads."""
+def value_of(to: Writer, value: BatchDependent, size: str, place: str, tables: dict[tuple[int, ...], str]) -> str:
+    """Return an integer for a batch size, at a place among the listed ones. `tables` gets the tables that it reads."""
     if value.constant is not None:
         return str(value.constant)
     if value.listed:
@@ -70,7 +70,7 @@ def value_of(to: Writer, value: Varying, size: str, place: str, tables: dict[tup
     return total if value.limit is None else to.lower(total, value.limit)
 
 
-class Tables:
+class TableFunctions:
     """Functions that fill the tables of words of bound routines."""
 
     def __init__(self, image: Image, packed: int) -> None:

@@ -198,7 +198,8 @@ def batched(outputs: Sequence[Any], rows: Mapping[BaseNode, BaseNode], drawing: 
             continue
         if isinstance(node, Updating):
             raise ShapeError(f"{describe(node)} updates a buffer, and vmap has one buffer for many rows")
-        operands = [batches[x] if x in batches else x for x in node.parents]  # noqa: SIM401  # pyright: `get` may be None
+        # pyright says of `get` that it may be None.
+        operands = [batches[x] if x in batches else x for x in node.parents]  # noqa: SIM401
         mapped = [parent in batches for parent in node.parents]
         with located_at(node.origin):
             if draws and isinstance(node, Draws):

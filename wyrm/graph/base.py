@@ -99,6 +99,7 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
         cls.attributes = tuple(dict.fromkeys(name for name in names if not name.startswith("_")))
         if not abstract:
             register(cls)
+        super(cls, cls)._bind_members()  # that of the family, which is no member of its own
 
     # --- construction ---------------------------------------------------------------------------------------------
 

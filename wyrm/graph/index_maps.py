@@ -21,19 +21,19 @@ class IndexExpression(Record):
     single: ClassVar[bool] = True
 
     def __add__(self, other: IndexExpression | int) -> IndexExpression:
-        return IndexSum(self, _entry(other))
+        return SumOfIndices(self, _entry(other))
 
     def __radd__(self, other: int) -> IndexExpression:
-        return IndexSum(IndexLiteral(other), self) if other else self
+        return SumOfIndices(IndexLiteral(other), self) if other else self
 
     def __sub__(self, other: IndexExpression | int) -> IndexExpression:
-        return IndexDifference(self, _entry(other))
+        return DifferenceOfIndices(self, _entry(other))
 
     def __mul__(self, other: IndexExpression | int) -> IndexExpression:
-        return IndexProduct(self, _entry(other))
+        return ProductOfIndices(self, _entry(other))
 
     def __rmul__(self, other: int) -> IndexExpression:
-        return self if other == 1 else IndexProduct(IndexLiteral(other), self)
+        return self if other == 1 else ProductOfIndices(IndexLiteral(other), self)
 
     def leaves(self) -> Iterator[IndexExpression]:
         """Yield the leaves of the expression, in the order in which they are written."""
@@ -114,7 +114,7 @@ class IndexPair(IndexExpression):
         return type(self)(self.left.replaced(becomes), self.right.replaced(becomes))
 
 
-class IndexSum(IndexPair):
+class SumOfIndices(IndexPair):
     """The sum of two expressions."""
 
     __slots__ = ()
@@ -123,7 +123,7 @@ class IndexSum(IndexPair):
         return f"{self.left} + {self.right}"
 
 
-class IndexDifference(IndexPair):
+class DifferenceOfIndices(IndexPair):
     """The difference of two expressions."""
 
     __slots__ = ()
@@ -132,7 +132,7 @@ class IndexDifference(IndexPair):
         return f"{self.left} - {_grouped(self.right)}"
 
 
-class IndexProduct(IndexPair):
+class ProductOfIndices(IndexPair):
     """The product of two expressions."""
 
     __slots__ = ()

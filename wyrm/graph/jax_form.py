@@ -1,4 +1,8 @@
-"""`JaxForm`: the description of an op for the backend that lowers graphs to JAX."""
+"""`JaxForm`: the description of an op for the backend that lowers graphs to JAX.
+
+A form stands beside its op, or in the `jax_form.py` of the op's folder. The names of other modules of JAX code end in
+`_jax`.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +77,7 @@ class Lowering(Protocol):
     def blocks(self, rows: int, size: int) -> tuple[int, int]:
         """Return in how many blocks to compute values of `size` bytes, and over how many devices the rows are sharded.
 
-        Both divide the number of rows; see `wyrm.ops.kernels.in_jax.in_blocks`.
+        Both divide the number of rows; see `wyrm.ops.kernels.loops_jax.in_blocks`.
         """
         ...
 
@@ -93,35 +97,8 @@ class Lowering(Protocol):
         ...
 
 
-class JaxForm:
-    """The lowering of an op to JAX; it is registered for the op.
-
-    An op needs none if its `formula`, or its `evaluate` called with the functions of `jax.numpy`, can be traced.
-    Programs call an `evaluate` that cannot be with NumPy's arrays (`jax.pure_callback`), and warn once for each op; its
-    gradient is that of its `vjp`. A form imports JAX inside `lower`, because ops are imported without it.
-
-        @wy.JAX.register(Flip)
-        class FlipForm(wy.JaxForm):
-            def lower(self, node, operands, shape, lowering):
-                import jax.numpy as jnp
-
-                return jnp.flip(operands[0])
-
-    Integers are int32 unless JAX has 64-bit types enabled. The random step, the leaf that random nodes draw for, and
-    nodes computed from it have uint32 values with a last axis of two words, the lower one first.
-    """
-
-    # --- most forms -----------------------------------------------------------------------------------------------
-
-    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        """Return the value of a node from those of its parents; `shape` is the result's in this run."""
-        return node.evaluate_for(lowering.sizes)(lowering.xp, *operands, shape=shape)
-
-    # Whether the op is computed in bfloat16 in a program that computes in it; other ops are computed in float32.
-    # None decides by the op: a formula is.
-    narrow: bool | None = None
-
-    # --- some forms -----------------------------------------------------------------------------------------------
+class _Traits:
+    """The traits that the engine asks of every form, as most forms have them; only some ops of wyrm have others."""
 
     # Whether the op sums products of its float operands. These operands are then narrow even for a result of no or one
     # axis, such as a loss, because the sums are in float32. Other ops with such a result are computed in float32.
@@ -142,9 +119,35 @@ class JaxForm:
     looks_up_rows: bool = False
     # Whether the op ranks the elements along its `axis`: programs that do not train divide that axis before others.
     ranks: bool = False
-
-    # Whether an op with a gradient of its own has forward mode too: JAX must be able to differentiate that gradient.
+    # Whether an op with `own_gradient` has forward mode too: JAX must be able to differentiate that gradient.
     own_tangent = False
+
+
+class JaxForm(_Traits):
+    """The lowering of an op to JAX; it is registered for the op.
+
+    An op needs none if its `formula`, or its `evaluate` called with the functions of `jax.numpy`, can be traced.
+    Programs call an `evaluate` that cannot be with NumPy's arrays (`jax.pure_callback`), and warn once for each op; its
+    gradient is that of its `vjp`. A form imports JAX inside `lower`, because ops are imported without it.
+
+        @wy.JAX.register(Flip)
+        class FlipForm(wy.JaxForm):
+            def lower(self, node, operands, shape, lowering):
+                import jax.numpy as jnp
+
+                return jnp.flip(operands[0])
+
+    Integers are int32 unless JAX has 64-bit types enabled. The random step, the leaf that random nodes draw for, and
+    nodes computed from it have uint32 values with a last axis of two words, the lower one first.
+    """
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        """Return the value of a node from those of its parents; `shape` is the result's in this run."""
+        return node.evaluate_for(lowering.sizes)(lowering.xp, *operands, shape=shape)
+
+    # Whether the op is computed in bfloat16 in a program that computes in it; other ops are computed in float32.
+    # None decides by the op: a formula is.
+    narrow: bool | None = None
 
     def own_gradient(self, node: Any) -> bool:
         """Return whether functions for JAX have the gradient of the node's `vjp`, not that of what `lower` computes."""

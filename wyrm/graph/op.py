@@ -185,8 +185,12 @@ class Op:
     def check_registration(cls) -> None:
         """Raise `RegistrationError` if the class cannot be an op; called before it is registered."""
 
+    @classmethod
+    def _bind_members(cls) -> None:
+        """Make a class of this family a method or an operator of nodes; called when the class is defined."""
 
-class Cell(Protocol):
+
+class HeldValue(Protocol):
     """The place of a value; the plans that compute it share it."""
 
     value: Any
@@ -223,7 +227,7 @@ class Stateful:
     """The slots of that state, the only mutable part of a node; only engines write them."""
 
     __slots__ = ("_cell", "_runner")
-    _cell: Cell | None
+    _cell: HeldValue | None
     _runner: Runner | None
 
 
@@ -255,7 +259,7 @@ def new_runner(node: BaseNode) -> Any:
     return runner
 
 
-def set_cells(nodes: Mapping[N, int], cells: Sequence[Cell | None]) -> bool:
+def set_cells(nodes: Mapping[N, int], cells: Sequence[HeldValue | None]) -> bool:
     """Set the cells of nodes, given the nodes' positions; return whether one replaces the cell of a live plan.
 
     Nodes at a position without a cell keep theirs.

@@ -1,7 +1,8 @@
 """Registration: of ops, of rules, a backend's description of an op in a class registered for it, and of methods.
 
 An op class with a `method` or an `operator`, and a function under `@method(name)`, become members of `Node` (or of
-`IndexNode` or `Parameter`) when their module is imported. `import wyrm` imports few of these modules. For the others
+`IndexNode` or `Parameter`) when their module is imported: the hook `Op._bind_members` of the family of a class does it,
+as soon as the class is defined. `import wyrm` imports few of these modules. For the others
 `wyrm._names.METHODS`, which `python -m wyrm.declare` generates, says where a method stands: until its module is
 imported, `bind` puts a `Late` member in its place, which imports the module on first use. So `Node.sort` is
 `@method("sort")` in the module that the table gives, and its type is in `methods.pyi`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -126,4 +127,19 @@ def open_axes() -> Iterator[None]:
             setattr(module, name, old)
 
 
-__all__ = ["Rule", "evaluated", "open_axes", "rewritten"]
+@contextmanager
+def untyped_values() -> Iterator[None]:
+    """Let `onnx_ir` not warn of values to which jax2onnx gives a shape without a type: a file keeps neither of them."""
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return not record.msg.startswith("The value type for shape")
+
+    logger = logging.getLogger("onnx_ir.serde")
+    logger.addFilter(is_other)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_other)
+
+
+__all__ = ["Rule", "evaluated", "open_axes", "rewritten", "untyped_values"]

@@ -309,7 +309,8 @@ def loss(
                 rows_of(name, places[0], nodes[0])
             return weighted(name, formula(*nodes, **options), reduction, sample_weight)
 
-        setattr(call, "__signature__", _signature(formula, of_labels))  # noqa: B010  # functions declare no such attribute
+        # mypy knows no such attribute of functions.
+        setattr(call, "__signature__", _signature(formula, of_labels))  # noqa: B010
         return call
 
     return decorated

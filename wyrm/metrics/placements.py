@@ -19,7 +19,7 @@ _SCORES_AT_ONCE = 2**21
 
 
 @dataclass
-class Places:
+class RelevantPlaces:
     """The places of relevant items in the rankings of users, from 0: an element for each item that has one.
 
     The elements are in the order of users, and for each user in that of places. Items of equal scores, a tie, share the
@@ -51,7 +51,7 @@ class Places:
         return np.asarray(np.bincount(self.user, values, len(self.wanted)), np.float64)
 
 
-def places_of(ranking: Any, relevant: Any, exclude: Any, ranked: bool, *, graded: bool = False) -> Places:
+def places_of(ranking: Any, relevant: Any, exclude: Any, ranked: bool, *, graded: bool = False) -> RelevantPlaces:
     """Return the places of relevant items; with `graded`, `relevant` may be the gains of all items."""
     lists = item_lists(ranking, ranked)
     scores = np.empty((0, 0)) if lists is not None else _scores(ranking)
@@ -80,7 +80,7 @@ def places_of(ranking: Any, relevant: Any, exclude: Any, ranked: bool, *, graded
     order = np.lexsort((key, user))
     user, first, last, gain, key = user[order], first[order], last[order], gain[order], key[order]
     before, until = _in_ties(user, key, users)
-    return Places(user, first, last, before, until, gain, wanted, counts, best)
+    return RelevantPlaces(user, first, last, before, until, gain, wanted, counts, best)
 
 
 def _scores(ranking: Any) -> NDArray[np.floating[Any]]:

@@ -21,7 +21,7 @@ from typing_extensions import Unpack
 
 from wyrm.errors import DataError, OptionError, ShapeError
 from wyrm.metrics.checks import numbers, score_matrix
-from wyrm.metrics.placements import Places, check_length, excluded_items, item_lists, parts_of, places_of
+from wyrm.metrics.placements import RelevantPlaces, check_length, excluded_items, item_lists, parts_of, places_of
 from wyrm.support.item_rows import NONE, CompressedRows, Indices, ItemRows, Recommendations
 from wyrm.support.options import whole
 
@@ -37,7 +37,7 @@ class RankingOptions(TypedDict, total=False):
     ranked: bool
 
 
-class Mean(RankingOptions, total=False):
+class MeanOfUsers(RankingOptions, total=False):
     """The keyword arguments that give a mean."""
 
     reduction: Literal["mean"]
@@ -50,7 +50,7 @@ class AllUsers(RankingOptions):
 
 
 def _measured(
-    measure: Callable[[Places], NDArray[Any]],
+    measure: Callable[[RelevantPlaces], NDArray[Any]],
     ranking: Any,
     relevant: Any,
     k: int | None = None,
@@ -77,7 +77,7 @@ def _measured(
 
 
 @overload
-def recall_at_k(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[Mean]) -> float: ...
+def recall_at_k(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[MeanOfUsers]) -> float: ...
 @overload
 def recall_at_k(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[AllUsers]) -> PerUser: ...
 def recall_at_k(ranking: Any, relevant: Any, k: int = 10, **options: Any) -> Any:
@@ -111,7 +111,7 @@ def recall_at_k(ranking: Any, relevant: Any, k: int = 10, **options: Any) -> Any
 
 
 @overload
-def precision_at_k(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[Mean]) -> float: ...
+def precision_at_k(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[MeanOfUsers]) -> float: ...
 @overload
 def precision_at_k(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[AllUsers]) -> PerUser: ...
 def precision_at_k(ranking: Any, relevant: Any, k: int = 10, **options: Any) -> Any:
@@ -127,7 +127,7 @@ def precision_at_k(ranking: Any, relevant: Any, k: int = 10, **options: Any) -> 
 
 
 @overload
-def hit_rate(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[Mean]) -> float: ...
+def hit_rate(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[MeanOfUsers]) -> float: ...
 @overload
 def hit_rate(ranking: Ranking, relevant: Items, k: int = 10, **options: Unpack[AllUsers]) -> PerUser: ...
 def hit_rate(ranking: Any, relevant: Any, k: int = 10, **options: Any) -> Any:
@@ -143,7 +143,7 @@ def hit_rate(ranking: Any, relevant: Any, k: int = 10, **options: Any) -> Any:
 
 
 @overload
-def mrr(ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[Mean]) -> float: ...
+def mrr(ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[MeanOfUsers]) -> float: ...
 @overload
 def mrr(ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[AllUsers]) -> PerUser: ...
 def mrr(ranking: Any, relevant: Any, k: int | None = None, **options: Any) -> Any:
@@ -157,7 +157,7 @@ def mrr(ranking: Any, relevant: Any, k: int | None = None, **options: Any) -> An
     """
     k = None if k is None else whole("k", k, 1)
 
-    def measure(places: Places) -> NDArray[Any]:
+    def measure(places: RelevantPlaces) -> NDArray[Any]:
         place = places.place
         earliest = np.diff(places.user, prepend=-1) > 0
         return places.sums((earliest & (place < (np.inf if k is None else k))) / (1.0 + place))
@@ -166,7 +166,9 @@ def mrr(ranking: Any, relevant: Any, k: int | None = None, **options: Any) -> An
 
 
 @overload
-def average_precision(ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[Mean]) -> float: ...
+def average_precision(
+    ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[MeanOfUsers]
+) -> float: ...
 @overload
 def average_precision(
     ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[AllUsers]
@@ -183,7 +185,7 @@ def average_precision(ranking: Any, relevant: Any, k: int | None = None, **optio
     """
     k = None if k is None else whole("k", k, 1)
 
-    def measure(places: Places) -> NDArray[Any]:
+    def measure(places: RelevantPlaces) -> NDArray[Any]:
         counted = True if k is None else places.last <= k
         return places.sums(np.where(counted, places.until / places.last, 0.0)) / places.wanted
 
@@ -191,7 +193,7 @@ def average_precision(ranking: Any, relevant: Any, k: int | None = None, **optio
 
 
 @overload
-def ndcg(ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[Mean]) -> float: ...
+def ndcg(ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[MeanOfUsers]) -> float: ...
 @overload
 def ndcg(ranking: Ranking, relevant: Items, k: int | None = None, **options: Unpack[AllUsers]) -> PerUser: ...
 def ndcg(ranking: Any, relevant: Any, k: int | None = None, **options: Any) -> Any:
@@ -209,7 +211,7 @@ def ndcg(ranking: Any, relevant: Any, k: int | None = None, **options: Any) -> A
     """
     k = None if k is None else whole("k", k, 1)
 
-    def measure(places: Places) -> NDArray[Any]:
+    def measure(places: RelevantPlaces) -> NDArray[Any]:
         length = max(int(places.last.max(initial=0)), int(places.wanted.max(initial=0)))
         discounts = 1.0 / np.log2(np.arange(2, length + 2))
         discounts[length if k is None else k :] = 0.0
@@ -224,7 +226,7 @@ def ndcg(ranking: Any, relevant: Any, k: int | None = None, **options: Any) -> A
 
 
 @overload
-def auc(ranking: ArrayLike, relevant: Items, **options: Unpack[Mean]) -> float: ...
+def auc(ranking: ArrayLike, relevant: Items, **options: Unpack[MeanOfUsers]) -> float: ...
 @overload
 def auc(ranking: ArrayLike, relevant: Items, **options: Unpack[AllUsers]) -> PerUser: ...
 def auc(ranking: Any, relevant: Any, **options: Any) -> Any:
@@ -240,7 +242,7 @@ def auc(ranking: Any, relevant: Any, **options: Any) -> Any:
     if options.get("ranked") or isinstance(ranking, Recommendations):
         raise ShapeError("auc compares all items, so it takes the scores of all of them, not lists of the best")
 
-    def measure(places: Places) -> NDArray[Any]:
+    def measure(places: RelevantPlaces) -> NDArray[Any]:
         others = places.counts - places.wanted
         tied = places.last - places.first - (places.until - places.before)
         above = places.sums(2 * (places.first - places.before) + tied)

@@ -25,7 +25,7 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Plus, Times
 from wyrm.mypy.checking import arguments_of, fail, member, report, type_of_call, without_context
 from wyrm.mypy.declared import differing, misplaced, of_other_kind
-from wyrm.mypy.functions import Functions
+from wyrm.mypy.functions import FunctionArguments
 from wyrm.mypy.messages import (
     AXES,
     OPERATORS,
@@ -40,7 +40,7 @@ from wyrm.mypy.reading import (
     AxisClasses,
     Reader,
     Sizes,
-    Unknown,
+    UnknownType,
     base_of,
     different,
     divisible,
@@ -49,7 +49,7 @@ from wyrm.mypy.reading import (
     shape_of,
 )
 from wyrm.mypy.text import Text
-from wyrm.mypy.writing import Writer, unknown, with_shape, without_axes
+from wyrm.mypy.writing import TypeWriter, unknown, with_shape, without_axes
 from wyrm.ops.elementwise.elementwise import Elementwise
 
 # Where functions of nodes are defined, and from where users take them.
@@ -98,7 +98,7 @@ class _Call(ABC):
         self._plugin, self._classes, self._context = plugin, classes, context
         assert isinstance(context.api, TypeChecker)
         self._checker = context.api
-        self._functions = Functions(plugin, context.api, classes, text)
+        self._functions = FunctionArguments(plugin, context.api, classes, text)
         self._arguments = arguments_of(context)
         self._has_failed = False
 
@@ -115,7 +115,7 @@ class _Call(ABC):
         with self._checker.msg.filter_errors(filter_errors=False) as errors:
             try:
                 found = self._built()
-            except Unknown:
+            except UnknownType:
                 found = self._by_declarations()
         if not errors.has_new_errors() and not self._has_failed:
             report_sizes(self._checker, self._text, self._context.context)
@@ -131,7 +131,7 @@ class _Call(ABC):
         if not isinstance(value, Exception):
             return self._with_any_sizes(reader, value)
         if reader.guessed or reader.largest > _LARGEST:
-            raise Unknown
+            raise UnknownType
         choices = self._choices()
         found = [self._attempt(sizes(reader.largest)) for sizes in choices]
         errors = [error for error in (value, *(value for _, value in found)) if isinstance(error, ShapeError)]
@@ -144,10 +144,10 @@ class _Call(ABC):
             return self._unknown_node()
         fitting = [each for each in found[:2] if not isinstance(each[1], ShapeError)]
         if not fitting or any(isinstance(value, Exception) for _, value in fitting):
-            raise Unknown
+            raise UnknownType
         written = [self._written(*each) for each in fitting]
         if written[0] != written[-1]:
-            raise Unknown
+            raise UnknownType
         return written[0]
 
     def _fail(self, text: str) -> None:
@@ -186,23 +186,23 @@ class _Call(ABC):
         reader = Reader(self._checker, self._classes, sizes, functions)
         function = self.callee(reader)
         if self.name in OPERATORS and any(is_axis(argument.type) for argument in self._arguments):
-            raise Unknown  # the declarations refuse an axis as a number
+            raise UnknownType  # the declarations refuse an axis as a number
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
         for argument in self._arguments:
             if argument.kind not in (ARG_POS, ARG_NAMED, ARG_STAR):
-                raise Unknown
+                raise UnknownType
             value = reader.value(argument.expression, argument.type)
             if argument.name is not None:
                 keywords[argument.name] = value
             elif argument.kind == ARG_STAR:
                 if not isinstance(value, tuple | list):
-                    raise Unknown
+                    raise UnknownType
                 positional.extend(value)
             else:
                 positional.append(value)
         if not reader.leaves:
-            raise Unknown
+            raise UnknownType
         try:
             return reader, function(*positional, **keywords)
         except Exception as error:
@@ -210,8 +210,8 @@ class _Call(ABC):
 
     def _written(self, reader: Reader, value: Any) -> Type:
         if reader.has_array and not isinstance(value, Elementwise):
-            raise Unknown
-        return Writer(self._plugin, self._checker, self._classes, reader.leaves, self._returned).result(value)
+            raise UnknownType
+        return TypeWriter(self._plugin, self._checker, self._classes, reader.leaves, self._returned).result(value)
 
     @cached_property
     def _returned(self) -> frozenset[str]:
@@ -263,7 +263,7 @@ class MethodCall(_Call):
         try:
             found: Callable[..., Any] = getattr(reader.node(self._receiver), self.name)
         except AttributeError:  # a method of parameters alone
-            raise Unknown from None
+            raise UnknownType from None
         return found
 
     def declared(self) -> Type:
@@ -304,7 +304,7 @@ class FunctionCall(_Call):
         """Return the declared type of an op, with the axes of the node that the call builds where it has none."""
         try:
             found = self._built()
-        except Unknown:
+        except UnknownType:
             return declared
         if not isinstance(declared, Instance) or not isinstance(found, Instance):
             return declared

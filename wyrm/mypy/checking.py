@@ -17,7 +17,7 @@ from mypy.types import Instance, Type, UnionType, get_proper_type
 from wyrm.mypy.reading import is_node
 
 
-class Argument(NamedTuple):
+class CheckedArgument(NamedTuple):
     """An argument of a call."""
 
     expression: Expression
@@ -29,7 +29,7 @@ class Argument(NamedTuple):
 def type_of_call(
     checker: TypeChecker,
     callee: Type,
-    arguments: Sequence[Argument],
+    arguments: Sequence[CheckedArgument],
     context: Context,
     receiver: Instance | None = None,
 ) -> Type:
@@ -69,19 +69,19 @@ def member(name: str, owner: Instance, context: Context, checker: TypeChecker) -
     )
 
 
-def arguments_of(context: MethodContext | FunctionContext) -> list[Argument]:
+def arguments_of(context: MethodContext | FunctionContext) -> list[CheckedArgument]:
     """Return the arguments of a call; `*operands` comes once, though mypy gives it for positional and named ones."""
     starred: set[int] = set()
-    found: list[Argument] = []
+    found: list[CheckedArgument] = []
     for parts in zip(context.args, context.arg_types, context.arg_kinds, context.arg_names, strict=True):
-        for argument in map(Argument, *parts):
+        for argument in map(CheckedArgument, *parts):
             if argument.kind not in (ARG_STAR, ARG_STAR2) or id(argument.expression) not in starred:
                 starred.add(id(argument.expression))
                 found.append(argument)
     return found
 
 
-def _checked(checker: TypeChecker, argument: Argument) -> Expression:
+def _checked(checker: TypeChecker, argument: CheckedArgument) -> Expression:
     """Return an argument, or what stands for a node or for one type of a union, which mypy does not check again."""
     proper = get_proper_type(argument.type)
     items = proper.items if isinstance(proper, UnionType) else [proper]

@@ -18,13 +18,13 @@ from mypy.types import (
     get_proper_type,
 )
 
-from wyrm.mypy.checking import Argument
+from wyrm.mypy.checking import CheckedArgument
 from wyrm.mypy.messages import axes_of, name_of_axis
 from wyrm.mypy.reading import FLOAT_NODE, INDEX_NODE, base_of, is_node, shape_of
 from wyrm.support.texts import nearest
 
 
-def misplaced(name: str, callee: Type, arguments: Sequence[Argument]) -> str | None:
+def misplaced(name: str, callee: Type, arguments: Sequence[CheckedArgument]) -> str | None:
     """Return a message about arguments by position that an overloaded callee takes by name; None for none."""
     given = sum(argument.kind == ARG_POS for argument in arguments)
     by_position, by_name = list[str](), list[str]()
@@ -41,7 +41,7 @@ def misplaced(name: str, callee: Type, arguments: Sequence[Argument]) -> str | N
     return f"{name} takes {' and '.join(by_position)} by position, not {given} arguments; {named} by name"
 
 
-def of_other_kind(name: str, callee: Type, arguments: Sequence[Argument]) -> str | None:
+def of_other_kind(name: str, callee: Type, arguments: Sequence[CheckedArgument]) -> str | None:
     """Return a message about nodes of floats where the callee takes integers, or the reverse; None for none."""
     fitting = [kinds for item in _overloads(callee) if (kinds := _declared(item, arguments)) is not None]
     for i, argument in enumerate(arguments):
@@ -59,7 +59,7 @@ def of_other_kind(name: str, callee: Type, arguments: Sequence[Argument]) -> str
     return None
 
 
-def differing(name: str, callee: Type, arguments: Sequence[Argument]) -> str | None:
+def differing(name: str, callee: Type, arguments: Sequence[CheckedArgument]) -> str | None:
     """Return a message about two axes of the arguments that the declarations give one name; None for none."""
     for item in _overloads(callee):
         seen: dict[str, str] = {}
@@ -72,7 +72,7 @@ def differing(name: str, callee: Type, arguments: Sequence[Argument]) -> str | N
     return None
 
 
-def without_slot(op: TypeInfo, arguments: Sequence[Argument]) -> str | None:
+def without_slot(op: TypeInfo, arguments: Sequence[CheckedArgument]) -> str | None:
     """Return a message about a keyword that is none of the `__slots__` of an op of users; None for none."""
     slots = _slots(op)
     names = [argument.name for argument in arguments if argument.name not in (None, "x", "y")]
@@ -124,7 +124,7 @@ def _overloads(callee: Type) -> list[CallableType]:
     return [proper] if isinstance(proper, CallableType) else []
 
 
-def _declared(item: CallableType, arguments: Sequence[Argument]) -> list[Type] | None:
+def _declared(item: CallableType, arguments: Sequence[CheckedArgument]) -> list[Type] | None:
     """Return the declared types of arguments; None if the callee takes no such arguments."""
     found: list[Type] = []
     for position, argument in enumerate(arguments):

@@ -13,9 +13,9 @@ from mypy.types import CallableType, Instance, NoneType, Overloaded, ProperType,
 
 import wyrm as wy
 from wyrm.mypy.messages import AXES
-from wyrm.mypy.reading import AxisClasses, Reader, Unknown, is_axis, is_node
+from wyrm.mypy.reading import AxisClasses, Reader, UnknownType, is_axis, is_node
 from wyrm.mypy.text import Text
-from wyrm.mypy.writing import Writer, unknown
+from wyrm.mypy.writing import TypeWriter, unknown
 
 # Functions that turn a function of nodes into another one.
 _TRANSFORMS = frozenset(
@@ -31,7 +31,7 @@ def transform_of(expression: Expression, text: Text) -> CallExpr | None:
     return None
 
 
-class Functions:
+class FunctionArguments:
     """The functions among the arguments of one call, as functions of nodes."""
 
     def __init__(self, plugin: Plugin, checker: TypeChecker, classes: AxisClasses, text: Text) -> None:
@@ -51,7 +51,7 @@ class Functions:
             return None
 
         def called(*operands: Any) -> Any:
-            writer = Writer(self._plugin, self._checker, self._classes, (), frozenset())
+            writer = TypeWriter(self._plugin, self._checker, self._classes, (), frozenset())
             result = self._result(expression, list(map(writer.result, operands)))
             self.returned.append(result)
             return _made(result, list(_nodes(operands)), reader)
@@ -61,7 +61,7 @@ class Functions:
     def transformed(self, transform: CallExpr, reader: Reader) -> Callable[..., Any]:
         """Return the function that `vmap(f)` makes."""
         if any(kind not in (ARG_POS, ARG_NAMED) for kind in transform.arg_kinds):
-            raise Unknown
+            raise UnknownType
         assert isinstance(transform.callee, RefExpr)
         pairs = zip(transform.arg_names, transform.args, strict=True)
         values = [(name, reader.value(argument, self._checker.lookup_type(argument))) for name, argument in pairs]
@@ -85,7 +85,7 @@ class Functions:
                 self.errors.extend(each for each in said if each.code is AXES)
         known = self._results[key]
         if known is None:
-            raise Unknown
+            raise UnknownType
         return known
 
     def _checked(self, function: Expression, operands: Sequence[Type]) -> Type:
@@ -123,7 +123,7 @@ def _made(type_: Type, operands: Sequence[Any], reader: Reader) -> Any:
     if isinstance(proper, TupleType):
         return tuple(_made(item, operands, reader) for item in proper.items)
     if not isinstance(proper, Instance) or not is_node(proper):
-        raise Unknown
+        raise UnknownType
     value = reader.result(proper)
     for operand in operands:
         if operand.dtype.kind == "f":

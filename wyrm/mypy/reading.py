@@ -44,7 +44,7 @@ MODULE = "wyrm.module.Module"
 _DERIVED: Mapping[str, type[Plus | Times]] = {f"wyrm.graph.axes.{kind.__name__}": kind for kind in (Plus, Times)}
 
 
-class Unknown(Exception):
+class UnknownType(Exception):
     """The types of a call do not tell what it builds."""
 
 
@@ -152,7 +152,7 @@ class Reader:
         """Return the axes of the type of a node."""
         shape = shape_of(node)
         if not isinstance(shape, TupleType) or any(isinstance(item, UnpackType) for item in shape.items):
-            raise Unknown
+            raise UnknownType
         return tuple(self._axis(get_proper_type(item)) for item in shape.items)
 
     def _axis(self, type_: ProperType) -> Axis:
@@ -197,7 +197,7 @@ class Reader:
         return found
 
     def value(self, expression: Expression, type_: Type) -> Any:
-        """Return the value of an argument as far as the program's text or its type tell; raise `Unknown` otherwise."""
+        """Return the value of an argument as far as the text or its type tell; else raise `UnknownType`."""
         function = None if self._functions is None else self._functions(expression, type_, self)
         if function is not None:
             return function
@@ -232,7 +232,7 @@ class Reader:
         if isinstance(type_, TypeType) and isinstance(type_.item, Instance):
             return self._of_class(type_.item.type)
         if not isinstance(type_, Instance):
-            raise Unknown
+            raise UnknownType
         if type_.last_known_value is not None:
             return self._constant(type_.last_known_value.value)
         if is_node(type_):
@@ -254,11 +254,11 @@ class Reader:
         if fullname in ("builtins.int", "numpy.ndarray"):
             self.guessed = self.has_array = True
             return np.float32(0.5)
-        raise Unknown
+        raise UnknownType
 
     def _of_class(self, info: TypeInfo) -> Any:
         if base_of(info, DIM) is not None:
             return self._class(info)
         if info.module_name.startswith("numpy") and isinstance(getattr(np, info.name, None), type):
             return getattr(np, info.name)
-        raise Unknown
+        raise UnknownType

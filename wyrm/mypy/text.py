@@ -61,7 +61,7 @@ import wyrm as wy
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import One
 from wyrm.graph.base import BaseNode
-from wyrm.mypy.reading import DIM, AxisClasses, Unknown, base_of, is_node, shape_of
+from wyrm.mypy.reading import DIM, AxisClasses, UnknownType, base_of, is_node, shape_of
 from wyrm.nn import Module, Sequential
 
 # Leaves and layers that are made where their arguments are known; the largest product of numbers among these.
@@ -164,24 +164,24 @@ class Text:
 
     def failure(self, expression: Expression) -> Failed | None:
         """Return what an expression raises at run time, by the text; None for no error and for no known value."""
-        with suppress(Unknown):
+        with suppress(UnknownType):
             self.value(expression)
         found = self._values.get(expression)
         return found if isinstance(found, Failed) else None
 
     def value(self, expression: Expression) -> Any:
-        """Return the value of an expression; raise `Unknown` for one that is not known."""
+        """Return the value of an expression; raise `UnknownType` for one that is not known."""
         if expression not in self._values:
-            self._values[expression] = Unknown()  # also while it is computed: it may be part of itself
+            self._values[expression] = UnknownType()  # also while it is computed: it may be part of itself
             try:
                 self._values[expression] = self._computed(expression)
-            except Unknown:
+            except UnknownType:
                 pass
             except Failed as failed:
                 self._values[expression] = failed
         found = self._values[expression]
-        if isinstance(found, Unknown | Failed):
-            raise Unknown
+        if isinstance(found, UnknownType | Failed):
+            raise UnknownType
         return found
 
     def _computed(self, expression: Expression) -> Any:
@@ -209,7 +209,7 @@ class Text:
             return self._run(operator.getitem, self.value(expression.base), self.value(expression.index))
         if isinstance(expression, RefExpr):
             return self._referred(expression)
-        raise Unknown
+        raise UnknownType
 
     def _referred(self, expression: RefExpr) -> Any:
         if expression.fullname in _CONSTANTS:
@@ -231,7 +231,7 @@ class Text:
     def _assigned(self, variable: object) -> Any:
         value = self._assignments.get(variable)
         if value is None:
-            raise Unknown
+            raise UnknownType
         return self.value(value)
 
     def _attribute(self, expression: MemberExpr) -> Any:
@@ -242,10 +242,10 @@ class Text:
             if isinstance(proper, Instance) and expression.name not in self._assignments:
                 symbol = proper.type.get(expression.name)
                 return self._assigned(None if symbol is None else symbol.node)
-            raise Unknown
+            raise UnknownType
         value = self.value(owner)
         if not isinstance(value, BaseNode | wy.Dim) or expression.name not in _ATTRIBUTES:
-            raise Unknown
+            raise UnknownType
         return self._run(getattr, value, expression.name)
 
     def _class(self, info: TypeInfo) -> Any:
@@ -258,11 +258,11 @@ class Text:
             return getattr(import_module(info.module_name), info.name)
         if info.module_name.startswith("numpy") and isinstance(getattr(np, info.name, None), type):
             return getattr(np, info.name)
-        raise Unknown
+        raise UnknownType
 
     def _called(self, call: CallExpr) -> Any:
         if any(kind not in (ARG_POS, ARG_NAMED) for kind in call.arg_kinds):
-            raise Unknown
+            raise UnknownType
         function = self._callee(call.callee)
         is_leaf = isinstance(function, type) and issubclass(function, BaseNode)
         named = {name: value for name, value in zip(call.arg_names, call.args, strict=True) if name is not None}
@@ -271,19 +271,19 @@ class Text:
         if is_leaf and positional and "dims" in keywords:
             # The data is not known, but its axes are; their sizes too only where they are written.
             if any(not isinstance(axis, int) and axis.size is None for axis in keywords["dims"]):
-                raise Unknown
+                raise UnknownType
             return self._run(wy.IndexInput if issubclass(function, wy.IndexNode) else wy.Input, dims=keywords["dims"])
         if isinstance(function, Module) and len(call.args) == len(positional) == 1:
             return self._module_called(function, positional[0])
         values = list(map(self.value, positional))
         if isinstance(function, type) and math.prod(_numbers([*values, *keywords.values()])) > _LARGEST:
-            raise Unknown
+            raise UnknownType
         return self._run(function, *values, **keywords)
 
     def _module_called(self, module: Any, expression: Expression) -> Any:
         try:
             return self._run(module, self.value(expression))
-        except Unknown:
+        except UnknownType:
             known = self._values.get(expression)
             if isinstance(known, Failed) or (isinstance(known, BaseNode) and id(known) not in self._guessed):
                 raise
@@ -294,7 +294,7 @@ class Text:
         type_ = get_proper_type(self._type_of(expression))
         shape = shape_of(type_) if isinstance(type_, Instance) and is_node(type_) else None
         if not isinstance(shape, TupleType) or any(isinstance(item, UnpackType) for item in shape.items):
-            raise Unknown
+            raise UnknownType
         sizes = {size for parameter in module.parameters() for size in parameter.shape if isinstance(size, int)}
         fitting = []
         for position, size in itertools.product(range(len(shape.items)), sorted(sizes)[:_CHOICES]):
@@ -304,7 +304,7 @@ class Text:
                 module(leaf)
                 fitting.append(leaf)
         if len(fitting) != 1:
-            raise Unknown
+            raise UnknownType
         self._guessed[id(fitting[0])] = fitting[0]
         return fitting[0]
 
@@ -323,13 +323,13 @@ class Text:
                 return getattr(owner, callee.name)
         module = self.value(callee)
         if not isinstance(module, Module):
-            raise Unknown
+            raise UnknownType
         return module
 
     def _owner(self, expression: Expression) -> Any:
         try:
             return self.value(expression)
-        except Unknown:
+        except UnknownType:
             return None
 
     def _run(self, function: Any, *operands: Any, **options: Any) -> Any:
@@ -345,16 +345,16 @@ class Text:
                 found = function(*operands, **options)
             if is_guess:
                 if not isinstance(found, BaseNode):
-                    raise Unknown
+                    raise UnknownType
                 self._guessed[id(found)] = found
             return found
         except ShapeError as error:
             if is_guess and not _SIZES.search(str(error).partition("\n")[0]):
-                raise Unknown from None
+                raise UnknownType from None
             nodes = [operand for operand in operands if isinstance(operand, BaseNode)]
             raise Failed(called, nodes, error) from None
         except Exception:
-            raise Unknown from None
+            raise UnknownType from None
 
 
 def _targets(statement: Node | None) -> Iterator[Node]:
@@ -396,4 +396,4 @@ def _numbers(values: list[Any]) -> Iterator[int]:
 
 
 def _unknown() -> Any:
-    raise Unknown
+    raise UnknownType

@@ -14,7 +14,7 @@ from mypy.typevars import fill_typevars
 import wyrm as wy
 from wyrm.graph.axes import Axis, Dim, One, Plus, Times
 from wyrm.graph.base import BaseNode
-from wyrm.mypy.reading import NODE, AxisClasses, Unknown, base_of, shape_of
+from wyrm.mypy.reading import NODE, AxisClasses, UnknownType, base_of, shape_of
 
 
 def unknown() -> AnyType:
@@ -22,7 +22,7 @@ def unknown() -> AnyType:
     return AnyType(TypeOfAny.special_form)
 
 
-class Writer:
+class TypeWriter:
     """Turns a node that a call builds into a type.
 
     `leaves` are the operands with their types. `declared` are the names of the classes of nodes that the declarations
@@ -41,7 +41,7 @@ class Writer:
         self._leaves = {id(leaf): type_ for leaf, type_ in leaves}
 
     def result(self, node: Any) -> Type:
-        """Return the type of what a call returns: a node, None, or a tuple or list of them; else raise `Unknown`."""
+        """Return the type of what a call returns: a node, None, a tuple or a list of them; else raise `UnknownType`."""
         if node is None:
             return NoneType()
         if type(node) is tuple:
@@ -49,10 +49,10 @@ class Writer:
         if type(node) is list and node:
             first, *others = [self.result(item) for item in node]
             if any(other != first for other in others):
-                raise Unknown
+                raise UnknownType
             return self._checker.named_generic_type("builtins.list", [first])
         if not isinstance(node, BaseNode):
-            raise Unknown
+            raise UnknownType
         known = self._leaves.get(id(node))
         if known is not None:
             return known
@@ -65,7 +65,7 @@ class Writer:
         """Return a type of the axes of a node, with the classes of its parents or `Any` for them."""
         classes, shape = _arguments_of_node(info)
         if not isinstance(shape, TypeVarType):
-            raise Unknown
+            raise UnknownType
         found: dict[object, Type] = {shape.id: self._tuple([self._axis(axis) for axis in node.dims])}
         if parents and isinstance(classes, TypeVarType):
             found[classes.id] = self._tuple([self._parent(parent) for parent in node.parents])
@@ -107,7 +107,7 @@ class Writer:
     def _info(self, kind: type) -> TypeInfo:
         found = self._plugin.lookup_fully_qualified(_fullname(kind))
         if found is None or not isinstance(found.node, TypeInfo):
-            raise Unknown
+            raise UnknownType
         return found.node
 
 

@@ -178,7 +178,7 @@ def pads(
     return tuple(found)
 
 
-class Windows(NamedTuple):
+class WindowOptions(NamedTuple):
     """The options of windows that slide along the spatial axes, with one entry for each axis."""
 
     kernel: tuple[int, ...]
@@ -189,11 +189,11 @@ class Windows(NamedTuple):
 
 def window_options(
     name: str, rank: int, kernel_size: object, stride: object, padding: object, dilation: object
-) -> Windows:  # fmt: skip
+) -> WindowOptions:  # fmt: skip
     """Return the checked options."""
     kernel, strides = per_axis(name, "kernel_size", kernel_size, rank), per_axis(name, "stride", stride, rank)
     dilations = per_axis(name, "dilation", dilation, rank)
-    return Windows(kernel, strides, pads(name, padding, kernel, strides, dilations), dilations)
+    return WindowOptions(kernel, strides, pads(name, padding, kernel, strides, dilations), dilations)
 
 
 def _entries(name: str, argument: str, value: Any, rank: int) -> Sequence[Any]:

@@ -96,7 +96,8 @@ class GPT2Config:
         return 4 * self.n_embd if self.n_inner is None else self.n_inner
 
 
-GPT2Config.__init__ = explains_keywords(GPT2Config.__init__)  # type: ignore[method-assign]  # the same but for its errors
+# The same but for its errors.
+GPT2Config.__init__ = explains_keywords(GPT2Config.__init__)  # type: ignore[method-assign]
 
 
 class GPT2(Module):

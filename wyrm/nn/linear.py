@@ -19,7 +19,7 @@ _WEIGHT, _BIAS = XavierUniform(), Zeros()
 
 
 def _check_input(in_features: Axis, x: BaseNode) -> None:
-    """Raise `ShapeError` if another axis than the last, or all but the first, are the features of a linear layer."""
+    """Raise `ShapeError` if the features are on another axis than the last, or on several, which `flatten` joins."""
     dims: Dims = x.dims
     of_image = "; use x.mean(axis=(-2, -1)) or x.flatten(1)" if len(dims) == 4 else ""
     refuse_named_elsewhere("Linear", "in_features", in_features, x, advice=of_image)

@@ -54,7 +54,7 @@ def _fitting(name: str, x: Node, windows: Sequence[Windows]) -> tuple[Windows, .
 
 
 def _max(x: Node, windows: tuple[Windows, ...]) -> Node[Any, Any]:
-    """Return the maxima; those of `relu(y)` are `relu` of the maxima of `y`, computed for fewer elements."""
+    """Return the maxima. `relu` and the maximum commute, so `relu` is computed of the maxima, which are fewer."""
     return Relu(MaxPool(x.parents[0], windows=windows)) if isinstance(x, Relu) else MaxPool(x, windows=windows)
 
 

@@ -31,7 +31,7 @@ CellIn = TypeVar("CellIn")
 CellOut = TypeVar("CellOut")
 
 
-class Cell(Protocol[CellState, CellIn, CellOut]):
+class RecurrentCell(Protocol[CellState, CellIn, CellOut]):
     """One step: from a state and a row for each sequence to the next state and the result of the step."""
 
     def __call__(self, state: CellState, x: Tensor[Any, CellIn], /) -> tuple[CellState, Tensor[Any, CellOut]]: ...
@@ -84,7 +84,7 @@ class Recurrent(Module, Generic[State, In, Out]):
     @overload
     def __init__(
         self,
-        cells: Cell[State, In, Out],
+        cells: RecurrentCell[State, In, Out],
         *,
         dropout: float = 0.0,
         feedback: Callable[..., object] | None = None,

@@ -24,13 +24,13 @@ from wyrm.engines.native.ir.program import (
     Number,
     Offset,
     Operation,
-    Product,
     Return,
     Select,
     ShiftedSums,
     Statement,
-    Store,
+    StoreAt,
     TableCall,
+    TiledProduct,
     Variable,
     While,
     every,
@@ -47,7 +47,7 @@ _FREE = frozenset(
 _BUDGET = 100_000
 
 
-class _Step(int):
+class _Unsteady(int):
     """An integer that may differ between the iterations of a loop that is interpreted one by one."""
 
 
@@ -78,7 +78,7 @@ class Counter:
         self._uneven: set[int] = set()
         # The loops around the current statement: in how many one iteration counts for all, in how many each is run.
         self._once, self._through = 0, 0
-        # Whether a `_Step` decided a branch or a size.
+        # Whether a `_Unsteady` decided a branch or a size.
         self._decided = False
         # The variables that a loop assigns, by the identity of its body.
         self._assigned: dict[int, tuple[str, ...]] = {}
@@ -125,8 +125,8 @@ class Counter:
         match statement:
             case Assign(variable, value):
                 found = self._value(value)
-                self._variables[variable.name] = _Step(found) if self._through and isinstance(found, int) else found
-            case Store(pointer, index, value):
+                self._variables[variable.name] = _Unsteady(found) if self._through and isinstance(found, int) else found
+            case StoreAt(pointer, index, value):
                 array = self._value(pointer)
                 self._value(index)
                 self._value(value)
@@ -152,7 +152,7 @@ class Counter:
                 self._variables |= dict(zip((each.name for each in results), found_values, strict=True))
             case ShiftedSums(operands, type):
                 self._shifted_sums([self._value(each) for each in operands], type)
-            case LibraryCall() | Product() | TableCall():
+            case LibraryCall() | TiledProduct() | TableCall():
                 self.tally.exact = False  # the number of its operations is not known
 
     def _for(self, loop: For) -> None:
@@ -215,7 +215,7 @@ class Counter:
         try:
             with self._apart() as tally:
                 while done < count and (done == 0 or self._left > 0):
-                    self._variables[loop.index.name] = _Step(done)
+                    self._variables[loop.index.name] = _Unsteady(done)
                     done += 1
                     try:
                         self._run(loop.body)
@@ -320,7 +320,7 @@ class Counter:
         """Return an integer, or None if it depends on data; raise `_NeedsIterations` if it depends on the iteration."""
         if value is Unknown.ITERATION:
             raise _NeedsIterations
-        self._decided = self._decided or isinstance(value, _Step)
+        self._decided = self._decided or isinstance(value, _Unsteady)
         return int(value) if isinstance(value, int | float) else None
 
     def _count(self, flops: float, type: ScalarType) -> None:
@@ -356,7 +356,7 @@ class Counter:
                 if isinstance(test, Unknown):
                     return next((each for each in values if isinstance(each, Pointer)), test)
                 found = values[0] if test else values[1]
-                return _Step(found) if isinstance(test, _Step) and isinstance(found, int) else found
+                return _Unsteady(found) if isinstance(test, _Unsteady) and isinstance(found, int) else found
             case Operation():
                 return self._operation(expression)
 
@@ -378,7 +378,7 @@ class Counter:
             return Unknown.DATA
         # Within 64 bits, as in native code.
         result = (function(*numbers) + 2**63) % 2**64 - 2**63
-        return _Step(result) if any(isinstance(each, _Step) for each in operands) else result
+        return _Unsteady(result) if any(isinstance(each, _Unsteady) for each in operands) else result
 
 
 def _divided(x: int, y: int) -> int:

@@ -27,7 +27,7 @@ from wyrm.engines.native.ir.arrays import (
     Element,
     Literal,
     Name,
-    Return,
+    ReturnValue,
     Store,
     When,
 )
@@ -278,4 +278,4 @@ def _reading(array: str, row: arrays.Expression, column: int) -> CallStatement:
 
 def _refuse_less(array: str, axis: int, size: arrays.Expression) -> When:
     """Return the statement that does no step if an axis of an array is smaller than a size."""
-    return When(Apply("less", (ArraySize(array, axis), size)), (Return(Literal(0)),))
+    return When(Apply("less", (ArraySize(array, axis), size)), (ReturnValue(Literal(0)),))

@@ -17,7 +17,7 @@ from wyrm.graph.axes import resolve
 from wyrm.graph.base import BaseNode
 from wyrm.graph.traversal import topological_order
 from wyrm.profile.peaks import Peaks, measured_peaks
-from wyrm.profile.result import Event, Profile
+from wyrm.profile.result import Event, Profile, Wording
 from wyrm.profile.stages import Stage, StageKind, StepPart, text_of
 from wyrm.profile.steps import Asked, Method, checked, enough_steps, sizes_of, steps_of
 from wyrm.profile.work import Work
@@ -37,6 +37,10 @@ _FUSIONS = (
     "compiled code; XLA's own count for one step is {flops:.3g} FLOPs and {bytes:.3g} bytes, with each loop counted "
     "once."
 )
+_WORDING = Wording(
+    "device", "on", "of no node",  # copies, checks and loops of XLA, and Python
+    "a trace of {readings:,} operations took {share:.1%} of the time, which is not subtracted",
+)  # fmt: skip
 _SUMMED = ("sums of gradients and losses",)
 _DEVICES = "The time of a collective has the wait for the last device in it."
 
@@ -140,6 +144,7 @@ class _Reader:
             events=_events(own, positions, {device: lane for lane, device in enumerate(devices)}, steps),
             memory=MemoryOfXla.of(compiled) if memory else None,
             engine="jax",
+            wording=_WORDING,
             notes=_notes(compiled, len(devices)),
         )
 

@@ -28,10 +28,26 @@ _PARTS: tuple[tuple[StepPart, str], ...] = (
     ("backward", "backward"),
     ("update", "updates"),
     ("collective", "between devices"),
-    ("", "outside native code"),
 )
-# What the engine "jax" says in place of it: copies, checks and loops of XLA, and Python.
-_OF_NO_NODE = "of no node"
+
+
+class Wording(NamedTuple):
+    """What the engine of a profile calls what it measured.
+
+    `lane` is what steps run on, and `within` stands before it: "in 2 threads". `outside` is the part of a step that is
+    none of the others. `cost` is what measuring took, with the fields `readings` and `share`.
+    """
+
+    lane: str
+    within: str
+    outside: str
+    cost: str
+
+
+THREADS = Wording(
+    "thread", "in", "outside native code",
+    "{readings:,} readings of the clock took {share:.1%} of the time, which is subtracted",
+)  # fmt: skip
 
 
 class Event(NamedTuple):
@@ -94,7 +110,7 @@ class Profile:
     stages' times add up to it. `readings` of the clock took `reading_seconds` each. `events` has the timeline of the
     last steps. `memory` is None unless it was requested. With the engine "jax", devices stand in the place of threads,
     the `readings` are the operations in XLA's trace, whose time is not subtracted, and `notes` say what is unsure;
-    `peaks` is None for a device whose peaks are not known.
+    `peaks` is None for a device whose peaks are not known. `wording` has the engine's words for all this.
     """
 
     stages: tuple[Stage, ...]
@@ -110,6 +126,7 @@ class Profile:
     memory: MemoryOfStep | MemoryOfXla | None = None
     engine: str = "native"
     notes: tuple[str, ...] = ()
+    wording: Wording = THREADS
 
     @property
     def parts(self) -> Mapping[str, float]:
@@ -121,15 +138,12 @@ class Profile:
 
     @property
     def _names_of_parts(self) -> dict[StepPart, str]:
-        names = dict(_PARTS)
-        if self.engine != "native":
-            names[""] = _OF_NO_NODE
-        return names
+        return dict(_PARTS) | {"": self.wording.outside}
 
     @property
     def lanes(self) -> str:
         """What steps run on, in words: "one thread", "2 threads", "8 devices"."""
-        lane = "thread" if self.engine == "native" else "device"
+        lane = self.wording.lane
         return f"one {lane}" if self.threads == 1 else f"{self.threads} {lane}s"
 
     @property
@@ -185,7 +199,7 @@ class Profile:
         step = self.thread_seconds / max(1, self.threads * self.steps)
         total = self.thread_seconds or 1.0
         parts = ", ".join(f"{name} {spent / total:.0%}" for name, spent in self.parts.items() if spent)
-        lanes = f"{'in' if self.engine == 'native' else 'on'} {self.lanes}"
+        lanes = f"{self.wording.within} {self.lanes}"
         lanes += "" if self.threads == 1 else ", whose times the table adds up"
         lines = [
             wrapped(f"{self.steps} steps of {self.method}: {seconds_text(step)} a step, {lanes}\n{parts}"),
@@ -211,12 +225,7 @@ class Profile:
     @property
     def _cost(self) -> str:
         """What measuring took."""
-        if self.engine == "native":
-            took = f"took {self.clock_share:.1%} of the time, which is subtracted"
-            return f"{self.readings:,} readings of the clock {took}"
-        return (
-            f"a trace of {self.readings:,} operations took {self.clock_share:.1%} of the time, which is not subtracted"
-        )
+        return self.wording.cost.format(readings=self.readings, share=self.clock_share)
 
     def __repr__(self) -> str:
         return f"<Profile of {self.steps} steps of {self.method}, {len(self.stages)} stages>"
@@ -295,8 +304,8 @@ def _data(profile: Profile, title: str) -> dict[str, Any]:
     peaks = profile.peaks
     return {
         "title": title,
-        "what": f"{profile.method} {'in' if profile.engine == 'native' else 'on'} {profile.lanes}",
-        "lane": "thread" if profile.engine == "native" else "device",
+        "what": f"{profile.method} {profile.wording.within} {profile.lanes}",
+        "lane": profile.wording.lane,
         "part_names": {part or "outside": name for part, name in profile._names_of_parts.items()},
         "notes": profile.notes,
         "steps": profile.steps,
@@ -357,7 +366,7 @@ def trace_text(profile: Profile) -> str:
     process = os.getpid()
     events: list[dict[str, Any]] = [_name("process_name", process, 0, "wyrm")]
     events += [
-        _name("thread_name", process, thread, f"{'thread' if profile.engine == 'native' else 'device'} {thread}")
+        _name("thread_name", process, thread, f"{profile.wording.lane} {thread}")
         for thread in sorted({event.thread for event in profile.events})
     ]
     for event in profile.events:

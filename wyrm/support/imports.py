@@ -111,15 +111,19 @@ _ROOMS = {
     "types": "wyrm.graph",
 }
 # The rooms that lost only some of their modules.
-_PARTS = {"ops": "a folder of wyrm.ops, one for each family of ops", "train": "wyrm.engines"}
+_PARTS = {
+    "engines": "other modules of wyrm.engines",
+    "graph": "other modules of wyrm.graph",
+    "ops": "a folder of wyrm.ops, one for each family of ops",
+    "train": "wyrm.engines",
+}
 # Modules that became part of another one of their room.
 _JOINED = {
     "testing": "alone",
     "mypy": "shortening",
-    "exporting": "embedding rates",
+    "exporting": "rates",
     "support": "late_imports moved",
-    "graph": "index_checks namespace",
-    "data": "columns files generated joined movielens ranking_calls ranking_kernels tokens",
+    "data": "columns files generated joined ranking_calls ranking_kernels tokens",
     "functions": (
         "complex_parts control cumulative grids nan_quantiles op_functions padding products "
         "reduction_types segment statistics"
@@ -138,7 +142,7 @@ _JOINED = {
     "profile": "clock page texts trace",
     "special": "of_order",
     "view": "expressions flops graph_page loop_bodies pages text",
-    "train": "checkpointing history",
+    "train": "history",
     "watch": "checks connections guard lines pace page probe",
 }
 

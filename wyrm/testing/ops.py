@@ -98,7 +98,8 @@ def check_op(
             raise TypeError(f"check_op takes a node, not {type(each).__name__}: build it first, as in MyOp(x)")
         if each.is_leaf:
             raise TypeError(f"check_op takes a node of an op, and {describe(each)} is a leaf: build one, as in MyOp(x)")
-    values = [expected] if isinstance(node, BaseNode) or expected is None else list(expected)  # type: ignore[call-overload]
+    several: Any = expected  # a sequence of a value for each node, unless there is one node
+    values = [expected] if isinstance(node, BaseNode) or expected is None else list(several)
     values = values if len(values) == len(nodes) else [None] * len(nodes)
     chosen = installed_engines() if engines is None else list(engines)
     with at_step(0):

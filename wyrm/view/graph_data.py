@@ -52,11 +52,10 @@ def _with_data(graph: GraphData) -> tuple[GraphData, dict[str, Any]]:
 
 
 def _of_program(program: Program) -> tuple[GraphData, dict[str, Any]]:
-    from wyrm.engines.native.stages.pipeline import NativeGraph
     from wyrm.view.program_data import program_data
 
-    graph = program.graph
-    if not isinstance(graph, NativeGraph):  # of another engine, which has no loops of ours
+    graph: Any = program.graph
+    if not graph.has_loops:
         return _with_data(GraphData(program.outputs))
     targets = graph.differentiated
     pairs = [node for touched in targets.rows.values() for pair in touched for node in pair]

@@ -19,7 +19,7 @@ from wyrm.support.texts import encodable
 from wyrm.view.graph_data import Shown, described
 
 if TYPE_CHECKING:
-    from wyrm.view.live import Carried
+    from wyrm.view.live import LiveProgram
 
 # Styles and scripts that every page starts with.
 _STYLES, _SCRIPTS = ("page.css",), ("page.js",)
@@ -168,7 +168,7 @@ _GRAPH_SCRIPTS = (
 )  # fmt: skip
 
 
-def graph_html(data: Mapping[str, Any], carried: Carried | None = None) -> str:
+def graph_html(data: Mapping[str, Any], carried: LiveProgram | None = None) -> str:
     """Return the page of a graph, which may carry a program, as one self-contained HTML document."""
     here = "wyrm.view"
     # Before the main script; see `wyrm.view.live`.

@@ -14,7 +14,7 @@ from wyrm.exporting import wasm
 from wyrm.exporting.building import build
 from wyrm.exporting.exported import target_named
 from wyrm.exporting.interface import Role
-from wyrm.exporting.plan import Given, IndexLimit
+from wyrm.exporting.plan import Given, IndexRange
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import label
 from wyrm.graph.storage import bound_array, stored
@@ -29,14 +29,14 @@ _EXACT = 2**53 - 1
 
 
 @dataclass(frozen=True)
-class Carried:
+class LiveProgram:
     """A program in a page: the module of JavaScript that runs it, and what the page's own script needs to know."""
 
     script: str
     data: dict[str, Any]
 
 
-def carried_program(graph: GraphData, sizes: Mapping[type[Dim], int]) -> Carried:
+def carried_program(graph: GraphData, sizes: Mapping[type[Dim], int]) -> LiveProgram:
     """Return the program of a graph; see `wyrm.view.page` for the sizes and errors."""
     nodes: list[Any] = [
         node for node in graph.computed_once
@@ -63,7 +63,7 @@ def carried_program(graph: GraphData, sizes: Mapping[type[Dim], int]) -> Carried
     plan = built.predictions["values"]
     (function,) = [each for each in built.interface.functions if each.name == "model_values"]
     outputs = [each for each in function.parameters if each.role is Role.OUTPUT]
-    return Carried(
+    return LiveProgram(
         f"{wasm.script(built.interface)}\nglobalThis.carriedProgram = {{ load }};\n",
         {
             "wasm": base64.b64encode(module).decode(),
@@ -76,7 +76,7 @@ def carried_program(graph: GraphData, sizes: Mapping[type[Dim], int]) -> Carried
     )
 
 
-def _input(given: Given, limits: tuple[IndexLimit, ...], graph: GraphData) -> dict[str, Any]:
+def _input(given: Given, limits: tuple[IndexRange, ...], graph: GraphData) -> dict[str, Any]:
     """Return what the page knows of an input: its numbers at first, and the range of whole numbers."""
     leaf, low, high = given.leaf, None, None
     if leaf.dtype.kind == "b":

@@ -152,7 +152,8 @@ def _math_name(text: str) -> str:
     text = _plain_number(text)
     if re.fullmatch(r"-?\d[\d.e+-]*", text):
         return f"<mo>−</mo><mn>{text[1:]}</mn>" if text.startswith("-") else f"<mn>{text}</mn>"
-    base, number = re.fullmatch(r"(.*?)(\d*)", text, re.DOTALL).groups()  # type: ignore[union-attr]  # it always matches
+    # It always matches.
+    base, number = re.fullmatch(r"(.*?)(\d*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     if not base or not number:
         return f"<mi>{escape(text)}</mi>"
     return f"<msub><mi>{escape(base)}</mi><mn>{number}</mn></msub>"

@@ -204,7 +204,8 @@ class Probe:
                 place = f"{node.module_path}, " if node.module_path else ""
                 name = unused(f"{place}{label(node)} at {node.location}", self._activations)
                 self._activations[name] = memo[id(node)], _unit_axis(node)
-        gradients = grad(loss, [self._copies[parameter] for parameter in self._parameters])  # type: ignore[misc]  # parameters
+        # They are parameters.
+        gradients = grad(loss, [self._copies[parameter] for parameter in self._parameters])  # type: ignore[misc]
         self._gradients = dict(zip(self._parameters, gradients, strict=True))
         return ReferenceRunner([*gradients, *(node for node, _ in self._activations.values())])
 

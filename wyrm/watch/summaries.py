@@ -16,7 +16,7 @@ from wyrm.watch.runs import RunFolder, records_after
 
 
 @dataclass
-class Summary:
+class RunSummary:
     """What is known of a run up to a position of a version of its file; `revision` grows when that changes."""
 
     version: str = ""
@@ -67,7 +67,7 @@ class Summaries:
 
     def __init__(self, seconds: float = 0.3) -> None:
         self._seconds = seconds
-        self._known: dict[str, Summary] = {}
+        self._known: dict[str, RunSummary] = {}
         self._sizes: dict[str, tuple[float, int]] = {}
         # Counts changes. It starts at the time, so that a page of an earlier server asks for everything again.
         self.revision: int = int(time.time() * 1000)
@@ -91,10 +91,10 @@ class Summaries:
 
     def _read(self, run: RunFolder) -> None:
         with suppress(OSError):  # the page says so when it asks for the records
-            self._known[run.identity] = self._updated(run, self._known.get(run.identity, Summary()))
+            self._known[run.identity] = self._updated(run, self._known.get(run.identity, RunSummary()))
         self._sizes[run.identity] = run.modified, run.size
 
-    def _updated(self, run: RunFolder, known: Summary) -> Summary:
+    def _updated(self, run: RunFolder, known: RunSummary) -> RunSummary:
         """Return the summary with what is new in the file."""
         self.revision += 1
         more = True
@@ -103,7 +103,7 @@ class Summaries:
             if part.format is not None:
                 break
             if part.version != known.version:
-                known = Summary(part.version)
+                known = RunSummary(part.version)
             starts = sum(record["kind"] == "start" for record in part.records) + (known.start is not None)
             known.position, more = part.position, part.more
             if starts > 1:
@@ -115,10 +115,10 @@ class Summaries:
         return known
 
 
-def _whole(run: RunFolder, known: Summary) -> Summary:
+def _whole(run: RunFolder, known: RunSummary) -> RunSummary:
     """Return the summary of a run that began again, from its whole file: later records of earlier parts are void."""
     records = list(read(run.path / EVENTS))
-    summary = Summary(known.version, known.position)
+    summary = RunSummary(known.version, known.position)
     for record, until in zip(records, _limits(records), strict=True):
         summary.add(record, until)
     return summary

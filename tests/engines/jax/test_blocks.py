@@ -12,7 +12,7 @@ import wyrm as wy
 from wyrm.engines.jax.lower import Lowerer, words
 from wyrm.graph.node import Node
 from wyrm.graph.schedule import Schedule
-from wyrm.ops.kernels.in_jax import in_blocks, number_of_blocks
+from wyrm.ops.kernels.loops_jax import in_blocks, number_of_blocks
 from wyrm.ops.random.philox import STEP
 
 SIZES = [(64, 2**26, 16), (1, 2**30, 1), (61, 2**26, 61), (8191, 2**26, 1), (6, 0, 1)]

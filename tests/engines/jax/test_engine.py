@@ -34,7 +34,8 @@ def test_options_of_the_engine() -> None:
     with pytest.raises(OptionError, match="compute_dtype is an option of engine='jax'"):
         wy.compile(loss, optimizer, compute_dtype="bfloat16")
     with pytest.raises(OptionError, match="compute_dtype='float16' is not supported: its numbers end at 65504"):
-        wy.compile(loss, optimizer, engine="jax", compute_dtype="float16")  # type: ignore[call-overload]  # no such dtype
+        # There is no such dtype, as mypy finds.
+        wy.compile(loss, optimizer, engine="jax", compute_dtype="float16")  # type: ignore[call-overload]
     with pytest.raises(OptionError, match="loop='python' is an option of engine='native'"):
         wy.compile(loss, optimizer, engine="jax", loop="python")
     with pytest.raises(TypeError, match=r"takes no keyword 'device'.*engine='jax'"):

@@ -17,9 +17,9 @@ from wyrm.engines.native.ir.arrays import (
     Let,
     Literal,
     Name,
-    Return,
+    ReturnValue,
     When,
-    While,
+    WhileLoop,
 )
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.functions import KernelFunction
@@ -107,10 +107,10 @@ def test_break_ends_the_innermost_loop_alone() -> None:
     """For both kinds of loop; the outer loop continues."""
     more = Let("n", Apply("add", (Name("n"), Literal(1))))
     enough = When(Apply("greater_equal", (Name("n"), Literal(5))), (Break(),))
-    inner = While(Apply("less", (Name("n"), Literal(100))), (more, enough))
+    inner = WhileLoop(Apply("less", (Name("n"), Literal(100))), (more, enough))
     after = Let("turns", Apply("add", (Name("turns"), Literal(1))))
     both = CountedLoop("k", Literal(3), (Let("n", Literal(0)), inner, after))
-    body = (Let("turns", Literal(0)), both, Return(Apply("add", (Name("n"), Name("turns")))))
+    body = (Let("turns", Literal(0)), both, ReturnValue(Apply("add", (Name("n"), Name("turns")))))
     function = ArrayFunction("counting", (), body)
     assert Interpreter(lambda *_: None).run(function, []) == 8
     assert CompiledFunction(ArrayRoutine(function))() == 8

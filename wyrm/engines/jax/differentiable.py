@@ -18,7 +18,7 @@ from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.schedule import Schedule
 from wyrm.ops.elementwise.formula import parse
-from wyrm.ops.kernels.in_jax import varying_as
+from wyrm.ops.kernels.loops_jax import varying_as
 from wyrm.ops.random.philox import COUNTERS
 
 # Functions made of pieces: where two meet, JAX may choose another derivative than wyrm; where one is infinite, NaN.

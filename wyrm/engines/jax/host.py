@@ -17,7 +17,7 @@ from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode, describe, explain
 from wyrm.graph.jax_form import JAX, JaxForm
 from wyrm.graph.op import NUMPY
-from wyrm.ops.kernels.in_jax import on_host
+from wyrm.ops.kernels.loops_jax import on_host
 from wyrm.ops.random.philox import COUNTERS
 
 # The ops that a warning has named, and whether warnings are given.
@@ -36,7 +36,7 @@ def without_warnings() -> Iterator[None]:
 
 
 def evaluated_in_numpy(node: BaseNode) -> bool:
-    """Return whether only the op's `evaluate` says what it computes, and no random step, which JAX has as words."""
+    """Return whether the op's `evaluate` alone says what it computes, of no random step, which JAX has as two words."""
     only = type(JAX.of(node)).lower is JaxForm.lower and not node.formula
     return only and not node.takes_rows and not node.gives_rows and COUNTERS.isdisjoint(node.parents)
 

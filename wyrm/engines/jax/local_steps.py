@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wyrm.engines.jax.sharding import MeshAxes, Sharding
     from wyrm.engines.jax.step import StepFunctions
 
-# The bit of a random step's upper word from which on it has the number of the device.
+# A random step is two words. From this bit of the upper word on stands the number of the device.
 _DEVICE_BIT = np.uint32(20)
 
 
@@ -133,7 +133,7 @@ class LocalSteps:
         ]
         parts: list[Any] = []
         for sparse, array, start in zip(by_rows, new, old, strict=True):
-            # A count of the devices that moved a row goes with its changes; all devices count for others.
+            # A row of a table changes on some devices, which are counted. Other arrays change on all of them.
             axes = tuple(range(1, array.ndim))
             moved = (array != start).any(axis=axes) if sparse else jnp.ones((1,), bool)
             parts += [(array - start).reshape(-1), moved.astype(array.dtype)] if array.dtype.kind == "f" else []

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wyrm.engines.jax.partial_sums import PartialSum, whole
-from wyrm.engines.jax.repeats import Carried, Inner, Invariant, Operand, Repeat, Varying
+from wyrm.engines.jax.repeats import Carried, Invariant, Local, Operand, Repeat, Varying
 from wyrm.errors import RegistrationError
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.jax_form import Unjoined
@@ -143,7 +143,7 @@ def compute_repeat(repeat: Repeat, schedule: Schedule, values: Values, compute: 
 
         def value(operand: Operand) -> Any:
             match operand:
-                case Inner(i):
+                case Local(i):
                     return found[i]
                 case Carried(i):
                     return carries[i]

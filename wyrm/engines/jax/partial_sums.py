@@ -214,9 +214,9 @@ class PartialSums:
         return total[: rows * columns].reshape(rows, columns)
 
     def _axis_over(self, parameter: BaseNode, value: PartialSum) -> tuple[int, MeshAxes]:
-        """Return the axis of a parameter that is divided over the devices of a partial sum, and over which; else -1.
+        """Return the axis that divides a parameter over the devices of a partial sum, and their mesh axes; else -1.
 
-        It may be divided over the last mesh axis alone: over the devices of each slice.
+        The mesh axes may be the last one alone: the devices of each slice.
         """
         for axis, mesh_axes in enumerate(self._sharding.placed_axes(parameter.dims, value.parts.shape[1:])):
             if mesh_axes in (value.mesh_axes, value.mesh_axes[-1:]):

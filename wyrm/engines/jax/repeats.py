@@ -33,7 +33,7 @@ _FEW_READERS = 2
 _CANDIDATES, _BEGINNINGS = 16, 4
 
 
-class Inner(NamedTuple):
+class Local(NamedTuple):
     """The value of a node of the same repetition."""
 
     node: int
@@ -57,7 +57,7 @@ class Varying(NamedTuple):
     number: int
 
 
-Operand = Inner | Carried | Invariant | Varying
+Operand = Local | Carried | Invariant | Varying
 
 
 @dataclass
@@ -257,7 +257,7 @@ class _Search:
         if any(place >= 0 and (place - start) % period != number for place in places[1:]):
             return None
         if repetitions == list(range(count)) and (places[0] - start) % period == number:
-            return Inner(number)
+            return Local(number)
         if repetitions == list(range(-1, count - 1)) and self._alike((column[0], column[-1])):
             return Carried(carried.setdefault((column[0], number), len(carried)))
         return None
@@ -296,4 +296,4 @@ def _runs(equal: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
     return ((int(start), int(stop - start)) for start, stop in zip(edges[::2], edges[1::2], strict=True))
 
 
-__all__ = ["Carried", "Inner", "Invariant", "Operand", "Repeat", "Varying", "find_repeats"]
+__all__ = ["Carried", "Invariant", "Local", "Operand", "Repeat", "Varying", "find_repeats"]

@@ -15,7 +15,7 @@ import numpy as np
 from wyrm.graph.jax_form import Lowering
 from wyrm.ops.attention import cudnn_jax, tiles_jax
 from wyrm.ops.attention.scores_jax import Scores
-from wyrm.ops.kernels.in_jax import in_blocks
+from wyrm.ops.kernels.loops_jax import in_blocks
 from wyrm.ops.products.jax_form import ProductForm
 from wyrm.ops.random.dropout_mask import drop_threshold, kept_factor
 from wyrm.ops.random.philox_jax import Words, kept_by_rows, row_keys

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wyrm.ops.attention.scores_jax import Scores
-from wyrm.ops.kernels.in_jax import scan
+from wyrm.ops.kernels.loops_jax import scan
 from wyrm.ops.random.philox_jax import Words
 
 if TYPE_CHECKING:

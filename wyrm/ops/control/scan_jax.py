@@ -18,7 +18,7 @@ from wyrm.graph.jax_form import JaxForm, Lowering, Unjoined
 from wyrm.graph.leaves import Constant
 from wyrm.graph.storage import bound_array
 from wyrm.ops.control.loop_body import Iteration
-from wyrm.ops.kernels.in_jax import scan, steady
+from wyrm.ops.kernels.loops_jax import scan, steady
 
 # The largest float32 that is a number of steps as int32.
 _MOST = 2.0**31 - 128

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wyrm.graph.jax_form import JaxForm, Lowering, Unjoined
-from wyrm.ops.kernels.in_jax import in_blocks
+from wyrm.ops.kernels.loops_jax import in_blocks
 from wyrm.ops.products.jax_form import ProductForm, matmul, sum_dtype
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class CrossEntropyForm(_CrossEntropyForm):
 
 
 @Unjoined.register
-class Residuals(NamedTuple):
+class ResidualParts(NamedTuple):
     """The parts of `LinearCrossEntropyResiduals`: the gradient with respect to the weight and x, and the loss."""
 
     weight: Any
@@ -109,10 +109,10 @@ class CrossEntropyResidualsForm(_CrossEntropyForm):
 
     def lower(
         self, node: LinearCrossEntropyResiduals, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering
-    ) -> Residuals:
+    ) -> ResidualParts:
         """Return the parts."""
         x_gradient, weight_gradient, loss = self.sums(node, operands, lowering, gradients=True)
-        return Residuals(*(each.astype(node.dtype) for each in (weight_gradient, loss, x_gradient)))
+        return ResidualParts(*(each.astype(node.dtype) for each in (weight_gradient, loss, x_gradient)))
 
 
 class ResidualsPartForm(JaxForm):
@@ -123,7 +123,7 @@ class ResidualsPartForm(JaxForm):
 
     def lower(self, node: ResidualsPart, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         residuals = operands[0]
-        if not isinstance(residuals, Residuals):
+        if not isinstance(residuals, ResidualParts):
             return super().lower(node, operands, shape, lowering)
         part = getattr(residuals, node.part)
         return part.reshape(shape) if node.part == "loss" else part

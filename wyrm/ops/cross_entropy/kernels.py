@@ -23,7 +23,7 @@ from wyrm.ops.kernels.sums import accumulated
 from wyrm.ops.products.product import multiply_into
 
 
-class _OfResiduals(Node[tuple[Node, Node, Node], Axes], abstract=True):
+class _PartOfResiduals(Node[tuple[Node, Node, Node], Axes], abstract=True):
     """Base class of ops on one part of the residuals; the parents are the residuals or the part, x and the weight."""
 
     __slots__ = ("part",)
@@ -56,7 +56,7 @@ class _OfResiduals(Node[tuple[Node, Node, Node], Axes], abstract=True):
             )
 
 
-class ResidualsPart(_OfResiduals[Axes]):
+class ResidualsPart(_PartOfResiduals[Axes]):
     """A view of the loss, (1,), or of one gradient in the residuals."""
 
     __slots__ = ()
@@ -90,7 +90,7 @@ class _ResidualsPartLoops(Gathered):
         return first + row, column
 
 
-class PlaceInResiduals(_OfResiduals[Axes]):
+class PlaceInResiduals(_PartOfResiduals[Axes]):
     """Residuals that are zero outside of one part: the transpose of `ResidualsPart`."""
 
     __slots__ = ()

@@ -37,8 +37,8 @@ def {method}(self: Shaped[L, AtLeast1D], axis: int = -1) -> {op}[L]: ...
 def {method}(self: OfShape[L, tuple[*Bs, N]], axis: int = -1) -> {op}[L, tuple[*Bs, N]]: ...
 """
 
-    def __init_subclass__(cls, **keywords: bool) -> None:
-        super().__init_subclass__(**keywords)
+    @classmethod
+    def _bind_members(cls) -> None:
         if "method" in cls.__dict__:
             bind_class(cls)
 

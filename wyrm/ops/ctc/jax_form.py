@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.graph.jax_form import JaxForm, Lowering
-from wyrm.ops.kernels.in_jax import scan
+from wyrm.ops.kernels.loops_jax import scan
 
 
 class _Alignments:

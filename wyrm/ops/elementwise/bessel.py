@@ -14,10 +14,10 @@ from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import FloatArray
-from wyrm.ops.elementwise.bessel_in_jax import HIGHEST_ORDER, bessel
+from wyrm.ops.elementwise.bessel_jax import HIGHEST_ORDER, bessel
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, Unary
-from wyrm.ops.kernels.in_jax import on_host
+from wyrm.ops.kernels.loops_jax import on_host
 
 
 class I0(Unary[Left_co, Axes]):
@@ -58,6 +58,7 @@ class I1(Unary[Left_co, Axes]):
     formula = "i1(x)"
     function = "special.i1"
 
+    # Near 0 the derivative is a power series: the rule `i0 - i1 / x` loses digits there.
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
         return (gradient * _slope(x, I0(x), self.erase()),)
@@ -75,6 +76,7 @@ class I1e(Unary[Left_co, Axes]):
     formula = "i1e(x)"
     function = "special.i1e"
 
+    # As that of `I1`.
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
         slope = _slope(x, I0e(x), self.erase(), (-abs(x)).exp())
@@ -162,6 +164,7 @@ class BesselJ(_OfOrder[Left_co, Axes]):
     _own: BesselJ[Any, Axes]
     scipy_name = "jv"
 
+    # A function of SciPy has no formula to derive; the derivative has the neighboring orders.
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * (0.5 * (self.neighbor(-1.0) - self.neighbor(1.0))),)
 
@@ -173,6 +176,7 @@ class BesselY(_OfOrder[Left_co, Axes]):
     _own: BesselY[Any, Axes]
     scipy_name = "yv"
 
+    # As that of `BesselJ`.
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * (0.5 * (self.neighbor(-1.0) - self.neighbor(1.0))),)
 
@@ -184,6 +188,7 @@ class BesselI(_OfOrder[Left_co, Axes]):
     _own: BesselI[Any, Axes]
     scipy_name = "iv"
 
+    # As that of `BesselJ`.
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient * (0.5 * (self.neighbor(-1.0) + self.neighbor(1.0))),)
 
@@ -195,6 +200,7 @@ class BesselIe(_OfOrder[Left_co, Axes]):
     _own: BesselIe[Any, Axes]
     scipy_name = "ive"
 
+    # As that of `BesselJ`.
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
         return (gradient * (0.5 * (self.neighbor(-1.0) + self.neighbor(1.0)) - x.sign() * self.erase()),)

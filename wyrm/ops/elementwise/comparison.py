@@ -41,8 +41,9 @@ class Comparison(Binary[Left_co, Right_co, Axes], abstract=True):
     operator_declaration: ClassVar[str] = Binary.declaration
     index_declaration: ClassVar[str] = operator_of_integers("Any, Any, ")
 
-    def __init_subclass__(cls, **keywords: bool) -> None:
-        super().__init_subclass__(**keywords)
+    @classmethod
+    def _bind_members(cls) -> None:
+        super()._bind_members()
         if cls.operator in COMPARISONS:
             bind_operator(cls, cls.operator, IndexNode, _integers_to_compare)
 

@@ -71,6 +71,7 @@ class Cast(Unary[Left_co, Axes]):
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return operands[0].astype(self.to)
 
+    # A conversion is no formula. The gradient has the dtype of the operand; masks and integers have none.
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         (x,) = self.parents
         return (Cast(gradient, x.dtype) if x.dtype.kind == "f" else ZERO,)

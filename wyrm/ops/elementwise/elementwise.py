@@ -175,6 +175,9 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
         if "formula" in cls.__dict__ and "derivatives" not in cls.__dict__:
             cls.derivatives = ()  # not those of a base class with another formula
         super().__init_subclass__(**keywords)
+
+    @classmethod
+    def _bind_members(cls) -> None:
         for name in cls.__dict__.get("function", "").split():
             FUNCTIONS[name] = cls
 
@@ -293,8 +296,9 @@ class Unary(Elementwise[tuple[Left_co], Axes], abstract=True):
     arity: ClassVar[int | None] = 1
     declaration = "def {method}(self: Shaped[L, S]) -> {op}[L, S]: ..."
 
-    def __init_subclass__(cls, **keywords: bool) -> None:
-        super().__init_subclass__(**keywords)
+    @classmethod
+    def _bind_members(cls) -> None:
+        super()._bind_members()
         cls._set_plain(Unary)
         if cls.method and "method" in cls.__dict__:
             cls._refuse_attributes_of_method()
@@ -345,8 +349,9 @@ def {{method}}(self: Shaped[R, S], other: Number | Array) -> {{op}}[Constant, R,
 {operator_of_floats("other", "self")}
 """
 
-    def __init_subclass__(cls, **keywords: bool) -> None:
-        super().__init_subclass__(**keywords)
+    @classmethod
+    def _bind_members(cls) -> None:
+        super()._bind_members()
         cls._set_plain(Binary)
         if "operator" in cls.__dict__ and cls.operator:
             bind_operator(cls, cls.operator)

@@ -89,6 +89,7 @@ class LogAddExp(Binary[Left_co, Right_co, Axes]):
     __slots__ = ()
     _own: LogAddExp[Any, Any, Axes]
     formula = "where(x == y, x + 0.6931471805599453, maximum(x, y) + log1p(exp(-abs(x - y))))"
+    # These share the gradient of equal infinities, and are half of the operations.
     derivatives: ClassVar[tuple[Rule, ...]] = (f"g * sigmoid({_DIFFERENCE})", f"g * sigmoid(-{_DIFFERENCE})")
     function = "logaddexp"
 
@@ -129,5 +130,6 @@ class LogAddExp2(Binary[Left_co, Right_co, Axes]):
     __slots__ = ()
     _own: LogAddExp2[Any, Any, Axes]
     formula = "where(x == y, x + 1.0, maximum(x, y) + log1p(exp2(-abs(x - y))) * 1.4426950408889634)"
+    # As those of `LogAddExp`.
     derivatives: ClassVar[tuple[Rule, ...]] = (f"g * sigmoid({_DIFFERENCE_2})", f"g * sigmoid(-{_DIFFERENCE_2})")
     function = "logaddexp2"

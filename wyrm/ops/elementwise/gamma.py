@@ -118,6 +118,7 @@ class GammaInc(Binary[Left_co, Right_co, Axes]):
     formula = "gammainc(x, y)"
     function = "special.gammainc"
 
+    # There is no rule with respect to the first operand.
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (_OF_ARGUMENT_ONLY, gradient * _gamma_density(*self.parents))
 
@@ -136,6 +137,7 @@ class GammaIncC(Binary[Left_co, Right_co, Axes]):
     formula = "gammaincc(x, y)"
     function = "special.gammaincc"
 
+    # As that of `GammaInc`.
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (_OF_ARGUMENT_ONLY, -gradient * _gamma_density(*self.parents))
 
@@ -164,6 +166,7 @@ class BetaInc(Elementwise[Parents_co, Axes]):
 
         return np.asarray(special.betainc(*operands), self.dtype)
 
+    # A function of SciPy has no formula to derive.
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         parents: Any = self.parents
         a, b, x = (parent.erase() for parent in parents)

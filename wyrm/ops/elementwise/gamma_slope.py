@@ -35,6 +35,7 @@ class LogGammaSlope(Binary[Left_co, Right_co, Axes]):
             found = _slopes(a, y)
         return found.reshape(shape).astype(self.dtype)
 
+    # A series and a continued fraction are no formula to derive.
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         from wyrm.ops.elementwise.gamma import Digamma
 

@@ -32,8 +32,8 @@ class IndexArithmetic(IndexNode[Axes], abstract=True):
     index_declaration: ClassVar[str] = operator_of_integers()
     index_reflected = "def {method}(self: IndexNode[S], other: Size | IntegerArray) -> {op}[S]: ..."
 
-    def __init_subclass__(cls, **keywords: bool) -> None:
-        super().__init_subclass__(**keywords)
+    @classmethod
+    def _bind_members(cls) -> None:
         if "operator" in cls.__dict__:
             bind_operator(cls, str(cls.operator), IndexNode, integers_beside)
         if "method" in cls.__dict__:
@@ -61,6 +61,7 @@ class IndexArithmetic(IndexNode[Axes], abstract=True):
         parents: Any = (aligned(x, many, self.ndim) for x, many in zip(operands, mapped, strict=True))
         return type(self)(*parents)
 
+    # Integers have no derivatives.
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,) * len(self.parents)
 

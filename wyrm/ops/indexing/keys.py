@@ -50,7 +50,8 @@ def as_key(key: Any, node: Node | IndexNode) -> Key:
             raise TypeError(f"{describe(node)} is indexed by {entry}, which NumPy treats as a mask, not as a number")
         elif isinstance(entry, slice):
             bounds = (entry.start, entry.stop, entry.step)
-            result.append(tuple(None if b is None else operator.index(b) for b in bounds))  # type: ignore[arg-type]  # three of them
+            # There are three of them.
+            result.append(tuple(None if b is None else operator.index(b) for b in bounds))  # type: ignore[arg-type]
         elif not hasattr(type(entry), "__index__"):
             raise TypeError(f"{describe(node)} is indexed by integers, slices, None and ..., not by {entry!r}")
         else:

@@ -19,7 +19,7 @@ from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.gradients.accumulation import composite_vjp
 from wyrm.ops.kernels.native import scratch
-from wyrm.ops.linalg.jax_forms import CofactorsForm, DeterminantForm
+from wyrm.ops.linalg.jax_form import CofactorsForm, DeterminantForm
 from wyrm.ops.linalg.kernels import cofactors_kernel, determinant_kernel
 from wyrm.ops.linalg.matrices import KernelArgument, MatrixOp, matrices, square
 from wyrm.ops.linalg.svd import LeftSingularVectors, RightSingularVectors, SingularValues, SVDResiduals, svd_scratch

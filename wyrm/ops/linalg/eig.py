@@ -15,7 +15,7 @@ from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.kernels.native import scratch
-from wyrm.ops.linalg.jax_forms import EigPartForm, EigResidualsForm
+from wyrm.ops.linalg.jax_form import EigPartForm, EigResidualsForm
 from wyrm.ops.linalg.kernels import eig_kernel
 from wyrm.ops.linalg.matrices import (
     EigenResiduals,

@@ -17,7 +17,7 @@ from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.kernels.native import scratch
-from wyrm.ops.linalg.jax_forms import MatrixExponentialForm
+from wyrm.ops.linalg.jax_form import MatrixExponentialForm
 from wyrm.ops.linalg.kernels import expm_kernel
 from wyrm.ops.linalg.matrices import KernelArgument, MatrixOp, matrices, square
 from wyrm.ops.shaping.shape import zeros_like

@@ -65,7 +65,7 @@ def triangular_kernel(
     unit_diagonal: bool,
     out: FloatArray,
 ) -> None:
-    """Solve triangular systems; `of_a` and `of_b` hold the number of each result's operands."""
+    """Solve triangular systems. Result `m` is that of the matrix `a[of_a[m]]` and the right side `b[of_b[m]]`."""
     size, columns = out.shape[1], out.shape[2]
     triangle, trans = np.uint8(85 if lower else 76), np.uint8(84 if transposed else 78)  # the letters U or L, T or N
     diagonal = np.uint8(85 if unit_diagonal else 78)  # U or N

@@ -20,7 +20,7 @@ from wyrm.graph.typing import Array, BoolArray, FloatArray, IntegerArray
 from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.kernels.native import refuse
-from wyrm.ops.linalg.jax_forms import ReciprocalGapsForm
+from wyrm.ops.linalg.jax_form import ReciprocalGapsForm
 
 KernelArgument = Array | int | float
 

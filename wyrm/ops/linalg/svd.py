@@ -18,7 +18,7 @@ from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.kernels.native import scratch
-from wyrm.ops.linalg.jax_forms import PseudoInverseForm, SVDResidualsForm
+from wyrm.ops.linalg.jax_form import PseudoInverseForm, SVDResidualsForm
 from wyrm.ops.linalg.kernels import svd_kernel
 from wyrm.ops.linalg.matrices import (
     Factorization,

@@ -16,7 +16,7 @@ from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.kernels.native import scratch
-from wyrm.ops.linalg.jax_forms import CholeskyForm, TriangularSolveForm
+from wyrm.ops.linalg.jax_form import CholeskyForm, TriangularSolveForm
 from wyrm.ops.linalg.kernels import cholesky_kernel, triangular_kernel
 from wyrm.ops.linalg.matrices import (
     KernelArgument,

@@ -35,7 +35,7 @@ from wyrm.ops.reducing.reduction import Sum
 Value = TypeVar("Value", bound=Arithmetic)
 
 
-class _Functions(NamedTuple, Generic[Value]):
+class _BatchFunctions(NamedTuple, Generic[Value]):
     """The functions that the formulas call, for an array namespace or for nodes, of operands of one shape."""
 
     total: Callable[[Value], Value]  # the sum over all axes but that of the channels
@@ -45,7 +45,7 @@ class _Functions(NamedTuple, Generic[Value]):
     count: Any  # the number of values of each channel
 
 
-def _of_arrays(xp: ArrayNamespace, x: FloatArray, axis: int) -> _Functions[FloatArray]:
+def _of_arrays(xp: ArrayNamespace, x: FloatArray, axis: int) -> _BatchFunctions[FloatArray]:
     others = _others(x.ndim, axis)
     shape = tuple(-1 if i == axis else 1 for i in range(axis, x.ndim))
 
@@ -53,12 +53,12 @@ def _of_arrays(xp: ArrayNamespace, x: FloatArray, axis: int) -> _Functions[Float
         return xp.sqrt(variance + epsilon)
 
     count = x.dtype.type(math.prod(x.shape[i] for i in others))
-    return _Functions(lambda v: summed(xp, v, others), lambda v: v.reshape(shape), xp.stack, deviation, count)
+    return _BatchFunctions(lambda v: summed(xp, v, others), lambda v: v.reshape(shape), xp.stack, deviation, count)
 
 
-def _of_nodes(x: Node, axis: int) -> _Functions[Node]:
+def _of_nodes(x: Node, axis: int) -> _BatchFunctions[Node]:
     others, after = _others(x.ndim, axis), x.ndim - 1 - axis
-    return _Functions(
+    return _BatchFunctions(
         lambda v: Sum(v, others),
         lambda v: v.reshape((v.dims[0], *[1] * after)) if after else v,
         stack,
@@ -80,14 +80,14 @@ def _others(rank: int, axis: int) -> tuple[int, ...]:
     return tuple(i for i in range(rank) if i != axis)
 
 
-def _moments(of: _Functions[Value], x: Value) -> tuple[Value, Value]:
+def _moments(of: _BatchFunctions[Value], x: Value) -> tuple[Value, Value]:
     mean = of.total(x) / of.count
     centred = x - of.along(mean)
     return mean, of.total(centred * centred) / of.count
 
 
 def _scaled(
-    of: _Functions[Value], x: Value, mean: Value, variance: Value, vectors: Sequence[Value], epsilon: float
+    of: _BatchFunctions[Value], x: Value, mean: Value, variance: Value, vectors: Sequence[Value], epsilon: float
 ) -> Value:
     """Return `x` normalized; `vectors` are the weight and the bias, or none."""
     scale = 1.0 / of.deviation(variance, epsilon)
@@ -98,7 +98,7 @@ def _scaled(
 
 
 def _vector_gradients(
-    of: _Functions[Value], x: Value, gradient: Value, mean: Value, variance: Value, epsilon: float
+    of: _BatchFunctions[Value], x: Value, gradient: Value, mean: Value, variance: Value, epsilon: float
 ) -> tuple[Value, Value]:
     """Return the gradients with respect to the weight and the bias."""
     products = of.total(gradient * (x - of.along(mean)))
@@ -106,7 +106,7 @@ def _vector_gradients(
 
 
 def _gradient(
-    of: _Functions[Value],
+    of: _BatchFunctions[Value],
     x: Value,
     gradient: Value,
     moments: tuple[Value, Value],

@@ -41,7 +41,7 @@ Value = TypeVar("Value", bound=Arithmetic)
 Checked = TypeVar("Checked", bound=Array)
 
 
-class _Functions(NamedTuple, Generic[Value]):
+class _RowFunctions(NamedTuple, Generic[Value]):
     """The functions that the formulas call, for an array namespace or for nodes."""
 
     mean: Callable[[Value], Value]  # over the last axis, with keepdims
@@ -63,10 +63,12 @@ def _mean_of_nodes(x: Node) -> Node:
     return x.mean(-1, keepdims=True)
 
 
-_OF_NODES: _Functions[Node] = _Functions(_mean_of_nodes, _mean_of_nodes, _deviation_of_nodes, _total_of_nodes, stack)
+_OF_NODES: _RowFunctions[Node] = _RowFunctions(
+    _mean_of_nodes, _mean_of_nodes, _deviation_of_nodes, _total_of_nodes, stack
+)
 
 
-def _of_arrays(xp: ArrayNamespace) -> _Functions[FloatArray]:
+def _of_arrays(xp: ArrayNamespace) -> _RowFunctions[FloatArray]:
     def mean(x: FloatArray) -> FloatArray:
         first: FloatArray = x[..., :1]  # the mean relative to it is exact where all elements are equal
         return first + xp.mean(x - first, axis=-1, keepdims=True)
@@ -77,17 +79,17 @@ def _of_arrays(xp: ArrayNamespace) -> _Functions[FloatArray]:
     def deviation(variance: FloatArray, epsilon: float) -> FloatArray:
         return xp.sqrt(variance + epsilon)
 
-    return _Functions(mean, plain_mean, deviation, lambda x: summed(xp, x, range(x.ndim - 1)), xp.stack)
+    return _RowFunctions(mean, plain_mean, deviation, lambda x: summed(xp, x, range(x.ndim - 1)), xp.stack)
 
 
-def _normalized(of: _Functions[Value], x: Value, centred: bool, epsilon: float) -> tuple[Value, Value]:
+def _normalized(of: _RowFunctions[Value], x: Value, centred: bool, epsilon: float) -> tuple[Value, Value]:
     """Return the normalized operand, before weight and bias, and `1 / sqrt(variance + epsilon)`."""
     distance = x - of.mean(x) if centred else x
     inverse = 1.0 / of.deviation(of.plain_mean(distance * distance), epsilon)
     return distance * inverse, inverse
 
 
-def _gradient(of: _Functions[Value], operands: Sequence[Value], centred: bool, epsilon: float) -> Value:
+def _gradient(of: _RowFunctions[Value], operands: Sequence[Value], centred: bool, epsilon: float) -> Value:
     """Return the gradient with respect to the operand."""
     x, weight, gradient = operands
     normalized, inverse = _normalized(of, x, centred, epsilon)
@@ -97,7 +99,7 @@ def _gradient(of: _Functions[Value], operands: Sequence[Value], centred: bool, e
 
 
 def _weight_gradient(
-    of: _Functions[Value], operands: Sequence[Value], centred: bool, epsilon: float, biased: bool
+    of: _RowFunctions[Value], operands: Sequence[Value], centred: bool, epsilon: float, biased: bool
 ) -> Value:
     """Return the gradients with respect to weight and bias, stacked."""
     x, gradient = operands

@@ -102,7 +102,8 @@ def drawn_for(outputs: Sequence[BaseNode], built: Collection[BaseNode], step: Ba
     replacements: dict[BaseNode, BaseNode] = {STEP: step}
     for node in topological_order(outputs):
         if node in own and not replacements.keys().isdisjoint(node.parents):
-            parents = tuple(replacements[x] if x in replacements else x for x in node.parents)  # noqa: SIM401  # pyright: `get` may be None
+            # pyright says of `get` that it may be None.
+            parents = tuple(replacements[x] if x in replacements else x for x in node.parents)  # noqa: SIM401
             with located_at(node.origin):
                 replacements[node] = type(node).rebuild(parents, node.attribute_values(), node.name)
     return [replacements.get(output, output) for output in outputs]

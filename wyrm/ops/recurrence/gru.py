@@ -23,16 +23,16 @@ from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.elementwise.fast_math import sigmoid, tanh
 from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.products.product import multiply_into
-from wyrm.ops.recurrence.lstm import transpose_into
 from wyrm.ops.recurrence.recurrence import (
     Axes3,
-    Functions,
     GradientLoops,
     Recurrent,
+    RecurrentFunctions,
     Residuals,
     ResidualsGradient,
     ResidualsLoops,
     StepFormulas,
+    transpose_into,
 )
 
 
@@ -163,7 +163,7 @@ class _GRUCell(StepFormulas):
     states = 1
 
     def forward(
-        self, of: Functions[Any], inputs: Any, product: Any, parameters: Any, states: Any, axes: Axes3
+        self, of: RecurrentFunctions[Any], inputs: Any, product: Any, parameters: Any, states: Any, axes: Axes3
     ) -> tuple[list[Any], list[Any]]:
         (bias,), (hidden,) = parameters, states
         products: tuple[Any, Any] = inputs, product

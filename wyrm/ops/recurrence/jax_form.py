@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
-from wyrm.ops.kernels.in_jax import State, over_time
+from wyrm.ops.kernels.loops_jax import State, over_time
 from wyrm.ops.recurrence.recurrence import Residuals, ResidualsGradient, of_arrays
 
 

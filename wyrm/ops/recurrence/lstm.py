@@ -24,13 +24,14 @@ from wyrm.ops.elementwise.fast_math import sigmoid, tanh
 from wyrm.ops.products.product import multiply_into
 from wyrm.ops.recurrence.recurrence import (
     Axes3,
-    Functions,
     GradientLoops,
     Recurrent,
+    RecurrentFunctions,
     Residuals,
     ResidualsGradient,
     ResidualsLoops,
     StepFormulas,
+    transpose_into,
 )
 
 
@@ -162,13 +163,6 @@ def add_gradients(
         cell_gradient[k] = states_gradient[1, k] if last else states_gradient[1, k] + later[k]
 
 
-def transpose_into(x: FloatArray, transposed: FloatArray) -> None:
-    """Write `x.T` into `transposed`, which may be empty."""
-    for i in range(transposed.shape[0]):
-        for j in range(transposed.shape[1]):
-            transposed[i, j] = x[j, i]
-
-
 def backward_kernel(
     residuals: FloatArray,
     weights: FloatArray,
@@ -216,7 +210,7 @@ class _LSTMCell(StepFormulas):
     states = 2
 
     def forward(
-        self, of: Functions[Any], inputs: Any, product: Any, parameters: Any, states: Any, axes: Axes3
+        self, of: RecurrentFunctions[Any], inputs: Any, product: Any, parameters: Any, states: Any, axes: Axes3
     ) -> tuple[list[Any], list[Any]]:
         _, cell = states
         preactivations: Any = (inputs + product).reshape(axes)

@@ -35,7 +35,7 @@ Value = TypeVar("Value", FloatArray, Node)
 Axes3 = tuple[Axis, int, Axis]
 
 
-class Functions(NamedTuple, Generic[Value]):
+class RecurrentFunctions(NamedTuple, Generic[Value]):
     """The functions that the formulas call, for an array namespace or for nodes."""
 
     sigmoid: Callable[[Value], Value]
@@ -45,17 +45,19 @@ class Functions(NamedTuple, Generic[Value]):
     matmul: Callable[[Value, Value], Value]
 
 
-OF_NODES: Functions[Node] = Functions(lambda x: x.sigmoid(), lambda x: x.tanh(), where, stack, operator.matmul)
+OF_NODES: RecurrentFunctions[Node] = RecurrentFunctions(
+    lambda x: x.sigmoid(), lambda x: x.tanh(), where, stack, operator.matmul
+)
 
 
-def of_arrays(xp: ArrayNamespace) -> Functions[FloatArray]:
+def of_arrays(xp: ArrayNamespace) -> RecurrentFunctions[FloatArray]:
     """Return the functions of an array namespace."""
 
     def sigmoid(x: FloatArray) -> FloatArray:
         power = xp.exp(-xp.abs(x))
         return xp.where(x < 0.0, power, 1.0) / (1.0 + power)
 
-    return Functions(sigmoid, xp.tanh, xp.where, xp.stack, xp.matmul)
+    return RecurrentFunctions(sigmoid, xp.tanh, xp.where, xp.stack, xp.matmul)
 
 
 class StepFormulas:
@@ -72,7 +74,7 @@ class StepFormulas:
     states: ClassVar[int]
 
     def forward(
-        self, of: Functions[Any], inputs: Any, product: Any, parameters: Any, states: Any, axes: Axes3
+        self, of: RecurrentFunctions[Any], inputs: Any, product: Any, parameters: Any, states: Any, axes: Axes3
     ) -> tuple[list[Any], list[Any]]:
         """Return the own entries of the residuals and the states after the step.
 
@@ -105,7 +107,7 @@ class StepFormulas:
 
     # --- the walks over time --------------------------------------------------------------------------------------
 
-    def walk_forward(self, of: Functions[Any], steps: int, operands: Sequence[Any], axes: Axes3) -> Any:
+    def walk_forward(self, of: RecurrentFunctions[Any], steps: int, operands: Sequence[Any], axes: Axes3) -> Any:
         """Return the residuals of all steps; `axes` is the shape of the gates of one step: (batch, gates, hidden)."""
         parameters, states, resets = self.split(operands)
         residuals: list[Any] = []
@@ -118,7 +120,7 @@ class StepFormulas:
             states = following
         return of.stack(residuals, 1)
 
-    def walk_backward(self, of: Functions[Any], steps: int, operands: Sequence[Any], axes: Axes3) -> Any:
+    def walk_backward(self, of: RecurrentFunctions[Any], steps: int, operands: Sequence[Any], axes: Axes3) -> Any:
         """Return the gradients of all steps; the operands are the residuals, the weights, cotangents and resets."""
         residuals, weights, of_states, *resets = operands
         batch, gates, width = axes
@@ -166,7 +168,7 @@ class _Walk(Recurrent[Axes], abstract=True):
         """The number of gates, including the candidate."""
         raise NotImplementedError
 
-    def walk(self, of: Functions[Any], steps: int, operands: Sequence[Any], axes: Axes3) -> Any:
+    def walk(self, of: RecurrentFunctions[Any], steps: int, operands: Sequence[Any], axes: Axes3) -> Any:
         """Return the value of the walk over these operands."""
         raise NotImplementedError
 
@@ -196,7 +198,7 @@ class Residuals(_Walk[Axes], abstract=True):
 
     __slots__ = ()
 
-    def walk(self, of: Functions[Any], steps: int, operands: Sequence[Any], axes: Axes3) -> Any:
+    def walk(self, of: RecurrentFunctions[Any], steps: int, operands: Sequence[Any], axes: Axes3) -> Any:
         return self.cell.walk_forward(of, steps, operands, axes)
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
@@ -249,7 +251,7 @@ class ResidualsGradient(_Walk[Axes], abstract=True):
     def __init__(self, residuals: Node, weights: Node, states_gradient: Node, *resets: Node) -> None:
         self._construct((residuals, weights, states_gradient, *resets))
 
-    def walk(self, of: Functions[Any], steps: int, operands: Sequence[Any], axes: Axes3) -> Any:
+    def walk(self, of: RecurrentFunctions[Any], steps: int, operands: Sequence[Any], axes: Axes3) -> Any:
         return self.cell.walk_backward(of, steps, operands, axes)
 
     def gradients(self, entries: Axis) -> int:
@@ -275,6 +277,13 @@ class GradientLoops(ByKernel):
         transposed = scratch(weights.shape[::-1] if batch * time >= TRANSPOSE_FROM else (0, 0), out.dtype)
         hidden_gradient = scratch((batch, width), out.dtype)
         return rows[0], weights, states_gradient, mask_rows(resets), rows[1], hidden_gradient, transposed
+
+
+def transpose_into(x: FloatArray, transposed: FloatArray) -> None:
+    """Write `x.T` into `transposed`, which may be empty."""
+    for i in range(transposed.shape[0]):
+        for j in range(transposed.shape[1]):
+            transposed[i, j] = x[j, i]
 
 
 def mask_rows(resets: Sequence[Array]) -> Array:

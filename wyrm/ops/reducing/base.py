@@ -108,8 +108,8 @@ def {method}(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: b
     # The result of reducing no elements; None if that is undefined.
     empty: float | None = None
 
-    def __init_subclass__(cls, **keywords: bool) -> None:
-        super().__init_subclass__(**keywords)
+    @classmethod
+    def _bind_members(cls) -> None:
         if "method" in cls.__dict__:
             bind_class(cls, lambda _: cls.of_mask)
 

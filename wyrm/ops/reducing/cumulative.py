@@ -14,7 +14,7 @@ from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, AtLeast1D, FloatArray, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
-from wyrm.ops.kernels.in_jax import over_time
+from wyrm.ops.kernels.loops_jax import over_time
 from wyrm.ops.reducing.base import AlongAxis, OneAxis, split_at
 
 # The least and the greatest value of integers.

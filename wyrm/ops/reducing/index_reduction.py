@@ -35,8 +35,8 @@ def {method}(self: IndexNode[tuple[N, *Bs]], axis: Literal[0], keepdims: Literal
 def {method}(self: IndexNode, axis: AxisLike = None, keepdims: bool = False) -> IndexNode: ...
 """  # noqa: E501  # one declaration per line
 
-    def __init_subclass__(cls, **keywords: bool) -> None:
-        super().__init_subclass__(**keywords)
+    @classmethod
+    def _bind_members(cls) -> None:
         method(cls.op_name(), IndexNode, op=cls)(_of_axes(cls))
 
     def bounds(self, operands: Sequence[Interval]) -> Interval:

@@ -56,7 +56,10 @@ def primitive(function: Callable[..., Any]) -> Callable[..., Any]:
     call.defvjp = lambda vjp, argnum=0: _add(  # type: ignore[attr-defined]  # a deprecated name
         call, lambda ans, *a, **k: lambda g: vjp(g, ans, None, None, *a, **k), argnum
     )
-    call.defvjp_is_zero = lambda argnums=(0,): _VJPS.setdefault(call, {}).update(dict.fromkeys(argnums))  # type: ignore[attr-defined]  # a deprecated name
+    # A deprecated name.
+    call.defvjp_is_zero = lambda argnums=(0,): (  # type: ignore[attr-defined]
+        _VJPS.setdefault(call, {}).update(dict.fromkeys(argnums))
+    )
     return call
 
 

@@ -142,7 +142,7 @@ class Nest:
 
 
 @frozen
-class While:
+class WhileLoop:
     """A loop that runs while a condition holds."""
 
     condition: Expression
@@ -163,7 +163,7 @@ class Break:
 
 
 @frozen
-class Return:
+class ReturnValue:
     """A return from the function with a value."""
 
     value: Expression
@@ -178,7 +178,7 @@ class CallStatement:
     comment: str = ""
 
 
-Statement = Let | Store | CountedLoop | Nest | While | When | Break | Return | CallStatement
+Statement = Let | Store | CountedLoop | Nest | WhileLoop | When | Break | ReturnValue | CallStatement
 Code = Expression | Statement
 
 
@@ -318,12 +318,12 @@ def _lines(body: Sequence[Statement], names: Renaming, indent: str) -> Iterator[
             case Nest(indices, counts, inner):
                 yield f"{indent}for {', '.join(map(names, indices))} in ndindex({_list(counts, names)}):"
                 yield from _lines(inner, names, f"{indent}    ")
-            case While(condition, inner) | When(condition, inner):
-                yield f"{indent}{'while' if isinstance(statement, While) else 'if'} {_bare(condition, names)}:"
+            case WhileLoop(condition, inner) | When(condition, inner):
+                yield f"{indent}{'while' if isinstance(statement, WhileLoop) else 'if'} {_bare(condition, names)}:"
                 yield from _lines(inner, names, f"{indent}    ")
             case Break():
                 yield f"{indent}break"
-            case Return(value):
+            case ReturnValue(value):
                 yield f"{indent}return {_bare(value, names)}"
             case CallStatement(function, arguments, comment):
                 yield f"{indent}{function.__name__}({_list(arguments, names)}){_remark(comment)}"

@@ -16,7 +16,7 @@ from wyrm.engines.native.ir.arrays import (
     Let,
     Name,
     Nest,
-    Return,
+    ReturnValue,
     Store,
     children,
 )
@@ -33,7 +33,7 @@ def independent(function: ArrayFunction) -> bool:
     if not isinstance(loop, CountedLoop | Nest) or not all(isinstance(each, Let) for each in before):
         return False
     inside = list(_every(loop.body))
-    if any(isinstance(each, CallStatement | Return | Break) or _may_write(each, function) for each in inside):
+    if any(isinstance(each, CallStatement | ReturnValue | Break) or _may_write(each, function) for each in inside):
         return False
     written = {each.array for each in inside if isinstance(each, Store)}
     early = [code for each in before for code in _every((each,))]

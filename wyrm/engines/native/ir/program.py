@@ -100,7 +100,7 @@ class Assign:
 
 
 @frozen
-class Store:
+class StoreAt:
     """A write to the element at an index from a pointer."""
 
     pointer: Expression
@@ -166,7 +166,7 @@ class Invoke:
 
 
 @frozen
-class Product:
+class TiledProduct:
     """A product of two matrices by tiles: `out = beta * out + x @ y`.
 
     The operands are the sizes of the rows, the columns and the inner axis; x and the strides of its axes in elements; y
@@ -234,7 +234,7 @@ class SharedCall:
 
 
 Statement = (
-    Assign | Store | For | While | If | Leave | Return | Fail | Invoke | Product | ShiftedSums | LibraryCall
+    Assign | StoreAt | For | While | If | Leave | Return | Fail | Invoke | TiledProduct | ShiftedSums | LibraryCall
     | TableCall | SharedCall
 )  # fmt: skip
 
@@ -354,7 +354,7 @@ def _lines(body: Sequence[Statement], indent: str) -> Iterator[str]:
         match statement:
             case Assign(variable, value):
                 yield f"{indent}{variable.name} = {_text(value)}"
-            case Store(pointer, index, value):
+            case StoreAt(pointer, index, value):
                 yield f"{indent}{_text(pointer)}[{_text(index)}] = {_text(value)}"
             case For(index, count, inner):
                 yield f"{indent}for {index.name} in range({_text(count)}):"
@@ -378,7 +378,7 @@ def _lines(body: Sequence[Statement], indent: str) -> Iterator[str]:
                 yield f"{indent}fail {code}"
             case Invoke(results, function, arguments):
                 yield f"{indent}{f'{_list(results)} = ' if results else ''}{function}({_list(arguments)})"
-            case Product(operands):
+            case TiledProduct(operands):
                 yield f"{indent}product({_list(operands)})"
             case ShiftedSums(operands):
                 yield f"{indent}shifted_sums({_list(operands)})"

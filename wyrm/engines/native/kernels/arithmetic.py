@@ -20,13 +20,13 @@ from wyrm.engines.native.ir.program import (
 from wyrm.engines.native.ir.types import BOOL, FLOAT64, INT64, UINT64, ScalarType
 from wyrm.engines.native.kernels.builder import Builder
 from wyrm.engines.native.kernels.values import (
-    Group,
     GroupKind,
     KernelValue,
     Kind,
     NotCompiled,
     Num,
     NumKind,
+    TupleValue,
     literal,
     promoted,
 )
@@ -80,8 +80,8 @@ def of_kind(value: KernelValue, kind: Kind) -> KernelValue:
     match value, kind:
         case Num(), NumKind(type, _):
             return as_type(value, type)
-        case Group(items), GroupKind(kinds):
-            return Group(tuple(of_kind(item, each) for item, each in zip(items, kinds, strict=True)))
+        case TupleValue(items), GroupKind(kinds):
+            return TupleValue(tuple(of_kind(item, each) for item, each in zip(items, kinds, strict=True)))
         case _:
             return value
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from wyrm.engines.native.ir import arrays
 from wyrm.engines.native.ir.arrays import ArrayFunction, Expression, Statement
-from wyrm.engines.native.ir.program import If, Leave, Number
-from wyrm.engines.native.ir.program import While as LoopWhile
+from wyrm.engines.native.ir.program import If, Leave, Number, While
 from wyrm.engines.native.kernels import calls, indexing
 from wyrm.engines.native.kernels.arithmetic import as_type, binary, negative, truth
 from wyrm.engines.native.kernels.functions import Routine
@@ -85,16 +84,16 @@ class _RoutineWriter:
                 self._loop(index, count, inner)
             case arrays.Nest():
                 self._nest(statement)
-            case arrays.While(condition, inner):
+            case arrays.WhileLoop(condition, inner):
                 with self.builder.block() as before:
                     test = self.builder.let(truth(self.number(condition)))
-                self.builder.add(LoopWhile(tuple(before), test, self._block(inner)))
+                self.builder.add(While(tuple(before), test, self._block(inner)))
             case arrays.When(condition, inner):
                 self.builder.add(If(truth(self.number(condition)), self._block(inner)))
             case arrays.Break():
                 self.builder.add(Leave())
                 return True
-            case arrays.Return(value):
+            case arrays.ReturnValue(value):
                 self.body.returned(self.value(value))
                 return True
             case arrays.CallStatement(function, arguments):

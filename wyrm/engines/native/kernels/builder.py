@@ -18,17 +18,17 @@ from wyrm.engines.native.ir.program import (
     Load,
     Number,
     Operation,
-    Product,
     Select,
     ShiftedSums,
     Statement,
-    Store,
+    StoreAt,
     TableCall,
+    TiledProduct,
     Variable,
     children,
 )
 from wyrm.engines.native.ir.types import BOOL, INT64
-from wyrm.engines.native.kernels.values import ZERO, Group, KernelValue, Num, View
+from wyrm.engines.native.kernels.values import ZERO, KernelValue, Num, TupleValue, View
 
 OUT_OF_BOUNDS = "index is out of bounds"
 DIFFERENT_SHAPES = "an array cannot be broadcast to the shape that it is copied to"
@@ -56,7 +56,7 @@ class Builder:
 
     def add(self, statement: Statement) -> None:
         """Append a statement."""
-        if isinstance(statement, Store | Invoke | Product | ShiftedSums | LibraryCall | TableCall):
+        if isinstance(statement, StoreAt | Invoke | TiledProduct | ShiftedSums | LibraryCall | TableCall):
             self._writes += 1
         self.statements.append(statement)
 
@@ -114,8 +114,8 @@ class Builder:
                 return Num(early(expression), weak, natural)
             case View(pointer, element, shape, strides, layout):
                 return View(early(pointer), element, tuple(map(early, shape)), tuple(map(early, strides)), layout)
-            case Group(items):
-                return Group(tuple(self.settled(mark, item) for item in items))
+            case TupleValue(items):
+                return TupleValue(tuple(self.settled(mark, item) for item in items))
             case _:
                 return value
 

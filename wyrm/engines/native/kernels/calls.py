@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wyrm.engines.native.ir.program import Expression, Number, Operation, Product
+from wyrm.engines.native.ir.program import Expression, Number, Operation, TiledProduct
 from wyrm.engines.native.ir.types import BOOL, INT64
 from wyrm.engines.native.kernels import indexing, njit
 from wyrm.engines.native.kernels.arithmetic import as_type, bits_of, truth
 from wyrm.engines.native.kernels.functions_of_numbers import function_of, of_several
 from wyrm.engines.native.kernels.values import (
-    Group,
     KernelValue,
     Method,
     NotCompiled,
     Num,
     Static,
+    TupleValue,
     View,
     contiguous_strides,
     dtype_named,
@@ -142,7 +142,7 @@ def _exactly(arguments: Sequence[KernelValue], count: int, text: str) -> None:
 def _len(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
     _exactly(arguments, 1, "len")
     (given,) = arguments
-    if isinstance(given, Group):
+    if isinstance(given, TupleValue):
         return literal(len(given.items))
     if isinstance(given, View) and given.shape:
         return Num(given.shape[0], natural=True)
@@ -150,7 +150,7 @@ def _len(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
 
 
 def _several(arguments: Sequence[KernelValue], text: str) -> list[Num]:
-    if len(arguments) == 1 and isinstance(arguments[0], Group):
+    if len(arguments) == 1 and isinstance(arguments[0], TupleValue):
         arguments = arguments[0].items
     if not arguments or (len(arguments) == 1 and not isinstance(arguments[0], Num)):
         raise NotCompiled(f"{text} takes scalars or a tuple of scalars; loop over the elements of an array")
@@ -198,14 +198,14 @@ def general(view: View) -> View:
 
 
 def in_registers(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
-    """Add a `Product` of three matrices; the fourth argument is beta."""
+    """Add a `TiledProduct` of three matrices; the fourth argument is beta."""
     _exactly(arguments, 4, "in_registers")
     x, y, out, beta = arguments
     if not (isinstance(x, View) and isinstance(y, View) and isinstance(out, View) and isinstance(beta, Num)):
         raise NotCompiled("in_registers takes three matrices and a number")
     sizes = (*out.shape, x.shape[1])
     operands = (*sizes, x.pointer, *x.strides, y.pointer, *y.strides, out.pointer, out.strides[0], truth(beta))
-    body.builder.add(Product(operands, out.element))
+    body.builder.add(TiledProduct(operands, out.element))
     return literal(0)
 
 
@@ -213,7 +213,7 @@ def as_shape(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue
     """Return a row-major view of this shape over the memory that starts at the array's first element."""
     _exactly(arguments, 2, "as_shape")
     view, shape = arguments
-    if not isinstance(view, View) or not isinstance(shape, Group):
+    if not isinstance(view, View) or not isinstance(shape, TupleValue):
         raise NotCompiled("as_shape takes an array and a shape")
     sizes = tuple(body.builder.let(as_type(each, INT64).expression) for each in numbers(shape.items))
     return View(view.pointer, view.element, sizes, contiguous_strides(sizes), "contiguous")
@@ -225,4 +225,4 @@ def element_strides(body: Expressions, arguments: Sequence[KernelValue]) -> Kern
     (view,) = arguments
     if not isinstance(view, View):
         raise NotCompiled("element_strides takes an array")
-    return Group(tuple(Num(step) for step in view.strides))
+    return TupleValue(tuple(Num(step) for step in view.strides))

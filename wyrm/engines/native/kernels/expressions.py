@@ -36,13 +36,13 @@ from wyrm.engines.native.kernels.calls import call, is_kernel
 from wyrm.engines.native.kernels.functions import Routine, kernel_of
 from wyrm.engines.native.kernels.indexing import overlap
 from wyrm.engines.native.kernels.values import (
-    Group,
     InferenceState,
     KernelValue,
     Kind,
     NotCompiled,
     Num,
     Static,
+    TupleValue,
     UnknownKind,
     View,
     fields_of,
@@ -152,9 +152,9 @@ class Expressions:
         found = self.in_order(self.value, [each.value if isinstance(each, ast.Starred) else each for each in nodes])
         spread: list[KernelValue] = []
         for node, value in zip(nodes, found, strict=True):
-            if isinstance(node, ast.Starred) and not isinstance(value, Group):
+            if isinstance(node, ast.Starred) and not isinstance(value, TupleValue):
                 raise NotCompiled(f"{ast.unparse(node)}: only a tuple can be starred")
-            spread += value.items if isinstance(node, ast.Starred) and isinstance(value, Group) else [value]
+            spread += value.items if isinstance(node, ast.Starred) and isinstance(value, TupleValue) else [value]
         return spread
 
     # --- expressions ----------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ class Expressions:
             case ast.Name(name):
                 return self._name(name)
             case ast.Tuple(elements):
-                return Group(tuple(self.spread(elements)))
+                return TupleValue(tuple(self.spread(elements)))
             case ast.BinOp(left, op, right):
                 return binary(self.builder, operator_name(op), *self.numbers([left, right]))
             case ast.UnaryOp(ast.Not(), operand):
@@ -322,7 +322,7 @@ class Expressions:
             before = known.get(name)
             known[name] = (before or frozenset()) | self.origins_of(value)
             self.revised |= before is not None and known[name] != before
-        elif isinstance(value, Group):
+        elif isinstance(value, TupleValue):
             for position, item in enumerate(value.items):
                 self.note_origins(f"{name}.{position}", item)
 
@@ -392,7 +392,7 @@ def _strong(value: KernelValue) -> KernelValue:
     match value:
         case Num(expression, _, natural):
             return Num(expression, natural=natural)
-        case Group(items):
-            return Group(tuple(map(_strong, items)))
+        case TupleValue(items):
+            return TupleValue(tuple(map(_strong, items)))
         case _:
             return value

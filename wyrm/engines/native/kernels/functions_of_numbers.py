@@ -10,7 +10,7 @@ from wyrm.engines.native.ir.program import Expression, Number, Operation, Select
 from wyrm.engines.native.ir.types import BOOL, FLOAT64, INT64
 from wyrm.engines.native.kernels.arithmetic import as_type, binary, common_type, truth
 from wyrm.engines.native.kernels.builder import Builder, larger, smaller
-from wyrm.engines.native.kernels.values import Group, KernelValue, NotCompiled, Num, literal
+from wyrm.engines.native.kernels.values import KernelValue, NotCompiled, Num, TupleValue, literal
 
 # Functions of one float. Integers are converted to float64.
 _OF_ONE = {
@@ -101,7 +101,7 @@ def _of_two(builder: Builder, name: str, x: Num, y: Num) -> KernelValue | None:
             return Num(Operation(name.removeprefix("logical_"), (truth(x), truth(y)), BOOL))
         case "divmod":
             x, y = (Num(builder.let(each.expression), each.weak, each.natural) for each in (x, y))
-            return Group((binary(builder, "floor_divide", x, y), binary(builder, "remainder", x, y)))
+            return TupleValue((binary(builder, "floor_divide", x, y), binary(builder, "remainder", x, y)))
         case _:
             return None
 

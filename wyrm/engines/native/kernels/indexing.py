@@ -15,7 +15,7 @@ from wyrm.engines.native.ir.program import (
     Offset,
     Operation,
     Select,
-    Store,
+    StoreAt,
     Variable,
 )
 from wyrm.engines.native.ir.types import BOOL, INT64, PointerType
@@ -148,7 +148,7 @@ def _address(view: View) -> tuple[Expression, Expression]:
 def put(builder: Builder, view: View, number: Num) -> None:
     """Write a scalar to a view with no axes."""
     pointer, index = _address(view)
-    builder.add(Store(pointer, index, as_type(number, view.element).expression))
+    builder.add(StoreAt(pointer, index, as_type(number, view.element).expression))
 
 
 def write(builder: Builder, view: View, value: KernelValue, *, no_alias: bool = False) -> None:

@@ -14,7 +14,6 @@ from wyrm.engines.native.kernels.builder import Builder, Mark
 from wyrm.engines.native.kernels.expressions import Expressions, operator_name
 from wyrm.engines.native.kernels.functions import Routine, leaves
 from wyrm.engines.native.kernels.values import (
-    Group,
     InferenceState,
     KernelValue,
     Kind,
@@ -22,6 +21,7 @@ from wyrm.engines.native.kernels.values import (
     Num,
     NumKind,
     Static,
+    TupleValue,
     UnknownKind,
     View,
     fields_of,
@@ -167,7 +167,7 @@ class FunctionBody(Expressions):
             copy = indexing.evaluated(self.builder, value, copy=True)
             self.note_origins(indexing.root_of(copy.pointer) or "", value)
             return copy
-        return Group(tuple(map(self._copied, value.items))) if isinstance(value, Group) else value
+        return TupleValue(tuple(map(self._copied, value.items))) if isinstance(value, TupleValue) else value
 
     def assign_to(self, target: ast.expr, value: KernelValue, mark: Mark) -> None:
         """Assign a value, computed at the mark, to a name, a view of an array, or a tuple of these."""
@@ -175,7 +175,7 @@ class FunctionBody(Expressions):
             case ast.Name(name):
                 self.assign(name, value)
             case ast.Tuple(targets) | ast.List(targets):
-                if not isinstance(value, Group):
+                if not isinstance(value, TupleValue):
                     raise NotCompiled(f"cannot unpack a value that is not a tuple into {len(targets)} names")
                 if len(value.items) != len(targets) or any(isinstance(each, ast.Starred) for each in targets):
                     raise NotCompiled(
@@ -231,7 +231,7 @@ class FunctionBody(Expressions):
             before, after = self._in_place(name, indexing.read(found), target, value)
             indexing.put(self.builder, found, after)
             return
-        if isinstance(found, Group):
+        if isinstance(found, TupleValue):
             raise NotCompiled(f"{ast.unparse(target)} is a tuple; assign a new tuple")
         before, after = self._in_place(name, found, target, value)
         self.assign(target.id, after)

@@ -18,12 +18,12 @@ from wyrm.engines.native.kernels.indexing import WHOLE, Range
 from wyrm.engines.native.kernels.values import (
     ONE,
     ZERO,
-    Group,
     KernelValue,
     Method,
     NotCompiled,
     Num,
     Static,
+    TupleValue,
     View,
     attribute_of_module,
     literal,
@@ -42,7 +42,7 @@ def selected(body: Expressions, view: View, index: ast.expr) -> View:
     nodes = index.elts if isinstance(index, ast.Tuple) else [index]
     found: list[KernelValue | Range | object] = []
     for value in body.in_order(lambda node: _entry(body, node), nodes):
-        found += value.items if isinstance(value, Group) else [value]
+        found += value.items if isinstance(value, TupleValue) else [value]
     entries: list[Num | Range] = []
     for each in found:
         if isinstance(each, View) and not each.shape:
@@ -80,14 +80,14 @@ def subscript(body: Expressions, value: KernelValue, index: ast.expr) -> KernelV
     """Return `value[index]`."""
     if isinstance(value, View):
         return indexing.read(selected(body, value, index))
-    if isinstance(value, Group):
+    if isinstance(value, TupleValue):
         return _item(body, value, index)
     if isinstance(value, Static) and isinstance(value.value, np.ndarray):
         raise NotCompiled("kernels cannot use global arrays; pass the array as an argument")
     raise NotCompiled(f"[{ast.unparse(index)}]: only arrays and tuples can be indexed")
 
 
-def _item(body: Expressions, group: Group, index: ast.expr) -> KernelValue:
+def _item(body: Expressions, group: TupleValue, index: ast.expr) -> KernelValue:
     size = len(group.items)
     if isinstance(index, ast.Slice):
         ends: list[int | None] = []
@@ -98,7 +98,7 @@ def _item(body: Expressions, group: Group, index: ast.expr) -> KernelValue:
             ends.append(None if number is None else int(number.value))
         if ends[2] == 0:
             raise NotCompiled("the step of a slice must not be 0")
-        return Group(group.items[slice(*ends)])
+        return TupleValue(group.items[slice(*ends)])
     index_value = body.number(index)
     if index_value.type.kind not in "iu":
         raise NotCompiled(f"an index of a tuple must be an integer, not a {index_value.type}")
@@ -145,7 +145,7 @@ def attribute(value: KernelValue, name: str, node: ast.expr) -> KernelValue:
         case Num() if name in ("size", "ndim", "itemsize"):
             return literal({"size": 1, "ndim": 0, "itemsize": value.type.itemsize}[name])
         case Num() if name == "shape":
-            return Group(())
+            return TupleValue(())
         case Static(ScalarType() as type) if name == "type":
             return Static(type)
         case Static(ScalarType() as type) if name == "itemsize":
@@ -159,7 +159,7 @@ def attribute(value: KernelValue, name: str, node: ast.expr) -> KernelValue:
 def _attribute_of_array(view: View, name: str) -> KernelValue:
     match name:
         case "shape":
-            return Group(tuple(Num(size, natural=True) for size in view.shape))
+            return TupleValue(tuple(Num(size, natural=True) for size in view.shape))
         case "size":
             return indexing.size_of(view)
         case "ndim":
@@ -172,7 +172,7 @@ def _attribute_of_array(view: View, name: str) -> KernelValue:
             return indexing.transposed(view)
         case "strides":
             size = Number(view.element.itemsize, INT64)
-            return Group(tuple(Num(Operation("stride", (step, size), INT64)) for step in view.strides))
+            return TupleValue(tuple(Num(Operation("stride", (step, size), INT64)) for step in view.strides))
         case _:
             raise NotCompiled(
                 f"arrays in kernels have no {name}; they have shape, size, ndim, dtype, itemsize, strides, T and flat"
@@ -235,21 +235,21 @@ def _iterations_of_call(
     if called is enumerate and len(arguments) == 1:
         shape, given = _iterations(body, arguments[0])
         if len(shape) == 1:
-            return shape, lambda at: Group((at[0], given(at)))
+            return shape, lambda at: TupleValue((at[0], given(at)))
     if called is zip and arguments:
         pairs = [_iterations(body, each) for each in arguments]
         if all(len(shape) == 1 for shape, _ in pairs):
             count = pairs[0][0][0]
             for (size,), _ in pairs[1:]:
                 count = body.builder.let(Select(Operation("less", (size, count), BOOL), size, count, INT64))
-            return [count], lambda at: Group(tuple(given(at) for _, given in pairs))
+            return [count], lambda at: TupleValue(tuple(given(at) for _, given in pairs))
     if called is np.ndindex and arguments:
         values = body.in_order(body.value, arguments)
-        if len(values) == 1 and isinstance(values[0], Group):
+        if len(values) == 1 and isinstance(values[0], TupleValue):
             values = list(values[0].items)
         sizes = [as_type(each, INT64) for each in values if isinstance(each, Num) and each.type.kind in "iu"]
         if len(sizes) == len(values):
-            return [body.builder.copy(each.expression, "n") for each in sizes], lambda at: Group(tuple(at))
+            return [body.builder.copy(each.expression, "n") for each in sizes], lambda at: TupleValue(tuple(at))
     raise _unsupported(over)
 
 

@@ -22,11 +22,11 @@ from wyrm.engines.native.ir.program import (
     LoopProgram,
     Number,
     Operation,
-    Product,
     ShiftedSums,
     Statement,
-    Store,
+    StoreAt,
     TableCall,
+    TiledProduct,
     Variable,
     While,
     called,
@@ -216,7 +216,7 @@ def _callees_first(root: str, calls: Callable[[str], list[str]]) -> list[str]:
 
 
 # The position of the result among the operands of a product.
-_RESULTS: dict[type, int] = {Product: 9, ShiftedSums: 10}
+_RESULTS: dict[type, int] = {TiledProduct: 9, ShiftedSums: 10}
 
 
 def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> frozenset[int]:
@@ -244,9 +244,9 @@ def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> 
                     changed = True
     written: set[str] = set()
     for each in statements:
-        if isinstance(each, Store):
+        if isinstance(each, StoreAt):
             written |= of(each.pointer)
-        elif isinstance(each, Product | ShiftedSums):
+        elif isinstance(each, TiledProduct | ShiftedSums):
             written |= of(each.operands[_RESULTS[type(each)]])
         elif isinstance(each, LibraryCall | TableCall):
             written = written.union(*map(of, each.arguments))

@@ -55,7 +55,7 @@ class View:
 
 
 @frozen
-class Group:
+class TupleValue:
     """A tuple."""
 
     items: tuple[KernelValue, ...]
@@ -76,7 +76,7 @@ class Method:
     of: Num
 
 
-KernelValue = Num | View | Group | Static
+KernelValue = Num | View | TupleValue | Static
 
 
 @frozen
@@ -164,7 +164,7 @@ def kind_of(value: KernelValue) -> Kind:
             return NumKind(value.type, natural and value.type == INT64)
         case View(_, element, shape, _, layout):
             return ViewKind(element, len(shape), layout)
-        case Group(items):
+        case TupleValue(items):
             return GroupKind(tuple(map(kind_of, items)))
         case Static(known):
             try:
@@ -211,7 +211,7 @@ def fields_of(value: KernelValue, kind: Kind) -> list[Expression]:
             return [expression]
         case View(pointer, _, shape, strides), ViewKind(_, axes, layout):
             return [pointer, *shape, *strides[: _own_strides(axes, layout)]]
-        case Group(items), GroupKind(kinds):
+        case TupleValue(items), GroupKind(kinds):
             return [field for item, each in zip(items, kinds, strict=True) for field in fields_of(item, each)]
         case Static(), StaticKind():
             return []
@@ -237,7 +237,7 @@ def rebuilt(kind: Kind, fields: Sequence[Expression]) -> KernelValue:
                 count = len(types_of(item))
                 found.append(rebuilt(item, fields[start : start + count]))
                 start += count
-            return Group(tuple(found))
+            return TupleValue(tuple(found))
         case StaticKind(value):
             return Static(value)
 
@@ -309,7 +309,7 @@ def known(value: object) -> KernelValue:
     if isinstance(value, bool | int | float | complex):
         return literal(value)
     if isinstance(value, tuple):
-        return Group(tuple(map(known, value)))
+        return TupleValue(tuple(map(known, value)))
     if isinstance(value, np.dtype):
         return Static(dtype_named(Static(value)))
     return Static(value)

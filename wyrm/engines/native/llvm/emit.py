@@ -17,13 +17,13 @@ from wyrm.engines.native.ir.program import (
     LibraryCall,
     LoopFunction,
     Number,
-    Product,
     Return,
     SharedCall,
     ShiftedSums,
     Statement,
-    Store,
+    StoreAt,
     TableCall,
+    TiledProduct,
     Variable,
     While,
     called,
@@ -33,9 +33,9 @@ from wyrm.engines.native.ir.types import BOOL, PointerType, ScalarType
 from wyrm.engines.native.llvm.call_table import FEWEST_CALLS, CallTable, returned_type
 from wyrm.engines.native.llvm.instructions import Instructions, in_memory, llvm_type
 from wyrm.engines.native.llvm.product_modules import pool_module, product_module
-from wyrm.engines.native.llvm.shared_loops import DECLARED, LEAST_ELEMENTS, part_of, record_of, stores
+from wyrm.engines.native.llvm.shared_loops import LEAST_ELEMENTS, part_of, record_of, stores
 from wyrm.engines.native.products.target import Target, host
-from wyrm.engines.native.products.writer import SHARED
+from wyrm.engines.native.products.writer import DECLARED, SHARED
 
 # What LLVM may do to loops: make them vectors, without unrolling them at run time; or leave them as they are.
 _NOT_UNROLLED = '!0 = !{!"llvm.loop.unroll.runtime.disable"}'
@@ -194,7 +194,7 @@ class _FunctionEmitter(Instructions):
         match statement:
             case Assign(variable, value):
                 self._put(variable, self._value(value))
-            case Store(pointer, index, value):
+            case StoreAt(pointer, index, value):
                 self._store(pointer, index, value)
             case For():
                 self._for(statement)
@@ -210,7 +210,7 @@ class _FunctionEmitter(Instructions):
                 self._fail(str(code))
             case Invoke():
                 self._invoke(statement)
-            case Product() | ShiftedSums():
+            case TiledProduct() | ShiftedSums():
                 self._product(statement)
             case LibraryCall():
                 self._library_call(statement)
@@ -252,7 +252,7 @@ class _FunctionEmitter(Instructions):
         more = self._new(f"icmp slt i64 {index}.next, {count}")
         # Loops that store elements are vectorized, unless all are small. Unrolling them too takes long to compile and
         # gains nothing.
-        plain = ", !llvm.loop " + self._hinted() if any(isinstance(each, Store) for each in loop.body) else ""
+        plain = ", !llvm.loop " + self._hinted() if any(isinstance(each, StoreAt) for each in loop.body) else ""
         self._do(f"br i1 {more}, label %{body}, label %{end}{plain}")
         self._label(end)
 
@@ -323,7 +323,7 @@ class _FunctionEmitter(Instructions):
         self._do(f"ret {returned_type(self._function)} {whole}")
         self._label(going_on)
 
-    def _product(self, product: Product | ShiftedSums) -> None:
+    def _product(self, product: TiledProduct | ShiftedSums) -> None:
         symbol = product_module(isinstance(product, ShiftedSums), product.type, self._target)[0]
         types = [llvm_type(each.type) for each in product.operands]
         self._declared.add(f"declare void @{symbol}({', '.join(types)})")

@@ -15,7 +15,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from wyrm.engines.native.ir.program import LoopFunction, Number, Product, SharedCall, ShiftedSums, every
+from wyrm.engines.native.ir.program import LoopFunction, Number, SharedCall, ShiftedSums, TiledProduct, every
 from wyrm.engines.native.ir.types import INT64, ScalarType
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.njit import OutsideFunction
@@ -241,7 +241,7 @@ class Modules:
             (isinstance(each, ShiftedSums), each.type)
             for function in functions
             for each in every(function.body)
-            if isinstance(each, Product | ShiftedSums)
+            if isinstance(each, TiledProduct | ShiftedSums)
         }
         modules = [product_module(*each, self.target) for each in sorted(products, key=str)]
         self.packs |= {number for shifts, number in products if not shifts}

@@ -15,8 +15,8 @@ from wyrm.engines.native.ir.program import (
     If,
     Invoke,
     LoopFunction,
-    Product,
     Statement,
+    TiledProduct,
     Variable,
     While,
     called,
@@ -38,7 +38,7 @@ def takes_packed_memory(function: LoopFunction) -> bool:
 
 def with_packed_memory(function: LoopFunction, known: Mapping[str, LoopFunction]) -> LoopFunction:
     """Return the function with the memory as a parameter if it needs that; `known` are its callees, treated alike."""
-    multiplies = any(isinstance(each, Product) for each in every(function.body))
+    multiplies = any(isinstance(each, TiledProduct) for each in every(function.body))
     if not multiplies and not any(takes_packed_memory(known[name]) for name in called(function.body)):
         return function
     body = tuple(_passing(each, known) for each in function.body)
@@ -51,7 +51,7 @@ def _passing(statement: Statement, known: Mapping[str, LoopFunction]) -> Stateme
 
     changed: dict[str, Any] = {}
     match statement:
-        case Product():
+        case TiledProduct():
             changed = {"operands": (*statement.operands, PACKED)}
         case Invoke() if takes_packed_memory(known[statement.function]):
             changed = {"arguments": (*statement.arguments, PACKED)}
@@ -68,7 +68,7 @@ def _passing(statement: Statement, known: Mapping[str, LoopFunction]) -> Stateme
 def product_module(shifts: bool, number: ScalarType, target: Target) -> tuple[str, str]:
     """Return the symbol and the text of the module for a type of floats, for a target.
 
-    Its function takes the operands of `ShiftedSums` if `shifts`, else those of `Product`.
+    Its function takes the operands of `ShiftedSums` if `shifts`, else those of `TiledProduct`.
     """
     if shifts:
         return _named(shifted.text(target, number))

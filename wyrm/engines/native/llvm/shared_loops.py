@@ -17,7 +17,8 @@ from wyrm.engines.native.ir.program import (
     Variable,
 )
 from wyrm.engines.native.ir.types import INT64
-from wyrm.engines.native.products.writer import DECLARED, Writer
+from wyrm.engines.native.products.pool import bounds_of_part
+from wyrm.engines.native.products.writer import Writer
 
 # Threads share loops of so many elements: fewer are done before another thread has begun.
 LEAST_ELEMENTS = 1 << 17
@@ -63,11 +64,7 @@ def part_of(name: str, function: str, types: Sequence[str], unit: int) -> str:
         place = to.new(f"getelementptr {record}, ptr %record, i32 0, i32 {position}")
         values.append(to.new(f"load {type}, ptr {place}"))
     *given, count = values
-    units = to.divide(to.add(count, unit - 1), unit)
-    bounds = [
-        to.lower(to.multiply(to.divide(to.multiply(units, at), "%parts"), unit), count)
-        for at in ("%part", to.add("%part", 1))
-    ]
+    bounds = bounds_of_part(to, count, unit)
     arguments = [f"{type} {value}" for type, value in zip((*types, "i64", "i64"), (*given, *bounds), strict=True)]
     to.do(f"call void @{function}({', '.join(arguments)})")
     return to.function(f"internal void @{name}(ptr %record, i64 %part, i64 %parts) noinline nounwind")
@@ -85,4 +82,4 @@ def stores(values: Sequence[str], record: str) -> Iterator[str]:
         yield f"  store {value}, ptr %place{position}"
 
 
-__all__ = ["DECLARED", "LEAST_ELEMENTS", "part_of", "record_of", "shared_loops", "stores"]
+__all__ = ["LEAST_ELEMENTS", "part_of", "record_of", "shared_loops", "stores"]

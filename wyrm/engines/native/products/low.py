@@ -9,7 +9,7 @@ from wyrm.engines.native.products.writer import Writer
 MOST_ROWS = 2
 # Longer sums lose precision, because each is one chain of additions.
 LONGEST_SUM = 4096
-# The rows of the right operand that are read along, for one load and store of the result.
+# So many rows of the right operand are read for one load and store of the result.
 _TOGETHER = 8
 
 

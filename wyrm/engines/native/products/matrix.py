@@ -20,6 +20,7 @@ from wyrm.engines.native.products.packing import (
     spaced,
     taken,
 )
+from wyrm.engines.native.products.pool import bounds_of_part
 from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.tiles import sizes, table, tile
 from wyrm.engines.native.products.vectors import Vectors
@@ -30,13 +31,14 @@ from wyrm.engines.native.products.writer import DECLARED, SHARED, Writer
 _DEPTHS = (256, 512)
 # Right operands that at most this many blocks of rows use are read where they lie.
 _UNPACKED_USES = 5
-# At most `_FEW_ROWS` rows wait for memory, which comes fastest if `_SHALLOW` rows of the right operand are read along.
-# Memory is what is larger than `_FAR` packed blocks.
-# Of longer sums than `_LONGEST_SHALLOW` these are so many blocks that their sum loses precision.
+# A product of at most `_FEW_ROWS` rows waits for memory, which comes fastest in blocks of `_SHALLOW` rows of the right
+# operand. An operand larger than `_FAR` packed blocks is in memory, and not in the cache. A sum of more terms than
+# `_LONGEST_SHALLOW` would have so many of these blocks that the sum of the blocks loses precision.
 _FEW_ROWS, _FAR, _SHALLOW, _LONGEST_SHALLOW = 28, 2, 16, 4096
 # The most columns of a block: the result is written a block at a time.
 _WIDEST = 4096
-# Rows of the left operand nearer than this many bytes share pages, and copies pay off for this many panels of columns.
+# Columns of the left operand at most this many bytes apart share pages. Those further apart are copied if there are at
+# least `_COPIES_PAY` panels of columns of the right operand, each of which reads them.
 _NEAR = 1024
 _COPIES_PAY = 4
 # Rows whose distance is a multiple of this many bytes share a set of the first cache, where a tile's rows push each
@@ -63,7 +65,7 @@ def _parameters(target: Target, operands: Sequence[tuple[str, str]] = _SHARED_OP
 
 
 def _buffer_bytes(vectors: Vectors) -> tuple[int, int, int]:
-    """Return the elements of a packed block of the right operand, without and with room behind it, and all bytes."""
+    """Return the elements of a packed block of the right operand, those with room behind it, and a buffer's bytes."""
     # At least a panel of the longest block of the inner axis.
     block = max(vectors.target.block_bytes // vectors.bytes, _DEPTHS[-1] * vectors.columns)
     behind_block = block + vectors.width * vectors.columns
@@ -83,9 +85,9 @@ def text(target: Target, number: ScalarType, pool: str | None) -> str:
     `pool` is the symbol of the threads' module. A target whose products do not allocate has none: its function takes
     the address of a cache line behind the operands, from where on `packed_bytes` are its memory.
 
-    Its function takes the sizes of the three axes; the left operand and the strides of its axes in elements; the right
-    one, one of whose strides is 1, likewise; the result with contiguous columns, and the stride of its rows; and
-    whether it is added to. The operands may have strides of 0.
+    Its function takes the sizes of the three axes; the left operand and the strides of its two axes, in elements; the
+    right operand and its strides, one of which is 1; the result, whose columns are contiguous, and the stride of its
+    rows; and whether the product is added to the result. Strides of the operands may be 0.
     """
     vectors = Vectors(target, number)
     block, behind_block, size = _buffer_bytes(vectors)
@@ -150,13 +152,13 @@ def _give() -> str:
 def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     """Return the function that computes a product in the thread that calls it.
 
-    `shallow`: its blocks of the inner axis are, for few rows and a right operand with contiguous rows.
+    `shallow`: the blocks of the inner axis are short, for few rows and a right operand with contiguous rows.
     """
     to, width = Writer(), vectors.columns
     by_rows = to.compare("eq", "%bc", 1)
     few = to.compare("sle", "%rows", _UNPACKED_USES * vectors.rows)
     in_place = to.both(by_rows, few)
-    # Blocks of the inner axis and tiles of the rows are as equal as they can be. An empty inner axis is one block.
+    # Blocks of the inner axis, and tiles of the rows, are as equal as they can be. An empty inner axis is one block.
     longest = str(_DEPTHS[0])
     for shorter, longer in pairwise(_DEPTHS):
         longest = to.select(to.compare("sgt", "%inner", shorter**2), "i64", str(longer), longest)
@@ -301,12 +303,8 @@ def _part(vectors: Vectors) -> str:
     tall = to.compare("sge", given["rows"], given["columns"])
     size = to.select(tall, "i64", given["rows"], given["columns"])
     unit = to.select(tall, "i64", str(vectors.rows), vectors.columns)
-    units = to.divide(to.add(size, to.subtract(unit, 1)), unit)
-    bounds = [
-        to.lower(to.multiply(to.divide(to.multiply(units, at), "%parts"), unit), size)
-        for at in ("%part", to.add("%part", 1))
-    ]
-    first, count = bounds[0], to.subtract(bounds[1], bounds[0])
+    first, end = bounds_of_part(to, size, unit)
+    count = to.subtract(end, first)
 
     row, column = to.select(tall, "i64", first, "0"), to.select(tall, "i64", "0", first)
     changed = given | {
@@ -347,7 +345,7 @@ def _entry(vectors: Vectors, elements: int, pool: str | None) -> str:
         chosen = to.both(streams, to.compare("eq", "%rows", rows))
         function = to.select(chosen, "ptr", f"@low_{rows}", function)
 
-    # The right operand and its rows are the left one and its columns where the transposed product is computed.
+    # The transposed product, `across`, reads columns of the left operand as others read rows of the right operand.
     flat = to.compare("sle", to.select(across, "i64", "%columns", "%rows"), _FEW_ROWS)
     wide = to.select(across, "i64", "%rows", "%columns")
     in_rows = to.one_of(across, to.compare("eq", "%bc", 1))

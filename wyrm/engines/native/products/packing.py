@@ -140,9 +140,9 @@ def spaced(vectors: Vectors, to: Writer, length: str) -> str:
 
 
 def taken(to: Writer, target: Target, needed: str = "true") -> tuple[str, Callable[[], None]]:
-    """Take a buffer if it is needed; return its first address that begins a cache line, and what writes its return.
+    """Take a buffer if it is needed; return its address, the start of a cache line, and what writes its return.
 
-    Where products do not allocate, it is what their caller passes.
+    Where products do not allocate, their caller passes the buffer.
     """
     if not target.allocates:
         return "%packed", lambda: None

@@ -1,8 +1,8 @@
 """Threads that share a product, inside a program: native code starts them, hands them work and waits.
 
-They take parts of the work one after the other, as the thread that has it does, which therefore never waits for one
-that is still waking up. They sleep while there is no work. One product at a time has them; others that run meanwhile
-use their own thread alone.
+The thread with the work does parts of it too, each of them the next one that nobody has taken. So it never waits for a
+thread that is still waking up. Threads sleep while there is no work. One product at a time has them, and others that
+run meanwhile use their own thread alone.
 """
 
 from __future__ import annotations
@@ -44,9 +44,12 @@ _THREADS = [
 def text(target: Target) -> str:
     """Return the text of the module for a target.
 
-    Its function takes a function, its arguments and 0, and calls `function(arguments, part, parts)` once a part, all
-    parts at the same time. Without a function it sets the most parts there may be; -1 forgets threads that a forked
-    process does not have.
+    Its function does one of three things:
+
+    - It is given a function, its arguments and 0. It calls `function(arguments, part, parts)` for every part, all of
+      them at the same time.
+    - It is given no function, and a number above 0: there may be so many parts.
+    - It is given no function, and -1: it forgets the threads, which a forked process does not have.
     """
     if not target.posix:
         return _alone()
@@ -102,6 +105,20 @@ if hasattr(os, "register_at_fork"):
 # --- the text ---------------------------------------------------------------------------------------------------------
 
 
+def bounds_of_part(to: Writer, count: str, unit: str | int) -> tuple[str, str]:
+    """Return the first of `count` indices in the part `%part` of `%parts`, and the one after its last.
+
+    Parts begin at multiples of `unit`. The last ones are empty if there are more parts than units.
+    """
+    before = unit - 1 if isinstance(unit, int) else to.subtract(unit, 1)
+    units = to.divide(to.add(count, before), unit)
+    first, end = (
+        to.lower(to.multiply(to.divide(to.multiply(units, part), "%parts"), unit), count)
+        for part in ("%part", to.add("%part", 1))
+    )
+    return first, end
+
+
 def _load(to: Writer, name: str, type: str = "i64") -> str:
     """Read a part of the state; other threads may have written it."""
     return to.read_shared(f"@{name}", type)
@@ -116,7 +133,7 @@ def _call(to: Writer, name: str, *places: str) -> str:
 
 
 def _spin(to: Writer, name: str, until: str, value: str, by: str | None) -> None:
-    """Read a part of the state, at most `_SPINS` times, until it compares so to a value."""
+    """Read a part of the state until its comparison `until` with a value holds, but at most `_SPINS` times."""
 
     def read(count: str) -> tuple[str, list[str]]:
         ended = to.compare(until, _load(to, name), value)
@@ -130,7 +147,7 @@ def _spin(to: Writer, name: str, until: str, value: str, by: str | None) -> None
 
 
 def _sleep(to: Writer, name: str, until: str, value: str, condition: str) -> None:
-    """Sleep until a part of the state compares so to a value; the mutex is held before and after."""
+    """Sleep until the comparison `until` of a part of the state holds. The mutex is held before and after."""
 
     def sleep() -> None:
         _call(to, "cond_wait", f"@{condition}", "@mutex")
@@ -139,7 +156,7 @@ def _sleep(to: Writer, name: str, until: str, value: str, condition: str) -> Non
 
 
 def _take_parts(to: Writer, turn: str, parts: str, function: str, arguments: str) -> None:
-    """Do parts of the work of a turn that nobody has taken, until there is none."""
+    """Do those parts of a turn's work that no other thread has taken."""
     word = ""
 
     def read() -> tuple[str, list[str]]:

@@ -38,10 +38,12 @@ def text(target: Target, number: ScalarType) -> str:
     the number of its terms, each of which is a stride after the one before, and the place of its mask, in bytes: bit k
     tells whether column k counts. Only a target with `masks` reads masks.
 
-    The rows are divided into tiles of at most `most_rows`, pairs of rows that are as equally many as can be. The
-    weights are those of one tile after those of another: what each row begins with, then all rows' of a term side by
-    side; with those of the last row twice if the number of rows is odd and above 1. It reads whole vectors of the box,
-    up to one less than a vector's elements behind the last column, or none that masks exclude.
+    The rows are divided into tiles of at most `most_rows` rows. A tile has pairs of rows, and all tiles have about as
+    many. The weights of a tile follow those of the tile before. First stands what each of its rows begins with, then
+    for each term a weight for each row. If the number of rows is odd and above 1, the last row counts as two.
+
+    The function reads whole vectors of the box, so up to a vector less one element behind the last column. Elements
+    that masks exclude are not read.
     """
     vectors = Vectors(target, number)
     heights = [1, *range(2, most_rows(target) + 1, 2)]

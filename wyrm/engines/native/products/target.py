@@ -26,11 +26,12 @@ _AVX2 = ("x86-64-v3", "haswell", "broadwell", "skylake", "alderlake", "raptorlak
 class Target:
     """A processor and its system.
 
-    `bits`: the size of a vector register. `tile`: the rows and the vectors a row of the block of a result that
-    registers hold beside a row of the right operand and one element of the left. `masks`: stores of a part of a vector
-    cost no more than whole ones. `block_bytes`: how much of the right operand is packed at a time. `triple`, `cpu` and
-    `features` are LLVM's names. `allocates`: products get memory from the system and share threads; otherwise they use
-    one thread, and memory that the caller passes. `cblas`: products call CBLAS, which the program is linked with.
+    `bits`: the size of a vector register. `tile`: the rows of a block of the result, and the vectors in each of them;
+    registers hold it beside a row of the right operand and one element of the left one. `masks`: stores of a part of a
+    vector cost no more than whole ones. `block_bytes`: how much of the right operand is packed at a time. `triple`,
+    `cpu` and `features` are LLVM's names. `allocates`: products get memory from the system and share threads; otherwise
+    they use one thread, and memory that the caller passes. `cblas`: products call CBLAS, which the program is linked
+    with.
     """
 
     bits: int

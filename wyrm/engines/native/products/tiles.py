@@ -26,8 +26,8 @@ _FETCHING_PAYS = 64
 def tile(vectors: Vectors, rows: int, wide: int) -> str:
     """Return a function that computes `rows` rows of `wide` vectors, of which the first `columns` elements count.
 
-    `a` has strides `ar` and `ac`; the rows of `b` are `bs` apart. They are whole vectors, but where masks cost nothing.
-    `adds`: the result is added to `c`.
+    `a` has strides `ar` and `ac`; the rows of `b` are `bs` apart. They are whole vectors, except where masks
+    cost nothing. `adds`: the result is added to `c`.
     """
     to = Writer()
     bases = [vectors.address(to, "%a", to.multiply("%ar", row)) for row in range(0, rows, _ROWS_AN_ADDRESS)]
@@ -120,10 +120,10 @@ def _of_each_line(vectors: Vectors, wide: int) -> list[int]:
 
 
 def in_each_case(vectors: Vectors, to: Writer, wide: int, adds: str, write: Callable[[bool, bool], None]) -> None:
-    """Call `write(whole, adds)` to write a block for each case: its vectors are whole, and it is added to the result.
+    """Write branches for the cases of a block, each with what `write(whole, adds)` writes for it.
 
-    The last of the `wide` vectors is a part if there are fewer `columns`. It always counts as one where masks cost
-    nothing.
+    `adds`: the block is added to the result. `whole`: the last of the `wide` vectors is whole. It is not where there
+    are fewer `columns`. A target where masks cost nothing has a mask in any case, so no vector is `whole` there.
     """
 
     def either(whole: bool) -> None:

@@ -76,7 +76,7 @@ class Interpreter:
                 for variables[index] in range(value(count)):
                     if not self._iterate(body, variables):
                         break
-            case arrays.While(condition, body):
+            case arrays.WhileLoop(condition, body):
                 while value(condition) and self._iterate(body, variables):
                     pass
             case arrays.When(condition, body):
@@ -84,7 +84,7 @@ class Interpreter:
                     self._block(body, variables)
             case arrays.Break():
                 raise _LoopBroken
-            case arrays.Return(given):
+            case arrays.ReturnValue(given):
                 raise _FunctionReturned(value(given))
             case arrays.CallStatement(function, arguments):
                 self._call(function, [value(each) for each in arguments], variables)

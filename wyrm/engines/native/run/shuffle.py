@@ -121,7 +121,7 @@ PLACES = 512
 
 
 class Shuffle:
-    """Shuffles orders of rows, for one thread."""
+    """Shuffles orders of rows, for one thread; see `wyrm.engines.epochs.RowShuffle`."""
 
     def __init__(self) -> None:
         self._places = np.empty(PLACES, np.uint64)

@@ -17,13 +17,13 @@ from wyrm.engines.native.stages.loops import Checked
 from wyrm.engines.native.stages.runtime import checked
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_maps import (
-    IndexDifference,
+    DifferenceOfIndices,
     IndexExpression,
     IndexLiteral,
     IndexPair,
-    IndexProduct,
-    IndexSum,
     LoopIndex,
+    ProductOfIndices,
+    SumOfIndices,
 )
 from wyrm.ops.elementwise import incomplete_kernels, special_kernels
 from wyrm.ops.elementwise.fast_math import float32_exp, float32_tanh
@@ -157,7 +157,11 @@ class UniqueNames:
 
 
 _NOTHING: Mapping[IndexExpression, Expression] = MappingProxyType({})
-_OPERATORS: dict[type[IndexPair], str] = {IndexSum: "add", IndexDifference: "subtract", IndexProduct: "multiply"}
+_OPERATORS: dict[type[IndexPair], str] = {
+    SumOfIndices: "add",
+    DifferenceOfIndices: "subtract",
+    ProductOfIndices: "multiply",
+}
 
 
 def expression_of(entry: IndexExpression, leaves: Mapping[IndexExpression, Expression] = _NOTHING) -> Expression:

@@ -15,7 +15,7 @@ from wyrm.engines.native.ir.arrays import (
     Nest,
     Statement,
     When,
-    While,
+    WhileLoop,
     reads,
     uses,
 )
@@ -37,7 +37,7 @@ def merged(body: Sequence[Statement], dims: Mapping[str, Dims], sizes: Mapping[s
 
 
 def _merged(statement: Statement, dims: Mapping[str, Dims], sizes: Mapping[str, Axis]) -> list[Statement]:
-    if isinstance(statement, While | When):
+    if isinstance(statement, WhileLoop | When):
         return [type(statement)(statement.condition, tuple(merged(statement.body, dims, sizes)))]
     if not isinstance(statement, CountedLoop):
         return [statement]

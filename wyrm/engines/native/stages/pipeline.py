@@ -80,6 +80,7 @@ class NativeGraph(ProgramGraph):
     """A program after each stage, independent of sizes and data."""
 
     STAGES: ClassVar[Sequence[CompilerStage]] = STAGES
+    has_loops: ClassVar[bool] = True
 
     def __init__(self, outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None) -> None:
         super().__init__(outputs, optimizer)

@@ -25,7 +25,7 @@ from wyrm.engines.native.ir.arrays import (
     Name,
     Store,
     When,
-    While,
+    WhileLoop,
 )
 from wyrm.engines.native.kernels.functions import kernel_of
 from wyrm.engines.native.stages.expressions import (
@@ -196,7 +196,7 @@ class ReductionWriter:
         part = arrays.CountedLoop(inner, Apply("min", (length, rest)), (set_index, *body))
         after = Let(first, Apply("add", (Name(first), length)))
         return [
-            Let(first, Literal(0)), While(Apply("less", (Name(first), size)), (*zeros, part, *sums, after))
+            Let(first, Literal(0)), WhileLoop(Apply("less", (Name(first), size)), (*zeros, part, *sums, after))
         ]  # fmt: skip
 
     def _add_rows(self, accumulator: Accumulator) -> list[arrays.Statement]:
@@ -275,7 +275,7 @@ def _converted(value: Expression, dtype: np.dtype) -> Convert:
 
 
 def _ordered(x: Expression, step: str) -> Expression:
-    """Return the `ordered_integer` of a number, of the negated number if the step is a minimum."""
+    """Return the `ordered_integer` of a number; for a minimum, that of the negated number."""
     return CallResult(_ORDERED_INTEGER, (_signed(x, step),))
 
 

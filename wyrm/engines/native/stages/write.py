@@ -8,7 +8,7 @@ import numpy as np
 
 from wyrm.engines.graph import Targets, expand
 from wyrm.engines.native.ir import arrays
-from wyrm.engines.native.ir.arrays import Apply, ArrayFunction, Element, Expression, Literal, Name, Return, Store, When
+from wyrm.engines.native.ir.arrays import Apply, ArrayFunction, Element, Expression, Literal, Name, Store, When
 from wyrm.engines.native.ir.types import INT64
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.functions import Routine
@@ -192,7 +192,7 @@ class Source:
         """Return the function that steps through the data."""
         body = arrays.CountedLoop("k", Name("count"), tuple(self._step()))
         head = ["first", "count", "batch", "step", "order", "totals", "hyperparameters", *self.arguments]
-        code = ArrayFunction("run", tuple(head), (body, Return(Name("count"))))
+        code = ArrayFunction("run", tuple(head), (body, arrays.ReturnValue(Name("count"))))
         own = {load, load_number, *(call.function for call in self.loop_calls), *self.updates.values()}
         # Nothing else may run between the steps, such as a wait for other threads.
         is_alone = bool(self.updates) and set(arrays.callees(body)) <= own
@@ -224,7 +224,7 @@ class Source:
             if position == self._known and self.tree.loss is not None:
                 loss = Element(self._use(self.tree.loss).name, ())
                 infinite = Apply("logical_not", (Apply("isfinite", (loss,)),))
-                statements.append(When(infinite, (Return(k),)))
+                statements.append(When(infinite, (arrays.ReturnValue(k),)))
                 statements.append(Store("totals", (Literal(0),), loss, adds=True))
             statements += self._calls_of(self.invocations[position : position + 1])
         statements += map(self._call_of, self._last)
