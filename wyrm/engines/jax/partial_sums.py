@@ -53,6 +53,10 @@ class PartialSum:
         """Return the sum in another dtype."""
         return self.of_parts(self.parts.astype(dtype))
 
+    def __add__(self, other: PartialSum) -> PartialSum:
+        """Return the sum of two sums over the same devices."""
+        return self.of_parts(self.parts + other.parts)
+
     def reshape(self, shape: Sequence[int]) -> PartialSum:
         """Return the sum with another shape."""
         return self.of_parts(self.parts.reshape(self.parts.shape[0], *shape))
@@ -161,6 +165,21 @@ class PartialSums:
         placement = self._sharding.divided_axis(node.dims, array.shape)
         assert placement is not None
         return PartialSum(self._sharding.constrained(terms, placement[1]), placement[1], self._sharding)
+
+    def not_finite(self, parameter: BaseNode, gradient: Any) -> PartialSum | None:
+        """Return on how many devices a gradient, or its rows, is not finite everywhere.
+
+        It is None unless devices that exchange by pairs divide one axis: XLA joins what others find.
+        """
+        import jax.numpy as jnp
+
+        placed = self._sharding.placed_axes(parameter.dims, gradient.shape)
+        found = [(axis, mesh_axes) for axis, mesh_axes in enumerate(placed) if mesh_axes]
+        if len(found) != 1 or not exchanges(self._sharding, found[0][1], sums=True):
+            return None
+        ((axis, mesh_axes),) = found
+        parts = self._divided(~jnp.isfinite(gradient), axis, mesh_axes)
+        return PartialSum(parts.reshape(len(parts), -1).any(axis=1).astype(jnp.int32), mesh_axes, self._sharding)
 
     def totals(self, values: Sequence[Any], parameters: Sequence[BaseNode | None]) -> list[Any]:
         """Return the values with totals in place of partial sums; one reduction adds all of a dtype and a placement.
