@@ -41,3 +41,7 @@ def test_two_processes_train_tables_as_one_does(two: dict[str, Any], one: dict[i
 
 def test_a_checkpoint_that_later_steps_overtake_is_that_of_its_step(two: dict[str, Any]) -> None:
     assert two["restored"] == two["rows"]["values"] != two["later"]
+
+
+def test_processes_of_cpus_are_to_take_local_steps(two: dict[str, Any]) -> None:
+    assert "local_steps=16" in two["suggestion"]
