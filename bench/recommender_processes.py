@@ -2,9 +2,9 @@
 
     python -m bench.recommender_processes --rounds 3
 
-Two processes have a core each and exchange by Gloo. They divide the batch, the columns of the tables, or the batch with
-local steps between averages. One process has all cores. The MRR is that of `examples/bpr_movielens.py`, with the new
-users folded in by one process. Times are minima of epochs.
+Two processes have a core each and exchange by Gloo. They divide the batch, the columns of the tables, the rows of items
+and the batch, or the batch with local steps between averages. One process has all cores. The MRR is that of
+`examples/bpr_movielens.py`, with the new users folded in by one process. Times are minima of epochs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bench.models import MOVIELENS, has_movielens
 
 DIMENSIONS, FOLDED_EPOCHS = 32, 50
 # What two processes divide, and the local steps between averages.
-WAYS = {"batch": ("batch", 1), "factors": ("factors", 1), "16 local steps": ("batch", 16)}
+WAYS = {"batch": ("batch", 1), "factors": ("factors", 1), "rows": ("rows", 1), "16 local steps": ("batch", 16)}
 
 
 def worker(options: dict[str, Any]) -> None:
@@ -65,7 +65,8 @@ def worker(options: dict[str, Any]) -> None:
     where: dict[str, Any] = {}
     if options["processes"] > 1:
         way, local = WAYS[options["way"]]
-        axes = {Batch: "data"} if way == "batch" else {Factors: "data"}
+        divided: dict[str, list[type[wy.Dim]]] = {"batch": [Batch], "factors": [Factors], "rows": [Items, Batch]}
+        axes = dict.fromkeys(divided[way], "data")
         where = {"mesh": jax.make_mesh((options["processes"],), ("data",)), "sharding": axes, "local_steps": local}
     program: Any = wy.compile(loss, optimizer, engine="jax", **where)
     columns, seconds = {user: known["users"], positive: known["items"]}, []

@@ -91,14 +91,20 @@ class Plan:
         return self.flops / self.machine.flops
 
     @property
+    def seconds(self) -> tuple[float, float]:
+        """The time of a step: of products and then collectives, and of the longer of both where they overlap."""
+        parts = self.seconds_of_products, self.seconds_of_links
+        return sum(parts), max(parts)
+
+    @property
     def utilization(self) -> float:
         """The fraction of the peak that the model's own operations reach, if collectives overlap with products."""
-        return self.model_flops / self.machine.flops / max(self.seconds_of_products, self.seconds_of_links)
+        return self.model_flops / self.machine.flops / self.seconds[1]
 
     @property
     def utilization_without_overlap(self) -> float:
         """The same if products wait for all collectives."""
-        return self.model_flops / self.machine.flops / (self.seconds_of_products + self.seconds_of_links)
+        return self.model_flops / self.machine.flops / self.seconds[0]
 
     def __str__(self) -> str:
         table = self.table
@@ -114,6 +120,7 @@ class Plan:
             **({"reduced between slices": as_bytes(self.between_bytes)} if self.slices > 1 else {}),
             "time of collectives": f"{self.seconds_of_links:.2f} s",
             "time of matrix products": f"{self.seconds_of_products:.2f} s",
+            "time of a step": f"{self.seconds[0]:.2f} s, {self.seconds[1]:.2f} s with overlap",
             "utilization with overlap": f"{self.utilization:.0%}",
             "utilization without overlap": f"{self.utilization_without_overlap:.0%}",
         }
@@ -259,13 +266,19 @@ class RowsPlan:
         return 8 * touched / self.machine.memory_bandwidth
 
     @property
+    def seconds(self) -> tuple[float, float]:
+        """The time of a step: of links and then memory, and of the longer of both where they overlap."""
+        parts = self.seconds_of_links, self.seconds_of_memory
+        return sum(parts), max(parts)
+
+    @property
     def seconds_by_columns(self) -> float:
         """The time of what is sent if devices divide the columns: two sums for each example of the whole batch."""
         everywhere = 4 * 2 * self.batch * self.devices
         return 2 * everywhere / self.machine.bandwidth + 2 * self.machine.latency
 
     def __str__(self) -> str:
-        examples = self.batch * self.devices / max(self.seconds_of_links, self.seconds_of_memory)
+        examples = self.batch * self.devices / self.seconds[1]
         lines = {
             "tables": as_bytes(self.table_bytes),
             "state of the tables": as_bytes(self.table_bytes),
@@ -274,6 +287,7 @@ class RowsPlan:
             "time of their bytes": f"{1e6 * self.message_bytes / self.machine.bandwidth:.0f} us",
             "time of their latency": f"{1e6 * self.messages * self.machine.latency:.0f} us",
             "time of memory": f"{1e6 * self.seconds_of_memory:.0f} us",
+            "time of a step": f"{1e6 * self.seconds[0]:.0f} us, {1e6 * self.seconds[1]:.0f} us with overlap",
             "time of sums by columns": f"{1e6 * self.seconds_by_columns:.0f} us",
             "examples a second": f"{examples / 1e6:.0f} million",
         }

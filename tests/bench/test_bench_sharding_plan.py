@@ -79,6 +79,15 @@ def test_rows_of_a_larger_table_send_as_much() -> None:
     assert large.table_bytes == 10 * small.table_bytes
 
 
+def test_a_device_gets_at_most_a_megabyte_and_a_half_in_a_step_of_bpr() -> None:
+    # 4,096 pairs of a user and an item, each with a negative, on 8 devices; items have biases.
+    small, large = (
+        RowsPlan((Table(rows, 64, 1), Table(rows, 64, 2), Table(rows, 1, 2)), 8, 512, Machine()).message_bytes
+        for rows in (2_000_000, 20_000_000)
+    )
+    assert small == large < 1_500_000
+
+
 def test_tensor_parallelism_gathers_only_what_is_divided_over_the_batch() -> None:
     axes = {Embed: "data", Heads: "model", Inner: "model", Vocabulary: "model"}
     mixed = plan(gpt2_table(SEVEN_BILLION, {"data": 16, "model": 4}, axes), SEVEN_BILLION, sequences=8)

@@ -42,6 +42,7 @@ SHARDINGS: dict[str, Any] = {
     "rows": ((8,), ("data",), {Users: "data", Items: "data", Batch: "data"}),
     "other axis": ((4, 2), ("data", "model"), {Users: "model", Items: "model", Batch: "data"}),
     "both axes": ((4, 2), ("data", "model"), {Users: "model", Items: ("data", "model"), Batch: "data"}),
+    "columns": ((8,), ("data",), {Factors: "data"}),
     "columns too": ((4, 2), ("data", "model"), {Items: "data", Factors: "model", Batch: "data"}),
     "batch alone": ((8,), ("data",), {Batch: "data"}),
     "batch on all": ((8,), ("data",), {Items: "data"}),
@@ -125,18 +126,18 @@ def trained(where: Any, optimizer: str = "Adagrad", items: str = "hot", accumula
     return {"losses": losses, "values": [value.tolist() for value in values], "shapes": shapes, "padding": padding}
 
 
-def text_of_step(items: int, batch: int, sharding: str = "rows") -> tuple[str, int]:
+def text_of_step(items: int, batch: int, sharding: str = "rows", optimizer: str = "Adagrad") -> tuple[str, int]:
     """Return the code of a step, and the bytes of its temporary arrays."""
-    model = recommender(items=items, users=items, width=16)
+    model = recommender(optimizer, items=items, users=items, width=16)
     program = compiled(model, SHARDINGS[sharding])
     program({model.users: np.zeros(batch, np.int64), model.positives: np.zeros(batch, np.int64)})
     code = program._engine.compiled.lowered().compile()
     return code.as_text(), code.memory_analysis().temp_size_in_bytes
 
 
-def step(items: int, batch: int) -> dict[str, Any]:
+def step(items: int, batch: int, optimizer: str = "Adagrad") -> dict[str, Any]:
     """Return the kinds and the bytes of a step's collectives, its temporary bytes, and ops as large as the table."""
-    text, temporary = text_of_step(items, batch)
+    text, temporary = text_of_step(items, batch, optimizer=optimizer)
     found = collectives(text)
     return {
         "kinds": sorted({each.kind for each in found if each.size > 64}),
@@ -205,7 +206,14 @@ def ranked(where: Any) -> dict[str, Any]:
     found = program({user: np.arange(64)})
     expected = users.value[:64] @ items.value.T
     order = np.argsort(-expected, axis=1, kind="stable")
+    # Recall at 20 without the items that users have seen.
+    seen, wanted = random.random((64, ITEMS)) < 0.5, random.integers(0, ITEMS, 64)
+    hidden = wy.Input(dims=(user.dims[0], ITEMS), dtype=np.bool_, name="hidden")
+    rank: Any = wy.compile(wy.top_k(wy.where(hidden, -np.inf, scores), 20)[1], engine="jax", **options)
+    on_devices = rank({user: np.arange(64), hidden: seen})
+    on_host = np.argsort(np.where(seen, np.inf, -expected), axis=1, kind="stable")[:, :20]
     return {
+        "recall": [wy.metrics.recall_at_k(best, wanted, 20, ranked=True) for best in (on_devices, on_host)],
         "values": bool((found[0] == np.take_along_axis(expected, order[:, :30], 1)).all()),
         "indices": bool((found[1] == order[:, :30]).all()),
         "columns": bool((found[2] == order[:, :3].T).all()),
@@ -263,7 +271,9 @@ def main() -> None:
         found["rows"][name] = trained(SHARDINGS["rows"], *options)
     found["shardings"] = {name: trained(where) for name, where in SHARDINGS.items() if name != "rows"}
     found["steps"] = [step(items, batch) for items, batch in ((8000, 256), (80000, 256), (8000, 1024))]
+    found["optimizers"] = [step(8000, 256, optimizer) for optimizer in ("SGD", "Adam")]
     found["by batch"] = collectives(text_of_step(ITEMS, 256, "batch alone")[0])
+    found["by columns"] = collectives(text_of_step(ITEMS, 256, "columns")[0])
     found["accumulated step"] = accumulated_step()
     found["resumed"] = [resumed(*devices) for devices in ((8, 6), (0, 4))]
     found["served"] = served(SHARDINGS["rows"])

@@ -20,6 +20,7 @@ import numpy as np
 import orbax.checkpoint  # noqa: F401  (for checkpoints: imported once for all processes)
 
 import wyrm as wy
+from tests.engines.jax import process_tables
 
 # After so many seconds a process ends.
 TIMEOUT = 180
@@ -34,6 +35,8 @@ class Options:
     processes: int = 1
     process: int = 0
     coordinator: str = ""
+    # What they train: a "network" with the options below, or the "tables" of `process_tables`.
+    model: str = "network"
     # What is divided over the mesh, which has all devices: "data", "fsdp" for parameters too, "none" without a mesh.
     sharding: str = "data"
     epochs: int = 2
@@ -129,6 +132,10 @@ def train(options: Options) -> None:
     """Train as one of several processes."""
     if options.processes > 1:
         wy.jax.initialize(options.coordinator, options.processes, options.process)
+    output = Path(options.output)
+    if options.model == "tables":
+        output.write_text(json.dumps(process_tables.found(options.folder)), encoding="utf-8")
+        return
     training = Training(options)
     means = training.train()
     if options.failure == "save":
@@ -137,7 +144,7 @@ def train(options: Options) -> None:
         wy.jax.save(training.program, options.folder)
     wy.jax.gather(training.program)
     values = [parameter.value.tolist() for parameter in training.program.trained]
-    Path(options.output).write_text(json.dumps({"means": means, "values": values}), encoding="utf-8")
+    output.write_text(json.dumps({"means": means, "values": values}), encoding="utf-8")
 
 
 def main() -> None:

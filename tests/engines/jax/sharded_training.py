@@ -144,15 +144,63 @@ def accumulated(model: Model, where: Any, parts_bytes: int = step.PARTS_BYTES) -
     program: Any = wy.compile(model.loss, optimizer, engine="jax", **options)
     step.PARTS_BYTES = before
     losses = [program.epoch(model.data, batch_size=8, accumulate=3) for _ in range(2)]
-    result = {"losses": losses, "parameters": [float(np.abs(each.value).sum()) for each in optimizer.parameters]}
+    sums = [float(np.abs(each.value).sum()) for each in optimizer.parameters]
+    result: dict[str, Any] = {"losses": losses, "parameters": sums}
     if where is not None:
-        program.epoch({leaf: rows[:24] for leaf, rows in model.data.items()}, batch_size=8, accumulate=3)
-        text = program.stages()["optimized"]
+        lowered, code = step_of(program, model, 4)
+        text = code.as_text()
         reductions = [each for each in collectives(text) if each.kind in ("all-reduce", "reduce-scatter")]
         result |= {"reductions": reductions, "carried": carried(text), "bytes": program.sharding.bytes_in_all}
+        if model.counts_reductions:
+            memory = code.memory_analysis()
+            result |= {"temporary": memory.temp_size_in_bytes, "placed": placed(program, lowered, code)}
+            result["rewritten"] = memory.alias_size_in_bytes
     for parameter, value in zip(optimizer.parameters, start, strict=True):
         parameter.set(value)
     return result
+
+
+def step_of(program: Any, model: Model, batches: int) -> tuple[Any, Any]:
+    """Return an epoch of one step with so many batches, as JAX lowered and as XLA compiled it."""
+    data = {leaf: rows[: 8 * batches] for leaf, rows in model.data.items()}
+    program.epoch(data, batch_size=8, accumulate=batches)
+    lowered = program._engine.compiled.lowered()
+    return lowered, lowered.compile()
+
+
+def placed(program: Any, lowered: Any, code: Any) -> dict[str, Any]:
+    """Return the bytes that the table tells, and those that a device has of each input and output of a step."""
+    table = program.sharding
+
+    def on_device(avals: Any, shardings: Any) -> list[int]:
+        pairs = zip(jax.tree.leaves(avals), jax.tree.leaves(shardings), strict=True)
+        return [math.prod(each.shard_shape(aval.shape)) * aval.dtype.itemsize for aval, each in pairs]
+
+    def of_state(avals: Any, shardings: Any) -> dict[str, Any]:
+        slots = [on_device(*each) for each in zip(avals.slots, shardings.slots, strict=True)]
+        return {"values": on_device(avals.values, shardings.values), "state": [sum(each) for each in slots]}
+
+    (before, _, feeds, *others), (of_before, _, of_feeds, *of_others) = lowered.in_avals[0], code.input_shardings[0]
+    (after, results), (of_after, of_results) = lowered.out_info, code.output_shardings
+    return {
+        "table": {
+            "values": [row.bytes_per_device for row in table.rows],
+            "state": [row.state_bytes_per_device for row in table.rows],
+        },
+        "before": of_state(before, of_before),
+        "after": of_state(after, of_after),
+        "data": on_device(feeds, of_feeds),
+        "others": max(on_device([*others, results], [*of_others, of_results])),
+    }
+
+
+def temporary_of_one_batch(model: Model, where: Any) -> int:
+    """Return the bytes of the temporary arrays of a step with one batch."""
+    shape, names, axes = where
+    options: dict[str, Any] = {"mesh": jax.make_mesh(shape, names), "sharding": axes}
+    _, code = step_of(wy.compile(model.loss, model.optimizer(), engine="jax", **options), model, 1)
+    found: int = code.memory_analysis().temp_size_in_bytes
+    return found
 
 
 def on_first(arrays: Any) -> int:
@@ -204,8 +252,10 @@ def main() -> None:
         found[f"accumulated {name}"] = {
             case: accumulated(model, where) for case, where in {"one": None, **cases}.items()
         }
-        if name == "dense":
-            found["accumulated dense"]["shards"] = accumulated(model, cases["fsdp"], parts_bytes=0)
+        if "fsdp" in cases:
+            found[f"accumulated {name}"]["shards"] = accumulated(model, cases["fsdp"], parts_bytes=0)
+        if name == "gpt2":
+            found["temporary of one batch"] = temporary_of_one_batch(model, cases["fsdp"])
     found["error"] = refused()
     found["evaluation"] = evaluated()
     sys.stdout.write(json.dumps(found))

@@ -73,8 +73,16 @@ def test_gradients_of_tables_on_every_device_are_gathered_in_one_message(found: 
     assert [(each.kind, each.size) for each in sent] == [("all-gather", (256 * (17 + 2 * 17 + 2 * 2) + 8) * 4)]
 
 
+def test_devices_with_columns_add_up_the_scores_in_one_message(found: Any) -> None:
+    sent = [Collective(*each) for each in found["by columns"]]
+    # Those of an item and a negative for each row of the batch; beside them, whether all gradients are finite.
+    assert [(each.kind, each.size) for each in sent if each.size > 8] == [("all-reduce", 256 * 2 * 4)]
+    assert len(sent) == 2
+
+
 def test_no_op_makes_an_array_as_large_as_a_table(found: Any) -> None:
-    for step in found["steps"]:
+    # With Adagrad, with SGD and a momentum, and with Adam and `max_norm`.
+    for step in (*found["steps"], *found["optimizers"]):
         assert set(step["whole"]) <= IN_PLACE and step["temporary"] < 200_000
 
 
@@ -94,6 +102,12 @@ def test_each_device_ranks_its_own_rows(found: Any) -> None:
         assert ranked["values"] and ranked["indices"] and ranked["columns"]
         # Thirty numbers of each device for each user, where the scores are as many as there are items.
         assert ranked["largest message"] <= 64 * 8 * 30 * 4
+
+
+def test_recall_without_seen_items(found: Any) -> None:
+    for ranked in found["ranked"]:
+        recall, expected = ranked["recall"]
+        assert recall == expected > 0
 
 
 def test_indices_with_two_axes_and_tables_that_are_used_whole(found: Any) -> None:

@@ -147,6 +147,19 @@ def test_other_layers_are_no_run() -> None:
     assert all(isinstance(item, int) for item in plan)
 
 
+@pytest.mark.parametrize(("layers", "nodes", "loops"), [(2, 7, []), (2, 8, [2]), (3, 5, []), (3, 6, [3]), (5, 3, [])])
+def test_a_loop_has_sixteen_nodes_in_all(layers: int, nodes: int, loops: list[int]) -> None:
+    ops: list[Callable[[Node], Node]] = [wy.sin, wy.cos, wy.tanh, wy.sigmoid, wy.exp, wy.arctan, wy.sinh]
+    random = np.random.default_rng(0)
+    x: Node = parameter(random, 5, 4)
+    for _ in range(layers):
+        x = x @ parameter(random, 4, 4)
+        for op in ops[: nodes - 1]:
+            x = op(x)
+    plan = find_repeats(Schedule([x]), (), 2)
+    assert [item.count for item in plan if isinstance(item, Repeat)] == loops
+
+
 def test_scalars_that_differ_between_layers_are_values_of_the_loop() -> None:
     random = np.random.default_rng(0)
     x: Node = parameter(random, 5, 4)

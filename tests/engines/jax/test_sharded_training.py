@@ -76,8 +76,27 @@ def test_a_step_with_accumulated_gradients_has_one_reduction(found: Any, case: s
     assert [each for each in reductions if each.loops] == []
     # Others tell whether all gradients are finite, a byte for each.
     (of_gradients,) = [each for each in reductions if each.size > 64]
-    losses = 3 * 4
+    losses = 4 * 4
     assert of_gradients.size == accumulated["bytes"] + losses
+
+
+@pytest.mark.parametrize("case", ["fsdp", "shards"])
+def test_a_step_with_accumulated_gradients_keeps_every_array_in_its_place(found: Any, case: str) -> None:
+    placed = found["accumulated gpt2"][case]["placed"]
+    assert placed["before"] == placed["after"] == placed["table"]
+    # The step writes the new parameters and state over the old ones, and whether training goes on.
+    state = sum(map(sum, placed["table"].values()))
+    assert state <= found["accumulated gpt2"][case]["rewritten"] <= state + 1
+    # Of tokens and following tokens, one sequence of each of four batches.
+    assert placed["data"] == [4 * 16 * 4] * 2
+    # The loss and whether the step moved of each batch, the number of the step, and the like.
+    assert placed["others"] <= 4 * 2 * 4
+
+
+def test_accumulation_costs_whole_parameters_and_gradients_or_the_shards_of_gradients(found: Any) -> None:
+    one, accumulated = found["temporary of one batch"], found["accumulated gpt2"]
+    assert accumulated["fsdp"]["temporary"] <= one + 2 * accumulated["fsdp"]["bytes"]
+    assert accumulated["shards"]["temporary"] <= one + sum(accumulated["shards"]["placed"]["table"]["values"])
 
 
 def test_devices_keep_the_shards_of_large_gradients(found: Any) -> None:

@@ -11,7 +11,7 @@ from jax.sharding import AbstractMesh, PartitionSpec
 
 import wyrm as wy
 from wyrm.engines.jax.sharding import Sharding
-from wyrm.engines.jax.sharding_table import Messages
+from wyrm.engines.jax.sharding_table import Messages, ShardingTable
 from wyrm.errors import OptionError, ShapeError
 from wyrm.graph.axes import axis_size
 
@@ -175,6 +175,17 @@ def test_the_table_says_what_a_step_sends_and_when_columns_may_be_faster() -> No
     assert str(nothing).endswith("a step sends nothing")
     # Three devices' rows, of nine on four devices.
     assert [row.bytes_per_device for row in before.rows] == [3 * 8 * 4]
+
+
+def test_processes_of_cpus_are_to_take_local_steps() -> None:
+    def suggestion(size: int, columns: dict[str, str] | None) -> str:
+        messages = [Messages("all-to-all", 10, size), Messages("collective-permute", 2, 40)]
+        return ShardingTable([], {"data": 2}, lambda: messages, columns, between_processes=True).suggestion
+
+    text = suggestion(10_000_000, {"Hidden": "data"})
+    assert "12 of them take 7200 us at 600 us each" in text and "local_steps=16" in text and "Hidden" not in text
+    assert suggestion(10_000_000, {}) == text
+    assert suggestion(100_000_000, {}) == suggestion(10_000_000, None) == ""
 
 
 def test_tables_may_have_any_number_of_rows() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from wyrm.engines.jax import AxisSharding
+from wyrm.engines.jax.exchanges import _on_processes_of_cpus
 from wyrm.engines.jax.sharding_table import Messages, ShardingRow, ShardingTable, unique_names
 from wyrm.errors import DTypeError, OptionError, ShapeError
 from wyrm.graph.axes import Axis, Dim, Dims, Plus, Times, axis_size, is_name, open_axes, resolve_axis
@@ -279,16 +280,20 @@ class Sharding:
         states: Mapping[BaseNode, Iterable[Any]] = _NO_STATES,
         names: Mapping[BaseNode, str] | None = None,
         messages: Callable[[], list[Messages] | None] = lambda: None,
-        tables: Iterable[BaseNode] = (),
+        tables: Collection[BaseNode] = (),
     ) -> ShardingTable:
         """Return the table of parameters with their placement and their bytes on each device.
 
         `states` has the arrays of a parameter's optimizer state, `names` the names to show in place of the parameters'.
         `messages` returns what a step sends; `tables` are those whose rows devices exchange.
         """
+        from jax.sharding import AbstractMesh
+
         shown = unique_names(parameters, names)
         rows = [self._row(shown[parameter], parameter, states.get(parameter, ())) for parameter in parameters]
-        return ShardingTable(rows, dict(self.mesh.shape), messages, self._columns(tables))
+        columns = self._columns(tables) if tables else None
+        of_processes = not isinstance(self.mesh, AbstractMesh) and _on_processes_of_cpus(self.mesh)
+        return ShardingTable(rows, dict(self.mesh.shape), messages, columns, between_processes=of_processes)
 
     def _columns(self, tables: Iterable[BaseNode]) -> dict[str, str]:
         """Return the axes of the columns of tables that could be divided in place of the rows, by mesh axis."""

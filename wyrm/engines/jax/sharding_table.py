@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from textwrap import wrap
-from types import MappingProxyType
 
 from wyrm.graph.base import BaseNode
 from wyrm.support.imports import Late
 from wyrm.support.texts import aligned_lines, encodable
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
-# The seconds that a small message takes, and the bytes a second of a large one, for `ShardingTable.suggestion`.
-_LATENCY, _BANDWIDTH = 20e-6, 1e10
+# For `ShardingTable.suggestion`: the seconds that a small message takes between processes of CPUs, by Gloo, and between
+# other devices, and the bytes a second of a large one.
+_LATENCY_OF_PROCESSES, _LATENCY, _BANDWIDTH = 600e-6, 20e-6, 1e10
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,9 @@ class Messages:
 class ShardingTable:
     """The parameters of a program on a mesh, one `ShardingRow` each; `str` shows them as a table.
 
-    Below the table it shows what a step sends, and for tables by rows and small messages what may be faster.
+    Below the table it shows what a step sends, and for tables by rows and small messages what may be faster. `columns`
+    are the axes of the columns of such tables by mesh axis, None where no table is divided by rows;
+    `between_processes` tells that the devices are processes of CPUs.
     """
 
     def __init__(
@@ -55,12 +57,15 @@ class ShardingTable:
         rows: Sequence[ShardingRow],
         mesh_shape: Mapping[str, int],
         messages: Callable[[], list[Messages] | None] = lambda: None,
-        columns: Mapping[str, str] = MappingProxyType({}),
+        columns: Mapping[str, str] | None = None,
+        *,
+        between_processes: bool = False,
     ) -> None:
         self.rows: list[ShardingRow] = list(rows)
         self.mesh_shape: dict[str, int] = dict(mesh_shape)
         self._messages = messages
-        self._columns: dict[str, str] = dict(columns)
+        self._columns = columns
+        self._between_processes = between_processes
 
     @cached_property
     def messages(self) -> list[Messages] | None:
@@ -72,19 +77,27 @@ class ShardingTable:
         """A choice that may be faster for tables by rows, or an empty text.
 
         Devices that divide the columns of a table have a part of every row. They exchange only sums over the columns,
-        such as scores, in fewer messages, but each of them handles the whole batch.
+        such as scores, in fewer messages, but each of them handles the whole batch. Processes of CPUs wait too long
+        even for these: they take steps of their own between messages.
         """
-        if not self._columns or not self.messages:
+        if self._columns is None or not self.messages:
             return ""
+        latency = _LATENCY_OF_PROCESSES if self._between_processes else _LATENCY
         count, size = (sum(getattr(each, name) for each in self.messages) for name in ("count", "size"))
-        if count * _LATENCY < size / _BANDWIDTH:
+        if count * latency < size / _BANDWIDTH:
             return ""
-        axes = ", ".join(f"{name}: {mesh_axis!r}" for name, mesh_axis in self._columns.items())
-        return (
-            f"the messages are small: {count} of them take {count * _LATENCY * 1e6:.0f} us at {_LATENCY * 1e6:.0f} us "
-            f"each, their bytes {size / _BANDWIDTH * 1e6:.0f} us at {as_bytes(_BANDWIDTH)}/s. If rows of tables are "
-            f"used in dot products, sharding={{{axes}}}, by columns, sends fewer"
+        small = (
+            f"the messages are small: {count} of them take {count * latency * 1e6:.0f} us at {latency * 1e6:.0f} us "
+            f"each, their bytes {size / _BANDWIDTH * 1e6:.0f} us at {as_bytes(_BANDWIDTH)}/s. "
         )
+        if self._between_processes:
+            return small + (
+                "If each process can hold the tables, local_steps=16, with the axis of the batch alone in sharding=, "
+                "sends one message in 16 steps"
+            )
+        axes = ", ".join(f"{name}: {mesh_axis!r}" for name, mesh_axis in self._columns.items())
+        of_columns = f"If rows of tables are used in dot products, sharding={{{axes}}}, by columns, sends fewer"
+        return small + of_columns if axes else ""
 
     @property
     def bytes_per_device(self) -> int:

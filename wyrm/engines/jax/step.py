@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 
 # The most bytes of gradients of which a device keeps its part while it accumulates those of sharded parameters (FSDP).
-# They are reduced once in a step; larger ones are reduced after each batch, and each device keeps its shard alone.
+# They are reduced once in a step, as parameters are gathered once. Larger ones are reduced for each batch, for which
+# parameters are gathered, and each device keeps its shards alone.
 PARTS_BYTES = 2**30
 
 
@@ -68,7 +69,8 @@ class StepFunctions:
         self._narrow = narrow
         self._place = None if sharding is None else sharding.place
         self._sums = None if sharding is None else PartialSums(sharding)
-        self._sums_of_several = None if sharding is None else PartialSums(sharding, _keeps_parts(graph))
+        self._keeps_parts = _keeps_parts(graph)
+        self._sums_of_several = None if sharding is None else PartialSums(sharding, self._keeps_parts)
         self._sharding = sharding
         self._shards = 1 if sharding is None else int(sharding.mesh.size)
         self.tables: DividedTables = DividedTables(graph, sharding)
@@ -211,7 +213,8 @@ class StepFunctions:
         units = self.stacks.units
 
         def compute(buffers: list[Any], feed: list[Any], step: Any) -> Backward:
-            return self._batch([*state.values[: len(units)], *buffers], held, feed, step, self._sums_of_several)
+            values, step = self._of_batch(state.values[: len(units)], step)
+            return self._batch([*values, *buffers], held, feed, step, self._sums_of_several)
 
         tables = [self.graph.parameters[unit[0]] for unit in units]
         shapes = [table.shape if table in self.graph.targets.rows else None for table in tables]
@@ -221,6 +224,23 @@ class StepFunctions:
         found = self._totals(found, units)
         losses = found.outputs[0]
         return self._moved(state, found, numbers, (losses * weights).sum()), (found.outputs, found.outside)
+
+    def _of_batch(self, values: Sequence[Any], step: Any) -> tuple[list[Any], Any]:
+        """Return the units of parameters, and the random step of one of several batches, which tells when it begins.
+
+        Where devices keep shards alone, XLA gathers the parameters after that. It would gather all of them before the
+        loop over batches, and keep them on every device.
+        """
+        import jax
+
+        found, sharding = list(values), self._sharding
+        if sharding is None or self._keeps_parts:
+            return found, step
+        for unit, positions in enumerate(self.stacks.units):
+            parameter = self.graph.parameters[positions[0]]
+            if parameter in self.graph.targets.gradients and sharding.divided_axes(parameter.dims):
+                found[unit], step = jax.lax.optimization_barrier((found[unit], step))
+        return found, step
 
     def _placed_total(self, unit: int, total: Any) -> Any:
         """Return the total of gradients, placed as the parameter, or as the parts of a partial sum."""
