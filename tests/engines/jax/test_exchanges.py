@@ -18,7 +18,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.parametrize("how", ["XLA", "pairs"])
 @pytest.mark.parametrize("devices", [2, 4, 8])
-@pytest.mark.parametrize("kind", ["rows", "dense"])
+@pytest.mark.parametrize("kind", ["rows", "dense", "columns"])
 def test_losses_and_parameters_are_those_of_one_device(found: Any, kind: str, devices: int, how: str) -> None:
     one, several = found[f"{kind} 1 XLA"], found[f"{kind} {devices} {how}"]
     np.testing.assert_allclose(several["losses"], one["losses"], rtol=1e-6)
@@ -37,3 +37,10 @@ def test_few_devices_add_up_by_pairs_and_many_as_xla_does(found: Any) -> None:
     assert found["dense 2 pairs"]["collectives"] == ["collective-permute"]
     assert found["dense 4 pairs"]["collectives"] == ["collective-permute"] * 2
     assert found["dense 8 pairs"]["collectives"] == found["dense 8 XLA"]["collectives"] == ["all-reduce"]
+
+
+def test_products_over_divided_columns_and_their_check_are_exchanged_once_each(found: Any) -> None:
+    # A message has the scores of all rows, and one whether all gradients are finite; XLA has two of its own.
+    assert found["columns 2 pairs"]["collectives"] == ["collective-permute"] * 2
+    assert found["columns 4 pairs"]["collectives"] == ["collective-permute"] * 4
+    assert found["columns 8 pairs"]["collectives"] == found["columns 8 XLA"]["collectives"] == ["all-reduce"] * 2

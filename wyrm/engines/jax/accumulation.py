@@ -130,7 +130,7 @@ def accumulated(
 
 def _scaled(gradient: Any, weight: Any) -> Any:
     if isinstance(gradient, PartialSum):
-        return PartialSum(_scaled(gradient.parts, weight), gradient.mesh_axes)
+        return gradient.of_parts(_scaled(gradient.parts, weight))
     if isinstance(gradient, list):
         return [(_scaled(values, weight), rows) for values, rows in gradient]
     return gradient * weight.astype(gradient.dtype)
@@ -152,7 +152,7 @@ def _by_device(output: Any) -> Any:
     """Return an output of all batches. A loop puts batches before the devices of a partial sum, here they are first."""
     if not isinstance(output, PartialSum):
         return output
-    return PartialSum(namespace().moveaxis(output.parts, 1, 0), output.mesh_axes)
+    return output.of_parts(namespace().moveaxis(output.parts, 1, 0))
 
 
 def _appended(outputs: Any, output: Any) -> Any:
@@ -161,7 +161,7 @@ def _appended(outputs: Any, output: Any) -> Any:
     if not isinstance(outputs, PartialSum):
         return xp.append(outputs, whole(output))
     parts = output.parts if isinstance(output, PartialSum) else xp.zeros(len(outputs.parts)).at[0].set(output)
-    return PartialSum(xp.concatenate([outputs.parts, parts[:, None]], axis=1), outputs.mesh_axes)
+    return outputs.of_parts(xp.concatenate([outputs.parts, parts[:, None]], axis=1))
 
 
 def _plus(total: Any, gradient: Any) -> Any:
@@ -173,7 +173,7 @@ def _plus(total: Any, gradient: Any) -> Any:
         # A last batch that the devices do not divide has no parts.
         parted = isinstance(gradient, PartialSum)
         parts = total.parts + gradient.parts if parted else total.parts.at[0].add(gradient)
-        return PartialSum(parts, total.mesh_axes)
+        return total.of_parts(parts)
     return total + whole(gradient)
 
 

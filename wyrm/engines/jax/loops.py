@@ -115,7 +115,7 @@ def compute_repeat(repeat: Repeat, schedule: Schedule, values: Values, compute: 
 
     layer = [schedule.nodes[position] for position in repeat.positions[0]]
     invariant = {
-        operand.position: values[operand.position]
+        operand.position: whole(values[operand.position])
         for operands in repeat.operands
         for operand in operands
         if isinstance(operand, Invariant)

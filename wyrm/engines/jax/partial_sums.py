@@ -8,6 +8,7 @@ array, which is reduced once.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import accumulate
@@ -20,19 +21,28 @@ from wyrm.graph.base import BaseNode
 if TYPE_CHECKING:
     from wyrm.engines.jax.sharding import MeshAxes, Sharding
 
+# The ops whose value for sums is the sum of their values for parts.
+_SUMS = {"x + y": operator.add, "x - y": operator.sub}
+
 
 class PartialSum:
     """A sum that is not added up yet: `parts` has a term for each device along its first axis, over `mesh_axes`."""
 
-    __slots__ = ("mesh_axes", "parts")
+    __slots__ = ("_total", "mesh_axes", "parts", "sharding")
 
-    def __init__(self, parts: Any, mesh_axes: MeshAxes) -> None:
+    def __init__(self, parts: Any, mesh_axes: MeshAxes, sharding: Sharding) -> None:
         self.parts: Any = parts
         self.mesh_axes: MeshAxes = mesh_axes
+        self.sharding: Sharding = sharding
+        self._total: Any = None
+
+    def of_parts(self, parts: Any) -> PartialSum:
+        """Return a sum of other parts over the same devices."""
+        return PartialSum(parts, self.mesh_axes, self.sharding)
 
     def __getitem__(self, index: int) -> PartialSum:
         """Return element `index` of stacked partial sums."""
-        return PartialSum(self.parts[index], self.mesh_axes)
+        return self.of_parts(self.parts[index])
 
     @property
     def dtype(self) -> Any:
@@ -41,18 +51,27 @@ class PartialSum:
 
     def astype(self, dtype: Any) -> PartialSum:
         """Return the sum in another dtype."""
-        return PartialSum(self.parts.astype(dtype), self.mesh_axes)
+        return self.of_parts(self.parts.astype(dtype))
+
+    def __add__(self, other: PartialSum) -> PartialSum:
+        """Return the sum of two sums over the same devices."""
+        return self.of_parts(self.parts + other.parts)
 
     def reshape(self, shape: Sequence[int]) -> PartialSum:
         """Return the sum with another shape."""
-        return PartialSum(self.parts.reshape(self.parts.shape[0], *shape), self.mesh_axes)
+        return self.of_parts(self.parts.reshape(self.parts.shape[0], *shape))
 
     def __jax_array__(self) -> Any:
         return self.total()
 
     def total(self) -> Any:
-        """Return the sum of the parts."""
-        return self.parts.sum(axis=0)
+        """Return the sum of the parts, on all devices; the first call computes it."""
+        if self._total is None and exchanges(self.sharding, self.mesh_axes, sums=True):
+            rows = self.sharding.constrained(self.parts.reshape(len(self.parts), -1), self.mesh_axes)
+            self._total = added(self.sharding, rows, self.mesh_axes).reshape(self.parts.shape[1:])
+        elif self._total is None:
+            self._total = self.parts.sum(axis=0)
+        return self._total
 
 
 def whole(value: Any) -> Any:
@@ -67,8 +86,8 @@ def partial_sums_as_pytree() -> None:
 
     register_pytree_node(
         PartialSum,
-        lambda partial: ((partial.parts,), partial.mesh_axes),
-        lambda mesh_axes, parts: PartialSum(parts[0], mesh_axes),
+        lambda partial: ((partial.parts,), (partial.mesh_axes, partial.sharding)),
+        lambda over, parts: PartialSum(parts[0], *over),
     )
 
 
@@ -112,7 +131,7 @@ class PartialSums:
         parts = [self._divided(*each, mesh_axes) for each in zip(operands, axes, strict=True)]
         found = self._mapped(compute, parts, mesh_axes)
         # Devices have equally many rows.
-        return PartialSum(found.parts / len(found.parts), mesh_axes) if node.averages_rows else found
+        return found.of_parts(found.parts / len(found.parts)) if node.averages_rows else found
 
     def _rows_of(self, node: BaseNode, operands: Sequence[Any]) -> tuple[list[int], MeshAxes] | None:
         """Return the axis of each operand that a node sums over and that is divided, and over which mesh axes.
@@ -145,7 +164,22 @@ class PartialSums:
         """Return a sum over the rows of a value, given a term for each of `row_shards` along the first axis."""
         placement = self._sharding.divided_axis(node.dims, array.shape)
         assert placement is not None
-        return PartialSum(self._sharding.constrained(terms, placement[1]), placement[1])
+        return PartialSum(self._sharding.constrained(terms, placement[1]), placement[1], self._sharding)
+
+    def not_finite(self, parameter: BaseNode, gradient: Any) -> PartialSum | None:
+        """Return on how many devices a gradient, or its rows, is not finite everywhere.
+
+        It is None unless devices that exchange by pairs divide one axis: XLA joins what others find.
+        """
+        import jax.numpy as jnp
+
+        placed = self._sharding.placed_axes(parameter.dims, gradient.shape)
+        found = [(axis, mesh_axes) for axis, mesh_axes in enumerate(placed) if mesh_axes]
+        if len(found) != 1 or not exchanges(self._sharding, found[0][1], sums=True):
+            return None
+        ((axis, mesh_axes),) = found
+        parts = self._divided(~jnp.isfinite(gradient), axis, mesh_axes)
+        return PartialSum(parts.reshape(len(parts), -1).any(axis=1).astype(jnp.int32), mesh_axes, self._sharding)
 
     def totals(self, values: Sequence[Any], parameters: Sequence[BaseNode | None]) -> list[Any]:
         """Return the values with totals in place of partial sums; one reduction adds all of a dtype and a placement.
@@ -213,7 +247,7 @@ class PartialSums:
         import jax
 
         if isinstance(total, PartialSum):
-            return PartialSum(self._sharding.constrained(total.parts, total.mesh_axes), total.mesh_axes)
+            return total.of_parts(self._sharding.constrained(total.parts, total.mesh_axes))
         if not isinstance(total, jax.Array):  # of row-sparse gradients
             return total
         return jax.lax.with_sharding_constraint(total, self._sharding.of_array(parameter, total.shape))
@@ -229,15 +263,15 @@ class PartialSums:
         import jax
 
         parts = jax.vmap(lambda *own: whole(compute(list(own))))(*operands)
-        return PartialSum(self._sharding.constrained(parts, mesh_axes), mesh_axes)
+        return PartialSum(self._sharding.constrained(parts, mesh_axes), mesh_axes, self._sharding)
 
 
 def _added(node: BaseNode, operands: Sequence[Any]) -> PartialSum | None:
-    """Return the sum of two partial sums over the same devices, or None for another op or other operands."""
+    """Return the sum or difference of two partial sums over the same devices; None for other ops or operands."""
     x, y = operands[0], operands[-1]
-    if node.formula != "x + y" or not isinstance(y, PartialSum) or x.mesh_axes != y.mesh_axes:
+    if node.formula not in _SUMS or not isinstance(y, PartialSum) or x.mesh_axes != y.mesh_axes:
         return None
-    return PartialSum(x.parts + y.parts, x.mesh_axes) if x.parts.shape == y.parts.shape else None
+    return x.of_parts(_SUMS[node.formula](x.parts, y.parts)) if x.parts.shape == y.parts.shape else None
 
 
 __all__ = ["PartialSum", "PartialSums", "whole"]

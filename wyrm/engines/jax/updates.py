@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wyrm.engines.jax.lower import Lowerer
 from wyrm.engines.jax.namespace import namespace
+from wyrm.engines.jax.partial_sums import PartialSum, PartialSums
 from wyrm.engines.jax.row_exchange import RowExchange, written_rows
 from wyrm.engines.jax.scopes import CHECKING, name_of_update
 from wyrm.engines.optimizer import GRADIENT_SCALE, OptimizerInterface, UpdateRule
@@ -18,6 +19,9 @@ from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
 from wyrm.ops.elementwise.formula import formula_value
+
+if TYPE_CHECKING:
+    from wyrm.engines.jax.sharding import MeshAxes
 
 # A table with at most so many rows for each index of a step is marked to find the touched ones; for a larger one the
 # indices are sorted. On a CPU, the sorts of XLA took half of a step of BPR with 4,096 rows and tables of 1,682.
@@ -42,7 +46,9 @@ class Updates:
         optimizer: OptimizerInterface,
         parameters: Sequence[Parameter],
         exchanges: Mapping[BaseNode, RowExchange] = MappingProxyType({}),
+        sums: PartialSums | None = None,
     ) -> None:
+        self._parameters, self._sums = parameters, sums
         self._max_norm = optimizer.max_norm
         self._rules: list[UpdateRule] = [optimizer.rule(parameter) for parameter in parameters]
         self._schedules = {id(rule): Schedule(rule.outputs) for rule in self._rules}
@@ -150,15 +156,24 @@ class Updates:
         """
         import jax
 
-        xp: Any = namespace()
-        terms = [1 if exchange is None else exchange.terms for exchange in self._exchanges]
         with jax.named_scope(CHECKING):
-            return all_finite(
-                [
-                    gradient if many == 1 else _values(gradient) * xp.asarray(many, dtype=_values(gradient).dtype)
-                    for many, gradient in zip(terms, gradients, strict=True)
-                ]
-            )
+            counts: dict[MeshAxes, PartialSum] = {}
+            others: list[Any] = []
+            for parameter, exchange, gradient in zip(self._parameters, self._exchanges, gradients, strict=True):
+                values, count = _values(gradient), None
+                if exchange is not None:
+                    values = values * namespace().asarray(exchange.terms, dtype=values.dtype)
+                elif self._sums is not None:
+                    count = self._sums.not_finite(parameter, values)
+                if count is None:
+                    others.append(values)
+                else:
+                    known = counts.get(count.mesh_axes)
+                    counts[count.mesh_axes] = count if known is None else known + count
+            finite = all_finite(others)
+            for count in counts.values():
+                finite = finite & (count.total() == 0)
+            return finite
 
     def _apply(
         self, rule: UpdateRule, parameter: Any, gradient: Any, state: Mapping[str, Any], numbers: Mapping[str, Any]
@@ -208,8 +223,7 @@ def _touched_by_marks(rows: Any, size: int, count: int) -> tuple[Any, Any]:
 def all_finite(gradients: Sequence[JaxGradient]) -> Any:
     """Return whether all gradients are finite."""
     xp: Any = namespace()
-    finite = [xp.all(xp.isfinite(_values(gradient))) for gradient in gradients]
-    result = finite[0]
-    for each in finite[1:]:
-        result = result & each
+    result = xp.asarray(True)
+    for gradient in gradients:
+        result = result & xp.all(xp.isfinite(_values(gradient)))
     return result

@@ -178,6 +178,7 @@ class VectorDot(Product[Left_co, Right_co, Axes]):
 
     __slots__ = ()
     _own: VectorDot[Any, Any, Axes]
+    adds_rows = True
 
     def __init__(self, x: Node, y: Node) -> None:
         self._construct((x, y))
