@@ -102,8 +102,8 @@ class Case(NamedTuple):
 
     @property
     def wide(self) -> bool:
-        """Whether the sample computes in float64."""
-        return bool(self.node.dtype == np.float64)
+        """Whether the sample computes in float64, or with integers that need 64 bits."""
+        return bool(self.node.dtype == np.float64) or is_64_bit(self.sample)
 
 
 def is_64_bit(sample: Sample) -> bool:
@@ -120,7 +120,7 @@ def on_inputs(sample: Sample, axes: tuple[Any, ...], names: Iterator[str]) -> Ca
         dims: Any = (*axes, *array.shape)
         if array.dtype.kind in "iu":
             leaf: Any = wy.IndexInput(dims=dims, name=next(names))
-            rows: list[Any] = [array.astype(np.int32)] * 3
+            rows: list[Any] = [array.astype(np.int64 if is_64_bit(sample) else np.int32)] * 3
         elif array.dtype == np.bool_:
             leaf, rows = wy.Input(dims=dims, dtype=np.bool_, name=next(names)), [array] * 3
         else:
@@ -133,11 +133,9 @@ def on_inputs(sample: Sample, axes: tuple[Any, ...], names: Iterator[str]) -> Ca
 
 
 def cases(samples: Sequence[Sample] = SAMPLES) -> list[Case]:
-    """Return all samples whose integers have 32 bits."""
+    """Return all samples."""
     batch, names, found = Batch(), (f"x{i}" for i in itertools.count()), dict[str, Case]()
     for sample in samples:
-        if is_64_bit(sample):
-            continue
         try:
             each = on_inputs(sample, (batch,), names)
         except ShapeError:  # of an op without operands, or of a buffer, which belongs to no row

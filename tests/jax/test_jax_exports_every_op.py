@@ -16,15 +16,16 @@ from tests.samples import SAMPLES
 from tests.samples.sample import Sample
 from wyrm.errors import OptionError
 
-# The samples that cannot be exported, by the reason.
+# The samples that cannot be exported, or not with the numbers of the reference, by the reason.
 EIGENVALUES = {
     f"GeneralEigen{name}-{shape}": "ONNX Runtime has no LAPACK, and no code of ours stands for it"
     for name in ("values", "vectors")
     for shape in ((1, 1), (3, 3), (2, 3, 3))
 }
+STEPS = {"LoopSteps": "JAX has a step of 64 bits as two words, which random nodes in loops read, never a user"}
 LACKING: dict[str, dict[str, str]] = {
-    "onnx": EIGENVALUES | {"EigResiduals": EIGENVALUES["GeneralEigenvalues-(1, 1)"]},
-    "stablehlo": {},
+    "onnx": EIGENVALUES | {"EigResiduals": EIGENVALUES["GeneralEigenvalues-(1, 1)"]} | STEPS,
+    "stablehlo": STEPS,
 }
 PARTS = 2
 
@@ -45,12 +46,12 @@ def test_any_batch_runs_without_wyrm(kind: str, part: int, tmp_path: Path) -> No
         pytest.importorskip("onnxruntime")
     chosen = samples(kind)[part::PARTS]
     found = cases(chosen)
-    assert len(found) >= 0.98 * len(chosen)
+    assert len(found) == len(chosen)
     lacking = LACKING[kind].keys() & {each.name for each in found}
     refused, wrong = faults(kind, found, tmp_path)
-    assert {name: reason for name, reason in refused.items() if name not in lacking} == {}
-    assert wrong == {}
-    assert refused.keys() == lacking
+    faulty = refused | wrong
+    assert {name: reason for name, reason in faulty.items() if name not in lacking} == {}
+    assert faulty.keys() == lacking
 
 
 def test_an_op_that_cannot_be_written_is_named(tmp_path: Path) -> None:

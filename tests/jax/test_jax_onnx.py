@@ -136,6 +136,22 @@ def test_functions_are_exact_where_their_values_are_small(tmp_path: Path, name: 
     np.testing.assert_allclose(np.asarray(found), expected(ENDS.astype(np.float64)), rtol=1e-5, atol=1e-37)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_a_file_that_is_written_with_64_bit_types_leaves_jax_as_it_was(tmp_path: Path, dtype: Any) -> None:
+    import onnxruntime
+
+    x: Any = wy.Input(dims=(3,), name="x") if dtype is np.float32 else wy.IndexInput(dims=(3,), name="x")
+    before = jax.config.jax_enable_x64
+    try:
+        with jax.enable_x64(True):
+            wy.jax.to_onnx(x + 1, tmp_path / "model.onnx", [x])
+        assert jax.config.jax_enable_x64 == before
+    finally:
+        jax.config.update("jax_enable_x64", before)
+    (output,) = onnxruntime.InferenceSession(tmp_path / "model.onnx").run(None, {"x": np.arange(3, dtype=dtype)})
+    assert output.dtype == dtype and output.tolist() == [1, 2, 3]
+
+
 def test_a_package_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import jax2onnx
 

@@ -6,7 +6,9 @@ import importlib.util
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -100,13 +102,29 @@ def to_onnx(
             each.replace(folder / each.name)
 
 
+@contextmanager
+def _types_of_process() -> Iterator[None]:
+    """Return a context after which the process has the 64-bit types of JAX, or has them not, as before.
+
+    In a block of `jax.enable_x64`, jax2onnx takes the block's choice for that of the process, and sets it for good.
+    """
+    import jax
+
+    with ThreadPoolExecutor(1) as threads:  # blocks hold for their own thread alone
+        before = threads.submit(lambda: jax.config.jax_enable_x64).result()
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_x64", before)
+
+
 def _write(function: ExportedFunction, file: Path, fixed: Mapping[type[Dim], int], check: bool) -> None:
     """Write a function to a file, and check the file; raise errors of many types."""
     import jax2onnx
     import onnx
 
     arguments, names = arguments_of(function.inputs, fixed)
-    with open_axes(), untyped_values():
+    with open_axes(), untyped_values(), _types_of_process():
         jax2onnx.to_onnx(
             rewritten(function.of_inputs, arguments, RULES),
             arguments,

@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def _as_processes(sharding: Any, mesh_axes: Any, *, sums: bool = False) -> bool:
-    exchanges._on_processes_of_cpus = lambda mesh: True  # type: ignore[assignment]  # for the rest of the decision
+    exchanges.on_processes_of_cpus = lambda mesh: True  # type: ignore[assignment]  # for the rest of the decision
     return exchanges.exchanges(sharding, mesh_axes, sums=sums)
 
 

@@ -23,14 +23,17 @@ def exchanges(sharding: Sharding, mesh_axes: MeshAxes, *, sums: bool = False) ->
     """Return whether devices along mesh axes exchange by pairs: processes on CPUs, as many as a power of two."""
     devices = sharding.devices(mesh_axes)
     fits = len(mesh_axes) == 1 and devices > 1 and not devices & (devices - 1)
-    return fits and (not sums or devices <= _MOST_OF_SUMS) and _on_processes_of_cpus(sharding.mesh)
+    return fits and (not sums or devices <= _MOST_OF_SUMS) and on_processes_of_cpus(sharding.mesh)
 
 
 @cache
-def _on_processes_of_cpus(mesh: Any) -> bool:
-    devices = getattr(mesh, "devices", None)  # a mesh of a plan has none
-    if devices is None:
+def on_processes_of_cpus(mesh: Any) -> bool:
+    """Return whether the devices of a mesh are CPUs of several processes; the mesh of a plan has no devices."""
+    from jax.sharding import AbstractMesh
+
+    if isinstance(mesh, AbstractMesh):
         return False
+    devices = mesh.devices
     return len({each.process_index for each in devices.flat}) > 1 and devices.flat[0].platform == "cpu"
 
 
@@ -71,4 +74,4 @@ def _by_pairs(sharding: Sharding, rows: Any, mesh_axes: MeshAxes, joined: Callab
     return mapped(rows)
 
 
-__all__ = ["added", "exchanges", "gathered"]
+__all__ = ["added", "exchanges", "gathered", "on_processes_of_cpus"]

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from wyrm.engines.jax import AxisSharding
-from wyrm.engines.jax.exchanges import _on_processes_of_cpus
+from wyrm.engines.jax.exchanges import on_processes_of_cpus
 from wyrm.engines.jax.sharding_table import Messages, ShardingRow, ShardingTable, unique_names
 from wyrm.errors import DTypeError, OptionError, ShapeError
 from wyrm.graph.axes import Axis, Dim, Dims, Plus, Times, axis_size, is_name, open_axes, resolve_axis
@@ -287,12 +287,10 @@ class Sharding:
         `states` has the arrays of a parameter's optimizer state, `names` the names to show in place of the parameters'.
         `messages` returns what a step sends; `tables` are those whose rows devices exchange.
         """
-        from jax.sharding import AbstractMesh
-
         shown = unique_names(parameters, names)
         rows = [self._row(shown[parameter], parameter, states.get(parameter, ())) for parameter in parameters]
         columns = self._columns(tables) if tables else None
-        of_processes = not isinstance(self.mesh, AbstractMesh) and _on_processes_of_cpus(self.mesh)
+        of_processes = on_processes_of_cpus(self.mesh)
         return ShardingTable(rows, dict(self.mesh.shape), messages, columns, between_processes=of_processes)
 
     def _columns(self, tables: Iterable[BaseNode]) -> dict[str, str]:

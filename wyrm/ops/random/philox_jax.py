@@ -87,7 +87,8 @@ class FromDigitsForm(JaxForm):
         from jax.dtypes import canonicalize_dtype
 
         if canonicalize_dtype(np.int64) == np.int64:
-            return words[0].astype(np.int64) | words[1].astype(np.int32).astype(np.int64) << 32
+            # No shift: ONNX has none of signed integers.
+            return words[0].astype(np.int64) + words[1].astype(np.int32).astype(np.int64) * 2**32
         return words[0].astype(np.int32)
 
 
