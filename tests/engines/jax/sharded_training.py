@@ -35,6 +35,8 @@ class Hidden(wy.Dim): ...
 class Users(wy.Dim): ...
 
 
+# The number of batches whose gradients are accumulated.
+ACCUMULATE = 3
 TENSOR = {Heads: "model", Inner: "model", Vocabulary: "model"}
 GPT2: dict[str, Any] = {
     "data": ((8,), ("data",), {Batch: "data"}),
@@ -143,11 +145,12 @@ def accumulated(model: Model, where: Any, parts_bytes: int = step.PARTS_BYTES) -
     before, step.PARTS_BYTES = step.PARTS_BYTES, parts_bytes
     program: Any = wy.compile(model.loss, optimizer, engine="jax", **options)
     step.PARTS_BYTES = before
-    losses = [program.epoch(model.data, batch_size=8, accumulate=3) for _ in range(2)]
+    losses = [program.epoch(model.data, batch_size=8, accumulate=ACCUMULATE) for _ in range(2)]
     sums = [float(np.abs(each.value).sum()) for each in optimizer.parameters]
     result: dict[str, Any] = {"losses": losses, "parameters": sums}
     if where is not None:
-        lowered, code = step_of(program, model, 4)
+        # As many batches as a whole step of the epochs has, which XLA has compiled.
+        lowered, code = step_of(program, model, ACCUMULATE)
         text = code.as_text()
         reductions = [each for each in collectives(text) if each.kind in ("all-reduce", "reduce-scatter")]
         result |= {"reductions": reductions, "carried": carried(text), "bytes": program.sharding.bytes_in_all}

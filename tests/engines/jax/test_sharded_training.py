@@ -76,7 +76,7 @@ def test_a_step_with_accumulated_gradients_has_one_reduction(found: Any, case: s
     assert [each for each in reductions if each.loops] == []
     # Others tell whether all gradients are finite, a byte for each.
     (of_gradients,) = [each for each in reductions if each.size > 64]
-    losses = 4 * 4
+    losses = 4 * sharded_training.ACCUMULATE
     assert of_gradients.size == accumulated["bytes"] + losses
 
 
@@ -87,10 +87,10 @@ def test_a_step_with_accumulated_gradients_keeps_every_array_in_its_place(found:
     # The step writes the new parameters and state over the old ones, and whether training goes on.
     state = sum(map(sum, placed["table"].values()))
     assert state <= found["accumulated gpt2"][case]["rewritten"] <= state + 1
-    # Of tokens and following tokens, one sequence of each of four batches.
-    assert placed["data"] == [4 * 16 * 4] * 2
+    # Of tokens and following tokens, one sequence of each batch.
+    assert placed["data"] == [sharded_training.ACCUMULATE * 16 * 4] * 2
     # The loss and whether the step moved of each batch, the number of the step, and the like.
-    assert placed["others"] <= 4 * 2 * 4
+    assert placed["others"] <= sharded_training.ACCUMULATE * 2 * 4
 
 
 def test_accumulation_costs_whole_parameters_and_gradients_or_the_shards_of_gradients(found: Any) -> None:
