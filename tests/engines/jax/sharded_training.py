@@ -36,7 +36,7 @@ class Users(wy.Dim): ...
 
 
 # The number of batches whose gradients are accumulated.
-ACCUMULATE = 3
+ACCUMULATE = 4
 TENSOR = {Heads: "model", Inner: "model", Vocabulary: "model"}
 GPT2: dict[str, Any] = {
     "data": ((8,), ("data",), {Batch: "data"}),
