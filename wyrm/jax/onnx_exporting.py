@@ -111,7 +111,7 @@ def _types_of_process() -> Iterator[None]:
     import jax
 
     with ThreadPoolExecutor(1) as threads:  # blocks hold for their own thread alone
-        before = threads.submit(lambda: jax.config.jax_enable_x64).result()
+        before = threads.submit(jax.config.read, "jax_enable_x64").result()
     try:
         yield
     finally:

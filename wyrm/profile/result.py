@@ -138,7 +138,9 @@ class Profile:
 
     @property
     def _names_of_parts(self) -> dict[StepPart, str]:
-        return dict(_PARTS) | {"": self.wording.outside}
+        names: dict[StepPart, str] = dict(_PARTS)
+        names[""] = self.wording.outside
+        return names
 
     @property
     def lanes(self) -> str:
