@@ -149,7 +149,7 @@ def _nothing(gradient: Any, table: tuple[int, ...] | None, batches: int) -> Any:
 
 
 def _by_device(output: Any) -> Any:
-    """Return an output of all batches. A loop puts batches before the devices of a partial sum, here they are first."""
+    """Return an output of all batches, with the devices of a partial sum first: a loop puts the batches first."""
     if not isinstance(output, PartialSum):
         return output
     return output.of_parts(namespace().moveaxis(output.parts, 1, 0))

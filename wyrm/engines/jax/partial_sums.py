@@ -53,10 +53,6 @@ class PartialSum:
         """Return the sum in another dtype."""
         return self.of_parts(self.parts.astype(dtype))
 
-    def __add__(self, other: PartialSum) -> PartialSum:
-        """Return the sum of two sums over the same devices."""
-        return self.of_parts(self.parts + other.parts)
-
     def reshape(self, shape: Sequence[int]) -> PartialSum:
         """Return the sum with another shape."""
         return self.of_parts(self.parts.reshape(self.parts.shape[0], *shape))
@@ -67,8 +63,7 @@ class PartialSum:
     def total(self) -> Any:
         """Return the sum of the parts, on all devices; the first call computes it."""
         if self._total is None and exchanges(self.sharding, self.mesh_axes, sums=True):
-            rows = self.sharding.constrained(self.parts.reshape(len(self.parts), -1), self.mesh_axes)
-            self._total = added(self.sharding, rows, self.mesh_axes).reshape(self.parts.shape[1:])
+            self._total = added(self.sharding, self.sharding.constrained(self.parts, self.mesh_axes), self.mesh_axes)
         elif self._total is None:
             self._total = self.parts.sum(axis=0)
         return self._total
@@ -167,9 +162,9 @@ class PartialSums:
         return PartialSum(self._sharding.constrained(terms, placement[1]), placement[1], self._sharding)
 
     def not_finite(self, parameter: BaseNode, gradient: Any) -> PartialSum | None:
-        """Return on how many devices a gradient, or its rows, is not finite everywhere.
+        """Return the number of devices whose part of a gradient, or of its touched rows, is not finite.
 
-        It is None unless devices that exchange by pairs divide one axis: XLA joins what others find.
+        Return None unless devices that exchange by pairs divide one axis: XLA joins what others find.
         """
         import jax.numpy as jnp
 
@@ -219,9 +214,8 @@ class PartialSums:
         far, near = mesh_axes[:-1], mesh_axes[-1:]
         if not far or kept not in ((), near):
             divided = self._sharding.constrained(flat, mesh_axes)
-            if not kept and exchanges(self._sharding, mesh_axes, sums=True):
-                return added(self._sharding, divided, mesh_axes)
-            return self._sharding.constrained(divided.sum(axis=0), kept)
+            total = divided.sum(axis=0) if kept else PartialSum(divided, mesh_axes, self._sharding).total()
+            return self._sharding.constrained(total, kept)
         _, rows, columns = flat.shape
         slices, devices = self._sharding.devices(far), self._sharding.devices(near)
         parts = flat.reshape(slices, devices, rows * columns)

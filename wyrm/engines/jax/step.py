@@ -69,7 +69,7 @@ class StepFunctions:
         self._narrow = narrow
         self._place = None if sharding is None else sharding.place
         self._sums = None if sharding is None else PartialSums(sharding)
-        self._keeps_parts = _keeps_parts(graph)
+        self._keeps_parts = sharding is None or _keeps_parts(graph)
         self._sums_of_several = None if sharding is None else PartialSums(sharding, self._keeps_parts)
         self._sharding = sharding
         self._shards = 1 if sharding is None else int(sharding.mesh.size)
@@ -226,10 +226,11 @@ class StepFunctions:
         return self._moved(state, found, numbers, (losses * weights).sum()), (found.outputs, found.outside)
 
     def _of_batch(self, values: Sequence[Any], step: Any) -> tuple[list[Any], Any]:
-        """Return the units of parameters, and the random step of one of several batches, which tells when it begins.
+        """Return the units of parameters and the random step for one of several batches.
 
-        Where devices keep shards alone, XLA gathers the parameters after that. It would gather all of them before the
-        loop over batches, and keep them on every device.
+        Where devices keep shards alone, a barrier ties the parameters to the step, which differs between batches, so
+        that XLA gathers them for each batch. Without it, XLA gathers all of them before the loop over batches, and
+        every device keeps the whole model.
         """
         import jax
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
 from wyrm.ops.elementwise.formula import formula_value
-
-if TYPE_CHECKING:
-    from wyrm.engines.jax.sharding import MeshAxes
 
 # A table with at most so many rows for each index of a step is marked to find the touched ones; for a larger one the
 # indices are sorted. On a CPU, the sorts of XLA took half of a step of BPR with 4,096 rows and tables of 1,682.
@@ -157,7 +154,7 @@ class Updates:
         import jax
 
         with jax.named_scope(CHECKING):
-            counts: dict[MeshAxes, PartialSum] = {}
+            counts: list[PartialSum] = []
             others: list[Any] = []
             for parameter, exchange, gradient in zip(self._parameters, self._exchanges, gradients, strict=True):
                 values, count = _values(gradient), None
@@ -168,11 +165,11 @@ class Updates:
                 if count is None:
                     others.append(values)
                 else:
-                    known = counts.get(count.mesh_axes)
-                    counts[count.mesh_axes] = count if known is None else known + count
+                    counts.append(count)
             finite = all_finite(others)
-            for count in counts.values():
-                finite = finite & (count.total() == 0)
+            if self._sums is not None:
+                for count in self._sums.totals(counts, [None] * len(counts)):
+                    finite = finite & (count == 0)
             return finite
 
     def _apply(
