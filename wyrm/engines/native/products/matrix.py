@@ -17,6 +17,7 @@ from wyrm.engines.native.products.packing import (
     pack_columns,
     pack_left,
     pack_rows,
+    rows_of,
     spaced,
     taken,
 )
@@ -166,8 +167,10 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     parts = to.higher(to.divide(to.add("%inner", to.subtract(longest, 1)), longest), 1)
     part = to.divide(to.add("%inner", to.subtract(parts, 1)), parts)
     tiles = to.higher(to.divide(to.add("%rows", vectors.rows - 1), vectors.rows), 1)
-    fewest = to.divide("%rows", tiles)
-    larger = to.subtract("%rows", to.multiply(fewest, tiles))
+    pairs = to.divide(to.add("%rows", 1), 2)
+    pairs_of_tile = to.divide(pairs, tiles)
+    larger = to.subtract(pairs, to.multiply(pairs_of_tile, tiles))
+    fewest = to.multiply(pairs_of_tile, 2)
     # Rows of a transposed left operand that are far apart are copied: a tile would read each from another page.
     far = to.compare("sgt", to.multiply("%ac", vectors.bytes), _NEAR)
     contiguous = to.both(to.compare("eq", "%ar", 1), far)
@@ -228,8 +231,8 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
             next_row = to.select(crowded, "i64", stride_of_copy, "%ar")
 
             def rows(index: str, row: str) -> list[str]:
-                more = to.new(f"zext i1 {to.compare('slt', index, larger)} to i64")
-                height = to.add(fewest, more)
+                left_rows = to.subtract("%rows", row)
+                height = rows_of(to, index, fewest, larger, left_rows)
                 source = vectors.address(to, "%a", to.add(to.multiply(row, "%ar"), to.multiply(start, "%ac")))
 
                 member = to.new(f"and i64 {index}, {TILES_TOGETHER - 1}")
@@ -237,7 +240,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
 
                 def copy() -> None:
                     to.do(
-                        f"call void @pack_left(ptr {source}, i64 %ac, i64 {depth}, i64 {index}, i64 {tiles}, "
+                        f"call void @pack_left(ptr {source}, i64 %ac, i64 {depth}, i64 {index}, i64 {left_rows}, "
                         f"i64 {fewest}, i64 {larger}, ptr {left})"
                     )
 
@@ -257,7 +260,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
                     place = vectors.address(to, c, column)
                     to.do(
                         f"call void {function}(ptr {a}, i64 {next_row}, i64 {next_inner}, ptr {b}, i64 {stride}, "
-                        f"i64 {depth}, ptr {place}, i64 %cr, i64 {size}, i1 {adds})"
+                        f"i64 {depth}, ptr {place}, i64 %cr, i64 {height}, i64 {size}, i1 {adds})"
                     )
 
                 full = to.new(f"load ptr, ptr {to.address('ptr', '@tiles', to.add(choices, vectors.vectors - 1))}")
