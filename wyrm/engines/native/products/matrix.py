@@ -1,7 +1,7 @@
 """The product of two matrices of any size and strides: `out = beta * out + x @ y`.
 
-The right operand is packed a block at a time; the left one is read where it lies, or packed a tile at a time. An
-element of the result depends on the inner axis alone: not on the number of threads, nor on the sizes of the other axes.
+The right operand is packed a block at a time; the left one is read where it lies, or packed a tile at a time. The order
+of a sum depends on the sizes and the strides, and not on the number of threads.
 """
 
 from __future__ import annotations
@@ -338,14 +338,15 @@ def _entry(vectors: Vectors, elements: int, pool: str | None) -> str:
     shortest = to.select(slim, "i64", str(vectors.width), narrow.LONG * vectors.width)
     long = to.compare("sge", "%inner", shortest)
     by_dots = to.both(to.both(to.compare("eq", "%ac", 1), long), to.one_of(slim, few))
-    across = to.both(slim, to.compare("eq", "%ar", 1))
+    tiny = to.compare("slt", work, low.TINY)
+    across = to.both(to.both(slim, to.compare("eq", "%ar", 1)), to.fails(tiny))
     function = to.select(across, "ptr", "@across", "@one_thread")
     function = to.select(by_dots, "ptr", "@dot_products", function)
     large = to.compare("sge", work, SHARED_PRODUCTS)
     short = to.compare("sle", "%inner", low.LONGEST_SUM)
-    streams = to.both(to.both(large, short), to.compare("eq", "%bc", 1))
-    for rows in range(1, low.MOST_ROWS + 1):
-        chosen = to.both(streams, to.compare("eq", "%rows", rows))
+    in_order = to.both(to.both(short, to.compare("sgt", "%inner", 0)), to.compare("eq", "%bc", 1))
+    for rows, pays in enumerate(_low_pays(to, tiny, long, large), start=1):
+        chosen = to.both(to.both(in_order, pays), to.compare("eq", "%rows", rows))
         function = to.select(chosen, "ptr", f"@low_{rows}", function)
 
     # The transposed product, `across`, reads columns of the left operand as others read rows of the right operand.
@@ -371,3 +372,15 @@ def _entry(vectors: Vectors, elements: int, pool: str | None) -> str:
 
     to.branch(some, lambda: to.branch(large, shared, lambda: to.do(alone)))
     return to.function(f"void @{SHARED}({parameters}) nounwind")
+
+
+def _low_pays(to: Writer, tiny: str, long: str, large: str) -> tuple[str, str]:
+    """Return whether one row, and two rows, are computed one row of the right operand after the other.
+
+    Two rows fill a tile well enough, unless the right operand comes from memory. `long`: dot products may be faster.
+    """
+    wide = to.compare("sgt", "%columns", low.FEW_COLUMNS)
+    far = to.compare("sge", to.multiply("%inner", "%columns"), low.FAR)
+    one = to.one_of(wide, to.fails(long))
+    two = to.one_of(tiny, to.both(wide, far))
+    return to.one_of(large, one), to.one_of(large, two)

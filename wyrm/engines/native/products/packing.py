@@ -104,9 +104,7 @@ def pack_left(vectors: Vectors) -> str:
         return [to.add(at, "%ac"), to.add(place, vectors.height)]
 
     to.loop("%depth", 1, column, [("i64", "0"), ("i64", "0")])
-    parameters = (
-        "ptr noalias %a, i64 %ac, i64 %depth, i64 %index, i64 %left, i64 %fewest, i64 %larger, ptr noalias %to"
-    )
+    parameters = "ptr noalias %a, i64 %ac, i64 %depth, i64 %index, i64 %left, i64 %fewest, i64 %larger, ptr noalias %to"
     return to.function(f"internal void @pack_left({parameters}) noinline nounwind")
 
 
