@@ -23,8 +23,9 @@ from wyrm.jax.exporting import ExportedFunction, ExportLowerer, arguments_of, fo
 from wyrm.jax.lowering import checked_path, checked_sizes
 from wyrm.jax.onnx_checking import check as check_file
 from wyrm.jax.onnx_checking import first_fault
+from wyrm.jax.onnx_conversion import adapted
 from wyrm.jax.onnx_functions import OnnxNamespace
-from wyrm.jax.onnx_rewriting import open_axes, rewritten, untyped_values
+from wyrm.jax.onnx_rewriting import rewritten
 from wyrm.jax.onnx_rules import RULES
 from wyrm.support.options import flag
 from wyrm.train.program import Program
@@ -124,7 +125,7 @@ def _write(function: ExportedFunction, file: Path, fixed: Mapping[type[Dim], int
     import onnx
 
     arguments, names = arguments_of(function.inputs, fixed)
-    with open_axes(), untyped_values(), _types_of_process():
+    with adapted(), _types_of_process():
         jax2onnx.to_onnx(
             rewritten(function.of_inputs, arguments, RULES),
             arguments,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -95,51 +92,4 @@ def _closed(parameters: dict[str, Any]) -> Any:
     return inside if hasattr(inside, "consts") else ClosedJaxpr(inside, ())
 
 
-@contextmanager
-def open_axes() -> Iterator[None]:
-    """Let `onnx_ir` take JAX's open axes in shapes by their names: it asks them for integers, which they have not.
-
-    And let jax2onnx not guess that an open first axis has the size of the first axis of an operand.
-    """
-    from jax.export import is_symbolic_dim
-    from jax2onnx.plugins.plugin_system import import_all_plugins
-    from onnx_ir import _core
-
-    import_all_plugins()
-    convert, guess = "_maybe_convert_to_symbolic_dim", "get_axis0_override"
-    original: Any = getattr(_core, convert, None)
-
-    def named(dim: Any) -> Any:
-        return original(str(dim) if is_symbolic_dim(dim) else dim)
-
-    replaced: list[tuple[Any, str, Any]] = [(_core, convert, named)]
-    replaced += [
-        (each, guess, lambda value: None) for name, each in sys.modules.items() if name.startswith("jax2onnx.")
-    ]
-    # Other versions may not have them, nor need this.
-    kept = [(module, name, new, getattr(module, name)) for module, name, new in replaced if hasattr(module, name)]
-    for module, name, new, _ in kept:
-        setattr(module, name, new)
-    try:
-        yield
-    finally:
-        for module, name, _, old in kept:
-            setattr(module, name, old)
-
-
-@contextmanager
-def untyped_values() -> Iterator[None]:
-    """Let `onnx_ir` not warn of values to which jax2onnx gives a shape without a type: a file keeps neither of them."""
-
-    def is_other(record: logging.LogRecord) -> bool:
-        return not record.msg.startswith("The value type for shape")
-
-    logger = logging.getLogger("onnx_ir.serde")
-    logger.addFilter(is_other)
-    try:
-        yield
-    finally:
-        logger.removeFilter(is_other)
-
-
-__all__ = ["Rule", "evaluated", "open_axes", "rewritten", "untyped_values"]
+__all__ = ["Rule", "evaluated", "rewritten"]

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 # Bytes of a cache line, and of the longest vectors: a vector that crosses two lines takes twice as long.
 ALIGNMENT = 64
-# Arrays of at least this many bytes get huge pages.
-_LARGE = 2**22
+# Arrays of at least this many bytes get their pages of memory at once.
+_LARGE = 2**20
 # Bytes of the arrays for other sizes of data that a function or a program keeps for the next call with them.
 KEPT_BYTES = 2**27
 
@@ -22,15 +22,26 @@ def aligned_bytes(size: int, *, zero: bool = False) -> NDArray[np.uint8]:
     """Return bytes that begin at a cache line and share none with other memory, such as another thread's."""
     count = (-(-size // ALIGNMENT) + 1) * ALIGNMENT
     memory = np.zeros(count, np.uint8) if zero else np.empty(count, np.uint8)
+    if not zero:
+        provide_pages(memory)
     start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + size]
+
+
+def provide_pages(*arrays: np.ndarray) -> None:
+    """Let the system provide the pages of large arrays now, all at once, which is faster than one by one later."""
+    large = [array for array in arrays if array.nbytes >= _LARGE]
+    if large:
+        from wyrm.support import pages  # `import wyrm` allocates no large array
+
+        pages.provide(large)
 
 
 def aligned(shape: tuple[int, ...], dtype: np.dtype, value: float | np.ndarray = 0) -> np.ndarray:
     """Return an array that begins at a cache line and is filled with `value`.
 
-    The fill is explicit, but for large arrays of zeros: those the system provides in huge pages when they are first
-    used, so that they are not written twice. Small pages are slow to map.
+    The fill is explicit, but for large arrays of zeros: their pages are zeros when they are first used, and may never
+    be used.
     """
     size = math.prod(shape) * dtype.itemsize
     zero = size >= _LARGE and not isinstance(value, np.ndarray) and value == 0

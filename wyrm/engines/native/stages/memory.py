@@ -27,6 +27,7 @@ from wyrm.engines.native.stages.loops import (
     OptimizerNumber,
     RowSums,
     SizeArgument,
+    StateArgument,
     WholeCall,
 )
 from wyrm.engines.native.stages.write import ScanSource, Source
@@ -38,7 +39,7 @@ from wyrm.graph.op import NUMPY
 from wyrm.graph.storage import Storage, bound_array, stored
 from wyrm.ops.control.loop_body import Iteration
 from wyrm.ops.random.philox import COUNTERS
-from wyrm.support.memory import ALIGNMENT, aligned
+from wyrm.support.memory import ALIGNMENT, aligned, provide_pages
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,11 @@ class Binding:
                 self.columns[argument.leaf] = position
             values.append(self._value(argument))
         self.values: list[Any] = values
+        if optimizer is not None and not optimizer.steps:
+            by_rows = {rows.parameter for rows in source.tree.rows}
+            read = [each for each in source.arguments.values() if isinstance(each, StateArgument)]
+            # The first step reads all of these.
+            provide_pages(*(self._state(each) for each in read if each.parameter not in by_rows))
         for call, arguments in self._calls.items():
             if LOOPS.of(call.node).draws_from(call.node) is not None:
                 self.stripes.append((call, arguments[-1]))
@@ -212,15 +218,15 @@ class Binding:
             return None  # passed with each call
         if isinstance(argument, OptimizerNumber):
             return self._numbers.setdefault(argument.name, aligned((), argument.dtype))
-        if isinstance(argument, FlatArgument):
-            array = self.array(argument.buffer)
-        else:
-            assert self.optimizer is not None
-            array = self.optimizer.state_of(argument.parameter)[argument.state]  # type: ignore[arg-type]  # a parameter
+        array = self.array(argument.buffer) if isinstance(argument, FlatArgument) else self._state(argument)
         if argument.axes == 1:
             return array.reshape(-1)
         rows = array.shape[0] if array.ndim else 1
         return array.reshape(rows, array.size // rows if rows else 1)
+
+    def _state(self, argument: StateArgument) -> np.ndarray:
+        assert self.optimizer is not None
+        return self.optimizer.state_of(argument.parameter)[argument.state]  # type: ignore[arg-type]  # a parameter
 
     # --- arrays ---------------------------------------------------------------------------------------------------
 
@@ -282,6 +288,7 @@ class Binding:
         plan = plan_memory(self.source, self._largest)
         if memory is None:
             memory = aligned((plan.size,), np.dtype(np.uint8))
+            provide_pages(memory)
         for buffer, (start, _) in plan.places.items():
             shape = resolve(buffer.dims, self.sizes)
             stop = start + int(np.prod(shape, dtype=np.int64)) * buffer.dtype.itemsize
