@@ -60,12 +60,14 @@ _NOT_STRICT = {
 }  # fmt: skip
 
 
-# Packages that wyrm imports for engines and pages. Following them would take most of the time of a first run, and no
-# program is about their types.
-_SKIPPED = ",".join(f"{package}.*" for package in ("jax", "jaxlib", "IPython", "matplotlib", "PIL"))
-SKIPPING = f"[mypy-{_SKIPPED}]\nfollow_imports = skip\nignore_missing_imports = true\n"
-# wyrm is read as the installed package is: what mypy says of its own functions has another check.
-SKIPPING += "[mypy-wyrm.*]\nfollow_imports = silent\n"
+def configuration(options: str) -> str:
+    """Return a configuration of mypy with these options, which follows wyrm, NumPy and Numba alone.
+
+    The other packages that wyrm imports, such as PyTorch, would take most of the time of a first run, and no program is
+    about their types. wyrm is read as the installed package is: what mypy says of its own functions has another check.
+    """
+    followed = "[mypy-numpy.*,numba.*]\nfollow_imports = normal\n[mypy-wyrm.*]\nfollow_imports = silent\n"
+    return f"[mypy]\nfollow_imports = skip\n{options}\n{followed}"
 
 
 # Strict mypy with the plugin.
@@ -140,7 +142,7 @@ def mypy(folder: Path, name: str, *arguments: str) -> str:
 def _run_mypy(corpus: list[Program], name: str, options: str, plain: bool) -> tuple[Messages, Messages]:
     """Return the messages about all programs and, with `plain`, about the modules of `plain`."""
     source = _sources(corpus)
-    _write(source / f"{name}.ini", f"[mypy]\n{options}\n{SKIPPING}")
+    _write(source / f"{name}.ini", configuration(options))
     modules = [program.module for program in corpus]
     options_of_output = ("--no-error-summary", "--no-color-output", "--hide-error-context")
     plain_files = [f"plain/{module}.py" for module in modules] if plain else []

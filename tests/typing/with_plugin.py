@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 from tests.once import computed_once
-from tests.typing.check_corpus import SKIPPING, WITH_PLUGIN, mypy
+from tests.typing.check_corpus import WITH_PLUGIN, configuration, mypy
 
 # The severity, the text and the code of each message, by line.
 Said = dict[int, list[tuple[str, str, str]]]
@@ -41,7 +41,7 @@ def _check(programs: dict[str, Callable[[], str]], folder: Path) -> dict[str, Sa
     """Return what mypy says of the programs, by name."""
     for name, source in programs.items():
         (folder / f"program_{name}.py").write_text(source(), encoding="utf-8")
-    (folder / "plugin.ini").write_text(f"[mypy]\n{WITH_PLUGIN}\n{SKIPPING}")
+    (folder / "plugin.ini").write_text(configuration(WITH_PLUGIN))
     files = [f"program_{name}.py" for name in programs]
     output = mypy(folder, "plugin", *files)
     said: dict[str, Said] = {name: {} for name in programs}

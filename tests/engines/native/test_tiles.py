@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.guarded import Guarded
 from wyrm.engines.native.ir.types import FLOAT32, FLOAT64
 from wyrm.engines.native.llvm import library
 from wyrm.engines.native.llvm.optimize import AS_WRITTEN, machine_code
@@ -99,6 +101,24 @@ def test_large_products_of_few_rows(products: Any, target: str) -> None:
                 expected[inside] = x.astype(np.float64) @ y.astype(np.float64) + before
                 multiply(x, y, room[inside], adds)
                 np.testing.assert_allclose(room, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_small_products_touch_nothing_beside_their_operands(products: Any, target: str) -> None:
+    multiply, random = products(target, np.float32), np.random.default_rng(6)
+    x, y = (random.normal(size=size).astype(np.float32) for size in ((29, 600), (600, 150)))
+    few = product([*range(1, 18), 29], (0, 1, 2, 7, 8, 13, 40), (1, 3, 5, 40))
+    # Tiles of left operands whose rows are far apart are packed.
+    packed = product((13, 15, 27, 29), (300, 600), (150,))
+    for (rows, inner, columns), by_columns in product([*few, *packed], (False, True)):
+        left, right = x[:rows, :inner], y[:inner, :columns]
+        blocks = [Guarded.of(each) for each in (left.T if by_columns else left, right, np.ones((rows, columns), "f4"))]
+        shapes = [(inner, rows) if by_columns else (rows, inner), (inner, columns), (rows, columns)]
+        given, other, out = (each.view(np.float32, shape) for each, shape in zip(blocks, shapes, strict=True))
+        for adds in (True, False):
+            multiply(given.T if by_columns else given, other, out, adds)
+            expected = left.astype(np.float64) @ right + adds
+            np.testing.assert_allclose(out, expected, 1e-4, 1e-4, err_msg=f"{rows} x {inner} x {columns}")
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -27,11 +27,8 @@ from wyrm.ops.kernels.native import DEBUG
 from wyrm.ops.kernels.sums import accumulated, natural
 from wyrm.ops.products import product
 
-# Loops read the right operand row after row, for results of one row, or of up to `FEW_ROWS` if the right operand has at
-# least `FAR` elements and comes from memory; and of more than `FEW_COLUMNS` columns.
-FEW_ROWS, FEW_COLUMNS, FAR = 2, 4, 1 << 16
 # Below so many multiplications the loops, which are compiled into the program, save a call and the choice of tiles.
-LOOPS_BELOW, DOTS_BELOW = 200, 64
+DOTS_BELOW = 64
 
 
 def _loops(function: Any) -> KernelFunction:
@@ -39,52 +36,6 @@ def _loops(function: Any) -> KernelFunction:
 
 
 # --- loops ------------------------------------------------------------------------------------------------------------
-
-
-@_loops
-def one_row(x: np.ndarray, y: np.ndarray, out: np.ndarray, i: int, columns: int, inner: int, beta: int) -> None:
-    """Compute `out[i] = beta * out[i] + x[i] @ y`, four rows of y at a time."""
-    fours = inner - inner % 4
-    for j in range(0, fours, 4):
-        a, b, c, d = x[i, j], x[i, j + 1], x[i, j + 2], x[i, j + 3]
-        adds = j > 0 or beta
-        for k in range(columns):
-            sums = a * y[j, k] + b * y[j + 1, k] + c * y[j + 2, k] + d * y[j + 3, k]
-            out[i, k] = out[i, k] + sums if adds else sums
-    for j in range(fours, inner):
-        a, adds = x[i, j], j > 0 or beta
-        for k in range(columns):
-            out[i, k] = out[i, k] + a * y[j, k] if adds else a * y[j, k]
-
-
-@_loops
-def two_rows(x: np.ndarray, y: np.ndarray, out: np.ndarray, i: int, columns: int, inner: int, beta: int) -> None:
-    """Compute rows i and i + 1 of `out = beta * out + x @ y` together: each element of y is loaded once for both."""
-    fours = inner - inner % 4
-    for j in range(0, fours, 4):
-        a, b, c, d = x[i, j], x[i, j + 1], x[i, j + 2], x[i, j + 3]
-        e, f, g, h = x[i + 1, j], x[i + 1, j + 1], x[i + 1, j + 2], x[i + 1, j + 3]
-        adds = j > 0 or beta
-        for k in range(columns):
-            s, t, u, v = y[j, k], y[j + 1, k], y[j + 2, k], y[j + 3, k]
-            first, second = a * s + b * t + c * u + d * v, e * s + f * t + g * u + h * v
-            out[i, k] = out[i, k] + first if adds else first
-            out[i + 1, k] = out[i + 1, k] + second if adds else second
-    for j in range(fours, inner):
-        a, e, adds = x[i, j], x[i + 1, j], j > 0 or beta
-        for k in range(columns):
-            out[i, k] = out[i, k] + a * y[j, k] if adds else a * y[j, k]
-            out[i + 1, k] = out[i + 1, k] + e * y[j, k] if adds else e * y[j, k]
-
-
-@_loops
-def by_two_rows(x: np.ndarray, y: np.ndarray, out: np.ndarray, rows: int, columns: int, inner: int, beta: int) -> None:
-    """Compute `out = beta * out + x @ y` for y with contiguous rows."""
-    pairs = rows - rows % 2
-    for i in range(0, pairs, 2):
-        two_rows(x, y, out, i, columns, inner, beta)
-    if pairs < rows:
-        one_row(x, y, out, pairs, columns, inner, beta)
 
 
 @_loops
@@ -166,25 +117,19 @@ def multiply(x: np.ndarray, y: np.ndarray, out: np.ndarray, beta: int) -> None:
     x_row, x_column = element_strides(x)
     y_row, y_column = element_strides(y)
     out_row, out_column = element_strides(out)
-    by_rows = out_column == 1 and y_column == 1 and (x_column == 1 or x_row == 1)
     by_dots = out_column == 1 and y_row == 1 and x_column == 1
-    # A single column as the transposed product: one row, with the columns of x as rows.
-    across = columns == 1 and x_row == 1 and y_row == 1 and out_row == 1 and not by_dots
     products = rows * columns * inner
-    low = rows == 1 or (rows <= FEW_ROWS and inner * columns >= FAR)
-    few_rows = low and columns > FEW_COLUMNS and inner <= LONGEST_SUM
     # Threads share larger products, and tiles know how.
-    small = products < SHARED_PRODUCTS
-    loops_by_rows = small and (across or (by_rows and (few_rows or products < LOOPS_BELOW)))
-    loops_by_dots = small and by_dots and (rows == 1 or columns == 1 or products < DOTS_BELOW)
-    if not (loops_by_rows or loops_by_dots):
+    loops = by_dots and products < SHARED_PRODUCTS and (rows == 1 or columns == 1 or products < DOTS_BELOW)
+    # A single column whose operands have contiguous columns is a single row of the transposed product.
+    across = columns == 1 and x_row == 1 and y_row == 1 and out_row == 1
+    if not loops:
         if out_column == 1 and (y_column == 1 or y_row == 1) and not across:
             in_registers(x, y, out, beta)
             return
         if out_row == 1 and (x_column == 1 or x_row == 1):
             in_registers(y.T, x.T, out.T, beta)
             return
-    # Each loop is called at one place only, so that it is inlined once.
     if inner > 0 and by_dots and not CHECKED:
         if columns == 1 and out_row == 1:  # the transposed product: four rows of x at a time
             first, second, result = as_shape(y, (1, inner)), as_shape(x, (rows, x_row)), as_shape(out, (1, rows))
@@ -195,12 +140,6 @@ def multiply(x: np.ndarray, y: np.ndarray, out: np.ndarray, beta: int) -> None:
                 as_shape(out, (rows, out_row)),
             )
         by_four_dots(first, second, result, first.shape[0], second.shape[0], inner, beta)
-        return
-    if inner > 0 and (by_rows or across) and not CHECKED:
-        left, right, result = x, as_shape(y, (inner, y_row)), as_shape(out, (rows, out_row))
-        if across:
-            left, right, result = y.T, as_shape(x, (inner, x_column)), as_shape(out, (1, rows))
-        by_two_rows(left, right, result, rows if not across else 1, columns if not across else rows, inner, beta)
         return
     with_any_strides(x, y, out, rows, columns, inner, beta)
 

@@ -1,6 +1,8 @@
-"""Products of one or two rows with a large matrix: they wait for memory, which comes fastest row after row."""
+"""Products of one or two rows: row after row of the right operand, which comes fastest from memory in this order."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from wyrm.engines.native.products.vectors import Vectors
 from wyrm.engines.native.products.writer import Writer
@@ -9,7 +11,10 @@ from wyrm.engines.native.products.writer import Writer
 MOST_ROWS = 2
 # Longer sums lose precision, because each is one chain of additions.
 LONGEST_SUM = 4096
-# So many rows of the right operand are read for one load and store of the result.
+# Two rows pay for a right operand of more than `FEW_COLUMNS` columns with at least `FAR` elements, or for fewer than
+# `TINY` multiplications.
+FEW_COLUMNS, FAR, TINY = 4, 1 << 16, 200
+# So many rows of the right operand are read for one load and store of the result; then 4, 2 and 1 of those left.
 _TOGETHER = 8
 
 
@@ -47,7 +52,10 @@ def _function(vectors: Vectors, rows: int, parameters: str) -> str:
         to.loop(even, vectors.width, column)
         to.branch(some, lambda: column(even, rest))
 
-    whole = to.new(f"and i64 %inner, {-_TOGETHER}")
-    to.loop(whole, _TOGETHER, lambda first: add(first, _TOGETHER))
-    to.loop(to.subtract("%inner", whole), 1, lambda term: add(to.add(whole, term), 1))
+    first = to.new(f"and i64 %inner, {-_TOGETHER}")
+    to.loop(first, _TOGETHER, lambda start: add(start, _TOGETHER))
+    for count in (4, 2, 1):
+        found = to.new(f"and i64 %inner, {count}")
+        to.branch(to.compare("ne", found, 0), partial(add, first, count))
+        first = to.add(first, found)
     return to.function(f"internal void @low_{rows}({parameters}) noinline nounwind")

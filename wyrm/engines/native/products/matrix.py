@@ -1,7 +1,7 @@
 """The product of two matrices of any size and strides: `out = beta * out + x @ y`.
 
-The right operand is packed a block at a time; the left one is read where it lies, or packed a tile at a time. An
-element of the result depends on the inner axis alone: not on the number of threads, nor on the sizes of the other axes.
+The right operand is packed a block at a time; the left one is read where it lies, or packed a tile at a time. The order
+of a sum depends on the sizes and the strides, and not on the number of threads.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from wyrm.engines.native.products.packing import (
     pack_columns,
     pack_left,
     pack_rows,
+    rows_of,
     spaced,
     taken,
 )
@@ -166,8 +167,10 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     parts = to.higher(to.divide(to.add("%inner", to.subtract(longest, 1)), longest), 1)
     part = to.divide(to.add("%inner", to.subtract(parts, 1)), parts)
     tiles = to.higher(to.divide(to.add("%rows", vectors.rows - 1), vectors.rows), 1)
-    fewest = to.divide("%rows", tiles)
-    larger = to.subtract("%rows", to.multiply(fewest, tiles))
+    pairs = to.divide(to.add("%rows", 1), 2)
+    pairs_of_tile = to.divide(pairs, tiles)
+    larger = to.subtract(pairs, to.multiply(pairs_of_tile, tiles))
+    fewest = to.multiply(pairs_of_tile, 2)
     # Rows of a transposed left operand that are far apart are copied: a tile would read each from another page.
     far = to.compare("sgt", to.multiply("%ac", vectors.bytes), _NEAR)
     contiguous = to.both(to.compare("eq", "%ar", 1), far)
@@ -228,8 +231,8 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
             next_row = to.select(crowded, "i64", stride_of_copy, "%ar")
 
             def rows(index: str, row: str) -> list[str]:
-                more = to.new(f"zext i1 {to.compare('slt', index, larger)} to i64")
-                height = to.add(fewest, more)
+                left_rows = to.subtract("%rows", row)
+                height = rows_of(to, index, fewest, larger, left_rows)
                 source = vectors.address(to, "%a", to.add(to.multiply(row, "%ar"), to.multiply(start, "%ac")))
 
                 member = to.new(f"and i64 {index}, {TILES_TOGETHER - 1}")
@@ -237,7 +240,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
 
                 def copy() -> None:
                     to.do(
-                        f"call void @pack_left(ptr {source}, i64 %ac, i64 {depth}, i64 {index}, i64 {tiles}, "
+                        f"call void @pack_left(ptr {source}, i64 %ac, i64 {depth}, i64 {index}, i64 {left_rows}, "
                         f"i64 {fewest}, i64 {larger}, ptr {left})"
                     )
 
@@ -257,7 +260,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
                     place = vectors.address(to, c, column)
                     to.do(
                         f"call void {function}(ptr {a}, i64 {next_row}, i64 {next_inner}, ptr {b}, i64 {stride}, "
-                        f"i64 {depth}, ptr {place}, i64 %cr, i64 {size}, i1 {adds})"
+                        f"i64 {depth}, ptr {place}, i64 %cr, i64 {height}, i64 {size}, i1 {adds})"
                     )
 
                 full = to.new(f"load ptr, ptr {to.address('ptr', '@tiles', to.add(choices, vectors.vectors - 1))}")
@@ -335,14 +338,15 @@ def _entry(vectors: Vectors, elements: int, pool: str | None) -> str:
     shortest = to.select(slim, "i64", str(vectors.width), narrow.LONG * vectors.width)
     long = to.compare("sge", "%inner", shortest)
     by_dots = to.both(to.both(to.compare("eq", "%ac", 1), long), to.one_of(slim, few))
-    across = to.both(slim, to.compare("eq", "%ar", 1))
+    tiny = to.compare("slt", work, low.TINY)
+    across = to.both(to.both(slim, to.compare("eq", "%ar", 1)), to.fails(tiny))
     function = to.select(across, "ptr", "@across", "@one_thread")
     function = to.select(by_dots, "ptr", "@dot_products", function)
     large = to.compare("sge", work, SHARED_PRODUCTS)
     short = to.compare("sle", "%inner", low.LONGEST_SUM)
-    streams = to.both(to.both(large, short), to.compare("eq", "%bc", 1))
-    for rows in range(1, low.MOST_ROWS + 1):
-        chosen = to.both(streams, to.compare("eq", "%rows", rows))
+    in_order = to.both(to.both(short, to.compare("sgt", "%inner", 0)), to.compare("eq", "%bc", 1))
+    for rows, pays in enumerate(_low_pays(to, tiny, long, large), start=1):
+        chosen = to.both(to.both(in_order, pays), to.compare("eq", "%rows", rows))
         function = to.select(chosen, "ptr", f"@low_{rows}", function)
 
     # The transposed product, `across`, reads columns of the left operand as others read rows of the right operand.
@@ -368,3 +372,15 @@ def _entry(vectors: Vectors, elements: int, pool: str | None) -> str:
 
     to.branch(some, lambda: to.branch(large, shared, lambda: to.do(alone)))
     return to.function(f"void @{SHARED}({parameters}) nounwind")
+
+
+def _low_pays(to: Writer, tiny: str, long: str, large: str) -> tuple[str, str]:
+    """Return whether one row, and two rows, are computed one row of the right operand after the other.
+
+    Two rows fill a tile well enough, unless the right operand comes from memory. `long`: dot products may be faster.
+    """
+    wide = to.compare("sgt", "%columns", low.FEW_COLUMNS)
+    far = to.compare("sge", to.multiply("%inner", "%columns"), low.FAR)
+    one = to.one_of(wide, to.fails(long))
+    two = to.one_of(tiny, to.both(wide, far))
+    return to.one_of(large, one), to.one_of(large, two)

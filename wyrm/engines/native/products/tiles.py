@@ -26,13 +26,18 @@ _FETCHING_PAYS = 64
 def tile(vectors: Vectors, rows: int, wide: int) -> str:
     """Return a function that computes `rows` rows of `wide` vectors, of which the first `columns` elements count.
 
-    `a` has strides `ar` and `ac`; the rows of `b` are `bs` apart. They are whole vectors, except where masks
-    cost nothing. `adds`: the result is added to `c`.
+    Where `height` is one less, the last row but one is computed twice, and written once. `a` has strides `ar` and `ac`;
+    the rows of `b` are `bs` apart. They are whole vectors, except where masks cost nothing. `adds`: the result is added
+    to `c`.
     """
     to = Writer()
     bases = [vectors.address(to, "%a", to.multiply("%ar", row)) for row in range(0, rows, _ROWS_AN_ADDRESS)]
     two_rows = to.multiply("%ar", 2)
-    offsets: list[str | int] = [0, "%ar", two_rows]
+    offsets = ["0", "%ar", two_rows] * len(bases)
+    # Only one of two heights has a function of its own: the others take as long, and LLVM half as long.
+    is_whole = to.compare("eq", "%height", rows) if rows > 2 else None
+    if is_whole is not None:
+        bases[-1], offsets[rows - 1] = _last_row(vectors, to, bases, offsets, rows, is_whole)
 
     existing = vectors.below(to, to.subtract("%columns", (wide - 1) * vectors.width))
     masks = [None] * (wide - 1) + [existing if vectors.target.masks else None]
@@ -50,7 +55,7 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
         sums: list[str] = []
         for row in range(rows):
             start = starts[row // _ROWS_AN_ADDRESS]
-            left = vectors.repeated(to, vectors.address(to, start, offsets[row % _ROWS_AN_ADDRESS]))
+            left = vectors.repeated(to, vectors.address(to, start, offsets[row]))
             sums += [
                 vectors.multiply_add(to, left, each, totals[row * wide + vector]) for vector, each in enumerate(right)
             ]
@@ -96,21 +101,39 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
 
     def write(whole: bool, adds: bool) -> None:
         last = None if whole else existing
-        c = "%c"
-        for row in range(rows):
+
+        def write_row(row: int, c: str) -> None:
             for vector in range(wide):
                 value, mask = totals[row * wide + vector], last if vector == wide - 1 else None
                 if adds:
                     value = vectors.add(to, value, vectors.load(to, c, vector * vectors.width, mask))
                 vectors.store(to, value, c, vector * vectors.width, mask)
+
+        c = "%c"
+        for row in range(rows - 1):
+            write_row(row, c)
             c = vectors.address(to, c, "%cr")
+        if is_whole is None:
+            write_row(rows - 1, c)
+        else:
+            to.branch(is_whole, lambda: write_row(rows - 1, c))
 
     in_each_case(vectors, to, wide, "%adds", write)
     parameters = (
         "ptr noalias %a, i64 %ar, i64 %ac, ptr noalias %b, i64 %bs, i64 %depth, ptr noalias %c, i64 %cr, "
-        "i64 %columns, i1 %adds"
+        "i64 %height, i64 %columns, i1 %adds"
     )
     return to.function(f"internal void @{name_of(rows, wide)}({parameters}) noinline nounwind")
+
+
+def _last_row(
+    vectors: Vectors, to: Writer, bases: Sequence[str], offsets: Sequence[str], rows: int, is_whole: str
+) -> tuple[str, str]:
+    """Return the last address of rows, and the offset of the last row from it; in a lower tile the row before."""
+    if (rows - 1) % _ROWS_AN_ADDRESS:
+        return bases[-1], to.select(is_whole, "i64", offsets[rows - 1], offsets[rows - 2])
+    before = vectors.address(to, bases[-2], offsets[rows - 2])
+    return to.select(is_whole, "ptr", bases[-1], before), "0"
 
 
 def _of_each_line(vectors: Vectors, wide: int) -> list[int]:
@@ -142,12 +165,15 @@ def name_of(rows: int, wide: int) -> str:
 
 
 def table(vectors: Vectors) -> str:
-    """Return a constant with the addresses of all tiles, by rows and, for each, by the number of vectors less one."""
+    """Return a constant with the function of each tile, by rows and, for each, by the number of vectors less one."""
     names = ["ptr null"] * vectors.vectors
-    names += [f"ptr @{name_of(rows, wide)}" for rows, wide in sizes(vectors)]
+    for rows in range(1, vectors.rows + 1):
+        height = rows if rows == 1 else rows + rows % 2
+        names += [f"ptr @{name_of(height, wide)}" for wide in range(1, vectors.vectors + 1)]
     return f"@tiles = internal constant [{len(names)} x ptr] [{', '.join(names)}]"
 
 
 def sizes(vectors: Vectors) -> list[tuple[int, int]]:
-    """Return the rows and vectors of all tiles, in the order of the table."""
-    return [(rows, wide) for rows in range(1, vectors.rows + 1) for wide in range(1, vectors.vectors + 1)]
+    """Return the rows and vectors of all functions: one row, or an even number, as the most rows of a tile are."""
+    heights = [1, *range(2, vectors.rows + 1, 2)]
+    return [(rows, wide) for rows in heights for wide in range(1, vectors.vectors + 1)]
