@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from tests.engines.jax.test_every_op import lowered
+from tests.engines.jax.test_every_op import lowered, whole
+from wyrm.engines.jax.lower import Lowerer
 from wyrm.errors import DTypeError
+from wyrm.graph.schedule import Schedule
 from wyrm.ops.random import draws
 from wyrm.ops.random.draws import LoopSteps
 from wyrm.ops.random.dropout import DropoutMask, RandomKey
 from wyrm.ops.random.philox import ROWS_BEFORE, STEP
+from wyrm.ops.random.philox_jax import step_words
 
 STEPS = [0, 3, 2**32 + 1, 2**62 + 12345]
 KNOWN = np.array([0, 2, 2, 5]), np.array([0, 1, 1, 2, 4])
@@ -50,16 +53,25 @@ EXACT: dict[str, Callable[[], Any]] = {
 }
 
 
+def drawn(nodes: Sequence[Any]) -> Iterator[tuple[int, list[Any], list[Any]]]:
+    """Yield each step with what the reference draws for it, and what one function of the step draws by JAX."""
+    schedule = Schedule(nodes)
+    function = jax.jit(lambda step: Lowerer().run(schedule, {STEP: step}))
+    for step in STEPS:
+        wy.random.set_step(step)
+        expected = wy.run(list(nodes))
+        values = map(np.asarray, function(step_words(step)))
+        found = [whole(each) if node.dtype.kind == "i" else each for node, each in zip(nodes, values, strict=True)]
+        yield step, expected, found
+
+
 @pytest.mark.parametrize("wide", [False, True])
-@pytest.mark.parametrize("step", STEPS)
-def test_bits(step: int, wide: bool) -> None:
+def test_bits(wide: bool) -> None:
     nodes = {name: make() for name, make in EXACT.items()}
-    wy.random.set_step(step)
-    expected = wy.run(list(nodes.values()))
     with jax.enable_x64(wide):
-        found = lowered(list(nodes.values()))
-    for name, have, want in zip(nodes, found, expected, strict=True):
-        np.testing.assert_array_equal(have, want, err_msg=name)
+        for step, expected, found in drawn(list(nodes.values())):
+            for name, have, want in zip(nodes, found, expected, strict=True):
+                np.testing.assert_array_equal(have, want, err_msg=f"{name}, step {step}")
 
 
 FLOATS = [draws.StandardNormal, draws.StandardUniform, draws.StandardExponential, draws.StandardGumbel,
@@ -67,16 +79,14 @@ FLOATS = [draws.StandardNormal, draws.StandardUniform, draws.StandardExponential
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("step", STEPS)
-def test_floats(step: int, dtype: Any) -> None:
+def test_floats(dtype: Any) -> None:
     nodes: list[Any] = [op(key(), (40, 500), np.dtype(dtype)) for op in FLOATS]
-    wy.random.set_step(step)
-    expected = wy.run(nodes)
-    with jax.enable_x64(dtype == np.float64):
-        found = lowered(nodes)
     tolerance = 2e-6 if dtype == np.float32 else 4e-15
-    for op, have, want in zip(FLOATS, found, expected, strict=True):
-        np.testing.assert_allclose(have, want, rtol=tolerance, atol=tolerance, err_msg=op.__name__)
+    with jax.enable_x64(dtype == np.float64):
+        for step, expected, found in drawn(nodes):
+            for op, have, want in zip(FLOATS, found, expected, strict=True):
+                message = f"{op.__name__}, step {step}"
+                np.testing.assert_allclose(have, want, rtol=tolerance, atol=tolerance, err_msg=message)
 
 
 @pytest.mark.parametrize(

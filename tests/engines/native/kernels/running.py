@@ -11,6 +11,7 @@ import numpy as np
 from wyrm.engines.native.kernels.functions import KernelFunction
 from wyrm.engines.native.kernels.translate import Specialization, Translation
 from wyrm.engines.native.kernels.values import GroupKind, NumKind
+from wyrm.engines.native.llvm import cache
 from wyrm.engines.native.llvm.calling import LoadedFunction, kind_of_argument, table_of
 from wyrm.engines.native.llvm.emit import emit
 from wyrm.engines.native.llvm.library import entry_of
@@ -30,7 +31,7 @@ def compiled(function: Callable[..., Any], *arguments: Any, checked: bool = Fals
     """Compile a function for the kinds of these arguments."""
     translation, found = translated(function, *arguments, checked=checked)
     program = translation.program(found.function.name)
-    entry = entry_of(machine_code(emit(program.functions, {}, entry=True)))
+    entry = entry_of(machine_code(emit(program.functions, {}, entry=True), cache.LEVEL))
     kinds = [] if found.result is None else [found.result]
     single = not isinstance(found.result, GroupKind)
     if isinstance(found.result, GroupKind):
