@@ -17,7 +17,8 @@ from bench.sharding_plan import (
     seven_billion,
     seven_billion_in_slices,
 )
-from tests.engines.jax import slices
+from tests.engines.jax import divided_tables, slices
+from tests.engines.jax.collectives import Collective
 from tests.once import computed_once
 from tests.subprocesses import on_simulated_devices
 from wyrm.engines.jax.sharding import Sharding
@@ -47,10 +48,12 @@ def test_the_plan_of_tables_agrees_with_simulated_devices(tmp_path_factory: pyte
     found = computed_once(
         tmp_path_factory, "divided_tables", lambda: on_simulated_devices("tests.engines.jax.divided_tables")
     )
-    for step, rows, batch in zip(found["steps"], (8000, 80000, 8000), (256, 256, 1024), strict=True):
+    for code, times, batch in (("Adagrad", 1, 512), ("larger tables", 10, 512), ("larger batch", 1, 2048)):
+        users, items, width = times * divided_tables.USERS, times * divided_tables.ITEMS, divided_tables.WIDTH
         # The users, the items with their negatives, and the biases of both.
-        tables = Table(rows, 16, 1), Table(rows, 16, 2), Table(rows, 1, 2)
-        assert step["bytes"] == pytest.approx(RowsPlan(tables, 8, batch // 8, Machine()).message_bytes, rel=0.01)
+        tables = Table(users, width, 1), Table(items, width, 2), Table(items, 1, 2)
+        size = sum(Collective(*each).size for each in found["code"][code]["sent"])
+        assert size == pytest.approx(RowsPlan(tables, 8, batch // 8, Machine()).message_bytes, rel=0.01), code
 
 
 def test_the_plan_of_slices_agrees_with_simulated_devices(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -156,7 +156,7 @@ def test_lowered_functions_recompute_too() -> None:
     arguments = (functions[0][1], data["x"].astype(np.float32), data["kind"])
     texts = [str(jax.make_jaxpr(jax.grad(function))(*arguments)) for function, _ in functions]
     assert [text.count("remat2[") or text.count("checkpoint[") for text in texts] == [0, 3]
-    plain, chosen = (jax.grad(function)(*arguments) for function, _ in functions)
+    plain, chosen = (jax.jit(jax.grad(function))(*arguments) for function, _ in functions)
     for name, gradient in plain.items():
         np.testing.assert_allclose(chosen[name], gradient, rtol=1e-5, atol=1e-7, err_msg=name)
 

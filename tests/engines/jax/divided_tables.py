@@ -35,7 +35,9 @@ class Factors(wy.Dim): ...
 class Words(wy.Dim): ...
 
 
-USERS, ITEMS, WIDTH, BATCH, STEPS = 101, 203, 8, 512, 3
+# Devices do not divide the rows. The two tables are ranked whole in `FEW`.
+USERS, ITEMS, WIDTH, BATCH, STEPS = 8001, 8081, 8, 512, 3
+FEW = 101, 203
 ROWS = STEPS * BATCH
 # The shape and the axes of a mesh, and the mesh axis of each axis.
 SHARDINGS: dict[str, Any] = {
@@ -52,16 +54,26 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "Adagrad": lambda parameters: wy.optim.Adagrad(parameters, 0.1),
     "Adam": lambda parameters: wy.optim.Adam(parameters, 0.01, max_norm=0.01),
 }
-# The optimizer, the items of the data, and the number of batches whose gradients are accumulated.
-RUNS: dict[str, tuple[str, str, int]] = {
-    "SGD": ("SGD", "uniform", 1),
-    "Adagrad": ("Adagrad", "hot", 1),
-    "Adam": ("Adam", "one owner", 1),
-    "accumulated": ("Adagrad", "hot", 3),
+
+
+class Run(NamedTuple):
+    """The optimizer, the items of the data, the rows of a batch, and the batches whose gradients are accumulated."""
+
+    optimizer: str = "Adagrad"
+    items: str = "hot"
+    batch: int = BATCH
+    accumulate: int = 1
+
+
+RUNS = {
+    "SGD": Run("SGD", "uniform", BATCH - 12),  # which devices do not divide
+    "Adagrad": Run(),
+    "Adam": Run("Adam", "one owner"),
+    "accumulated": Run(accumulate=3),
 }
-# The items of the data: drawn uniformly, a few of them most of the time, and those of one device alone.
+# The items of the data: a few of all owners, a few of them most of the time, and those of one device alone.
 ITEMS_OF: dict[str, Callable[[np.random.Generator], Any]] = {
-    "uniform": lambda random: random.integers(0, ITEMS, ROWS),
+    "uniform": lambda random: 40 * random.integers(0, 203, ROWS),
     "hot": lambda random: np.minimum(random.zipf(1.3, ROWS), ITEMS) - 1,
     "one owner": lambda random: random.integers(0, 26, ROWS),
 }
@@ -101,88 +113,83 @@ def compiled(model: Model, where: Any) -> Any:
 
 def data(model: Model, items: str = "hot") -> dict[Any, Any]:
     random = np.random.default_rng(0)
-    return {model.users: random.integers(0, USERS, ROWS), model.positives: ITEMS_OF[items](random)}
+    return {model.users: 80 * random.integers(0, 101, ROWS), model.positives: ITEMS_OF[items](random)}
 
 
-def trained(where: Any, optimizer: str = "Adagrad", items: str = "hot", accumulate: int = 1) -> dict[str, Any]:
-    """Return the losses of three steps, or of one, and the parameters and the sum of the padding after them."""
-    model = recommender(optimizer)
-    program, columns = compiled(model, where), data(model, items)
-    if accumulate > 1:
-        losses = [program.epoch(columns, batch_size=BATCH, accumulate=accumulate)]
+class Trained(NamedTuple):
+    """A program, its losses, and its parameters and the sum of the padding after them."""
+
+    program: Any
+    losses: list[float]
+    values: list[Any]
+    padding: float
+
+
+def trained(where: Any, run: Run, before_last: Callable[[Any], object] | None = None) -> Trained:
+    """Train three batches, in one step if gradients are accumulated; call `before_last` with the program between."""
+    model = recommender(run.optimizer)
+    program, columns = compiled(model, where), data(model, run.items)
+    if run.accumulate > 1:
+        losses = [program.epoch(columns, batch_size=run.batch, accumulate=run.accumulate)]
     else:
-        # The devices do not divide the last batch.
-        last = 20 if items == "uniform" else BATCH
-        batches = [slice(0, BATCH), slice(BATCH, 2 * BATCH), slice(2 * BATCH, 2 * BATCH + last)]
-        losses = [float(program({leaf: column[rows] for leaf, column in columns.items()})) for rows in batches]
+        losses = []
+        for step in range(STEPS):
+            if before_last is not None and step == STEPS - 1:
+                before_last(program)
+            rows = slice(step * run.batch, (step + 1) * run.batch)
+            losses.append(float(program({leaf: column[rows] for leaf, column in columns.items()})))
     padding = 0.0
     if where is not None:
         state = program._engine.state
         for parameter, value, slots in zip(model.optimizer.parameters, state.values(), state.slots(), strict=True):
-            rows = [np.asarray(array)[parameter.shape[0] :] for array in (value, *slots.values())]
-            padding += sum(float(np.abs(each).sum()) for each in rows)
-    values = [parameter.value for parameter in model.optimizer.parameters]
-    shapes = [value.shape for value in values]
-    return {"losses": losses, "values": [value.tolist() for value in values], "shapes": shapes, "padding": padding}
+            rows_after = [np.asarray(array)[parameter.shape[0] :] for array in (value, *slots.values())]
+            padding += sum(float(np.abs(each).sum()) for each in rows_after)
+    return Trained(program, losses, [parameter.value for parameter in model.optimizer.parameters], padding)
 
 
-def text_of_step(items: int, batch: int, sharding: str = "rows", optimizer: str = "Adagrad") -> tuple[str, int]:
-    """Return the code of a step, and the bytes of its temporary arrays."""
-    model = recommender(optimizer, items=items, users=items, width=16)
-    program = compiled(model, SHARDINGS[sharding])
-    program({model.users: np.zeros(batch, np.int64), model.positives: np.zeros(batch, np.int64)})
-    code = program._engine.compiled.lowered().compile()
-    return code.as_text(), code.memory_analysis().temp_size_in_bytes
-
-
-def step(items: int, batch: int, optimizer: str = "Adagrad") -> dict[str, Any]:
-    """Return the kinds and the bytes of a step's collectives, its temporary bytes, and ops as large as the table."""
-    text, temporary = text_of_step(items, batch, optimizer=optimizer)
-    found = collectives(text)
+def beside(one: Trained, many: Trained) -> dict[str, Any]:
+    """Return the shapes and the padding of tables of many devices, and how far losses and tables are from another's."""
+    pairs = zip(one.values, many.values, strict=True)
     return {
-        "kinds": sorted({each.kind for each in found if each.size > 64}),
-        "bytes": sum(each.size for each in found),
-        "temporary": temporary,
-        "whole": as_large_as_tables(text, items),
+        "shapes": [value.shape for value in many.values],
+        "padding": many.padding,
+        "losses": [abs(a - b) for a, b in zip(one.losses, many.losses, strict=True)],
+        "values": [float(np.abs(a - b).max()) for a, b in pairs],
     }
 
 
-def as_large_as_tables(text: str, items: int) -> list[str]:
-    """Return the ops that compute an array as large as a device's part of a table."""
-    found = set(re.findall(rf" = [^=\n]*\w+\[{items // 8}(?:,16)?\][^=\n]*? ([\w-]+)\(", text))
-    return sorted(found - {"parameter", "get-tuple-element", "tuple", "while", "bitcast"})
+def code_of(program: Any) -> dict[str, Any]:
+    """Return the collectives of a step, its temporary bytes, and the ops that compute as much as a device's tables."""
+    code = program._engine.compiled.lowered().compile()
+    text = code.as_text()
+    parts = "|".join({str(-(-parameter.shape[0] // 8)) for parameter in program.trained})
+    found = set(re.findall(rf" = [^=\n]*\w+\[(?:{parts})(?:,{WIDTH})?\][^=\n]*? ([\w-]+)\(", text))
+    return {
+        "sent": collectives(text),
+        "temporary": code.memory_analysis().temp_size_in_bytes,
+        "whole": sorted(found - {"parameter", "get-tuple-element", "tuple", "while", "bitcast"}),
+    }
 
 
-def accumulated_step(items: int = 8000) -> dict[str, Any]:
-    """Return what steps of four batches each send, and their ops as large as the table."""
-    model = recommender(items=items, users=items, width=16)
+def code_of_step(times_items: int, batch: int) -> dict[str, Any]:
+    """Return what is in the code of a step of so many times as large tables."""
+    model = recommender(items=times_items * ITEMS, users=times_items * USERS)
     program = compiled(model, SHARDINGS["rows"])
-    program.epoch({leaf: np.arange(2048) for leaf in (model.users, model.positives)}, batch_size=256, accumulate=4)
-    text = program.stages()["optimized"]
-    return {"sent": collectives(text), "whole": as_large_as_tables(text, items)}
+    program({model.users: np.zeros(batch, np.int64), model.positives: np.zeros(batch, np.int64)})
+    return code_of(program)
 
 
-def resumed(before: int, after: int) -> list[float]:
-    """Return the loss of a second step on `before` devices, and on `after` devices from a checkpoint between them."""
-    losses: list[float] = []
-    with tempfile.TemporaryDirectory() as folder:
-        for devices in (before, after):
-            model = recommender()
-            where = ((devices,), ("data",), SHARDINGS["rows"][2]) if devices else None
-            program = compiled(model, where)
-            batch = {leaf: column[:24] for leaf, column in data(model).items()}
-            if not losses:
-                program(batch)
-                wy.jax.save(program, folder)
-            else:
-                wy.jax.restore(program, folder)
-            losses.append(float(program(batch)))
-    return losses
+def resumed(program: Any, folder: str) -> Trained:
+    """Return the last step from a checkpoint before it."""
+    wy.jax.restore(program, folder)
+    columns = dict(zip(("users", "positives"), data(recommender()).values(), strict=True))
+    losses = [float(program({name: column[(STEPS - 1) * BATCH :] for name, column in columns.items()}))]
+    return Trained(program, losses, [parameter.value for parameter in program.trained], 0.0)
 
 
 def served(where: Any) -> list[list[float]]:
     """Return the scores of all items for some users, of tables with padding."""
-    model = recommender()
+    model = recommender(users=FEW[0], items=FEW[1])
     users, items, _ = model.optimizer.parameters
     scores = users.index(model.users) @ items.T
     shape, names, axes = where
@@ -194,9 +201,9 @@ def served(where: Any) -> list[list[float]]:
 
 def ranked(where: Any) -> dict[str, Any]:
     """Return the best items of some users, more than a device has and many of equal scores, and what devices send."""
-    random = np.random.default_rng(0)
-    users = wy.Parameter(random.integers(-1, 2, (USERS, WIDTH)).astype(np.float32), (Users(USERS), Factors(WIDTH)))
-    items = wy.Parameter(random.integers(-1, 2, (ITEMS, WIDTH)).astype(np.float32), (Items(ITEMS), Factors(WIDTH)))
+    random, (count, many) = np.random.default_rng(0), FEW
+    users = wy.Parameter(random.integers(-1, 2, (count, WIDTH)).astype(np.float32), (Users(count), Factors(WIDTH)))
+    items = wy.Parameter(random.integers(-1, 2, (many, WIDTH)).astype(np.float32), (Items(many), Factors(WIDTH)))
     user = wy.IndexInput(dims=(Batch(),), name="user")
     scores = users.index(user) @ items.T
     best, by_column = wy.top_k(scores, 30), wy.top_k(scores.T, 3, axis=0)
@@ -207,8 +214,8 @@ def ranked(where: Any) -> dict[str, Any]:
     expected = users.value[:64] @ items.value.T
     order = np.argsort(-expected, axis=1, kind="stable")
     # Recall at 20 without the items that users have seen.
-    seen, wanted = random.random((64, ITEMS)) < 0.5, random.integers(0, ITEMS, 64)
-    hidden = wy.Input(dims=(user.dims[0], ITEMS), dtype=np.bool_, name="hidden")
+    seen, wanted = random.random((64, many)) < 0.5, random.integers(0, many, 64)
+    hidden = wy.Input(dims=(user.dims[0], many), dtype=np.bool_, name="hidden")
     rank: Any = wy.compile(wy.top_k(wy.where(hidden, -np.inf, scores), 20)[1], engine="jax", **options)
     on_devices = rank({user: np.arange(64), hidden: seen})
     on_host = np.argsort(np.where(seen, np.inf, -expected), axis=1, kind="stable")[:, :20]
@@ -224,13 +231,14 @@ def ranked(where: Any) -> dict[str, Any]:
 def words(where: Any) -> list[float]:
     """Return the losses of tables that are looked up by indices with a second axis, and used whole as well."""
     wy.nn.seed(0)
-    vectors, classes = wy.nn.Embedding(Items(ITEMS), Factors(WIDTH)), wy.nn.Embedding(Users(USERS), Factors(WIDTH))
+    count, many = FEW
+    vectors, classes = wy.nn.Embedding(Items(many), Factors(WIDTH)), wy.nn.Embedding(Users(count), Factors(WIDTH))
     tokens = wy.IndexInput(dims=(Words(5), Batch()), name="tokens")
     label = wy.IndexInput(dims=(Batch(),), name="label")
     loss = (vectors(tokens).mean(0) @ classes.weight.T).cross_entropy(label) + 0.1 * classes(label).square().mean()
     model = Model(loss, wy.optim.Adagrad([vectors.weight, classes.weight], 0.1), tokens, label)
     program, random = compiled(model, where), np.random.default_rng(0)
-    batch = {tokens: random.integers(0, ITEMS, (5, 64)), label: random.integers(0, USERS, 64)}
+    batch = {tokens: random.integers(0, many, (5, 64)), label: random.integers(0, count, 64)}
     return [float(program(batch)) for _ in range(3)]
 
 
@@ -239,15 +247,15 @@ def gradients(where: Any) -> list[Any]:
     model = recommender()
     program = compiled(model, where)
     program.backward({leaf: column[:128] for leaf, column in data(model).items()})
-    return [np.asarray(parameter.gradient).tolist() for parameter in model.optimizer.parameters]
+    return [np.asarray(parameter.gradient) for parameter in model.optimizer.parameters]
 
 
 def stopped() -> list[Any]:
     """Return whether parameters stay as they are after a loss that is not finite and a computed index out of range."""
-    found = []
+    found, rows = [], FEW[1]
     for where in (None, ((8,), ("data",), {Items: "data", Batch: "data"})):
         wy.nn.seed(0)
-        table = wy.nn.Embedding(Items(ITEMS), Factors(WIDTH))
+        table = wy.nn.Embedding(Items(rows), Factors(WIDTH))
         index, scale = (
             wy.IndexInput(dims=(Batch(),), name="index"),
             wy.Input(dims=(Batch(),), name="scale", finite=False),
@@ -255,9 +263,9 @@ def stopped() -> list[Any]:
         loss = (table(index + 1).sum(-1) * scale).mean()
         program: Any = compiled(Model(loss, wy.optim.Adagrad([table.weight], 0.1), index, scale), where)
         before, errors = table.weight.value.copy(), []
-        for rows, factor in ((np.arange(16), np.inf), (np.full(16, ITEMS - 1), 1.0)):
+        for indices, factor in ((np.arange(16), np.inf), (np.full(16, rows - 1), 1.0)):
             try:
-                program({index: rows, scale: np.full(16, factor)})
+                program({index: indices, scale: np.full(16, factor)})
             except wy.WyrmError as error:
                 errors.append(f"{type(error).__name__}: {error}".partition(" (at ")[0])
         found.append([errors, bool((table.weight.value == before).all())])
@@ -265,21 +273,34 @@ def stopped() -> list[Any]:
 
 
 def main() -> None:
-    found: dict[str, Any] = {"one": {}, "rows": {}}
-    for name, options in RUNS.items():
-        found["one"][name] = trained(None, *options)
-        found["rows"][name] = trained(SHARDINGS["rows"], *options)
-    found["shardings"] = {name: trained(where) for name, where in SHARDINGS.items() if name != "rows"}
-    found["steps"] = [step(items, batch) for items, batch in ((8000, 256), (80000, 256), (8000, 1024))]
-    found["optimizers"] = [step(8000, 256, optimizer) for optimizer in ("SGD", "Adam")]
-    found["by batch"] = collectives(text_of_step(ITEMS, 256, "batch alone")[0])
-    found["by columns"] = collectives(text_of_step(ITEMS, 256, "columns")[0])
-    found["accumulated step"] = accumulated_step()
-    found["resumed"] = [resumed(*devices) for devices in ((8, 6), (0, 4))]
+    found: dict[str, Any] = {"rows": {}, "shardings": {}, "code": {}}
+    one, rows = {}, {}
+    with tempfile.TemporaryDirectory() as from_one, tempfile.TemporaryDirectory() as from_eight:
+        for name, run in RUNS.items():
+            saved = name == "Adagrad"
+            one[name] = trained(None, run, (lambda program: wy.jax.save(program, from_one)) if saved else None)
+            rows[name] = trained(
+                SHARDINGS["rows"], run, (lambda program: wy.jax.save(program, from_eight)) if saved else None
+            )
+            found["rows"][name] = beside(one[name], rows[name])
+            found["code"][name] = code_of(rows[name].program)
+        last = one["Adagrad"]._replace(losses=one["Adagrad"].losses[-1:])
+        on_six = compiled(recommender(), ((6,), ("data",), SHARDINGS["rows"][2]))
+        ways = (on_six, from_eight), (rows["Adagrad"].program, from_one)
+        found["resumed"] = [beside(last, resumed(*way)) for way in ways]
+    for name, where in SHARDINGS.items():
+        if name != "rows":
+            many = trained(where, RUNS["Adagrad"])
+            found["shardings"][name] = beside(one["Adagrad"], many)
+            if name in ("batch alone", "columns"):
+                found["code"][name] = code_of(many.program)
+    found["code"]["larger tables"] = code_of_step(10, BATCH)
+    found["code"]["larger batch"] = code_of_step(1, 4 * BATCH)
     found["served"] = served(SHARDINGS["rows"])
     found["ranked"] = [ranked(SHARDINGS[name]) for name in ("rows", "other axis")]
     found["words"] = [words(where) for where in (None, SHARDINGS["rows"], SHARDINGS["other axis"])]
-    found["gradients"] = [gradients(where) for where in (None, SHARDINGS["rows"])]
+    pairs = zip(gradients(None), gradients(SHARDINGS["rows"]), strict=True)
+    found["gradients"] = [float(np.abs(a - b).max()) for a, b in pairs]
     found["stopped"] = stopped()
     sys.stdout.write(json.dumps(found))
 

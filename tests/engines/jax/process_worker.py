@@ -6,6 +6,8 @@ Each line of stdin is a list of `Options` as JSON, one for each process. A proce
 
 from __future__ import annotations
 
+import gc
+import importlib
 import json
 import os
 import signal
@@ -17,13 +19,18 @@ from typing import Any
 
 import jax
 import numpy as np
-import orbax.checkpoint  # noqa: F401  (for checkpoints: imported once for all processes)
 
 import wyrm as wy
 from tests.engines.jax import process_tables
 
 # After so many seconds a process ends.
 TIMEOUT = 180
+# What training and checkpoints import when they need it, here once for all processes.
+LATER = (
+    "jax.scipy.special", "jaxlib.mlir.dialects.mhlo", "orbax.checkpoint", "wyrm.engines.jax.engine",
+    "wyrm.engines.native.llvm.library", "wyrm.engines.native.run.shuffle", "wyrm.jax.checkpoints", "wyrm.nn.dropout",
+    "wyrm.optim.moments",
+)  # fmt: skip
 
 
 @dataclass
@@ -149,6 +156,9 @@ def train(options: Options) -> None:
 
 def main() -> None:
     """Fork processes until there are no more lines; a process leaves the loop and ends as Python does."""
+    for module in LATER:
+        importlib.import_module(module)
+    gc.freeze()
     for line in sys.stdin:
         children = []
         for given in json.loads(line):

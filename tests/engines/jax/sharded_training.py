@@ -124,7 +124,7 @@ def trained(model: Model, where: Any) -> dict[str, Any]:
         table, state = program.sharding, program._engine.state
         result |= {"table": str(table), "bytes_per_device": table.bytes_per_device, "held": on_first(state.values())}
         result |= {"state_bytes_per_device": table.state_bytes_per_device, "held_state": on_first(state.slots())}
-        if model.counts_reductions and axes == {Batch: "data"}:  # over all devices, in a step; XLA compiles it again
+        if model.counts_reductions and axes == {Batch: "data"}:  # over all devices, in a step
             result["reductions"] = program.stages()["optimized"].count(" all-reduce(")
     result["parameters"] = [float(np.abs(parameter.value).sum()) for parameter in optimizer.parameters]
     for parameter, value in zip(optimizer.parameters, start, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import jax
@@ -27,15 +28,25 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiles_jax, "_ROWS_ON_CPU", 32)
 
 
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("options", [{}, {"block_bytes": 2**12, "shards": 3}], ids=str)
-@pytest.mark.parametrize("attention", [
+WHOLE_BATCH: dict[str, Any] = {}
+IN_BLOCKS: dict[str, Any] = {"block_bytes": 2**12, "shards": 3}
+ATTENTIONS: list[dict[str, Any]] = [
     {}, {"causal": True}, {"alibi": True, "dropout_rate": 0.2, "stream": 4},
     {"causal": True, "dropout_rate": 0.3, "seed": 5, "stream": 9}, {"masked": "queries"}, {"masked": "keys"},
     {"masked": "queries", "causal": True, "dropout_rate": 0.3, "stream": 2**33},
-], ids=str)  # fmt: skip
-@pytest.mark.parametrize("time", [71, 96])
-def test_tiles_give_the_numbers_of_the_whole(time: int, attention: dict[str, Any], options: dict[str, Any]) -> None:
+]  # fmt: skip
+# Each attention with whole tiles and with a last one that is shorter, and with blocks and without; and each of these
+# four together.
+TILED = [
+    (attention, time, options)
+    for turn, attention in enumerate(ATTENTIONS)
+    for time, options in zip((71, 96), (WHOLE_BATCH, IN_BLOCKS) if turn % 2 else (IN_BLOCKS, WHOLE_BATCH), strict=True)
+]
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(("attention", "time", "options"), TILED, ids=str)
+def test_tiles_give_the_numbers_of_the_whole(attention: dict[str, Any], time: int, options: dict[str, Any]) -> None:
     random, attention = np.random.default_rng(0), dict(attention)
     kind = attention.pop("masked", None)
     mask = None if kind is None else random.random((6, time if kind == "queries" else 1, time)) < 0.5
@@ -61,14 +72,23 @@ def test_second_derivatives_and_tangents_are_those_of_the_whole(monkeypatch: pyt
     ones = {"x": np.cos(np.arange(300, dtype=np.float32)).reshape(1, 50, 3, 1, 2)}
 
     def derivatives() -> list[Any]:
-        gradient = jax.grad(function)
-        tangent = jax.jvp(function, (parameters,), (ones,))[1]
-        along = jax.grad(lambda p: jnp.vdot(gradient(p)["x"], ones["x"]))(parameters)["x"]
-        return [tangent, along, jax.jvp(gradient, (parameters,), (ones,))[1]["x"]]
+        def of(parameters: Any) -> list[Any]:
+            gradient = jax.grad(function)
+            tangent = jax.jvp(function, (parameters,), (ones,))[1]
+            along = jax.grad(lambda p: jnp.vdot(gradient(p)["x"], ones["x"]))(parameters)["x"]
+            return [tangent, along, jax.jvp(gradient, (parameters,), (ones,))[1]["x"]]
 
+        compiled = jax.jit(of).lower(parameters).compile()
+        in_tiles.append(" while(" in compiled.as_text())
+        found: list[Any] = compiled(parameters)
+        return found
+
+    in_tiles: list[bool] = []
     tiled = derivatives()
     monkeypatch.setattr(jax_form, "LONGEST_WHOLE", 10**9)
-    for mine, theirs in zip(tiled, derivatives(), strict=True):
+    whole = derivatives()
+    assert in_tiles == [True, False]
+    for mine, theirs in zip(tiled, whole, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=2e-4, atol=2e-4)
 
 
@@ -90,20 +110,22 @@ def test_no_array_holds_all_scores(options: dict[str, Any], monkeypatch: pytest.
         assert squares(node, "at once")
 
 
+@cache
+def losses_of_long_sequences(**options: Any) -> list[float]:
+    """Return the losses of steps of a language model whose sequences take several tiles."""
+    config = wy.nn.GPT2Config(n_layer=2, n_embd=16, n_head=2, n_positions=640, vocab_size=20)
+    wy.nn.seed(0)
+    model = wy.nn.GPT2(config, seed=0)
+    tokens, targets = (wy.IndexInput(dims=(2, 640), name=name) for name in ("tokens", "targets"))
+    program = wy.compile(model.loss(tokens, targets), wy.optim.Adam(model.parameters(), 0.01), **options)
+    data = np.random.default_rng(0).integers(0, 20, (2, 640))
+    return [float(program({tokens: data, targets: np.roll(data, 1)})) for _ in range(4)]
+
+
 @pytest.mark.parametrize("compute_dtype", [None, "bfloat16"])
 def test_a_model_of_long_sequences_trains_as_natively(compute_dtype: Any) -> None:
-    def losses(**options: Any) -> list[float]:
-        config = wy.nn.GPT2Config(n_layer=2, n_embd=16, n_head=2, n_positions=640, vocab_size=20)
-        wy.nn.seed(0)
-        model = wy.nn.GPT2(config, seed=0)
-        tokens, targets = (wy.IndexInput(dims=(2, 640), name=name) for name in ("tokens", "targets"))
-        optimizer = wy.optim.Adam(model.parameters(), 0.01)
-        program = wy.compile(model.loss(tokens, targets), optimizer, **options)
-        data = np.random.default_rng(0).integers(0, 20, (2, 640))
-        return [float(program({tokens: data, targets: np.roll(data, 1)})) for _ in range(4)]
-
-    tolerance = 1e-5 if compute_dtype is None else 1e-2
-    np.testing.assert_allclose(losses(engine="jax", compute_dtype=compute_dtype), losses(), rtol=tolerance)
+    found = losses_of_long_sequences(engine="jax", compute_dtype=compute_dtype)
+    np.testing.assert_allclose(found, losses_of_long_sequences(), rtol=1e-5 if compute_dtype is None else 1e-2)
 
 
 # --- cuDNN ------------------------------------------------------------------------------------------------------------

@@ -25,75 +25,82 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
     )
 
 
-def assert_equal(one: dict[str, Any], many: dict[str, Any]) -> None:
-    np.testing.assert_allclose(many["losses"], one["losses"], rtol=0, atol=1e-6)
-    for a, b in zip(one["values"], many["values"], strict=True):
-        np.testing.assert_allclose(b, a, rtol=0, atol=1e-6)
+def assert_equal(many: dict[str, Any]) -> None:
+    assert max(many["losses"]) <= 1e-6 and max(many["values"]) <= 1e-6
+    assert many["shapes"] == [[8001, 8], [8081, 8], [8081]]
 
 
 @pytest.mark.parametrize("run", divided_tables.RUNS)
 def test_training_is_that_of_one_device(found: Any, run: str) -> None:
-    one, many = found["one"][run], found["rows"][run]
-    assert_equal(one, many)
-    assert many["shapes"] == one["shapes"] == [[101, 8], [203, 8], [203]]
+    assert_equal(found["rows"][run])
 
 
 @pytest.mark.parametrize("sharding", SHARDINGS)
 def test_meshes_with_several_axes(found: Any, sharding: str) -> None:
-    assert_equal(found["one"]["Adagrad"], found["shardings"][sharding])
+    assert_equal(found["shardings"][sharding])
 
 
 def test_padding_is_never_drawn_and_never_moves(found: Any) -> None:
     assert all(run["padding"] == 0.0 for run in [*found["rows"].values(), *found["shardings"].values()])
 
 
+def sent(found: Any, code: str) -> list[Collective]:
+    """Return the collectives of a step."""
+    return [Collective(*each) for each in found["code"][code]["sent"]]
+
+
+def bytes_of(found: Any, code: str) -> int:
+    return sum(each.size for each in sent(found, code))
+
+
 def test_a_step_sends_rows_of_the_batch_alone(found: Any) -> None:
-    step, large_tables, large_batch = found["steps"]
-    assert step["kinds"] == ["all-to-all"]
-    assert large_tables["bytes"] == step["bytes"] and large_tables["temporary"] == step["temporary"]
+    step, large_tables, large_batch = (bytes_of(found, code) for code in ("Adagrad", "larger tables", "larger batch"))
+    assert {each.kind for each in sent(found, "Adagrad") if each.size > 64} == {"all-to-all"}
+    temporary = [found["code"][code]["temporary"] for code in ("Adagrad", "larger tables")]
+    assert large_tables == step and temporary[0] == temporary[1]
     # A device's part of four times as many rows; the room above the mean number of rows grows as its root.
-    assert 2 * step["bytes"] < large_batch["bytes"] < 4 * step["bytes"]
+    assert 2 * step < large_batch < 4 * step
     # Rows and gradients: one row of users and two of items, which have a bias. Room is for more.
-    assert large_batch["bytes"] < 3 * (1024 / 8) * 2 * (16 + 2 * 17) * 4
+    assert large_batch < 3 * (2048 / 8) * 2 * (8 + 2 * 9) * 4
 
 
 def test_accumulated_gradients_are_exchanged_once_a_step(found: Any) -> None:
-    step = found["accumulated step"]
-    large = [each for each in (Collective(*each) for each in step["sent"]) if each.size > 64]
+    large = [each for each in sent(found, "accumulated") if each.size > 64]
     assert {each.kind for each in large} == {"all-to-all"}
-    # Of three tables, a number and a row each; lookups are those of each of four batches.
-    assert [each.times for each in large].count(1) == 2 * 3 and {each.times for each in large} == {1, 4}
-    assert set(step["whole"]) <= IN_PLACE
+    # Of three tables, a number and a row each; lookups are those of each of three batches.
+    assert [each.times for each in large].count(1) == 2 * 3 and {each.times for each in large} == {1, 3}
+    assert set(found["code"]["accumulated"]["whole"]) <= IN_PLACE
 
 
 def test_gradients_of_tables_on_every_device_are_gathered_in_one_message(found: Any) -> None:
-    sent = [Collective(*each) for each in found["by batch"]]
     # The rows of users, of items and of negatives, with a bias for the last two, and the number of each row; then the
     # part of the loss of each of the 8 devices.
-    assert [(each.kind, each.size) for each in sent] == [("all-gather", (256 * (17 + 2 * 17 + 2 * 2) + 8) * 4)]
+    expected = [("all-gather", (512 * (9 + 2 * 9 + 2 * 2) + 8) * 4)]
+    assert [(each.kind, each.size) for each in sent(found, "batch alone")] == expected
 
 
 def test_devices_with_columns_add_up_the_scores_in_one_message(found: Any) -> None:
-    sent = [Collective(*each) for each in found["by columns"]]
+    messages = sent(found, "columns")
     # Those of an item and a negative for each row of the batch; beside them, whether all gradients are finite.
-    assert [(each.kind, each.size) for each in sent if each.size > 8] == [("all-reduce", 256 * 2 * 4)]
-    assert len(sent) == 2
+    assert [(each.kind, each.size) for each in messages if each.size > 8] == [("all-reduce", 512 * 2 * 4)]
+    assert len(messages) == 2
 
 
-def test_no_op_makes_an_array_as_large_as_a_table(found: Any) -> None:
+@pytest.mark.parametrize("code", ["SGD", "Adagrad", "Adam", "larger tables", "larger batch"])
+def test_no_op_makes_an_array_as_large_as_a_table(found: Any, code: str) -> None:
     # With Adagrad, with SGD and a momentum, and with Adam and `max_norm`.
-    for step in (*found["steps"], *found["optimizers"]):
-        assert set(step["whole"]) <= IN_PLACE and step["temporary"] < 200_000
+    step = found["code"][code]
+    assert set(step["whole"]) <= IN_PLACE and step["temporary"] < 200_000
 
 
 def test_training_goes_on_on_another_mesh(found: Any) -> None:
-    for there, here in found["resumed"]:
-        assert here == pytest.approx(there, abs=1e-6)
+    for way in found["resumed"]:
+        assert_equal(way)
 
 
 def test_padding_is_never_ranked(found: Any) -> None:
     scores, expected = map(np.array, found["served"])
-    assert scores.shape == (16, divided_tables.ITEMS)
+    assert scores.shape == (16, divided_tables.FEW[1])
     np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)
 
 
@@ -117,8 +124,7 @@ def test_indices_with_two_axes_and_tables_that_are_used_whole(found: Any) -> Non
 
 
 def test_gradients_on_the_host(found: Any) -> None:
-    for one, many in zip(*found["gradients"], strict=True):
-        np.testing.assert_allclose(many, one, rtol=0, atol=1e-6)
+    assert len(found["gradients"]) == 3 and max(found["gradients"]) <= 1e-6
 
 
 def test_errors_of_a_step_change_nothing(found: Any) -> None:

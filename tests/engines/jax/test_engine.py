@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import jax
 import numpy as np
 import pytest
 
@@ -52,6 +56,41 @@ def test_the_code_of_a_program() -> None:
     assert model.program.plan.peak_bytes > 0
     with pytest.raises(OptionError, match="XLA"):
         _ = model.program.llvm
+
+
+def functions_compiled(run: Callable[[], object]) -> int:
+    """Return how many functions XLA compiles during a call."""
+    events: list[str] = []
+
+    def listen(event: str, *_: object, **__: object) -> None:
+        events.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        run()
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+    return events.count("/jax/core/compile/backend_compile_duration")
+
+
+@pytest.mark.parametrize("devices", [None, 1])
+def test_what_a_program_shows_of_its_code_is_what_xla_compiled_to_run_it(devices: int | None) -> None:
+    model = Classifier("jax")
+    if devices is not None:
+        on_mesh: dict[str, Any] = {"mesh": jax.make_mesh((devices,), ("data",)), "sharding": {Batch: "data"}}
+        model.program = wy.compile(model.loss, model.optimizer, engine="jax", **on_mesh)
+    assert functions_compiled(lambda: model.program(model.data)) > 0
+    assert functions_compiled(lambda: (model.program.source, model.program.stages(), model.program.plan)) == 0
+
+
+def test_programs_with_the_same_shapes_share_the_check_of_their_parameters() -> None:
+    def epoch() -> None:
+        weight, x = wy.Parameter(np.ones(17, np.float32)), wy.Input(dims=(Batch(), 17), name="x")
+        program = wy.compile((x @ weight).square().mean(), wy.optim.SGD([weight], 0.1), engine="jax")
+        program.epoch({x: np.zeros((8, 17), np.float32)}, batch_size=4)
+
+    epoch()
+    assert functions_compiled(epoch) == 1  # the loop over batches
 
 
 def test_bfloat16_activations_keep_float32_parameters() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from tests.engines.jax.processes import Server
+from tests.engines.jax.processes import Finished, Server
 from wyrm.engines.jax.processes import Part, computing, fingerprint
 from wyrm.errors import CheckpointError, OptionError, ProcessLost
 
@@ -24,42 +25,64 @@ def server() -> Iterator[Server]:
         yield server
 
 
+# A training that loses a process in its second epoch.
+LONG: dict[str, Any] = {"rows": 140, "epochs": 3}
+
+
 @pytest.fixture(scope="module")
 def alone(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What one process finds."""
-    return server.found(tmp_path_factory.mktemp("alone"), 1)
+    return server.found(tmp_path_factory.mktemp("alone"), 1, **LONG)
 
 
-@pytest.mark.parametrize("own_rows", [False, True])
-def test_two_processes_compute_what_one_does(
-    server: Server, alone: dict[str, Any], tmp_path: Path, own_rows: bool
-) -> None:
-    one = server.found(tmp_path, 1, own_rows=True) if own_rows else alone
-    two = server.found(tmp_path, 2, own_rows=own_rows, sharding="fsdp")
-    assert two["means"] == pytest.approx(one["means"], rel=1e-5)
-    for a, b in zip(one["values"], two["values"], strict=True):
+@pytest.fixture(scope="module")
+def both(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What two processes find, of which none is lost."""
+    return server.found(tmp_path_factory.mktemp("both"), 2, **LONG, sharding="fsdp")
+
+
+@pytest.fixture(scope="module")
+def killed(server: Server, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Finished], Path]:
+    """How two processes end of which one is killed, and the checkpoints that they leave."""
+    folder = tmp_path_factory.mktemp("killed")
+    checkpoints = folder / "checkpoints"
+    options: dict[str, Any] = {"folder": str(checkpoints), "failure": "kill", "fail_after": 25}
+    return server.run(folder, 2, **LONG, sharding="fsdp", **options), checkpoints
+
+
+def assert_near(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert found["means"] == pytest.approx(expected["means"], rel=1e-5)
+    for a, b in zip(expected["values"], found["values"], strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
 
 
-def test_a_killed_process_ends_the_other_and_a_restart_goes_on_exactly(server: Server, tmp_path: Path) -> None:
-    checkpoints = str(tmp_path / "checkpoints")
-    options: dict[str, Any] = {"sharding": "fsdp", "rows": 140, "epochs": 3}
-    whole = server.found(tmp_path, 2, **options)
-    killed = server.run(tmp_path, 2, **options, folder=checkpoints, failure="kill", fail_after=25)
-    assert killed[1].code == -9 and killed[0].code == 1
-    assert "ProcessLost" in killed[0].text and "start all of them again from the last checkpoint" in killed[0].text
-    resumed = server.found(tmp_path, 2, **options, folder=checkpoints)
-    assert resumed["means"] == whole["means"][1:]
-    assert resumed["values"] == whole["values"]
+def test_two_processes_compute_what_one_does(alone: dict[str, Any], both: dict[str, Any]) -> None:
+    assert_near(both, alone)
+
+
+def test_two_processes_with_their_own_rows_compute_what_one_does(server: Server, tmp_path: Path) -> None:
+    one = server.found(tmp_path, 1, own_rows=True)
+    assert_near(server.found(tmp_path, 2, own_rows=True, sharding="fsdp"), one)
+
+
+def test_a_killed_process_ends_the_other_and_a_restart_goes_on_exactly(
+    server: Server, both: dict[str, Any], killed: tuple[list[Finished], Path], tmp_path: Path
+) -> None:
+    (first, last), checkpoints = killed
+    assert last.code == -9 and first.code == 1
+    assert "ProcessLost" in first.text and "start all of them again from the last checkpoint" in first.text
+    shutil.copytree(checkpoints, tmp_path / "checkpoints")
+    resumed = server.found(tmp_path, 2, **LONG, sharding="fsdp", folder=str(tmp_path / "checkpoints"))
+    assert resumed["means"] == both["means"][1:]
+    assert resumed["values"] == both["values"]
 
 
 def test_another_number_of_processes_goes_on_with_a_checkpoint(
-    server: Server, alone: dict[str, Any], tmp_path: Path
+    server: Server, alone: dict[str, Any], killed: tuple[list[Finished], Path], tmp_path: Path
 ) -> None:
-    checkpoints = str(tmp_path / "checkpoints")
-    server.run(tmp_path, 2, sharding="fsdp", folder=checkpoints, failure="kill", fail_after=12)
-    resumed = server.found(tmp_path, 1, folder=checkpoints)
-    assert resumed["means"][-1] == pytest.approx(alone["means"][-1], rel=1e-5)
+    shutil.copytree(killed[1], tmp_path / "checkpoints")
+    resumed = server.found(tmp_path, 1, **LONG, folder=str(tmp_path / "checkpoints"))
+    assert resumed["means"] == pytest.approx(alone["means"][1:], rel=1e-5)
 
 
 def test_a_process_that_fails_ends_the_other(server: Server, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 from wyrm.engines.jax.collectives import collectives
@@ -79,9 +79,10 @@ class CompiledFunctions:
             self._loops[accumulate] = jax.jit(function, donate_argnums=0, **self.kept())
         return self._loops[accumulate]
 
-    @cached_property
-    def finite(self) -> Any:
-        """The function that says whether all values are finite."""
+    @staticmethod
+    @cache
+    def finite() -> Any:
+        """Return the function that says whether all values are finite, which programs with the same shapes share."""
         import jax
 
         return jax.jit(lambda values: all_finite([value for value in values if value.dtype.kind != "i"]))
@@ -115,7 +116,7 @@ class CompiledFunctions:
         self.last = (
             function,
             structure,
-            [(array.shape, array.dtype, getattr(array, "sharding", None)) for array in arrays],
+            [(array.shape, array.dtype, _placement(array)) for array in arrays],
         )
         return function(*arguments)
 
@@ -144,7 +145,7 @@ class CompiledFunctions:
         return results
 
     def messages(self) -> list[Messages] | None:
-        """Return what the function that ran last sends in a step, by kind; XLA compiles it again to show it."""
+        """Return what the function that ran last sends in a step, by kind."""
         if self.last is None:
             return None
         found: dict[str, Messages] = {}
@@ -164,3 +165,11 @@ class CompiledFunctions:
         abstract = [jax.ShapeDtypeStruct(shape, dtype, sharding=sharding) for shape, dtype, sharding in arrays]
         with self.precision():
             return function.lower(*jax.tree.unflatten(structure, abstract))
+
+
+def _placement(array: Any) -> Any:
+    """Return the sharding that a call must have for JAX to find again what it compiled for the array.
+
+    JAX places an array anew where no sharding was asked for.
+    """
+    return array.sharding if getattr(array, "committed", False) else None

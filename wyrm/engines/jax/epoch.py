@@ -223,7 +223,7 @@ class JaxEpoch:
     def _check_finite(self) -> None:
         """Raise `Diverged` if a parameter is not finite after the last step."""
         with exchange:
-            finite = self.engine.compiled.finite(self.engine.state.stacked().values)
+            finite = self.engine.compiled.finite()(self.engine.state.stacked().values)
         if not bool(on_host(finite)):
             raise Diverged(
                 f"a parameter became NaN or infinite in epoch {self.epoch.number}, though all losses and gradients "
