@@ -54,7 +54,7 @@ def pyright(source: Path, modules: Sequence[str]) -> dict[str, Messages]:
     files = [f"{module}.py" for module in modules]
     options = {
         "include": ["preamble.py", *files, *(f"plain/{file}" for file in files)],
-        "strict": files,
+        "strict": ["*.py"],
         "extraPaths": [str(ROOT)],
         "pythonVersion": "3.11",
         "typeCheckingMode": "basic",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +12,7 @@ from tests.site.pages import TOUR
 from tests.typing.checkers import ROOT
 
 PROGRAMS = Path(__file__).with_name("programs")
-# What every program may use besides the names of the preamble: a star import of strict mypy leaves it out, and pyright
-# does not know a module that is imported before one.
+# What every program may use; of these lines it has what it names.
 HEADER = """\
 from __future__ import annotations
 from preamble import *
@@ -46,7 +46,7 @@ class Program(NamedTuple):
     name: str
     line: int
     source: str
-    header: str = HEADER
+    header: str
 
     @property
     def right(self) -> bool:
@@ -84,7 +84,33 @@ def readme() -> Program:
     return Program("right", "README.md", "readme", 1, "\n".join(blocks), header=_README_HEADER)
 
 
+def _preamble() -> str:
+    """Return the names of the preamble, as an import lists them."""
+    body = ast.parse((PROGRAMS / "preamble.py").read_text(encoding="utf-8")).body
+    defined = [each.name for each in body if isinstance(each, ast.ClassDef | ast.FunctionDef)]
+    assigned = [target for each in body if isinstance(each, ast.Assign) for target in each.targets]
+    assigned += [each.target for each in body if isinstance(each, ast.AnnAssign)]
+    names = [name.id for target in assigned for name in ast.walk(target) if isinstance(name, ast.Name)]
+    return ", ".join([*defined, *names])
+
+
+def _header(source: str, every: str) -> str:
+    """Return the lines of `every` with the imports that a program uses alone: checkers read each a thousand times.
+
+    A line whose imports it does not use is empty, so that its own lines have the same numbers in all programs.
+    """
+    used = set(re.findall(r"\w+", source))
+
+    def of_line(line: str) -> str:
+        start, _, names = line.rpartition("import ")
+        kept = [name for name in names.split(", ") if name.rpartition(" ")[2] in used | {"annotations"}]
+        return f"{start}import {', '.join(kept)}" if kept else ""
+
+    return "".join(of_line(line) + "\n" for line in every.splitlines())
+
+
 def _sections(path: Path, kind: str) -> Iterator[Program]:
+    every = HEADER.replace("*", _preamble())
     name, start, lines = "", 0, list[str]()
     for number, line in enumerate([*path.read_text(encoding="utf-8").splitlines(), "#@ end"], 1):
         section = _SECTION.match(line)
@@ -92,5 +118,6 @@ def _sections(path: Path, kind: str) -> Iterator[Program]:
             lines.append(line)
             continue
         if name:
-            yield Program(kind, str(path.relative_to(PROGRAMS)), name, start, "\n".join(lines) + "\n")
+            source = "\n".join(lines) + "\n"
+            yield Program(kind, str(path.relative_to(PROGRAMS)), name, start, source, _header(source, every))
         name, start, lines = section[1], number, []

@@ -185,20 +185,31 @@ def test_a_form_that_ignores_the_stream_of_a_layer_raises(monkeypatch: pytest.Mo
         lowered([dropped(np.random.default_rng(0))], repeats=LAYERS)
 
 
-@pytest.mark.parametrize("layers", [2, 3, 5])
-@pytest.mark.parametrize("rate", [0.0, 0.1])
-def test_equal_layers_of_a_language_model_are_two_loops_from_two_layers_on(layers: int, rate: float) -> None:
+def language_model(layers: int, rate: float) -> tuple[Any, dict[Any, Any]]:
+    """Return a program that trains GPT-2 with dropout of this rate, and its data."""
     config = wy.nn.GPT2Config(
         vocab_size=16, n_positions=8, n_embd=8, n_layer=layers, n_head=2, resid_pdrop=rate, attn_pdrop=rate,
         embd_pdrop=rate,
     )  # fmt: skip
     tokens, following = wy.IndexInput(dims=(2, 8)), wy.IndexInput(dims=(2, 8))
     model = wy.nn.GPT2(config)
-    program: Any = wy.compile(model.loss(tokens, following), wy.optim.SGD(model.parameters(), 0.1), engine="jax")
+    program = wy.compile(model.loss(tokens, following), wy.optim.SGD(model.parameters(), 0.1), engine="jax")
+    return program, {tokens: np.zeros((2, 8), int), following: np.zeros((2, 8), int)}
+
+
+@pytest.mark.parametrize("layers", [2, 3, 5])
+@pytest.mark.parametrize("rate", [0.0, 0.1])
+def test_equal_layers_of_a_language_model_are_two_loops_from_two_layers_on(layers: int, rate: float) -> None:
+    program, _ = language_model(layers, rate)
     repeats = [item for item in program._engine.functions.plan if isinstance(item, Repeat)]
     assert [repeat.count for repeat in repeats] == [layers, layers]
-    program({tokens: np.zeros((2, 8), int), following: np.zeros((2, 8), int)})
-    # One for each weight of a layer and of its gradients, however many layers there are.
+
+
+@pytest.mark.parametrize(("layers", "rate"), [(2, 0.1), (3, 0.1), (5, 0.0)])
+def test_code_of_a_language_model_does_not_grow_with_its_layers(layers: int, rate: float) -> None:
+    program, data = language_model(layers, rate)
+    program(data)
+    # One for each weight of a layer and of its gradients.
     assert program.source.count("stablehlo.dot_general") == 23
 
 
