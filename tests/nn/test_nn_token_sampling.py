@@ -50,6 +50,17 @@ def test_tokens_come_as_often_as_they_are_likely(temperature: float, top_k: int 
     assert (np.abs(found - expected) <= 5.0 * np.sqrt(expected * (1.0 - expected) / draws)).all()
 
 
+@pytest.mark.parametrize("top_k", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize("top_p", [None, 0.5, 0.9])
+def test_tokens_that_are_impossible_change_nothing(top_k: int, top_p: float | None) -> None:
+    """The largest logits of long rows are found in another way, whose ties go to the lower ids as well."""
+    short = np.stack([np.roll(LOGITS, i) for i in range(500)])
+    long = np.full((500, 150), -math.inf)
+    long[:, 20:27] = short
+    expected = sample_tokens(short, generator(), 1.0, top_k, top_p)
+    np.testing.assert_array_equal(sample_tokens(long, generator(), 1.0, top_k, top_p) - 20, expected)
+
+
 @pytest.mark.parametrize("tokens", [2049, 2176, 8000])
 def test_tokens_of_a_large_vocabulary_come_as_often_as_they_are_likely(tokens: int) -> None:
     logits, draws = np.full(tokens, -math.inf), 5_000

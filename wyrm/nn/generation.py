@@ -161,6 +161,8 @@ def _generated(
 
 # Rows longer than `_LONG` are sampled in two levels: a block of `_BLOCK` tokens, then a token in it.
 _LONG, _BLOCK = 2048, 128
+# Rows of at most so many tokens are sorted whole, all at once, in less time than it takes to find the largest of each.
+_SHORT = 128
 
 
 def sample_tokens(
@@ -215,8 +217,8 @@ def _most_likely(rows: NDArray[np.float64], top_k: int | None) -> NDArray[np.int
 
     Logits decide, not weights: different logits may round to the same weight.
     """
-    if top_k is None or top_k >= rows.shape[-1]:
-        return np.argsort(-rows, axis=-1, kind="stable")
+    if top_k is None or top_k >= rows.shape[-1] or rows.shape[-1] <= _SHORT:
+        return np.argsort(-rows, axis=-1, kind="stable")[:, :top_k]
     thresholds = np.partition(rows, -top_k, axis=-1)[:, -top_k]
     result = np.empty((len(rows), top_k), np.intp)
     for i, row in enumerate(rows):
