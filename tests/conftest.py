@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from tests import quick
 from tests.browser import browser, open_page
@@ -35,6 +36,18 @@ def _cache_of_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     """Keep compiled programs in a folder of this run of the tests, which its workers share."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WYRM_CACHE_DIR", str(shared_folder(tmp_path_factory) / "programs"))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread_of_blas() -> Iterator[None]:
+    """Let NumPy and SciPy compute in one thread: those of BLAS wait for each other where the tests take all cores.
+
+    That takes milliseconds even for the smallest matrices. Threads of wyrm's own are as many as without.
+    """
+    import scipy.linalg  # noqa: F401  # loads a BLAS of its own
+
+    with threadpool_limits(1, "blas"):
         yield
 
 

@@ -1,11 +1,13 @@
 """Trains with JAX and saves in the background: `python -m tests.jax.saving_worker FOLDER WHAT`.
 
 WHAT is "ends" to end while a checkpoint is written, "fails" to fail to write one, "forgets" to do so without asking,
-or "trains" to train and save until a kill.
+or "trains" to train and save until a kill. Without arguments, processes that train are forked: see `serve`.
 """
 
 from __future__ import annotations
 
+import importlib
+import os
 import resource
 import signal
 import sys
@@ -57,5 +59,24 @@ def main(folder: str, what: str) -> None:
         wy.jax.save(trained, folder)
 
 
+def serve() -> None:
+    """Fork a process that trains for each folder on stdin, one after the other: imports take longer than training.
+
+    A process writes its number and then its steps; an empty line follows once it has been killed.
+    """
+    importlib.import_module("orbax.checkpoint")
+    for folder in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            sys.stdout.write(f"{os.getpid()}\n")
+            main(folder.rstrip("\n"), "trains")
+        os.waitpid(child, 0)
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    if len(sys.argv) == 1:
+        serve()
+    else:
+        main(sys.argv[1], sys.argv[2])

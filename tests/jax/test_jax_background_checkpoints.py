@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,16 +79,28 @@ def test_an_error_that_nobody_asks_for_is_a_warning_at_the_end(tmp_path: Path) -
     assert weights_after_restoring(tmp_path)[:2] == ({1.0}, 1)
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[subprocess.Popen[str]]:
+    """A process that forks those which train."""
+    command = [sys.executable, "-m", "tests.jax.saving_worker"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+
+
 @pytest.mark.parametrize("seed", range(3))
-def test_a_kill_leaves_a_whole_checkpoint(tmp_path: Path, seed: int) -> None:
-    draw, command = random.Random(seed), [sys.executable, "-m", "tests.jax.saving_worker", str(tmp_path), "trains"]
+def test_a_kill_leaves_a_whole_checkpoint(server: subprocess.Popen[str], tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    assert server.stdin is not None and server.stdout is not None
     for _ in range(2):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            for _ in range(draw.randint(2, 5)):
-                began = int(process.stdout.readline())
-            time.sleep(draw.uniform(0.0, 0.03))
-            process.kill()
+        server.stdin.write(f"{tmp_path}\n")
+        server.stdin.flush()
+        process = int(server.stdout.readline())
+        for _ in range(draw.randint(2, 5)):
+            began = int(server.stdout.readline())
+        time.sleep(draw.uniform(0.0, 0.03))
+        os.kill(process, signal.SIGKILL)
+        while server.stdout.readline().strip():
+            pass
         weights, steps, state = weights_after_restoring(tmp_path)
         # The step before the one that was being written is complete.
         assert steps >= began - 1 and weights == {float(steps)} and state == {"steps": steps}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -53,16 +54,22 @@ class Model:
         return losses
 
 
+@cache
+def trained(engine: Any, kind: str, **options: Any) -> tuple[list[float], list[Any]]:
+    """Return the losses of a model, and its parameters after them."""
+    model = Model(engine, kind, **options)
+    return model.train(), [parameter.value for parameter in model.parameters]
+
+
 @pytest.mark.parametrize("kind", ["scan", "layers", "branches"])
 def test_losses_and_parameters(kind: str) -> None:
-    models = [Model(engine, kind) for engine in ("native", "jax")]
-    native, jax = (model.train() for model in models)
+    (native, expected), (jax, found) = (trained(engine, kind) for engine in ("native", "jax"))
     assert jax == pytest.approx(native, rel=1e-5)
-    for p, q in zip(*(model.parameters for model in models), strict=True):
-        np.testing.assert_allclose(q.value, p.value, rtol=1e-4, atol=1e-5)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["scan", "layers", "branches"])
 def test_bfloat16_drops_the_same_elements(kind: str) -> None:
-    wide, narrow = (Model("jax", kind, **options).train() for options in ({}, {"compute_dtype": "bfloat16"}))
+    wide, narrow = trained("jax", kind)[0], trained("jax", kind, compute_dtype="bfloat16")[0]
     assert narrow == pytest.approx(wide, rel=0.03)
