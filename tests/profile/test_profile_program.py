@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from wyrm.engines.native.products.pool import processors
 from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.totals import Totals
 from wyrm.errors import DataError, Diverged, DTypeError, OptionError, ShapeError
+from wyrm.profile import recording
 from wyrm.profile.instrument import SUM_ROWS, instrumented
 from wyrm.profile.recording import Recorder, RecordingEngine, RecordingRunner
 
@@ -269,6 +271,21 @@ def test_the_trace_is_what_perfetto_reads(tmp_path: Path) -> None:
                 )  # fmt: skip
                 assert any(inside)
     assert any("matmul" in each["args"].get("nodes", "") for each in events)
+
+
+def test_what_begins_after_the_last_step_is_no_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = recording._RecordingPool.run
+
+    def run_and_wait(pool: Any, jobs: Any, stop: Any) -> None:
+        run(pool, jobs, stop)
+        now = time.perf_counter_ns()
+        pool._recorder.span("wait for the door", "wait", 0, now + 10**9, now + 2 * 10**9)
+
+    monkeypatch.setattr(recording._RecordingPool, "run", run_and_wait)
+    program, columns, _ = trained()
+    profile = program.profile(columns, batch_size=16, steps=4, threads=2, peaks=PEAKS)
+    assert all((event.name == "step") == (event.stage < 0) for event in profile.events)
+    assert "wait for the door" not in {event.name for event in profile.events}
 
 
 def test_repeated_layers_are_one_row() -> None:

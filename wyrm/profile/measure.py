@@ -15,7 +15,7 @@ from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.profile.instrument import Site, cost_of_reading
 from wyrm.profile.memory import MemoryOfStep
 from wyrm.profile.peaks import Peaks, measured_peaks
-from wyrm.profile.recording import RecordedTimes, Recorder, RecordingEngine, RecordingRunner
+from wyrm.profile.recording import RecordedTimes, Recorder, RecordingEngine, RecordingRunner, Span
 from wyrm.profile.result import Event, Profile
 from wyrm.profile.stages import Description, Frame, Stage, StageKind, described, frame_inside, frame_of, text_of
 from wyrm.profile.steps import Asked, Method, checked, enough_steps, steps_of
@@ -107,7 +107,7 @@ def _profile(
         reading_seconds=cost / 1e9,
         readings=readings,
         peaks=peaks,
-        events=_events(recorder, positions, stages, start),
+        events=_events(recorder, spans, positions, stages, start),
         memory=MemoryOfStep.of(runner.graph, totals.binding, graph) if memory else None,
     )
 
@@ -168,9 +168,13 @@ def _stage(
 
 
 def _events(
-    recorder: Recorder, positions: Mapping[RecordingRunner, Sequence[int]], stages: list[Stage], start: int
-) -> tuple[Event, ...]:
-    """Return what each thread did in the last recorded steps, in microseconds after the start."""
+    recorder: Recorder, spans: Sequence[Span], positions: Mapping[RecordingRunner, Sequence[int]],
+    stages: Sequence[Stage], start: int,
+) -> tuple[Event, ...]:  # fmt: skip
+    """Return what each thread did in the last recorded steps, in microseconds after the start.
+
+    `spans` are those that have a stage: others lie outside of all steps.
+    """
     events = []
     since = min((int(call.times[0, 0]) for call in recorder.recent if len(call.times)), default=start)
     for call in recorder.recent:
@@ -181,9 +185,9 @@ def _events(
             for stage, first, last in zip(positions[call.runner], times, times[1:], strict=False):
                 events.append(Event(stages[stage].name, stage, call.thread, float(first), float(last - first)))
     named = {(stage.name, stage.kind): position for position, stage in enumerate(stages)}
-    for span in recorder.spans:
+    for span in spans:
         if span.start >= since:
-            position = named.get((span.name, span.kind), -1)
             length = (span.stop - span.start) / 1e3
+            position = named[span.name, span.kind]
             events.append(Event(span.name, position, span.thread, (span.start - start) / 1e3, length))
     return tuple(sorted(events, key=lambda event: (event.thread, event.start, -event.duration)))
