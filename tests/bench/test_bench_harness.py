@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -122,3 +123,18 @@ def test_every_case_has_wyrm_first_and_a_name_of_its_own() -> None:
     every = [case for name in MODULES for case in cases_of(name)]
     assert len({case.key for case in every}) == len(every)
     assert all(next(iter(case.contenders)) == "wyrm" and case.rounds >= 2 for case in every)
+
+
+def test_benchmarks_leave_the_settings_of_their_peers_alone() -> None:
+    names = ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "XLA_FLAGS"]
+    code = f"""
+import os
+from bench.__main__ import MODULES
+from bench.runner import cases_of
+for each in MODULES:
+    cases_of(each)
+print([name for name in {names} if name in os.environ])
+"""
+    own = {name: value for name, value in os.environ.items() if name not in (*names, "PYTEST_VERSION")}
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env=own, check=True)
+    assert found.stdout.strip() == "[]"
