@@ -19,7 +19,7 @@ import numpy as np
 from wyrm.errors import DTypeError, OptionError
 from wyrm.graph.storage import hand_over
 from wyrm.graph.typing import DTypeLike
-from wyrm.support.memory import aligned_bytes
+from wyrm.support.memory import aligned_empty
 
 if TYPE_CHECKING:  # at run time, naming the generator would import numpy.random together with wyrm
     Seed: TypeAlias = int | np.random.Generator
@@ -98,7 +98,7 @@ def _many(distribution: str, a: float, b: float, shape: tuple[int, ...], seed: S
     from wyrm.engines.native.run import draws
 
     size, dtype = math.prod(shape), np.dtype(dtype)
-    drawn = aligned_bytes(size * dtype.itemsize).view(dtype).reshape(shape)
+    drawn = aligned_empty(shape, dtype)
     keys = np.random.default_rng(seed).integers(0, 2**32, (-(-size // draws.POSITIONS), 2)).tolist()
     draws.fill(draws.fill_normal if distribution == "normal" else draws.fill_uniform, drawn, keys, a, b)
     return drawn

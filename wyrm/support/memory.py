@@ -28,6 +28,11 @@ def aligned_bytes(size: int, *, zero: bool = False) -> NDArray[np.uint8]:
     return memory[start : start + size]
 
 
+def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Return an array that begins at a cache line, whose elements may hold anything."""
+    return aligned_bytes(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
+
+
 def provide_pages(*arrays: np.ndarray) -> None:
     """Let the system provide the pages of large arrays now, all at once, which is faster than one by one later."""
     large = [array for array in arrays if array.nbytes >= _LARGE]

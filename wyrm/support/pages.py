@@ -1,7 +1,7 @@
 """Pages of memory: large arrays ask the system for all of theirs at once.
 
-The system provides a page when it is first written. One page at a time that costs microseconds each, twice if the page
-is read first; a thousand pages together cost a fifth of that, and threads share the work.
+Linux provides a page of memory when a program first writes to it. A page by itself takes microseconds, and twice as
+long if it is read first. Many pages in one request take a fifth of the time, and threads share the work.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -27,22 +28,11 @@ _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 Advise = Callable[[int, int, int], int]
 
 
-@cache
-def _advise() -> Advise | None:
-    """Return the C library's `madvise`; None where the system does not provide pages on request."""
-    if not sys.platform.startswith("linux"):
-        return None
-    advise: Advise | None = getattr(ctypes.CDLL(None), "madvise", None)
-    if advise is not None:
-        advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]  # type: ignore[attr-defined]  # of ctypes
-    return advise
-
-
 class Pages:
-    """Provides pages, of the size that came faster when it was last used.
+    """Provides pages, of the size that came faster when it was last used; `advise` is `madvise` of the C library.
 
-    Huge pages are zeroed faster, and a processor finds them faster. But a virtual machine may have given its free huge
-    pages back to its host, from which they come at a twentieth of the speed of small ones.
+    Huge pages are usually faster. But a virtual machine may have given its free huge pages back to its host, from which
+    they come more slowly than small pages that it kept.
     """
 
     def __init__(self, advise: Advise) -> None:
@@ -64,26 +54,30 @@ class Pages:
 
 @cache
 def _pages() -> Pages | None:
-    advise = _advise()
-    return None if advise is None else Pages(advise)
+    """Return what provides pages in this process; None where the system cannot provide them on request."""
+    advise: Any = getattr(ctypes.CDLL(None), "madvise", None) if sys.platform.startswith("linux") else None
+    if advise is None:
+        return None
+    advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    return Pages(advise)
 
 
 def provide(arrays: Iterable[np.ndarray]) -> None:
     """Let the system provide the pages of contiguous arrays now, on all processors.
 
-    What pages that are there hold stays as it is. Where the system cannot do so, a page comes when it is first written.
+    Pages that are there keep their contents. Where the system cannot do so, a page comes when it is first written.
     """
     pages = _pages()
     if pages is None:
         return
     chunks = [chunk for array in arrays for chunk in chunks_of(array.ctypes.data, array.nbytes)]
+    # Threads share the iterator, which gives each chunk to one of them.
+    left = iter(chunks)
     count = min(len(os.sched_getaffinity(0)), len(chunks))
-    # Threads take turns: the next one of a list's iterator is taken by one thread.
-    turns = iter(chunks)
-    threads = [threading.Thread(target=pages.provide, args=(turns,)) for _ in range(count - 1)]
+    threads = [threading.Thread(target=pages.provide, args=(left,)) for _ in range(count - 1)]
     for each in threads:
         each.start()
-    pages.provide(turns)
+    pages.provide(left)
     for each in threads:
         each.join()
 

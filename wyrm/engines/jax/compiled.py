@@ -79,14 +79,6 @@ class CompiledFunctions:
             self._loops[accumulate] = jax.jit(function, donate_argnums=0, **self.kept())
         return self._loops[accumulate]
 
-    @staticmethod
-    @cache
-    def finite() -> Any:
-        """Return the function that says whether all values are finite, which programs with the same shapes share."""
-        import jax
-
-        return jax.jit(lambda values: all_finite([value for value in values if value.dtype.kind != "i"]))
-
     def kept(self) -> dict[str, Any]:
         """Return the option of `jax.jit` that keeps the state, the first of two results, on its devices."""
         sharding = self.placement.sharding
@@ -167,9 +159,17 @@ class CompiledFunctions:
             return function.lower(*jax.tree.unflatten(structure, abstract))
 
 
-def _placement(array: Any) -> Any:
-    """Return the sharding that a call must have for JAX to find again what it compiled for the array.
+@cache
+def finite_check() -> Any:
+    """Return the function that says whether all values are finite; programs with equal shapes share its code."""
+    import jax
 
-    JAX places an array anew where no sharding was asked for.
+    return jax.jit(lambda values: all_finite([value for value in values if value.dtype.kind != "i"]))
+
+
+def _placement(array: Any) -> Any:
+    """Return the sharding that a caller asked for an array, None if JAX chose it.
+
+    JAX finds what it compiled for a call only if both are given alike.
     """
     return array.sharding if getattr(array, "committed", False) else None

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from wyrm.engines.columns import Columns
 from wyrm.engines.epochs import Epoch
+from wyrm.engines.jax.compiled import finite_check
 from wyrm.engines.jax.processes import Part, agreed, check_same
 from wyrm.engines.jax.state import Read, exchange, on_host
 from wyrm.errors import Diverged
@@ -223,7 +224,7 @@ class JaxEpoch:
     def _check_finite(self) -> None:
         """Raise `Diverged` if a parameter is not finite after the last step."""
         with exchange:
-            finite = self.engine.compiled.finite()(self.engine.state.stacked().values)
+            finite = finite_check()(self.engine.state.stacked().values)
         if not bool(on_host(finite)):
             raise Diverged(
                 f"a parameter became NaN or infinite in epoch {self.epoch.number}, though all losses and gradients "

@@ -11,8 +11,8 @@ from wyrm.engines.native.products.writer import Writer
 MOST_ROWS = 2
 # Longer sums lose precision, because each is one chain of additions.
 LONGEST_SUM = 4096
-# Two rows pay for a right operand of more than `FEW_COLUMNS` columns with at least `FAR` elements, or for fewer than
-# `TINY` multiplications.
+# Few columns; the least elements of a right operand that comes from memory, and not from the cache; and the number of
+# multiplications below which the choice of tiles takes longer than the product.
 FEW_COLUMNS, FAR, TINY = 4, 1 << 16, 200
 # So many rows of the right operand are read for one load and store of the result; then 4, 2 and 1 of those left.
 _TOGETHER = 8

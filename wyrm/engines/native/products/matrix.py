@@ -231,8 +231,8 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
             next_row = to.select(crowded, "i64", stride_of_copy, "%ar")
 
             def rows(index: str, row: str) -> list[str]:
-                left_rows = to.subtract("%rows", row)
-                height = rows_of(to, index, fewest, larger, left_rows)
+                remaining = to.subtract("%rows", row)
+                height = rows_of(to, index, fewest, larger, remaining)
                 source = vectors.address(to, "%a", to.add(to.multiply(row, "%ar"), to.multiply(start, "%ac")))
 
                 member = to.new(f"and i64 {index}, {TILES_TOGETHER - 1}")
@@ -240,7 +240,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
 
                 def copy() -> None:
                     to.do(
-                        f"call void @pack_left(ptr {source}, i64 %ac, i64 {depth}, i64 {index}, i64 {left_rows}, "
+                        f"call void @pack_left(ptr {source}, i64 %ac, i64 {depth}, i64 {index}, i64 {remaining}, "
                         f"i64 {fewest}, i64 {larger}, ptr {left})"
                     )
 
@@ -375,9 +375,9 @@ def _entry(vectors: Vectors, elements: int, pool: str | None) -> str:
 
 
 def _low_pays(to: Writer, tiny: str, long: str, large: str) -> tuple[str, str]:
-    """Return whether one row, and two rows, are computed one row of the right operand after the other.
+    """Return when `low_1` and `low_2` are faster than tiles, for a right operand with contiguous rows.
 
-    Two rows fill a tile well enough, unless the right operand comes from memory. `long`: dot products may be faster.
+    A tile of two rows is as fast, unless it waits for memory. `long`: dot products are faster for few columns.
     """
     wide = to.compare("sgt", "%columns", low.FEW_COLUMNS)
     far = to.compare("sge", to.multiply("%inner", "%columns"), low.FAR)

@@ -83,20 +83,20 @@ def pack_columns(vectors: Vectors) -> str:
 def pack_left(vectors: Vectors) -> str:
     """Return a function that packs a group of tiles of a matrix whose columns are contiguous and `ac` apart.
 
-    The first tile of the group is the `index`-th, and `left` rows are left for it and those behind it. The first
-    `larger` tiles have two rows more than `fewest`.
+    The first tile of the group is the `index`-th of the matrix, which has `remaining` rows from there on. See `rows_of`
+    for `fewest` and `larger`.
     """
     to, starts = Writer(), range(0, vectors.height, vectors.width)
     size = to.multiply("%depth", vectors.height)
-    source, target, left = "%a", "%to", "%left"
+    source, target, remaining = "%a", "%to", "%remaining"
     parts: list[tuple[str, str, str]] = []
     for member in range(TILES_TOGETHER):
-        rows = rows_of(to, to.add("%index", member), "%fewest", "%larger", left)
+        rows = rows_of(to, to.add("%index", member), "%fewest", "%larger", remaining)
         for start in starts:
             mask = vectors.below(to, to.subtract(rows, start))
             parts.append((vectors.address(to, source, start), mask, vectors.address(to, target, start)))
         source, target = vectors.address(to, source, rows), vectors.address(to, target, size)
-        left = to.subtract(left, rows)
+        remaining = to.subtract(remaining, rows)
 
     def column(_index: str, at: str, place: str) -> list[str]:
         for source, mask, target in parts:
@@ -104,14 +104,19 @@ def pack_left(vectors: Vectors) -> str:
         return [to.add(at, "%ac"), to.add(place, vectors.height)]
 
     to.loop("%depth", 1, column, [("i64", "0"), ("i64", "0")])
-    parameters = "ptr noalias %a, i64 %ac, i64 %depth, i64 %index, i64 %left, i64 %fewest, i64 %larger, ptr noalias %to"
+    parameters = (
+        "ptr noalias %a, i64 %ac, i64 %depth, i64 %index, i64 %remaining, i64 %fewest, i64 %larger, ptr noalias %to"
+    )
     return to.function(f"internal void @pack_left({parameters}) noinline nounwind")
 
 
-def rows_of(to: Writer, index: str, fewest: str, larger: str, left: str) -> str:
-    """Return the rows of a tile, of which `left` are left: all tiles have even numbers of rows, but the last one."""
+def rows_of(to: Writer, index: str, fewest: str, larger: str, remaining: str) -> str:
+    """Return the number of rows of the `index`-th tile: `fewest`, or two more in the first `larger` tiles.
+
+    `fewest` is even, so the last tile alone may have an odd number, where only so many rows are `remaining`.
+    """
     more = to.select(to.compare("slt", index, larger), "i64", "2", 0)
-    return to.lower(left, to.add(fewest, more))
+    return to.lower(remaining, to.add(fewest, more))
 
 
 def copy_left(vectors: Vectors) -> str:

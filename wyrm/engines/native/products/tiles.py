@@ -26,15 +26,15 @@ _FETCHING_PAYS = 64
 def tile(vectors: Vectors, rows: int, wide: int) -> str:
     """Return a function that computes `rows` rows of `wide` vectors, of which the first `columns` elements count.
 
-    Where `height` is one less, the last row but one is computed twice, and written once. `a` has strides `ar` and `ac`;
-    the rows of `b` are `bs` apart. They are whole vectors, except where masks cost nothing. `adds`: the result is added
-    to `c`.
+    `height` is `rows` or one less: then the last row repeats the one before it, and is not written. `a` has strides
+    `ar` and `ac`; the rows of `b` are `bs` apart. They are whole vectors, except where masks cost nothing. `adds`: the
+    result is added to `c`.
     """
     to = Writer()
     bases = [vectors.address(to, "%a", to.multiply("%ar", row)) for row in range(0, rows, _ROWS_AN_ADDRESS)]
     two_rows = to.multiply("%ar", 2)
     offsets = ["0", "%ar", two_rows] * len(bases)
-    # Only one of two heights has a function of its own: the others take as long, and LLVM half as long.
+    # Two heights share a function, which halves the time of compiling.
     is_whole = to.compare("eq", "%height", rows) if rows > 2 else None
     if is_whole is not None:
         bases[-1], offsets[rows - 1] = _last_row(vectors, to, bases, offsets, rows, is_whole)
@@ -129,7 +129,7 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
 def _last_row(
     vectors: Vectors, to: Writer, bases: Sequence[str], offsets: Sequence[str], rows: int, is_whole: str
 ) -> tuple[str, str]:
-    """Return the last address of rows, and the offset of the last row from it; in a lower tile the row before."""
+    """Return the last of the addresses, and the offset from it of the last row: the row before unless `is_whole`."""
     if (rows - 1) % _ROWS_AN_ADDRESS:
         return bases[-1], to.select(is_whole, "i64", offsets[rows - 1], offsets[rows - 2])
     before = vectors.address(to, bases[-2], offsets[rows - 2])

@@ -9,7 +9,7 @@ import numpy as np
 
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.graph.storage import bound_array
-from wyrm.support.memory import aligned_bytes
+from wyrm.support.memory import aligned_empty
 
 
 class Snapshot:
@@ -23,7 +23,7 @@ class Snapshot:
             self.arrays += [bound_array(parameter), *optimizer.state_of(parameter).values()]
         self.arrays += map(bound_array, graph.buffers)
         self._leaves = [(leaf, bound_array(leaf)) for leaf in (*graph.parameters, *graph.buffers)]
-        self._copies = [aligned_bytes(array.nbytes).view(array.dtype).reshape(array.shape) for array in self.arrays]
+        self._copies = [aligned_empty(array.shape, array.dtype) for array in self.arrays]
         self.cost: float = 0.0
         self.taken: float = 0.0
 
