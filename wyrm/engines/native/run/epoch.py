@@ -16,7 +16,7 @@ from wyrm.engines.columns import Columns, as_column
 from wyrm.engines.epochs import Epoch
 from wyrm.engines.native.llvm.lapack import limited
 from wyrm.engines.native.run.data_parallel import parts_of
-from wyrm.engines.native.run.snapshot import Snapshot
+from wyrm.engines.native.run.snapshot import Snapshot, touched_rows
 from wyrm.engines.native.run.threads import Barrier, Partition, RowRange, Stop, order_of_ranges, turns
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.optimizer import GradientArray, add
@@ -87,10 +87,9 @@ class NativeEpoch:
         used = given if data_parallel else reordered
         # The columns as (rows, elements), by input.
         self.flat: dict[BaseNode, np.ndarray] = {leaf: as_column(used[leaf]) for leaf in given}
-        if engine.snapshot is None or not engine.snapshot.is_current():
-            engine.snapshot = Snapshot(graph)
-        self.snapshot: Snapshot = engine.snapshot
-        prepared = None if data_parallel else self._prepared(partition)
+        touched = touched_rows(graph, given)
+        self.snapshot: Snapshot = Snapshot(graph, touched) if touched else engine.snapshot_of_all()
+        prepared = None if data_parallel or touched else self._prepared(partition)
         if prepared is None:
             self.snapshot.take()
         deliver()
