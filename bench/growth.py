@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.harness import Case, Contender, Measurement, timed
+from bench.models import THREADS
 from bench.workers import in_worker
 
 FACTORS, TOUCHED, DIMENSIONS = 32, 1_000, 16
 FEATURES, HIDDEN, CLASSES = 64, 128, 10
+SHARED_BATCH = 512  # rows of a batch from which PyTorch is faster with all threads
 TOKENS = 4_096  # in a step, for sequences of any length
 RATE = 1e-3
 
@@ -96,7 +98,7 @@ def _torch_classifier(batch: int) -> Callable[[], Measurement]:
     import torch
     from torch import nn
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(THREADS if batch >= SHARED_BATCH else 1)
     model = nn.Sequential(nn.Linear(FEATURES, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, CLASSES))
     optimizer = torch.optim.Adam(model.parameters(), RATE, fused=True)
     images, classes, _ = _images(batch)

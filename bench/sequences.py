@@ -1,4 +1,4 @@
-"""A step on 32 sequences of 64 characters, one thread: an LSTM predicts every next character, an encoder the last."""
+"""A step on 32 sequences of 64 characters: an LSTM predicts every next character, an encoder the last."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 import wyrm as wy
 from bench.harness import Case, Measurement, timed
+from bench.models import THREADS
+from wyrm.engines.native.products import pool
 
 CHARACTERS, STEPS, WIDTH = 100, 64, 128
 BATCH, BATCHES = 32, 8
@@ -37,7 +39,8 @@ def _wyrm_scores(read: Any, encoder: bool) -> Any:
     return nn.Linear(WIDTH, CHARACTERS)(x)
 
 
-def _wyrm(encoder: bool) -> Callable[[], Measurement]:
+def _wyrm(encoder: bool, threads: int) -> Callable[[], Measurement]:
+    pool.limit(threads)
     wy.nn.seed(0)
     batch = wy.Dim()
     read = wy.IndexInput(dims=(batch, STEPS), name="read")
@@ -73,11 +76,11 @@ def _torch_model(torch: Any, encoder: bool) -> Any:
     return Model()
 
 
-def _torch(encoder: bool, compiled: bool = False) -> Callable[[], Measurement]:
+def _torch(encoder: bool, threads: int, compiled: bool = False) -> Callable[[], Measurement]:
     """PyTorch with fused Adam."""
     import torch
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(threads)
     torch.manual_seed(0)
     model = _torch_model(torch, encoder)
     optimizer = torch.optim.Adam(model.parameters(), RATE, fused=True)
@@ -99,14 +102,20 @@ def _torch(encoder: bool, compiled: bool = False) -> Callable[[], Measurement]:
 
 def cases() -> list[Case]:
     """Forward, backward and Adam; PyTorch's `nn.LSTM` is not compiled."""
-    lstm = {"wyrm": partial(_wyrm, False), "torch eager": partial(_torch, False)}
+    return [case for threads in (1, THREADS) for case in _cases(threads, "1 thread" if threads == 1 else "2 threads")]
+
+
+def _cases(threads: int, suffix: str) -> list[Case]:
+    lstm = {"wyrm": partial(_wyrm, False, threads), "torch eager": partial(_torch, False, threads)}
     encoder = {
-        "wyrm": partial(_wyrm, True), "torch eager": partial(_torch, True), "torch.compile": partial(_torch, True, True)
-    }  # fmt: skip
+        "wyrm": partial(_wyrm, True, threads),
+        "torch eager": partial(_torch, True, threads),
+        "torch.compile": partial(_torch, True, threads, True),
+    }
     return [
-        Case("sequences", "LSTM, hidden 128", lstm, rounds=15, floors={"torch eager": 1.8}),
+        Case("sequences", f"LSTM, hidden 128, {suffix}", lstm, rounds=15, floors={"torch eager": 1.8}),
         Case(
-            "sequences", "transformer encoder, width 128, 2 layers", encoder, rounds=15,
+            "sequences", f"transformer encoder, width 128, 2 layers, {suffix}", encoder, rounds=15,
             floors={"torch eager": 1.8, "torch.compile": 1.6}, slow=("torch.compile",),
         ),
     ]  # fmt: skip

@@ -6,9 +6,10 @@ import copy
 import json
 import sys
 import time
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -78,13 +79,26 @@ def test_flops_of_products_and_bytes_of_loops_are_exact() -> None:
     assert stage.flops == stage.product_flops == 2 * 40 * 32 * 24 and stage.exact
     assert (stage.bytes_read, stage.bytes_written) == (4 * (40 * 32 + 32 * 24), 4 * 40 * 24)
     assert stage.nodes == ("matmul (Batch=40, 24)",)
-    # A product has all processors in a call.
-    peak = 1e11 * min(2, processors())
-    assert stage.least_seconds == pytest.approx(max(2 * 40 * 32 * 24, stage.bytes) / peak) and not stage.memory_bound
+    assert stage.least_seconds == pytest.approx(2 * 40 * 32 * 24 / 1e11) and not stage.memory_bound
     loop = wy.compile(x * 2.0 + 1.0).profile({x: np.ones((40, 32))}, steps=2, peaks=PEAKS)
     (stage,) = (each for each in loop.stages if each.kind == "loop")
     assert stage.flops == 2 * 40 * 32 and stage.exact
     assert (stage.bytes_read, stage.bytes_written) == (4 * 40 * 32, 4 * 40 * 32)
+
+
+@pytest.mark.parametrize(
+    ("method", "rows", "shared"), [("call", 20, False), ("call", 30, True), ("epoch", 100, False), ("epoch", 150, True)]
+)
+def test_threads_share_products_that_pay(method: Literal["call", "epoch"], rows: int, shared: bool) -> None:
+    x, weight = wy.Input(dims=(Batch(), 512), name="x"), wy.Parameter(np.ones((512, 128), np.float32), name="weight")
+    loss = (x @ weight).square().mean()
+    program = wy.compile(loss, wy.optim.SGD(loss.parameters(), 0.0))
+    batch = rows if method == "epoch" else 1
+    given, peaks = {x: np.ones((rows, 512), np.float32)}, replace(PEAKS, bandwidth=(1e15, 1e15), cached=())
+    profile = program.profile(given, method=method, steps=2, batch_size=batch, peaks=peaks)
+    stage = next(each for each in profile.stages if each.kind == "product")
+    threads = min(2, processors()) if shared else 1
+    assert stage.least_seconds == pytest.approx(2 * rows * 512 * 128 / (threads * 1e11)) and not stage.memory_bound
 
 
 def test_convolutions_count_by_their_formula() -> None:

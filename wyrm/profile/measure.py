@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from wyrm.engines.native.products.pool import processors
+from wyrm.engines.native.products.matrix import SHARED_PRODUCTS
+from wyrm.engines.native.products.pool import LARGE_PRODUCTS, processors
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.profile.instrument import Site, cost_of_reading
@@ -19,6 +20,7 @@ from wyrm.profile.recording import RecordedTimes, Recorder, RecordingEngine, Rec
 from wyrm.profile.result import Event, Profile
 from wyrm.profile.stages import Description, Frame, Stage, StageKind, described, frame_inside, frame_of, text_of
 from wyrm.profile.steps import Asked, Method, checked, enough_steps, steps_of
+from wyrm.profile.work import Work
 
 if TYPE_CHECKING:
     from wyrm.engines.native.run.engine import NativeEngine
@@ -51,21 +53,32 @@ def measured(engine: NativeEngine, columns: Any, **arguments: Any) -> Profile:
     recorder.on = False
     return _profile(
         graph, recorder, asked.peaks or measured_peaks(), method, recording.steps - before,
-        _product_threads(recording, method, options.threads), asked.memory,
+        _Sharing.of(recording, method, options.threads), asked.memory,
     )  # fmt: skip
 
 
-def _product_threads(recording: RecordingEngine, method: Method, threads: int) -> int:
-    """Return how many threads may share a product in each native call."""
-    free = method == "call" or (method == "epoch" and threads == 1 and recording.runner.large)
-    return processors() if free else 1
+class _Sharing(NamedTuple):
+    """How many threads share a native call, and the multiplications from which they share a product."""
+
+    threads: int
+    least: int
+
+    @classmethod
+    def of(cls, recording: RecordingEngine, method: Method, threads: int) -> Self:
+        alone = method == "call" or (method == "epoch" and threads == 1)
+        least = SHARED_PRODUCTS if method == "call" or recording.runner.large else LARGE_PRODUCTS
+        return cls(processors() if alone else 1, least)
+
+    def threads_of(self, work: Work) -> int:
+        """Return how many threads share a call."""
+        return self.threads if work.divided or work.product_flops >= 2 * self.least else 1
 
 
 # --- from what is recorded to a profile -------------------------------------------------------------------------------
 
 
 def _profile(
-    graph: NativeGraph, recorder: Recorder, peaks: Peaks, method: Method, steps: int, blas_threads: int, memory: bool
+    graph: NativeGraph, recorder: Recorder, peaks: Peaks, method: Method, steps: int, sharing: _Sharing, memory: bool
 ) -> Profile:
     cost = cost_of_reading()
     start = min(first for first, _, _ in recorder.bounds.values())
@@ -82,9 +95,9 @@ def _profile(
             # A stage that is shorter than a reading of the clock has no rates.
             own = float(typical) - cost
             times = totals.steps, _positive(float(spent) - cost * totals.steps), own / 1e9 if own > cost / 2 else 0.0
-            stages.append(_stage(description, totals.binding, times, peaks, blas_threads))
+            stages.append(_stage(description, totals.binding, times, peaks, sharing))
             if description.kind == "scan":
-                inside = _inside(site, frame, description, runner, totals, (cost, peaks, blas_threads))
+                inside = _inside(site, frame, description, runner, totals, (cost, peaks, sharing))
                 stages[-1] = _without(stages[-1], inside, cost)
                 stages += inside
     spans = [span for span in recorder.spans if span.stop > start and span.start < stop]
@@ -114,10 +127,10 @@ def _profile(
 
 def _inside(
     scan: Site, frame: Frame, around: Description, runner: RecordingRunner, totals: RecordedTimes,
-    measuring: tuple[float, Peaks, int],
+    measuring: tuple[float, Peaks, _Sharing],
 ) -> list[Stage]:  # fmt: skip
     """Return the stages of the calls inside a loop of the graph, also of inner loops."""
-    (cost, peaks, blas_threads), stages = measuring, list[Stage]()
+    (cost, peaks, sharing), stages = measuring, list[Stage]()
     arrays = frame_inside(scan, frame, around.part)
     for position, site in enumerate(runner.instrumented.inner):
         if site.around is not scan:
@@ -127,7 +140,7 @@ def _inside(
         # As for the calls of a step, the mean without most of the time of interruptions.
         own = min(1e9 * seconds / max(1, calls), 4 * (float(totals.least[position]) - cost))
         typical = own / 1e9 if own > cost / 2 else 0.0
-        stages.append(_stage(description, totals.binding, (calls, seconds, typical), peaks, blas_threads))
+        stages.append(_stage(description, totals.binding, (calls, seconds, typical), peaks, sharing))
         if description.kind == "scan":
             inner = _inside(site, arrays, description, runner, totals, measuring)
             stages[-1] = _without(stages[-1], inner, cost)
@@ -147,7 +160,7 @@ def _positive(nanoseconds: float) -> float:
 
 
 def _stage(
-    description: Description, binding: Binding, times: tuple[int, float, float], peaks: Peaks, blas_threads: int
+    description: Description, binding: Binding, times: tuple[int, float, float], peaks: Peaks, sharing: _Sharing
 ) -> Stage:
     first, work = description.first, description.work
     common: dict[str, Any] = {
@@ -157,8 +170,8 @@ def _stage(
         "source": "" if first is None else first.location.source,
     }
     if work is not None:
-        arithmetic = work.flops / peaks.flops(work, blas_threads)
-        moving = work.bytes / peaks.bytes(work, blas_threads)
+        threads = sharing.threads_of(work)
+        arithmetic, moving = work.flops / peaks.flops(work, threads), work.bytes / peaks.bytes(work, threads)
         common |= {
             "flops": work.flops, "product_flops": work.product_flops, "bytes_read": work.bytes_read,
             "bytes_written": work.bytes_written, "exact": work.exact, "least_seconds": max(arithmetic, moving),

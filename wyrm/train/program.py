@@ -163,12 +163,12 @@ class Program(ExplainsNames, Inspected, Generic[R, E], metaclass=ExplainsNamesOf
         epochs so far. `threads` share the parameters. Mode "hogwild" updates them without locks: fast and not
         reproducible. Mode "synchronized" gives the same bits for the same seed and number of threads: threads that
         touch different table rows step independently, else they divide the rows of each batch. One thread computes
-        batches whose axis has a fixed size or whose rows depend on each other, as in batch normalization. `progress`
-        shows a bar with the mean loss so far, or is one with a method `update(rows)`. `accumulate` batches make one
-        step with the mean of their gradients, weighted by their rows: for a mean over rows, the step of one batch that
-        large, in the memory of a small one. The last step of an epoch may have fewer batches, and so may one that is
-        followed by a batch of another size, unless that is smaller and the last. Threads that accumulate are
-        synchronized.
+        batches whose axis has a fixed size or whose rows depend on each other, as in batch normalization. In an epoch
+        of one thread, all processors share large products and loops, which changes no bit. `progress` shows a bar with
+        the mean loss so far, or is one with a method `update(rows)`. `accumulate` batches make one step with the mean
+        of their gradients, weighted by their rows: for a mean over rows, the step of one batch that large, in the
+        memory of a small one. The last step of an epoch may have fewer batches, and so may one that is followed by a
+        batch of another size, unless that is smaller and the last. Threads that accumulate are synchronized.
 
         On several processes (`wy.jax.initialize`), each passes the same columns and reads the rows of its own devices.
         The batches of a loader are each process's own rows, see `wy.jax.part_of_process`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from typing import Any
 
@@ -132,20 +133,53 @@ def test_updates_are_shared_and_reductions_over_the_shared_axis_are_not(limited:
         np.testing.assert_array_equal(moved, weight)
 
 
-@pytest.mark.parametrize(("size", "limits"), [(523, [1]), (3, [])])
-def test_an_epoch_of_one_thread_shares_no_loops(monkeypatch: pytest.MonkeyPatch, size: int, limits: list[int]) -> None:
+@pytest.mark.parametrize(("size", "threads", "used"), [(523, 1, ["large"]), (523, 2, ["none"]), (3, 1, [])])
+def test_other_threads_share_large_products_of_an_epoch_in_one_thread(
+    monkeypatch: pytest.MonkeyPatch, size: int, threads: int, used: list[str]
+) -> None:
     seen = []
 
     def limited(threads: int, *, libraries: bool) -> Any:
-        seen.append(threads)
+        seen.append("none")
         return lapack.limited(threads, libraries=libraries)
 
-    monkeypatch.setattr("wyrm.engines.native.run.epoch.limited", limited)
+    def sharing(*, libraries: bool) -> Any:
+        seen.append("large")
+        return lapack.sharing_large_products(libraries=libraries)
+
+    monkeypatch.setattr("wyrm.engines.native.run.runner.limited", limited)
+    monkeypatch.setattr("wyrm.engines.native.run.runner.sharing_large_products", sharing)
     weight, x = wy.Parameter(np.ones((size, 401), np.float32)), wy.Input(dims=(Rows(),), name="x")
     loss = (weight * 0.5).square().mean() + x.square().mean()
     program = wy.compile(loss, wy.optim.SGD(loss.parameters(), 0.1))
-    program.epoch({x: np.ones(4, np.float32)}, batch_size=2, threads=1)
-    assert seen == limits
+    program.epoch({x: np.ones(4, np.float32)}, batch_size=2, threads=threads)
+    assert seen == used
+
+
+def test_products_below_the_least_size_are_not_shared(limited: Any) -> None:
+    found = list[tuple[int, int]]()
+    do = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
+        lambda _, part, parts: found.append((part, parts))
+    )
+
+    wy.compile(wy.Parameter(np.ones((2, 523, 401), np.float32)).tanh())({})  # loads the module of the threads
+    share: Any = pool._Loaded.call
+    address = ctypes.cast(do, ctypes.c_void_p)
+
+    def parts(multiplications: int) -> int:
+        found.clear()
+        share(address, None, multiplications)
+        assert sorted(found) == [(each, found[0][1]) for each in range(found[0][1])]
+        return found[0][1]
+
+    limited(3)
+    assert [parts(work) for work in (0, 999, 1000, pool.ALWAYS)] == [3, 3, 3, 3]
+    with lapack.sharing_large_products(libraries=False):
+        assert [parts(work) for work in (pool.LARGE_PRODUCTS - 1, pool.LARGE_PRODUCTS, pool.ALWAYS)] == [1, 3, 3]
+        with lapack.limited(1, libraries=False):
+            assert parts(pool.ALWAYS) == 1
+    limited(3)
+    assert parts(0) == 3
 
 
 def test_small_programs_are_not_prepared_for_threads() -> None:

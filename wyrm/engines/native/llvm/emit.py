@@ -34,6 +34,7 @@ from wyrm.engines.native.llvm.call_table import FEWEST_CALLS, CallTable, returne
 from wyrm.engines.native.llvm.instructions import Instructions, in_memory, llvm_type
 from wyrm.engines.native.llvm.product_modules import pool_module, product_module
 from wyrm.engines.native.llvm.shared_loops import LEAST_ELEMENTS, part_of, record_of, stores
+from wyrm.engines.native.products.pool import ALWAYS
 from wyrm.engines.native.products.target import Target, host
 from wyrm.engines.native.products.writer import DECLARED, SHARED
 
@@ -342,7 +343,7 @@ class _FunctionEmitter(Instructions):
         self._slots.append(f"  %record = alloca {record_of(types)}")
         self._lines += stores((*given, f"i64 {count}"), record_of(types))
         self._declared.update([*DECLARED, f"declare i64 @{symbol}(ptr, ptr, i64)"])
-        self._new(f"call i64 @{symbol}(ptr @{function}_part, ptr %record, i64 0)")
+        self._new(f"call i64 @{symbol}(ptr @{function}_part, ptr %record, i64 {ALWAYS})")
         self._around.append(part_of(f"{function}_part", function, types, call.unit))
         self._do(f"br label %{end}")
         self._label(once)

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from importlib import import_module
 from importlib.machinery import PathFinder
@@ -124,7 +124,10 @@ class Libraries:
 
 
 libraries: Final = Libraries()
-_of_products, _of_libraries = _Limits(pool.limit), _Limits(libraries.limit)
+_of_products, _of_small, _of_libraries = _Limits(pool.limit), _Limits(pool.share_from), _Limits(libraries.limit)
+
+
+_NOTHING = nullcontext()
 
 
 @contextmanager
@@ -133,14 +136,27 @@ def limited(threads: int, *, libraries: bool) -> Iterator[None]:
 
     Callers defer signals, so that the limit is always removed.
     """
-    limits = [_of_products, _of_libraries] if libraries else [_of_products]
-    for each in limits:
-        each.add(threads)
+    with _in_force(_of_products, threads), _in_force(_of_libraries, threads) if libraries else _NOTHING:
+        yield
+
+
+@contextmanager
+def sharing_large_products(*, libraries: bool) -> Iterator[None]:
+    """Let threads share only large products inside the `with` block; if `libraries`, NumPy's and SciPy's BLAS use one.
+
+    Callers defer signals, so that the limit is always removed.
+    """
+    with _in_force(_of_small, pool.LARGE_PRODUCTS), _in_force(_of_libraries, 1) if libraries else _NOTHING:
+        yield
+
+
+@contextmanager
+def _in_force(limits: _Limits, number: int) -> Iterator[None]:
+    limits.add(number)
     try:
         yield
     finally:
-        for each in limits:
-            each.remove(threads)
+        limits.remove(number)
 
 
 if hasattr(os, "register_at_fork"):

@@ -368,7 +368,7 @@ def _entry(vectors: Vectors, elements: int, pool: str | None) -> str:
     def shared() -> None:
         for type, name, place in _places(to, record):
             to.do(f"store {type} {given[name]}, ptr {place}")
-        to.new(f"call i64 @{pool}(ptr @part, ptr {record}, i64 0)")
+        to.new(f"call i64 @{pool}(ptr @part, ptr {record}, i64 {work})")
 
     to.branch(some, lambda: to.branch(large, shared, lambda: to.do(alone)))
     return to.function(f"void @{SHARED}({parameters}) nounwind")

@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 
 # The most threads that share a product.
 _MOST = 64
-# How often a thread reads whether it may go on before it sleeps: for some tens of microseconds, as waking up takes as
-# long. The pauses, by processor, let another thread of the core run meanwhile.
-_SPINS = 1000
+# Multiplications of a product that threads share in a small program too, whose loops fetch what another thread wrote
+# from the cache of its core.
+LARGE_PRODUCTS = 8_000_000
+# In place of a number of multiplications: work that threads share whatever it is.
+ALWAYS = 2**62
+# How often a thread reads whether it may go on before it sleeps: for 50 to 200 microseconds, as waking up takes that
+# long on a virtual machine. The pauses, by processor, let another thread of the core run meanwhile.
+_SPINS = 4000
 _X86, _ARM = "void @llvm.x86.sse2.pause()", "void @llvm.aarch64.isb(i32 15)"
 _PAUSES = {"x86_64": _X86, "amd64": _X86, "aarch64": _ARM, "arm64": _ARM}
 # The bits of a word that count the parts taken; the others have the turn.
@@ -31,8 +36,8 @@ _OPAQUE = 256
 MARK = b"pthread_create"
 _STATE = {
     "mutex": f"[{_OPAQUE} x i8]", "started": f"[{_OPAQUE} x i8]", "ended": f"[{_OPAQUE} x i8]", "ready": "i64",
-    "busy": "i64", "limit": "i64", "threads": "i64", "turn": "i64", "taken": "i64", "pending": "i64", "parts": "i64",
-    "function": "ptr", "arguments": "ptr", "seen": f"[{_MOST} x i64]",
+    "busy": "i64", "limit": "i64", "least": "i64", "threads": "i64", "turn": "i64", "taken": "i64", "pending": "i64",
+    "parts": "i64", "function": "ptr", "arguments": "ptr", "seen": f"[{_MOST} x i64]",
 }  # fmt: skip
 _THREADS = [
     "declare i32 @pthread_create(ptr, ptr, ptr, ptr)",
@@ -46,9 +51,10 @@ def text(target: Target) -> str:
 
     Its function does one of three things:
 
-    - It is given a function, its arguments and 0. It calls `function(arguments, part, parts)` for every part, all of
-      them at the same time.
-    - It is given no function, and a number above 0: there may be so many parts.
+    - It is given a function, its arguments and the multiplications that they make, `ALWAYS` for other work. It calls
+      `function(arguments, part, parts)` for every part, all of them at the same time.
+    - It is given no function, an integer in place of the arguments, and a number above 0: there may be so many parts,
+      and a single one for fewer multiplications than the integer.
     - It is given no function, and -1: it forgets the threads, which a forked process does not have.
     """
     if not target.posix:
@@ -63,10 +69,10 @@ def text(target: Target) -> str:
 
 
 class _Loaded:
-    """The function of the module, once it is loaded, and the limit that is in force."""
+    """The function of the module, once it is loaded, and the limits that are in force."""
 
-    call: Callable[[None, None, int], int] | None = None
-    limit = most = 0
+    call: Callable[[None, int | None, int], int] | None = None
+    limit = most = least = 0
 
 
 def processors() -> int:
@@ -80,17 +86,27 @@ def _most_threads() -> int:
     return max(1, min([processors(), _MOST, *(int(each) for each in asked if each.isdigit() and int(each))]))
 
 
-def loaded(call: Callable[[None, None, int], int]) -> None:
+def loaded(call: Callable[[None, int | None, int], int]) -> None:
     """Take over the function of the module."""
     _Loaded.call, _Loaded.most = call, _most_threads()
-    call(None, None, _Loaded.limit or _Loaded.most)
+    _apply()
 
 
 def limit(threads: int | None) -> None:
     """Let products use at most this many threads; None: all processors."""
     _Loaded.limit = threads or 0
+    _apply()
+
+
+def share_from(multiplications: int | None) -> None:
+    """Let threads share only products of at least so many multiplications; None: all that pay in a program of many."""
+    _Loaded.least = multiplications or 0
+    _apply()
+
+
+def _apply() -> None:
     if _Loaded.call is not None:
-        _Loaded.call(None, None, _Loaded.limit or _Loaded.most)
+        _Loaded.call(None, _Loaded.least, _Loaded.limit or _Loaded.most)
 
 
 def _forget() -> None:
@@ -248,7 +264,7 @@ def _run(pause: str | None) -> str:
 
 def _exported() -> str:
     to = Writer()
-    limit = _load(to, "limit")
+    limit, least = _load(to, "limit"), _load(to, "least")
 
     def alone() -> None:
         to.do("call void %function(ptr %arguments, i64 0, i64 1)")
@@ -267,11 +283,16 @@ def _exported() -> str:
             for name in ("ready", "busy", "threads", "turn", "taken", "pending"):
                 _store(to, name, 0)
 
-        to.branch(to.compare("slt", "%change", 0), forget, lambda: _store(to, "limit", "%change"))
+        def take() -> None:
+            _store(to, "limit", "%number")
+            _store(to, "least", to.new("ptrtoint ptr %arguments to i64"))
+
+        to.branch(to.compare("slt", "%number", 0), forget, take)
 
     none = to.new("icmp eq ptr %function, null")
-    to.branch(none, change, lambda: to.branch(to.compare("sgt", limit, 1), share, alone))
-    return to.function(f"i64 @{SHARED}(ptr %function, ptr %arguments, i64 %change) nounwind", "ret i64 0")
+    pays = to.both(to.compare("sgt", limit, 1), to.compare("sge", "%number", least))
+    to.branch(none, change, lambda: to.branch(pays, share, alone))
+    return to.function(f"i64 @{SHARED}(ptr %function, ptr %arguments, i64 %number) nounwind", "ret i64 0")
 
 
 def _alone() -> str:
@@ -279,4 +300,4 @@ def _alone() -> str:
     to = Writer()
     none = to.new("icmp eq ptr %function, null")
     to.branch(none, lambda: None, lambda: to.do("call void %function(ptr %arguments, i64 0, i64 1)"))
-    return to.function(f"i64 @{SHARED}(ptr %function, ptr %arguments, i64 %change) nounwind", "ret i64 0")
+    return to.function(f"i64 @{SHARED}(ptr %function, ptr %arguments, i64 %number) nounwind", "ret i64 0")

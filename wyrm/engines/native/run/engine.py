@@ -88,6 +88,12 @@ class NativeEngine(Engine):
         """Raise `OptionError` for an unknown kind of loop."""
         choice("loop", options.get("loop", "auto"), ("auto", "compiled", "python"))
 
+    def snapshot_of_all(self) -> Snapshot:
+        """Return the snapshot of the whole state, which epochs share."""
+        if self.snapshot is None or not self.snapshot.is_current():
+            self.snapshot = Snapshot(self.graph)
+        return self.snapshot
+
     # --- calls ----------------------------------------------------------------------------------------------------
 
     def call(self, feed: object, *, checked: bool = False) -> list[np.ndarray]:

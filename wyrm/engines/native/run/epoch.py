@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,9 +13,8 @@ from numpy.typing import NDArray
 
 from wyrm.engines.columns import Columns, as_column
 from wyrm.engines.epochs import Epoch
-from wyrm.engines.native.llvm.lapack import limited
 from wyrm.engines.native.run.data_parallel import parts_of
-from wyrm.engines.native.run.snapshot import Snapshot
+from wyrm.engines.native.run.snapshot import Snapshot, touched_rows
 from wyrm.engines.native.run.threads import Barrier, Partition, RowRange, Stop, order_of_ranges, turns
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.optimizer import GradientArray, add
@@ -87,16 +85,13 @@ class NativeEpoch:
         used = given if data_parallel else reordered
         # The columns as (rows, elements), by input.
         self.flat: dict[BaseNode, np.ndarray] = {leaf: as_column(used[leaf]) for leaf in given}
-        if engine.snapshot is None or not engine.snapshot.is_current():
-            engine.snapshot = Snapshot(graph)
-        self.snapshot: Snapshot = engine.snapshot
-        prepared = None if data_parallel else self._prepared(partition)
+        touched = touched_rows(graph, given)
+        self.snapshot: Snapshot = Snapshot(graph, touched) if touched else engine.snapshot_of_all()
+        prepared = None if data_parallel or touched else self._prepared(partition)
         if prepared is None:
             self.snapshot.take()
         deliver()
-        libraries, large = graph.source.calls_libraries, engine.runner.large and threads == 1
-        free = large or not (libraries or graph.source.op_kernels.takes_threads)
-        with nullcontext() if free else limited(1, libraries=libraries):
+        with engine.runner.sharing(options.threads):
             try:
                 if data_parallel:
                     self._run_data_parallel(threads)

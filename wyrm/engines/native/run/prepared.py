@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _SEED = 1
 # Numbers in a cache line, of which two threads share none.
 _LINE = ALIGNMENT // 8
+# Threads share the copy and the check of an array of at least this many bytes; those of a smaller one take less time
+# than threads that meet.
+_SHARED_BYTES = 2**18
 
 
 @dataclass
@@ -66,8 +69,9 @@ class _Share:
 class PreparedEpoch:
     """An epoch in one call a thread, over data and with options that `fits` compares with those of its creation.
 
-    The first thread copies what a divergence goes back to, all threads do their ranges, phase by phase, and the first
-    one the rows left over from full batches. `totals` has what was done, and `ended_by` the steps that ended it early.
+    The threads copy what a divergence goes back to, do their ranges, phase by phase, and look for numbers that are not
+    finite; the first thread does the rows left over from full batches. `totals` has what was done, and `ended_by` the
+    steps that ended it early.
     """
 
     def __init__(
@@ -99,8 +103,11 @@ class PreparedEpoch:
             self._shares.append([self._share(*of) for of in own])
             used += sum(each)
         self._last = self._tail(in_threads)
-        pairs = [pair for pair in snapshot.pairs if pair[0].size]
-        self._copies = [bound(copy, array.reshape(-1), kept.reshape(-1)) for array, kept in pairs]
+        parts = [self._parts(snapshot, thread) for thread in range(self._threads)]
+        self._copies = [[Call(bound(copy, array, kept)) for array, kept in part] for part in parts]
+        self._checks = [
+            [Call(bound(is_finite, array), 1) for array, _ in part if array.dtype.kind == "f"] for part in parts
+        ]
         # The most steps of one thread.
         self.longest: int = sum(map(max, counts)) + len(self._numbers) - in_threads
         # The arrays of inputs without a column, which keep the data that they hold.
@@ -196,7 +203,7 @@ class PreparedEpoch:
         return _Share(made, first, positions, numbers)
 
     def _tail(self, first: int) -> list[Call]:
-        """Return the calls for the rows left over from full batches, and the checks at the end."""
+        """Return the calls for the rows left over from full batches."""
         batch, calls, left = self._batch, list[Call](), list[NDArray[np.int64]]()
         for each in (each for phase in self._partition.phases for ranges in phase for each in ranges):
             left.append(self._order[each.start + self._full(each) * batch : each.stop])
@@ -211,8 +218,17 @@ class PreparedEpoch:
             calls.append(_call(self._steps(batch, 0, count, first, order, self._numbers[first:])))
         if rest := len(order) % batch:
             calls.append(_call(self._steps(rest, 0, 1, first + count, order[count * batch :], self._numbers[-1:])))
-        arrays = [array.reshape(-1) for array, _ in self._snapshot.pairs if array.size and array.dtype.kind == "f"]
-        return [*calls, *(Call(bound(is_finite, array), 1) for array in arrays)]
+        return calls
+
+    def _parts(self, snapshot: Snapshot, thread: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the parts of the snapshot's arrays and of their copies that are this thread's."""
+        parts = list[tuple[np.ndarray, np.ndarray]]()
+        for array, kept in snapshot.pairs:
+            threads = self._threads if array.nbytes >= _SHARED_BYTES else 1
+            first, last = (array.size * each // threads for each in (thread, thread + 1))
+            if thread < threads and first < last:
+                parts.append((array.reshape(-1)[first:last], kept.reshape(-1)[first:last]))
+        return parts
 
     def _binding(self, batch: int, thread: int) -> Binding:
         if (batch, thread) not in self._bindings:
@@ -238,13 +254,16 @@ class PreparedEpoch:
         """Return the calls of each thread, with the ranges of a phase in the order of a seed."""
         meet: list[Call | None] = [None] if self._threads > 1 else []
         every: list[list[Call | None]] = [[] for _ in range(self._threads)]
-        every[0] += [Call(each) for each in self._copies]
+        for calls, copies in zip(every, self._copies, strict=True):
+            calls += copies
         for phase in self._shares:
             for thread, share in enumerate(phase):
                 every[thread] += [*meet, *self._calls(share, thread, seed)]
         for calls in every:
             calls += meet
         every[0] += self._last
+        for calls, checks in zip(every, self._checks, strict=True):
+            calls += [*(meet if any(self._checks[1:]) else []), *checks]
         return [CallSequence(calls, self._state) for calls in every]
 
     def _calls(self, share: _Share, thread: int, seed: int | None) -> Iterator[Call]:

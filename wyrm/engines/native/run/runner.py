@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.values import NotCompiled
 from wyrm.engines.native.llvm import cache
+from wyrm.engines.native.llvm.lapack import limited, sharing_large_products
 from wyrm.engines.native.stages.loops import PythonCall
 from wyrm.engines.native.stages.memory import Binding, passed, plan_memory
 from wyrm.engines.native.stages.pipeline import NativeGraph
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from wyrm.engines.native.llvm.library import CompiledFunction, Listing
 
 Feed = Mapping[Any, Any]
-# In a program with more calls per step than this, products may use all threads while the program itself uses one.
+# In an epoch of a program with more calls per step than this, threads share all products that pay; else large ones.
 LARGE = 120
 # Bindings of all threads together; those of one thread take at most `KEPT_BYTES`. Other sizes are cached too, because a
 # smaller last batch comes back every epoch, and images and sequences have many.
@@ -77,6 +78,14 @@ class NativeRunner:
         # Placeholders, to compile before the first call.
         totals, numbers = np.zeros(1 + len(graph.outputs)), np.zeros((0, len(graph.source.hyperparameters)))
         self._head: Head = (0, 0, 0, 0, np.zeros(0, np.int64), totals, numbers)
+
+    def sharing(self, threads: int) -> AbstractContextManager[None]:
+        """Return the context of an epoch in this many threads: in a single one, other threads share large products."""
+        source = self.graph.source
+        libraries, alone = source.calls_libraries, threads == 1
+        if (alone and self.large) or not (libraries or source.op_kernels.takes_threads):
+            return nullcontext()
+        return sharing_large_products(libraries=libraries) if alone else limited(1, libraries=libraries)
 
     def binding(self, shapes: dict[BaseNode, tuple[int, ...]], thread: int = 0) -> Binding:
         """Return one thread's arrays for inputs of these shapes."""
