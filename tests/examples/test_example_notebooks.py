@@ -1,4 +1,4 @@
-"""The examples open as notebooks, run cell by cell, and show and write their pictures."""
+"""The examples open as notebooks, run cell by cell, print what scripts print, and show and write their pictures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.examples.test_examples import ROOT
+from tests.examples.test_examples import ROOT, together
+from tests.once import computed_once
 
 jupytext = pytest.importorskip("jupytext", reason="jupytext, which opens examples as notebooks, is not installed")
 nbclient = pytest.importorskip("nbclient", reason="nbclient, which runs notebooks, is not installed")
@@ -16,6 +17,7 @@ pytest.importorskip("ipykernel", reason="ipykernel, in which notebooks run, is n
 jupyter_client = pytest.importorskip("jupyter_client")
 pytest.importorskip("matplotlib", reason="matplotlib, which draws the pictures, is not installed")
 
+SEED = ["--seed", "3"]
 FEW_EPOCHS = ["--epochs", "2"]
 # The sizes of the other tests of this example, whose compiled programs serve here too.
 TINY_GPT2 = "--n-layer 1 --n-head 2 --n-embd 16 --n-positions 8 --vocab-size 300 --threads 1"
@@ -44,6 +46,7 @@ NOTEBOOKS: dict[str, tuple[list[str], set[str], str]] = {
 
 # Forgets the names of the notebook before. Trainings this small take less time than LLVM's optimizations of them.
 BEFORE = "%reset -f\nfrom wyrm.engines.native.llvm import cache\ncache.LEVEL = 0\ndel cache"
+WITHOUT_SEED = {"gpt2_tinystories", "minimize"}
 SHOWS_ITS_GRAPH = {"convolve_images", "linear_regression", "resnet"}
 
 
@@ -56,14 +59,30 @@ def kernel() -> Iterator[Any]:
     manager.shutdown_kernel(now=True)
 
 
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What examples print as scripts, with a seed that makes their notebooks print the same in another order.
+
+    The notebooks find the compiled programs in the cache.
+    """
+    names = [name for name in reversed(NOTEBOOKS) if name not in WITHOUT_SEED]
+
+    def run() -> list[str]:
+        return together([[f"{name}.py", *NOTEBOOKS[name][0], *SEED] for name in names])
+
+    return dict(zip(names, computed_once(tmp_path_factory, "examples", run), strict=True))
+
+
 def test_every_example_is_a_notebook() -> None:
     scripts = {path.stem for path in (ROOT / "examples").glob("*.py") if "# %%" in path.read_text(encoding="utf-8")}
     assert scripts == set(NOTEBOOKS)
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_an_example_runs_as_a_notebook(name: str, kernel: Any, tmp_path: Path) -> None:
+def test_an_example_runs_as_a_notebook(name: str, kernel: Any, scripts: dict[str, str], tmp_path: Path) -> None:
     arguments, pictures, words = NOTEBOOKS[name]
+    if name in scripts:
+        arguments = [*arguments, *SEED]
     if name == "gpt2_tinystories":
         pytest.importorskip("tokenizers")
         (tmp_path / "story.txt").write_text("Tom had a red ball. He ran to the park with his dog. " * 100)
@@ -81,7 +100,10 @@ def test_an_example_runs_as_a_notebook(name: str, kernel: Any, tmp_path: Path) -
     client.kc.stop_channels()
 
     outputs: list[Any] = [output for cell in cells for output in cell.get("outputs", ())]
-    assert words in "".join(output["text"] for output in outputs if output.output_type == "stream")
+    text = "".join(output["text"] for output in outputs if output.output_type == "stream" and output.name == "stdout")
+    assert words in text
+    if name in scripts:
+        assert [line for line in text.splitlines() if not line.startswith("picture: ")] == scripts[name].splitlines()
     displayed = [output.data for output in outputs if output.output_type == "display_data"]
     assert sum("image/png" in data for data in displayed) == len(pictures)
     assert any("text/html" in data for data in displayed) == (name in SHOWS_ITS_GRAPH)

@@ -12,6 +12,8 @@ import runpy
 import sys
 from pathlib import Path
 
+from wyrm.engines.native.llvm import cache
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -29,6 +31,8 @@ def printed(name: str, *arguments: str) -> str:
 
 
 def main() -> None:
+    # Trainings of a few epochs take less time than LLVM's optimizations of them.
+    cache.LEVEL = 0
     sys.path.insert(0, str(EXAMPLES))
     sys.stdout.write(json.dumps([printed(*call) for call in json.loads(sys.argv[1])]))
 

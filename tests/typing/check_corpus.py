@@ -19,6 +19,7 @@ The Python blocks of the README and the site's tour, one after another, are a ri
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import json
 import os
@@ -34,7 +35,7 @@ from typing import NamedTuple, TypeAlias
 from filelock import FileLock
 
 from tests.typing import checkers
-from tests.typing.checkers import ROOT, Message, Messages
+from tests.typing.checkers import ROOT, Message, Messages, without_options
 from tests.typing.corpus import HEADER, PROGRAMS, Program, limits, programs, readme
 
 # Generated modules and mypy's cache: only what changed is checked again.
@@ -98,12 +99,12 @@ def _write(path: Path, text: str) -> None:
 
 
 def _sources(corpus: list[Program]) -> Path:
-    """The folder in which the programs are modules, and modules of the package `plain`."""
+    """The folder in which the programs are modules; those that depend on options are modules of `plain` too."""
     source = WORK / "source"
     _write(source / "preamble.py", (PROGRAMS / "preamble.py").read_text(encoding="utf-8"))
     _write(source / "plain" / "__init__.py", "")
     for program in corpus:
-        for folder in (source, source / "plain"):
+        for folder in (source, source / "plain") if program.depends_on_options else (source,):
             _write(folder / f"{program.module}.py", program.header + program.source)
     return source
 
@@ -117,7 +118,7 @@ def run_mypy(corpus: list[Program]) -> dict[str, Messages]:
     """The messages of strict mypy and of mypy without its options, from one process."""
     options = "\n".join(f"{option} = {value}" for option, value in _NOT_STRICT.items())
     strict, plain = _run_mypy(corpus, "mypy", f"strict = true\n[mypy-plain.*]\n{options}\n", plain=True)
-    return {"mypy --strict": strict, "mypy": plain}
+    return {"mypy --strict": strict, "mypy": without_options(strict, plain)}
 
 
 def mypy(folder: Path, name: str, *arguments: str) -> str:
@@ -145,11 +146,11 @@ def _run_mypy(corpus: list[Program], name: str, options: str, plain: bool) -> tu
     _write(source / f"{name}.ini", configuration(options))
     modules = [program.module for program in corpus]
     options_of_output = ("--no-error-summary", "--no-color-output", "--hide-error-context")
-    plain_files = [f"plain/{module}.py" for module in modules] if plain else []
-    files = ["preamble.py", *(f"{module}.py" for module in modules), *plain_files]
-    output = mypy(source, name, *options_of_output, *files)
+    plain_modules = [program.module for program in corpus if plain and program.depends_on_options]
+    paths = (f"{module}.py" for module in (*modules, *(f"plain/{module}" for module in plain_modules)))
+    output = mypy(source, name, *options_of_output, "preamble.py", *paths)
     every: Messages = {module: [] for module in modules}
-    of_plain: Messages = {module: [] for module in modules}
+    of_plain: Messages = {module: [] for module in plain_modules}
     offset = HEADER.count("\n")
     for line in output.splitlines():
         match = _MESSAGE.match(line)
@@ -160,27 +161,40 @@ def _run_mypy(corpus: list[Program], name: str, options: str, plain: bool) -> tu
     return every, of_plain
 
 
+def run_pyright(corpus: list[Program]) -> dict[str, Messages]:
+    """The messages of strict pyright and of pyright without its options, from one process."""
+    plain = [program.module for program in corpus if program.depends_on_options]
+    return _of_programs(checkers.pyright(_sources(corpus), [program.module for program in corpus], plain))
+
+
 def _other(run: Callable[[Path, Sequence[str]], dict[str, Messages]]) -> Run:
-    """Return the function that gives the messages of a checker besides mypy, from one process for the whole corpus."""
+    """Return the function that gives the messages of a checker of one mode, from one process for the whole corpus."""
 
     def messages(corpus: list[Program]) -> dict[str, Messages]:
-        found = run(_sources(corpus), [program.module for program in corpus])
-        for message in (each for by_module in found.values() for listed in by_module.values() for each in listed):
-            message.line -= HEADER.count("\n")
-        return found
+        return _of_programs(run(_sources(corpus), [program.module for program in corpus]))
 
     messages.__name__ = run.__name__
     return messages
 
 
-_pyright = _other(checkers.pyright)
+def _of_programs(found: dict[str, Messages]) -> dict[str, Messages]:
+    """Return messages with the lines of programs, which are those of modules without their header."""
+    return {
+        checker: {
+            module: [dataclasses.replace(each, line=each.line - HEADER.count("\n")) for each in messages]
+            for module, messages in by_module.items()
+        }
+        for checker, by_module in found.items()
+    }
+
+
 # What gives the messages of each checker.
 CHECKERS: dict[str, Run] = {
     "mypy --strict": run_mypy,
     "mypy": run_mypy,
     PLUGIN: run_mypy_with_plugin,
-    "pyright": _pyright,
-    "pyright --strict": _pyright,
+    "pyright": run_pyright,
+    "pyright --strict": run_pyright,
     "ty": _other(checkers.ty),
     "pyrefly": _other(checkers.pyrefly),
 }

@@ -24,6 +24,14 @@ _STYLE = (
 )  # fmt: skip
 # The same of pyrefly: the types of lambdas whose arguments another argument of the call decides, and decorators.
 _STYLE_OF_PYREFLY = ("implicit-any-lambda", "missing-override-decorator")
+# What the strict options of mypy and of pyright do not decide, by the codes of messages; None is that of notes.
+_WITHOUT_OPTIONS = {
+    None, "arg-type", "assignment", "attr-defined", "call-arg", "call-overload", "dict-item", "func-returns-value",
+    "index", "list-item", "misc", "operator", "return-value", "type-var", "union-attr", "var-annotated",
+    "reportArgumentType", "reportAssignmentType", "reportAttributeAccessIssue", "reportCallIssue",
+    "reportGeneralTypeIssues", "reportIndexIssue", "reportOperatorIssue", "reportOptionalCall",
+    "reportOptionalMemberAccess", "reportReturnType",
+}  # fmt: skip
 _CONCISE = re.compile(r"^(?:.*/)?(\w+)\.py:(\d+):\d+: (error|warning|info)\[([\w-]+)\] (.*)$")
 
 
@@ -49,11 +57,20 @@ def is_installed(checker: str) -> bool:
     return importlib.util.find_spec(checker.partition(" ")[0]) is not None
 
 
-def pyright(source: Path, modules: Sequence[str]) -> dict[str, Messages]:
+def without_options(strict: Messages, checked: Messages) -> Messages:
+    """Return the messages of a checker without its strict options: those about `checked` modules, which it checked so.
+
+    About the others, which no such option is about, it says what it says with them.
+    """
+    rest = {module: [each for each in said if each.code in _WITHOUT_OPTIONS] for module, said in strict.items()}
+    return rest | checked
+
+
+def pyright(source: Path, modules: Sequence[str], plain_modules: Sequence[str]) -> dict[str, Messages]:
     """Return the messages of strict pyright and, for the modules of the folder `plain`, of pyright without it."""
-    files = [f"{module}.py" for module in modules]
+    files = [*(f"{module}.py" for module in modules), *(f"plain/{module}.py" for module in plain_modules)]
     options = {
-        "include": ["preamble.py", *files, *(f"plain/{file}" for file in files)],
+        "include": ["preamble.py", *files],
         "strict": ["*.py"],
         "extraPaths": [str(ROOT)],
         "pythonVersion": "3.11",
@@ -62,14 +79,14 @@ def pyright(source: Path, modules: Sequence[str]) -> dict[str, Messages]:
     (source / "pyrightconfig.json").write_text(json.dumps(options), encoding="utf-8")
     output = _output("pyright", "--outputjson", "--project", str(source), "--pythonpath", sys.executable, cwd=source)
     strict: Messages = {module: [] for module in modules}
-    plain: Messages = {module: [] for module in modules}
+    plain: Messages = {module: [] for module in plain_modules}
     for found in json.loads(output)["generalDiagnostics"]:
         path, rule = Path(found["file"]), found.get("rule")
         messages = plain if path.parent.name == "plain" else strict
         if path.stem in messages and found["severity"] == "error" and rule not in _STYLE:
             line = found["range"]["start"]["line"] + 1
             messages[path.stem].append(Message(line, "error", found["message"], rule))
-    return {"pyright": plain, "pyright --strict": strict}
+    return {"pyright": without_options(strict, plain), "pyright --strict": strict}
 
 
 def ty(source: Path, modules: Sequence[str]) -> dict[str, Messages]:

@@ -36,6 +36,10 @@ import wyrm as wy
 
 """
 _SECTION = re.compile(r"^#@ (\w+)$")
+# What strict options of checkers are about: functions, classes, comparisons, and the types of collections' items.
+_OF_OPTIONS = (
+    ast.FunctionDef, ast.ClassDef, ast.Compare, ast.List, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp,
+)  # fmt: skip
 
 
 class Program(NamedTuple):
@@ -57,6 +61,11 @@ class Program(NamedTuple):
     def module(self) -> str:
         """The name of the module that is generated for it."""
         return f"{self.kind}_{self.name}"
+
+    @property
+    def depends_on_options(self) -> bool:
+        """Whether the strict options of checkers may decide more about it than codes of messages tell."""
+        return self.kind == "limit" or any(isinstance(each, _OF_OPTIONS) for each in ast.walk(ast.parse(self.source)))
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line} {self.name}"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from wyrm.engines.jax.step import rows_as_pytree
+from wyrm.engines.jax.touched_rows import by_sorting
 from wyrm.engines.jax.updates import summed_rows
 
 
@@ -28,3 +29,12 @@ def test_each_touched_row_has_the_sum_of_its_gradients(size: int, sorts: bool) -
     np.testing.assert_allclose(found.values[: len(touched)], expected[touched], rtol=1e-5, atol=1e-6)
     assert not np.any(found.values[len(touched) :])
     assert (" sort(" in function.lower(values, rows).compile().as_text()) == sorts
+
+
+@pytest.mark.parametrize("rows", [[], [9], [4], [9, 9, 0], [8, 9, 0, 8, 3, 3]])
+def test_touched_rows_are_those_of_numpy(rows: list[int]) -> None:
+    given = np.array(rows, np.int32)
+    found, places = jax.jit(lambda rows: by_sorting(rows, 9, len(rows)))(given)  # 9 is padding
+    expected, expected_places = np.unique(given, return_inverse=True)
+    np.testing.assert_array_equal(found, np.pad(expected, (0, len(rows) - len(expected)), constant_values=9))
+    np.testing.assert_array_equal(places, expected_places)

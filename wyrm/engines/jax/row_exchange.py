@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from wyrm.engines.jax.touched_rows import by_sorting
 from wyrm.graph.base import BaseNode
 from wyrm.graph.rows import RowSparse
 
@@ -183,9 +184,9 @@ class RowExchange:
     def _sorted(self, rows: Any) -> _Sorted:
         import jax.numpy as jnp
 
-        found, places = jnp.unique(rows, return_inverse=True, size=len(rows), fill_value=self.padding)
-        bounds = jnp.searchsorted(found, self._bounds())
-        return _Sorted(found, places.reshape(-1), bounds[:-1], bounds[1:])
+        found, places = by_sorting(rows, self.padding, len(rows))
+        bounds = jnp.searchsorted(found, self._bounds(), method="compare_all")
+        return _Sorted(found, places, bounds[:-1], bounds[1:])
 
     def _bounds(self) -> Any:
         """Return the first row of each owner, and the number of padding."""
@@ -233,7 +234,7 @@ class RowExchange:
 
         bounds = self._bounds()
         many = room(len(rows), self.owners, self.rows)
-        edges = jnp.searchsorted(rows, bounds)
+        edges = jnp.searchsorted(rows, bounds, method="compare_all")
         ends, replicas = edges[1:], tuple(name for name in self.sources if name not in self.mesh_axes)
 
         def limits(starts: Any) -> Any:
@@ -243,15 +244,15 @@ class RowExchange:
 
         def body(state: tuple[Any, Any, tuple[Any, ...], Any]) -> tuple[Any, Any, tuple[Any, ...], Any]:
             starts, limit, carried, _ = state
-            stops = jnp.searchsorted(rows, limit)
+            stops = jnp.searchsorted(rows, limit, method="compare_all")
             places = starts[:, None] + jnp.arange(many)
             own = rows.at[places].get(mode="clip") - bounds[:-1, None]
             got = self._exchanged(jnp.where(places < stops[:, None], own, self.rows)).reshape(-1)
             terms = self._exchanged(values.at[places].get(mode="clip")).reshape(-1, *values.shape[1:])
             if replicas:  # each of them updates its copy of the table with the rows of all
                 got, terms = lax.all_gather(got, replicas, tiled=True), lax.all_gather(terms, replicas, tiled=True)
-            once, order = jnp.unique(got, return_inverse=True, size=len(got), fill_value=self.rows)
-            sums = jax.ops.segment_sum(terms, order.reshape(-1), num_segments=len(got))
+            once, order = by_sorting(got, self.rows, len(got))
+            sums = jax.ops.segment_sum(terms, order, num_segments=len(got))
             # The sum of padding is that of rows which belong to later rounds, or to nobody.
             sums = jnp.where((once < self.rows).reshape(-1, *[1] * (sums.ndim - 1)), sums, 0)
             return stops, limits(stops), use(carried, once, sums), (limit < bounds[1:]).any()

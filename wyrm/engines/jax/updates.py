@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
+from wyrm.engines.jax import touched_rows
 from wyrm.engines.jax.lower import Lowerer
 from wyrm.engines.jax.namespace import namespace
 from wyrm.engines.jax.partial_sums import PartialSum, PartialSums
@@ -199,22 +198,11 @@ def summed_rows(pairs: Sequence[tuple[Any, Any]], shape: tuple[int, ...]) -> Row
     values = jnp.concatenate([gradient.reshape(-1, *shape[1:]) for gradient, _ in pairs])
     count = min(len(rows), shape[0])
     if shape[0] <= _FEW_ROWS * len(rows):
-        unique, positions = _touched_by_marks(rows, shape[0], count)
+        unique, positions = touched_rows.by_marks(rows, shape[0], count)
     else:
-        unique, positions = jnp.unique(rows, return_inverse=True, size=count, fill_value=shape[0])
-    sums: Any = jax.ops.segment_sum(values, positions.reshape(-1), num_segments=count)
+        unique, positions = touched_rows.by_sorting(rows, shape[0], count)
+    sums: Any = jax.ops.segment_sum(values, positions, num_segments=count)
     return RowSparse(unique, sums, shape)
-
-
-def _touched_by_marks(rows: Any, size: int, count: int) -> tuple[Any, Any]:
-    """Return what `jnp.unique` does for the row numbers of a table of `size` rows, without sorting them."""
-    import jax.numpy as jnp
-
-    touched = jnp.zeros(size, np.int32).at[rows].set(1)
-    places = jnp.cumsum(touched) - 1
-    found = jnp.full(count, size, rows.dtype)
-    found = found.at[jnp.where(touched, places, count)].set(jnp.arange(size, dtype=rows.dtype), mode="drop")
-    return found, places[rows]
 
 
 def all_finite(gradients: Sequence[JaxGradient]) -> Any:
