@@ -86,6 +86,10 @@ class _AnyForm:
         return None
 
     def same_indices(self, node: Any) -> Any:
+        """Return the operand that indexes the same elements, though negative integers may count from the end; or None.
+
+        An epoch then knows from a column which rows of a table it changes.
+        """
         return None
 
 
@@ -236,13 +240,6 @@ class ByKernel(LoopForm):
 
         The last kernel argument is then an array of two numbers: the stripe of the table to draw from, and the number
         of stripes. Threads that draw from different stripes rarely touch the same rows.
-        """
-        return None
-
-    def same_indices(self, node: Any) -> Any:
-        """Return the operand that indexes the same elements, though negative integers may count from the end; or None.
-
-        An epoch then knows from a column which rows of a table it changes.
         """
         return None
 

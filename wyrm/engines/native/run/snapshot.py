@@ -111,8 +111,8 @@ def touched_rows(graph: NativeGraph, columns: Mapping[BaseNode, np.ndarray]) -> 
         table = bound_array(sums.parameter)
         if table.nbytes < _LARGE:
             continue
-        leaves = [LOOPS.of(node).same_indices(node) or node for node in sums.indices]
-        given = [columns[leaf] for leaf in leaves if leaf in columns]
-        if len(given) == len(leaves) and _SCATTERED * sum(column.size for column in given) < len(table):
+        pairs = [(node, LOOPS.of(node).same_indices(node)) for node in sums.indices]
+        given = [columns[leaf] for pair in pairs for leaf in pair if leaf in columns]
+        if len(given) == len(pairs) and _SCATTERED * sum(column.size for column in given) < len(table):
             few[sums.parameter] = np.concatenate([column.reshape(-1) for column in given])
     return few
