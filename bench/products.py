@@ -18,6 +18,7 @@ from bench.harness import Case, Contender, Measurement, timed
 from bench.models import THREADS
 from bench.workers import in_worker
 from wyrm.engines.native.kernels.functions import KernelFunction
+from wyrm.engines.native.llvm.calling import BoundFunction
 from wyrm.engines.native.llvm.library import CompiledFunction
 from wyrm.engines.native.products import pool
 from wyrm.ops.products.product import multiply_into
@@ -30,13 +31,13 @@ SIZES = (
 )  # fmt: skip
 
 Sizes = tuple[int, int, int]
-Product = Callable[[Any, Any, Any], object]
+# Returns a call that multiplies the first two arrays into the third one.
+Maker = Callable[[Any, Any, Any], Callable[[], object]]
 
 
-def _wyrm(threads: int) -> Product:
-    """Return the product as programs compute it."""
-    pool.limit(threads)
-    return CompiledFunction(KernelFunction(_multiply, name="product", distinct=True))
+def _wyrm(a: Any, b: Any, c: Any) -> Callable[[], object]:
+    """Return the product as programs call it: the arguments are bound once."""
+    return BoundFunction(CompiledFunction(KernelFunction(_multiply, name="product", distinct=True)), (a, b, c), (), ())
 
 
 def _multiply(a: Any, b: Any, c: Any) -> None:
@@ -44,19 +45,29 @@ def _multiply(a: Any, b: Any, c: Any) -> None:
     multiply_into(a, b, c, 0)
 
 
-def _numpy(threads: int) -> Product:
-    threadpool_limits(threads, "blas")
-    return lambda a, b, c: np.matmul(a, b, out=c)
+def _numpy(a: Any, b: Any, c: Any) -> Callable[[], object]:
+    return partial(np.matmul, a, b, out=c)
 
 
-def _torch(threads: int) -> Product:
+def _torch(a: Any, b: Any, c: Any) -> Callable[[], object]:
     import torch
 
-    torch.set_num_threads(threads)
-    return lambda a, b, c: torch.mm(a, b, out=c)
+    return partial(torch.mm, *map(torch.from_numpy, (a, b)), out=torch.from_numpy(c))
 
 
-MAKERS: dict[str, Callable[[int], Product]] = {"wyrm": _wyrm, "numpy (OpenBLAS)": _numpy, "torch": _torch}
+MAKERS: dict[str, Maker] = {"wyrm": _wyrm, "numpy (OpenBLAS)": _numpy, "torch": _torch}
+
+
+def _limit(name: str, threads: int) -> None:
+    """Let a contender use this many threads."""
+    if name == "wyrm":
+        pool.limit(threads)
+    elif name == "torch":
+        import torch
+
+        torch.set_num_threads(threads)
+    else:
+        threadpool_limits(threads, "blas")
 
 
 def _filled(shape: tuple[int, int], random: np.random.Generator) -> NDArray[np.float32]:
@@ -74,8 +85,8 @@ def _arrays(sizes: Sizes) -> list[NDArray[np.float32]]:
 
 def work(name: str, sizes: Sizes, threads: int) -> Callable[[], object]:
     """Return a call of a product."""
-    product, arrays = MAKERS[name](threads), _given(name, _arrays(sizes))
-    return lambda: product(*arrays)
+    _limit(name, threads)
+    return MAKERS[name](*_arrays(sizes))
 
 
 def _speed(name: str, sizes: Sizes, threads: int) -> Contender:
@@ -84,15 +95,6 @@ def _speed(name: str, sizes: Sizes, threads: int) -> Contender:
         return lambda: timed(work(name, sizes, threads))
     call = f"work({name!r}, {sizes}, {threads})"
     return in_worker(f"from bench.products import work; from bench.workers import serve; serve(lambda: {call})")
-
-
-def _given(name: str, arrays: list[Any]) -> list[Any]:
-    """Return the arrays as a contender takes them, over the same memory."""
-    if name != "torch":
-        return arrays
-    import torch
-
-    return list(map(torch.from_numpy, arrays))
 
 
 def _peak(sizes: Sizes, threads: int) -> Callable[[], Measurement]:
@@ -119,12 +121,13 @@ def _operands(kind: str, seed: int) -> tuple[NDArray[np.float32], NDArray[np.flo
 
 
 def _accuracy(name: str, kind: str) -> Callable[[], Measurement]:
-    product, seeds = MAKERS[name](1), itertools.count()
+    _limit(name, 1)
+    seeds = itertools.count()
 
     def once() -> Measurement:
         a, b = _operands(kind, next(seeds))
         found = np.zeros((a.shape[0], b.shape[1]), np.float32)
-        product(*_given(name, [a, b, found]))
+        MAKERS[name](a, b, found)()
         left, right = a.astype(np.float64), b.astype(np.float64)
         error = np.abs(found - left @ right) / (np.abs(left) @ np.abs(right))
         return Measurement(float(np.sqrt(np.mean(error**2))))

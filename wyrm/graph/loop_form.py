@@ -85,6 +85,13 @@ class _AnyForm:
     def draws_from(self, node: Any) -> int | None:
         return None
 
+    def same_indices(self, node: Any) -> Any:
+        """Return the operand that indexes the same elements, though negative integers may count from the end; or None.
+
+        An epoch then knows from a column which rows of a table it changes.
+        """
+        return None
+
 
 class LoopForm(_AnyForm):
     """The description of an op for an engine that generates loops; it is registered for the op.
@@ -106,8 +113,9 @@ class LoopForm(_AnyForm):
     other such functions, and allocates nothing. What these refuse, a function decorated with `numba.njit` may do: it
     may be a kernel, and kernels may call it. If it raises an exception, the program raises it too.
 
-    The arithmetic of kernels runs in the order in which it is written. For a sum of
-    many terms, `total = accumulated(total, term)` of `wyrm.ops.kernels.sums` lets the compiler choose a faster order.
+    The arithmetic of kernels runs in the order in which it is written. For a sum of many terms,
+    `total = accumulated(total, term)` of `wyrm.ops.kernels.sums` lets the compiler choose a faster order. Threads share
+    the turns of a last loop over `shared_turns(count, work)` of that module.
 
         @wy.LOOPS.register(Flip)
         class FlipLoops(wy.LoopForm):

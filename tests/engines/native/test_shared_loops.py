@@ -26,9 +26,15 @@ from wyrm.engines.native.ir.arrays import (
     fill,
 )
 from wyrm.engines.native.ir.independent import independent
+from wyrm.engines.native.kernels.functions import KernelFunction
+from wyrm.engines.native.kernels.translate import Translation
 from wyrm.engines.native.llvm import lapack
-from wyrm.engines.native.llvm.shared_loops import LEAST_ELEMENTS
+from wyrm.engines.native.llvm.calling import kind_of_argument
+from wyrm.engines.native.llvm.library import CompiledFunction
+from wyrm.engines.native.llvm.shared_loops import LEAST_ELEMENTS, shared_loops
 from wyrm.engines.native.products import pool
+from wyrm.graph.typing import FloatArray
+from wyrm.ops.kernels.sums import shared_turns
 
 TURN, INNER = Name("i"), Name("j")
 X = Element("x", (TURN,))
@@ -173,7 +179,7 @@ def test_products_below_the_least_size_are_not_shared(limited: Any) -> None:
         return found[0][1]
 
     limited(3)
-    assert [parts(work) for work in (0, 999, 1000, pool.ALWAYS)] == [3, 3, 3, 3]
+    assert [parts(work) for work in (0, 999, 1000, pool.ALWAYS, pool.ALONE)] == [3, 3, 3, 3, 1]
     with lapack.sharing_large_products(libraries=False):
         assert [parts(work) for work in (pool.LARGE_PRODUCTS - 1, pool.LARGE_PRODUCTS, pool.ALWAYS)] == [1, 3, 3]
         with lapack.limited(1, libraries=False):
@@ -185,3 +191,88 @@ def test_products_below_the_least_size_are_not_shared(limited: Any) -> None:
 def test_small_programs_are_not_prepared_for_threads() -> None:
     x = wy.Input(dims=(Rows(), 8), name="x")
     assert "_part(ptr %record" not in wy.compile(x.tanh()).llvm
+
+
+def add_rows(x: FloatArray, parts: FloatArray, out: FloatArray, wrong: int) -> None:
+    """`out = x + 1`, row by row, in parts with scratch memory of their own; fails at the row `wrong`."""
+    rows, slots = x.shape[0], parts.shape[0]
+    for slot in shared_turns(slots, x.size // slots):
+        for row in range(rows * slot // slots, rows * (slot + 1) // slots):
+            if row == wrong:
+                raise IndexError("a wrong row")
+            for j in range(x.shape[1]):
+                parts[slot, j] = x[row, j] + 1
+            for j in range(x.shape[1]):
+                out[row, j] = parts[slot, j]
+
+
+def add_rows_after_a_loop(x: FloatArray, parts: FloatArray, out: FloatArray, wrong: int) -> None:
+    """The same, with more than scalars before the loop."""
+    for j in range(x.shape[1]):
+        out[0, j] = 0
+    for row in shared_turns(x.shape[0], x.shape[1]):
+        for j in range(x.shape[1]):
+            out[row, j] = x[row, j] + 1
+
+
+def function_of(kernel: Any) -> tuple[CompiledFunction, int]:
+    """Return a kernel as native code, and how many functions its module has."""
+    compiled = CompiledFunction(KernelFunction(kernel, distinct=True))
+    table = np.zeros((1, 1), np.float32)
+    found = Translation(checked=False).specialized(KernelFunction(kernel, distinct=True), kinds(table, table, table, 0))
+    return compiled, len(shared_loops(found.function))
+
+
+def kinds(*arguments: object) -> tuple[Any, ...]:
+    return tuple(map(kind_of_argument, arguments))
+
+
+@pytest.mark.parametrize("rows", [1, 5, 700])
+def test_threads_share_the_turns_of_a_kernel(limited: Any, rows: int) -> None:
+    x: Any = np.random.default_rng(0).normal(size=(rows, 211)).astype(np.float32)
+    compiled, functions = function_of(add_rows)
+    assert functions == 2
+    for threads in (1, 2, 7):
+        limited(threads)
+        out = np.zeros_like(x)
+        compiled(x, np.zeros((min(16, rows), 211), np.float32), out, -1)
+        np.testing.assert_array_equal(out, x + np.float32(1))
+
+
+@pytest.mark.parametrize("rows", [5, 700])
+def test_an_error_in_a_thread_of_a_kernel_is_raised(limited: Any, rows: int) -> None:
+    x: Any = np.ones((rows, 211), np.float32)
+    compiled, _ = function_of(add_rows)
+    for threads in (1, 2, 7):
+        limited(threads)
+        for wrong in (0, rows - 1):
+            with pytest.raises(IndexError, match="a wrong row"):
+                compiled(x, np.zeros((4, 211), np.float32), np.zeros_like(x), wrong)
+
+
+def test_a_kernel_with_more_than_scalars_before_its_loop_runs_in_one_thread(limited: Any) -> None:
+    x: Any = np.ones((700, 211), np.float32)
+    compiled, functions = function_of(add_rows_after_a_loop)
+    assert functions == 1
+    limited(3)
+    out = np.zeros_like(x)
+    compiled(x, np.zeros((4, 211), np.float32), out, -1)
+    np.testing.assert_array_equal(out, x + 1)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.25])
+def test_attention_has_the_same_bits_for_any_number_of_threads(limited: Any, rate: float) -> None:
+    def trained(threads: int) -> list[Any]:
+        limited(threads)
+        start: Any = np.random.default_rng(1).normal(size=(5, 130, 3, 3, 8)).astype(np.float32)
+        qkv = wy.Parameter(start, name="qkv")
+        loss = wy.attention(qkv, causal=True, dropout_rate=rate, stream=1).square().mean()
+        program = wy.compile(loss, wy.optim.SGD([qkv], 10.0))
+        losses = [float(program({})) for _ in range(3)]
+        return [*losses, qkv.value.copy()]
+
+    first = trained(1)
+    assert len({float(loss) for loss in first[:3]}) == 3
+    for threads in (2, 3, 7):
+        for have, want in zip(trained(threads), first, strict=True):
+            np.testing.assert_array_equal(have, want)

@@ -35,6 +35,8 @@ from wyrm.ops.random.philox import STEP, stream_or_next
 
 # Queries in a tile: their scores fit into the cache.
 _QUERIES = 64
+# Parts of the work that have scratch memory of their own, so that threads share them.
+_SLOTS = 16
 # Score of a masked key in the decomposed form: finite, so that gradients are finite.
 MASKED_SCORE = -1e30
 
@@ -165,12 +167,14 @@ class _AttentionLoops(ByKernel):
         scale = node.dtype.type(features**-0.5)
         return node.causal, scale, node._slopes(heads), threshold, keep_scale, node.seed & WORD, node.stream & WORD
 
-    def scratch(self, node: _Attention, time: int, features: int, transposed: int, scores: int) -> tuple[Array, ...]:
+    def scratch(self, node: _Attention, shape: tuple[int, ...], transposed: int, scores: int) -> tuple[Array, ...]:
         """Return scratch memory for transposed queries, scores, sums of scores and the keys of dropout masks."""
-        tile = min(_QUERIES, max(1, time))
+        batches, time, heads, features = shape
+        tile, slots = min(_QUERIES, max(1, time)), max(1, min(_SLOTS, batches * heads))
         return (
-            scratch((transposed, features, tile), node.dtype), scratch((scores, time + time % 2, tile), node.dtype),
-            scratch((3, tile), node.dtype), scratch((2, tile), np.uint32),
+            scratch((slots, transposed, features, tile), node.dtype),
+            scratch((slots, scores, time + time % 2, tile), node.dtype),
+            scratch((slots, 3, tile), node.dtype), scratch((slots, 2, tile), np.uint32),
         )  # fmt: skip
 
     def mask_and_step(self, node: _Attention, operands: Sequence[Array]) -> tuple[Array, Array]:
@@ -236,9 +240,9 @@ class _ForwardLoops(_AttentionLoops):
     kernel = staticmethod(attention_kernel)
 
     def kernel_arguments(self, node: Attention, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
-        _, time, heads, features = out.shape
+        _, _, heads, features = out.shape
         mask, step = self.mask_and_step(node, operands)
-        scratch = self.scratch(node, time, features, 2, 1)
+        scratch = self.scratch(node, out.shape, 2, 1)
         return operands[0], mask, step, out, *self.numbers(node, features, heads), *scratch
 
 
@@ -299,9 +303,9 @@ class _GradientLoops(_AttentionLoops):
     def kernel_arguments(
         self, node: AttentionGradient, operands: Sequence[Array], out: Array
     ) -> tuple[KernelArgument, ...]:
-        _, time, _, heads, features = out.shape
+        heads, features = out.shape[3:]
         mask, step = self.mask_and_step(node, operands)
-        scratch = self.scratch(node, time, features, 3, 2)
+        scratch = self.scratch(node, operands[1].shape, 3, 2)
         return operands[0], operands[1], mask, step, out, *self.numbers(node, features, heads), *scratch
 
 

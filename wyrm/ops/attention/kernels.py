@@ -9,7 +9,7 @@ import numpy as np
 
 from wyrm.graph.typing import BoolArray, FloatArray, IntegerArray
 from wyrm.ops.elementwise.fast_math import LOG2_E, exp, exp2_negative, largest
-from wyrm.ops.kernels.sums import accumulated, add_scaled
+from wyrm.ops.kernels.sums import accumulated, add_scaled, shared_turns
 from wyrm.ops.products.product import multiply_into
 from wyrm.ops.random.dropout_mask import hashed_word, mask_row, row_keys
 
@@ -148,27 +148,30 @@ def attention_kernel(
 ) -> None:
     """Fill `out`, of shape (batch, time, heads, features); `allowed` is empty where there is no mask.
 
-    Scratch memory, for a tile of queries: `transposed` (2, features, tile), `scores` (1, time rounded up to an even
-    number, tile), `sums` (2, tile), and for dropout `row_words` (2, tile).
+    Scratch memory for each of some slots, which threads share, and for a tile of queries: `transposed` (slots, 2,
+    features, tile), `scores` (slots, 1, time rounded up to an even number, tile), `sums` (slots, 2, tile), and for
+    dropout `row_words` (slots, 2, tile). A slot computes consecutive pairs
+    of a sequence and a head.
     """
-    batches, time, heads = qkv.shape[0], qkv.shape[1], qkv.shape[3]
-    tile, one = scores.shape[2], scale.dtype.type(1)
-    for b in range(batches):
-        for h in range(heads):
+    time, heads, pairs = qkv.shape[1], qkv.shape[3], qkv.shape[0] * qkv.shape[3]
+    slots, tile, one = scores.shape[0], scores.shape[3], scale.dtype.type(1)
+    for slot in shared_turns(slots, pairs * time * time // slots):
+        for pair in range(pairs * slot // slots, pairs * (slot + 1) // slots):
+            b, h = pair // heads, pair % heads
             for first in range(0, time, tile):
                 last = min(first + tile, time)
                 seen, count = last if causal else time, last - first
-                queries, result = transposed[0][:, :count], transposed[1][:, :count]
-                part, totals = scores[0][:seen, :count], sums[1][:count]
+                queries, result = transposed[slot, 0, :, :count], transposed[slot, 1, :, :count]
+                part, totals = scores[slot, 0, :seen, :count], sums[slot, 1, :count]
                 transpose_into(qkv[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries)
                 exponentials(
                     queries, qkv[b, :seen, 1, h], allowed[b if allowed.shape[0] > 1 else 0], first, causal,
-                    slopes[h], sums[0][:count], totals, part,
+                    slopes[h], sums[slot, 0, :count], totals, part,
                 )  # fmt: skip
                 if threshold > 0:
-                    keys_of_rows = row_words[:, :count]
-                    row_keys((b * heads + h) * time + first, step[0], seed, stream, keys_of_rows)
-                    drop(scores[0][:, :count], seen, keys_of_rows, threshold, keep_scale)
+                    keys_of_rows = row_words[slot, :, :count]
+                    row_keys(pair * time + first, step[0], seed, stream, keys_of_rows)
+                    drop(scores[slot, 0, :, :count], seen, keys_of_rows, threshold, keep_scale)
                 multiply_into(qkv[b, :seen, 2, h].T, part, result, 0)
                 for f in range(result.shape[0]):
                     multiply_row(result[f], totals)
@@ -208,37 +211,38 @@ def attention_gradient_kernel(
 ) -> None:
     """Fill `out`, of the shape of `qkv`, from the cotangent `gradient`; the attention weights are recomputed.
 
-    Scratch memory as in `attention_kernel`, with first axes of 3 for `transposed`, 2 for `scores` and 3 for `sums`.
+    Scratch memory as in `attention_kernel`, with second axes of 3 for `transposed`, 2 for `scores` and 3 for `sums`.
     """
-    batches, time, heads = qkv.shape[0], qkv.shape[1], qkv.shape[3]
-    tile, one = scores.shape[2], scale.dtype.type(1)
+    time, heads, pairs = qkv.shape[1], qkv.shape[3], qkv.shape[0] * qkv.shape[3]
+    slots, tile, one = scores.shape[0], scores.shape[3], scale.dtype.type(1)
     tiles = (time + tile - 1) // tile
-    for b in range(batches):
-        for h in range(heads):
+    for slot in shared_turns(slots, 2 * pairs * time * time // slots):
+        for pair in range(pairs * slot // slots, pairs * (slot + 1) // slots):
+            b, h = pair // heads, pair % heads
             # The last tile comes first: its queries see every key, so it initializes the gradients of all keys.
             for turn in range(tiles):
                 first = (tiles - 1 - turn) * tile
                 last = min(first + tile, time)
                 seen, count = last if causal else time, last - first
                 queries, cotangents, query_gradients = (
-                    transposed[0][:, :count],
-                    transposed[1][:, :count],
-                    transposed[2][:, :count],
+                    transposed[slot, 0, :, :count],
+                    transposed[slot, 1, :, :count],
+                    transposed[slot, 2, :, :count],
                 )
-                part, part_gradients = scores[0][:seen, :count], scores[1][:seen, :count]
-                totals, means = sums[1][:count], sums[2][:count]
+                part, part_gradients = scores[slot, 0, :seen, :count], scores[slot, 1, :seen, :count]
+                totals, means = sums[slot, 1, :count], sums[slot, 2, :count]
                 keys, values = qkv[b, :seen, 1, h], qkv[b, :seen, 2, h]
                 transpose_into(qkv[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries)
                 transpose_into(gradient[b, first:last, h], one, cotangents)
                 exponentials(
                     queries, keys, allowed[b if allowed.shape[0] > 1 else 0], first, causal, slopes[h],
-                    sums[0][:count], totals, part,
+                    sums[slot, 0, :count], totals, part,
                 )  # fmt: skip
                 multiply_into(values, cotangents, part_gradients, 0)
                 if threshold > 0:
-                    keys_of_rows = row_words[:, :count]
-                    row_keys((b * heads + h) * time + first, step[0], seed, stream, keys_of_rows)
-                    drop(scores[1][:, :count], seen, keys_of_rows, threshold, keep_scale)
+                    keys_of_rows = row_words[slot, :, :count]
+                    row_keys(pair * time + first, step[0], seed, stream, keys_of_rows)
+                    drop(scores[slot, 1, :, :count], seen, keys_of_rows, threshold, keep_scale)
                 fill(means, 0)
                 for key in range(seen):
                     low = begin(key, first, causal)
@@ -253,7 +257,7 @@ def attention_gradient_kernel(
                 transpose_into(qkv[b, first:last, 0, h], one, queries)
                 multiply_into(part_gradients, queries.T, out[b, :seen, 1, h], adds)
                 if threshold > 0:
-                    drop(scores[0][:, :count], seen, row_words[:, :count], threshold, keep_scale)
+                    drop(scores[slot, 0, :, :count], seen, row_words[slot, :, :count], threshold, keep_scale)
                 multiply_into(part, cotangents.T, out[b, :seen, 2, h], adds)
 
 

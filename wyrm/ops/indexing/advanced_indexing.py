@@ -208,3 +208,6 @@ class _FromEndLoops(ByKernel):
 
     def kernel_arguments(self, node: FromEnd, operands: Sequence[np.ndarray], out: np.ndarray) -> tuple[Any, ...]:
         return operands[0].reshape(-1), out.reshape(-1), node.size_of(operands)
+
+    def same_indices(self, node: FromEnd) -> Any:
+        return node.parents[0] if node.count is not None else None

@@ -29,6 +29,15 @@ def natural(index: int) -> int:
     return index
 
 
+def shared_turns(count: int, work: int) -> range:
+    """Return `range(count)` for the last loop of a kernel, whose turns threads may do at the same time.
+
+    A turn computes about `work` elements. It writes no memory that another turn reads or writes, so each has scratch
+    memory of its own. One thread does all turns if they are little work, or if more than scalars stand before the loop.
+    """
+    return range(count)
+
+
 def add_scaled(x: FloatArray, factor: np.floating, out: FloatArray) -> None:
     """`out += factor * x`."""
     for j in range(out.size):

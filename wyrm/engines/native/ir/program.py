@@ -110,11 +110,15 @@ class StoreAt:
 
 @frozen
 class For:
-    """A loop whose index runs from 0 to `count - 1`."""
+    """A loop whose index runs from 0 to `count - 1`.
+
+    With `work`, about the number of elements of a turn, threads may share the turns as those of a `divided` function.
+    """
 
     index: Variable
     count: Expression
     body: tuple[Statement, ...]
+    work: Expression | None = None
 
 
 @frozen

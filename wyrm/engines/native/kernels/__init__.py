@@ -46,6 +46,7 @@ Arrays
 Statements
     Assignments, also `a, b = b, a` and `x[i] += y`; `if`, `while`, `for` over `range`, over an array, `x.flat`,
     `enumerate(x)`, `zip(x, y)` and `np.ndindex(shape)`; `break`, `continue`, `return`; `raise IndexError(text)`.
+    Threads share the turns of a last loop over `shared_turns(count, work)` of `wyrm.ops.kernels.sums`.
     `assert` is ignored. A variable read before its first assignment is 0. If a condition is a compile-time constant,
     such as `x.dtype == np.float32`, only the branch taken is compiled.
 Calls

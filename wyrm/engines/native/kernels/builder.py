@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wyrm.engines.native.ir.program import (
     Assign,
@@ -148,6 +148,12 @@ class Builder:
         with self.block() as body:
             yield index
         self.add(For(index, count, tuple(body)))
+
+    def share_last_loop(self, work: Expression) -> None:
+        """Let threads share the turns of the loop that was added last; a turn computes about `work` elements."""
+        loop = self.statements[-1]
+        assert isinstance(loop, For)
+        self.statements[-1] = replace(loop, work=work)
 
 
 def loads(expression: Expression) -> bool:

@@ -30,6 +30,7 @@ from wyrm.engines.native.kernels.values import (
     plus,
     times,
 )
+from wyrm.ops.kernels.sums import shared_turns
 
 if TYPE_CHECKING:
     from wyrm.engines.native.kernels.expressions import Expressions
@@ -186,6 +187,7 @@ Iterations = tuple[Sequence[Expression], Callable[[Sequence[Num]], KernelValue]]
 def for_each(body: FunctionBody, statement: ast.For) -> None:
     """Translate a `for` loop."""
     refuse_else(statement)
+    work = _shared_work(body, statement.iter)
     shape, given = _iterations(body, statement.iter)
     if len(shape) != 1 and leaves(statement.body, ast.Break):
         raise NotCompiled("break is not supported in a loop over several axes; write a loop for each axis")
@@ -198,6 +200,8 @@ def for_each(body: FunctionBody, statement: ast.For) -> None:
     if not shape and (leaves(statement.body, ast.Continue)):
         raise NotCompiled("continue is not supported in a loop over an array without axes")
     indexing.over(body.builder, shape, iteration)
+    if work is not None and body.no_alias:
+        body.builder.share_last_loop(work)
     body.given = before
 
 
@@ -205,6 +209,16 @@ def refuse_else(loop: ast.For | ast.While) -> None:
     """Raise `NotCompiled` if a loop has an else clause."""
     if loop.orelse:
         raise NotCompiled("a loop with an else is not supported; set a variable before break, test it after the loop")
+
+
+def _shared_work(body: FunctionBody, over: ast.expr) -> Expression | None:
+    """Return the work of a turn of a loop over `shared_turns`; None for other loops."""
+    match over:
+        case ast.Call(ast.Name() as function, [_, work], []):
+            called = body.value(function)
+            if isinstance(called, Static) and called.value is shared_turns:
+                return body.builder.copy(as_type(body.number(work), INT64).expression, "work")
+    return None
 
 
 def _iterations(body: FunctionBody, over: ast.expr) -> Iterations:
@@ -229,6 +243,8 @@ def _iterations_of_call(
     called = function.value if isinstance(function, Static) else None
     if any(isinstance(each, ast.Starred) for each in arguments):
         raise NotCompiled(f"{ast.unparse(over)}: write the arguments without a star")
+    if called is shared_turns and len(arguments) == 2:
+        return _range(body, body.numbers(arguments[:1]))
     if called is range and 1 <= len(arguments) <= 3:
         numbers = body.numbers(arguments)
         return _range(body, numbers)

@@ -33,8 +33,8 @@ from wyrm.engines.native.ir.types import BOOL, PointerType, ScalarType
 from wyrm.engines.native.llvm.call_table import FEWEST_CALLS, CallTable, returned_type
 from wyrm.engines.native.llvm.instructions import Instructions, in_memory, llvm_type
 from wyrm.engines.native.llvm.product_modules import pool_module, product_module
-from wyrm.engines.native.llvm.shared_loops import LEAST_ELEMENTS, part_of, record_of, stores
-from wyrm.engines.native.products.pool import ALWAYS
+from wyrm.engines.native.llvm.shared_loops import LEAST_ELEMENTS, part_of, place_of_status, record_of, stores
+from wyrm.engines.native.products.pool import ALONE, ALWAYS
 from wyrm.engines.native.products.target import Target, host
 from wyrm.engines.native.products.writer import DECLARED, SHARED
 
@@ -332,24 +332,19 @@ class _FunctionEmitter(Instructions):
         self._do(f"call void @{symbol}({', '.join(given)})")
 
     def _shared_call(self, call: SharedCall) -> None:
-        types, count = [llvm_type(each.type) for each in call.arguments], self._value(call.count)
+        types, fails = [llvm_type(each.type) for each in call.arguments], self._known[call.function].fails
         given = [f"{type} {self._value(each)}" for type, each in zip(types, call.arguments, strict=True)]
-        # Few elements are done in one call: threads begin later.
-        many, once, end = self._labels("many", "once", "shared")
+        part, record, symbol = f"{self._symbols[call.function]}_part", record_of(types), pool_module(self._target)[0]
+        self._slots.append(f"  %record = alloca {record}")
+        self._lines += stores((*given, f"i64 {self._value(call.count)}", "i32 0"), record)
+        # Few elements are done by this thread alone: others begin later.
         enough = self._new(f"icmp sge i64 {self._value(call.work)}, {LEAST_ELEMENTS}")
-        self._do(f"br i1 {enough}, label %{many}, label %{once}")
-        self._label(many)
-        function, symbol = self._symbols[call.function], pool_module(self._target)[0]
-        self._slots.append(f"  %record = alloca {record_of(types)}")
-        self._lines += stores((*given, f"i64 {count}"), record_of(types))
+        number = self._new(f"select i1 {enough}, i64 {ALWAYS}, i64 {ALONE}")
         self._declared.update([*DECLARED, f"declare i64 @{symbol}(ptr, ptr, i64)"])
-        self._new(f"call i64 @{symbol}(ptr @{function}_part, ptr %record, i64 {ALWAYS})")
-        self._around.append(part_of(f"{function}_part", function, types, call.unit))
-        self._do(f"br label %{end}")
-        self._label(once)
-        self._do(f"call void @{function}({', '.join([*given, 'i64 0', f'i64 {count}'])})")
-        self._do(f"br label %{end}")
-        self._label(end)
+        self._new(f"call i64 @{symbol}(ptr @{part}, ptr %record, i64 {number})")
+        self._around.append(part_of(part, self._symbols[call.function], types, call.unit, fails=fails))
+        if fails:
+            self._return_if(self._new(f"load i32, ptr {self._new(place_of_status(record, types))}"))
 
     def _library_call(self, call: LibraryCall) -> None:
         given: list[tuple[str, str]] = []

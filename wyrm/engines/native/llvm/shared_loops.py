@@ -31,7 +31,9 @@ def shared_loops(function: LoopFunction) -> tuple[LoopFunction, ...]:
     """Return the functions in place of one, callees first: a divided one shares its loop, others stay as they are."""
     *before, loop = function.body or (None,)
     scalars = [each for each in before if isinstance(each, Assign)]
-    if not (function.divided and isinstance(loop, For)) or function.fails or len(scalars) != len(before):
+    if not isinstance(loop, For) or not (function.divided or loop.work is not None):
+        return (function,)
+    if function.results or len(scalars) != len(before):
         return (function,)
     turn = Variable(f"{loop.index.name} of range", INT64)
     moved = Assign(loop.index, Operation("step", (_FIRST, turn), INT64))
@@ -40,7 +42,7 @@ def shared_loops(function: LoopFunction) -> tuple[LoopFunction, ...]:
         function, name=f"{function.name} in range", parameters=(*function.parameters, _FIRST, _END), divided=False,
         body=(*scalars, For(turn, counted, (moved, *loop.body))),
     )  # fmt: skip
-    inner = _inner_counts(loop.body, function.parameters)
+    inner = [loop.work] if loop.work is not None else _inner_counts(loop.body, function.parameters)
     work = loop.count
     for count in inner:
         work = Operation("multiply", (work, count), INT64)
@@ -56,8 +58,11 @@ def _inner_counts(body: Sequence[Statement], parameters: Sequence[Variable]) -> 
     return [loop.count, *_inner_counts(loop.body, parameters)]
 
 
-def part_of(name: str, function: str, types: Sequence[str], unit: int) -> str:
-    """Return the text of a function that calls another one for a thread's part of a record: arguments and the count."""
+def part_of(name: str, function: str, types: Sequence[str], unit: int, *, fails: bool) -> str:
+    """Return the text of a function that calls another one for a thread's part of a record.
+
+    If the other one `fails`, a status that is not 0 is written to the record.
+    """
     to, record = Writer(), record_of(types)
     values = []
     for position, type in enumerate((*types, "i64")):
@@ -65,14 +70,29 @@ def part_of(name: str, function: str, types: Sequence[str], unit: int) -> str:
         values.append(to.new(f"load {type}, ptr {place}"))
     *given, count = values
     bounds = bounds_of_part(to, count, unit)
-    arguments = [f"{type} {value}" for type, value in zip((*types, "i64", "i64"), (*given, *bounds), strict=True)]
-    to.do(f"call void @{function}({', '.join(arguments)})")
+    arguments = ", ".join(
+        f"{type} {value}" for type, value in zip((*types, "i64", "i64"), (*given, *bounds), strict=True)
+    )
+    if fails:
+        status = to.new(f"extractvalue {{ i32 }} {to.new(f'call {{ i32 }} @{function}({arguments})')}, 0")
+        place = place_of_status(record, types)
+        to.branch(
+            to.new(f"icmp ne i32 {status}, 0"),
+            lambda: to.do(f"store atomic i32 {status}, ptr {to.new(place)} monotonic, align 4"),
+        )
+    else:
+        to.do(f"call void @{function}({arguments})")
     return to.function(f"internal void @{name}(ptr %record, i64 %part, i64 %parts) noinline nounwind")
 
 
 def record_of(types: Sequence[str]) -> str:
-    """Return the type of a record of arguments and the count."""
-    return "{ " + ", ".join((*types, "i64")) + " }"
+    """Return the type of a record of arguments, the count and the status."""
+    return "{ " + ", ".join((*types, "i64", "i32")) + " }"
+
+
+def place_of_status(record: str, types: Sequence[str]) -> str:
+    """Return the expression of the address of the status in a record at `%record`."""
+    return f"getelementptr {record}, ptr %record, i32 0, i32 {len(types) + 1}"
 
 
 def stores(values: Sequence[str], record: str) -> Iterator[str]:
@@ -82,4 +102,4 @@ def stores(values: Sequence[str], record: str) -> Iterator[str]:
         yield f"  store {value}, ptr %place{position}"
 
 
-__all__ = ["LEAST_ELEMENTS", "part_of", "record_of", "shared_loops", "stores"]
+__all__ = ["LEAST_ELEMENTS", "part_of", "place_of_status", "record_of", "shared_loops", "stores"]

@@ -21,8 +21,8 @@ _MOST = 64
 # Multiplications of a product that threads share in a small program too, whose loops fetch what another thread wrote
 # from the cache of its core.
 LARGE_PRODUCTS = 8_000_000
-# In place of a number of multiplications: work that threads share whatever it is.
-ALWAYS = 2**62
+# In place of a number of multiplications: work that threads share, and work that they do not.
+ALWAYS, ALONE = 2**62, -1
 # How often a thread reads whether it may go on before it sleeps: for 50 to 200 microseconds, as waking up takes that
 # long on a virtual machine. The pauses, by processor, let another thread of the core run meanwhile.
 _SPINS = 4000
@@ -51,8 +51,8 @@ def text(target: Target) -> str:
 
     Its function does one of three things:
 
-    - It is given a function, its arguments and the multiplications that they make, `ALWAYS` for other work. It calls
-      `function(arguments, part, parts)` for every part, all of them at the same time.
+    - It is given a function, its arguments and the multiplications that they make, `ALWAYS` or `ALONE` for other work.
+      It calls `function(arguments, part, parts)` for every part, all of them at the same time.
     - It is given no function, an integer in place of the arguments, and a number above 0: there may be so many parts,
       and a single one for fewer multiplications than the integer.
     - It is given no function, and -1: it forgets the threads, which a forked process does not have.

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.graph.base import BaseNode
+from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.storage import bound_array
-from wyrm.ops.indexing.advanced_indexing import FromEnd
 from wyrm.support.memory import aligned_empty
 
 # Rows scattered over a table are copied one by one, at several times the price of a row among its neighbours.
@@ -111,13 +111,8 @@ def touched_rows(graph: NativeGraph, columns: Mapping[BaseNode, np.ndarray]) -> 
         table = bound_array(sums.parameter)
         if table.nbytes < _LARGE:
             continue
-        leaves = [_leaf(node) for node in sums.indices]
-        given = [columns[leaf] for leaf in leaves if leaf in columns]
-        if len(given) == len(leaves) and _SCATTERED * sum(column.size for column in given) < len(table):
+        pairs = [(node, LOOPS.of(node).same_indices(node)) for node in sums.indices]
+        given = [columns[leaf] for pair in pairs for leaf in pair if leaf in columns]
+        if len(given) == len(pairs) and _SCATTERED * sum(column.size for column in given) < len(table):
             few[sums.parameter] = np.concatenate([column.reshape(-1) for column in given])
     return few
-
-
-def _leaf(indices: BaseNode) -> BaseNode:
-    """Return the node whose integers are these indices, but for those that count from the end."""
-    return indices.parents[0] if isinstance(indices, FromEnd) and indices.count is not None else indices

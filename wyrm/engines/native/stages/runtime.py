@@ -17,7 +17,7 @@ from wyrm.errors import RegistrationError
 from wyrm.graph.loop_form import is_njit, python_function
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.kernels.native import INVALID_INDEX, OUT_OF_RANGE, lapack
-from wyrm.ops.kernels.sums import accumulated, natural
+from wyrm.ops.kernels.sums import accumulated, natural, shared_turns
 from wyrm.ops.products.product import multiply_into
 
 Function = Callable[..., object]
@@ -161,7 +161,7 @@ def fill_with_invalid_indices(x: IntegerArray) -> None:
 
 
 # Functions that are not compiled from their Python code.
-_BUILTINS: tuple[Any, ...] = (multiply_into, lapack, accumulated, natural)
+_BUILTINS: tuple[Any, ...] = (multiply_into, lapack, accumulated, natural, shared_turns)
 _MODULES = {"numpy", "math"}
 
 
@@ -220,7 +220,7 @@ class OpKernels:
                 self._check_use(function, used, function.__globals__[used], kernel)
 
     def _check_use(self, function: FunctionType, used: str, value: Any, kernel: str) -> None:
-        self.takes_threads |= value is multiply_into
+        self.takes_threads |= value is multiply_into or value is shared_turns
         self.calls_lapack |= value is lapack
         if isinstance(value, FunctionType):
             if value not in _BUILTINS:
