@@ -12,6 +12,7 @@ import optax
 import pytest
 
 import wyrm as wy
+from tests.engines.jax.test_engine import functions_compiled
 from tests.subprocesses import error_without
 from wyrm.errors import DTypeError, IndexOutOfRange, NotSet, OptionError, ShapeError
 
@@ -47,6 +48,11 @@ def test_parameters_are_copies() -> None:
     function, parameters = wy.jax.lower(weight.sum())
     weight.set(np.zeros(1000, np.float32))
     assert float(function(parameters)) == 1000.0
+
+
+def test_copies_of_parameters_compile_nothing() -> None:
+    weight = wy.Parameter(np.ones((7, 31, 2), np.float32))  # a shape that no other test has
+    assert functions_compiled(lambda: wy.jax.lower(weight.sum())) == 0
 
 
 def test_several_outputs_and_open_axes() -> None:

@@ -70,10 +70,11 @@ class LoweredFunction:
 
     def parameters(self) -> dict[str, Any]:
         """Return copies of the arrays that the parameters and buffers hold, by name."""
-        import jax.numpy as jnp
+        import jax
 
         self._check_precision()
-        return {name: jnp.array(bound_array(leaf)) for leaf, name in self.names.items()}
+        # `jnp.array` compiles a function for each shape.
+        return {name: jax.device_put(np.array(bound_array(leaf))) for leaf, name in self.names.items()}
 
     def _check_precision(self) -> None:
         import jax
