@@ -215,6 +215,20 @@ def add_rows_after_a_loop(x: FloatArray, parts: FloatArray, out: FloatArray, wro
             out[row, j] = x[row, j] + 1
 
 
+def fill_row(x: FloatArray, value: int) -> None:
+    """`x = value`."""
+    for j in range(x.shape[0]):
+        x[j] = value
+
+
+def add_rows_after_a_call(x: FloatArray, parts: FloatArray, out: FloatArray, wrong: int) -> None:
+    """The same, after a call that is made once."""
+    fill_row(parts[0], 1)
+    for row in shared_turns(x.shape[0], x.shape[1]):
+        for j in range(x.shape[1]):
+            out[row, j] = x[row, j] + parts[0, j]
+
+
 def function_of(kernel: Any) -> tuple[CompiledFunction, int]:
     """Return a kernel as native code, and how many functions its module has."""
     compiled = CompiledFunction(KernelFunction(kernel, distinct=True))
@@ -227,10 +241,11 @@ def kinds(*arguments: object) -> tuple[Any, ...]:
     return tuple(map(kind_of_argument, arguments))
 
 
+@pytest.mark.parametrize("kernel", [add_rows, add_rows_after_a_call])
 @pytest.mark.parametrize("rows", [1, 5, 700])
-def test_threads_share_the_turns_of_a_kernel(limited: Any, rows: int) -> None:
+def test_threads_share_the_turns_of_a_kernel(limited: Any, rows: int, kernel: Any) -> None:
     x: Any = np.random.default_rng(0).normal(size=(rows, 211)).astype(np.float32)
-    compiled, functions = function_of(add_rows)
+    compiled, functions = function_of(kernel)
     assert functions == 2
     for threads in (1, 2, 7):
         limited(threads)
@@ -258,6 +273,27 @@ def test_a_kernel_with_more_than_scalars_before_its_loop_runs_in_one_thread(limi
     out = np.zeros_like(x)
     compiled(x, np.zeros((4, 211), np.float32), out, -1)
     np.testing.assert_array_equal(out, x + 1)
+
+
+@pytest.mark.parametrize("layer", [wy.nn.LSTM, wy.nn.GRU])
+@pytest.mark.parametrize("rows", [33, 70])
+def test_recurrent_layers_have_the_same_bits_for_any_number_of_threads(limited: Any, layer: Any, rows: int) -> None:
+    def trained(threads: int) -> list[Any]:
+        limited(threads)
+        wy.nn.seed(0)
+        x = wy.Input(dims=(Rows(), 5, 3), name="x")
+        states, _ = layer(3, 128)(x)
+        loss = states.square().mean()
+        program = wy.compile(loss, wy.optim.SGD(loss.parameters(), 1.0))
+        given: Any = np.random.default_rng(1).normal(size=(rows, 5, 3)).astype(np.float32)
+        losses = [float(program({x: given})) for _ in range(3)]
+        return [*losses, *(parameter.value.copy() for parameter in loss.parameters())]
+
+    first = trained(1)
+    assert first[0] > first[1] > first[2]
+    for threads in (2, 3):
+        for have, want in zip(trained(threads), first, strict=True):
+            np.testing.assert_array_equal(have, want)
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.25])

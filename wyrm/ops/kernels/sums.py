@@ -33,7 +33,8 @@ def shared_turns(count: int, work: int) -> range:
     """Return `range(count)` for the last loop of a kernel, whose turns threads may do at the same time.
 
     A turn computes about `work` elements. It writes no memory that another turn reads or writes, so each has scratch
-    memory of its own. One thread does all turns if they are little work, or if more than scalars stand before the loop.
+    memory of its own. One thread does all turns if they are little work, or if more than scalars and calls of kernels
+    without results stand before the loop.
     """
     return range(count)
 

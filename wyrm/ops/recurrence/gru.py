@@ -22,6 +22,7 @@ from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.elementwise.fast_math import sigmoid, tanh
 from wyrm.ops.indexing.joining import concatenate
+from wyrm.ops.kernels.sums import shared_turns
 from wyrm.ops.products.product import multiply_into
 from wyrm.ops.recurrence.recurrence import (
     Axes3,
@@ -64,7 +65,7 @@ def step_forward(
         hidden[k] = candidate + update_gate * (previous[k] - candidate)
 
 
-def forward_kernel(
+def forward_rows(
     projected: FloatArray,
     weights: FloatArray,
     bias: FloatArray,
@@ -90,6 +91,22 @@ def forward_kernel(
             )  # fmt: skip
 
 
+def forward_kernel(
+    projected: FloatArray,
+    weights: FloatArray,
+    bias: FloatArray,
+    hidden: FloatArray,
+    resets: BoolArray,
+    residuals: FloatArray,
+    slots: int,
+) -> None:
+    """Fill `residuals` with the steps of all rows; threads share the slots of consecutive rows."""
+    batch = residuals.shape[0]
+    for slot in shared_turns(slots, batch * residuals.shape[1] * weights.size // slots):
+        low, high = batch * slot // slots, batch * (slot + 1) // slots
+        forward_rows(projected[low:high], weights, bias, hidden[low:high], resets[low:high], residuals[low:high])
+
+
 def step_backward(
     row: FloatArray,
     hidden_gradient: FloatArray,
@@ -112,7 +129,7 @@ def step_backward(
         direct_gradient[k] = gradient * update_gate
 
 
-def backward_kernel(
+def backward_rows(
     residuals: FloatArray,
     weights: FloatArray,
     states_gradient: FloatArray,
@@ -123,10 +140,9 @@ def backward_kernel(
 ) -> None:
     """Fill `out`, of the axes (batch, time, 5 * hidden), with the entries of `GRUGradient`.
 
-    `transposed` is scratch memory for `weights.T`, or empty: a product would pack a strided `weights.T` at each step.
+    `transposed` is `weights.T`, or empty: a product would pack a strided `weights.T` at each step.
     """
     width, steps = weights.shape[0], out.shape[1]
-    transpose_into(weights, transposed)
     for t in range(steps - 1, -1, -1):
         for b in range(out.shape[0]):
             result, later = out[b, t], out[b, t if t == steps - 1 else t + 1, 4 * width :]
@@ -148,6 +164,27 @@ def backward_kernel(
             if resets.size > 0 and resets[b, t]:
                 hidden_gradient[b] = 0
                 out[b, t, 4 * width :] = 0
+
+
+def backward_kernel(
+    residuals: FloatArray,
+    weights: FloatArray,
+    states_gradient: FloatArray,
+    resets: BoolArray,
+    out: FloatArray,
+    hidden_gradient: FloatArray,
+    transposed: FloatArray,
+    slots: int,
+) -> None:
+    """Fill `out` with the gradients of all rows, in slots; `transposed` is scratch memory for `weights.T`, or empty."""
+    batch = out.shape[0]
+    transpose_into(weights, transposed)
+    for slot in shared_turns(slots, batch * out.shape[1] * weights.size // slots):
+        low, high = batch * slot // slots, batch * (slot + 1) // slots
+        backward_rows(
+            residuals[low:high], weights, states_gradient[low:high], resets[low:high], out[low:high],
+            hidden_gradient[low:high], transposed,
+        )  # fmt: skip
 
 
 # The residuals of a step: the reset and update gates, the recurrent part of the candidate, the candidate, and the

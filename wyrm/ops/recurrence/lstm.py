@@ -21,6 +21,7 @@ from wyrm.graph.typing import BoolArray, FloatArray
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.elementwise.fast_math import sigmoid, tanh
+from wyrm.ops.kernels.sums import shared_turns
 from wyrm.ops.products.product import multiply_into
 from wyrm.ops.recurrence.recurrence import (
     Axes3,
@@ -79,7 +80,7 @@ def start_step(row: FloatArray, hidden: FloatArray, cell: FloatArray, projected:
         row[first + width + k] = 0 if reset else cell[k]
 
 
-def forward_kernel(
+def forward_rows(
     projected: FloatArray,
     weights: FloatArray,
     hidden: FloatArray,
@@ -96,13 +97,8 @@ def forward_kernel(
             if t == 0:
                 start_step(row, hidden[b], cell[b], projected[b, t], reset)
             else:
-                start_step(
-                    row,
-                    residuals[b, t - 1, end - 2 * width : end - width],
-                    residuals[b, t - 1, end - width :],
-                    projected[b, t],
-                    reset,
-                )
+                before = residuals[b, t - 1, end - 2 * width :]
+                start_step(row, before[:width], before[width:], projected[b, t], reset)
         multiply_into(residuals[:, t, gates + width : gates + 2 * width], weights, residuals[:, t, :gates], 1)
         for b in range(residuals.shape[0]):
             row = residuals[b, t]
@@ -111,6 +107,24 @@ def forward_kernel(
                 row[:width], row[width:split], row[split : split + width], row[split + width : gates],
                 row[gates : gates + width], previous_cell, hidden_after, row[end - width :],
             )  # fmt: skip
+
+
+def forward_kernel(
+    projected: FloatArray,
+    weights: FloatArray,
+    hidden: FloatArray,
+    cell: FloatArray,
+    resets: BoolArray,
+    residuals: FloatArray,
+    slots: int,
+) -> None:
+    """Fill `residuals` with the steps of all rows; threads share the slots of consecutive rows."""
+    batch = residuals.shape[0]
+    for slot in shared_turns(slots, batch * residuals.shape[1] * weights.size // slots):
+        low, high = batch * slot // slots, batch * (slot + 1) // slots
+        forward_rows(
+            projected[low:high], weights, hidden[low:high], cell[low:high], resets[low:high], residuals[low:high]
+        )
 
 
 def step_backward(
@@ -163,7 +177,7 @@ def add_gradients(
         cell_gradient[k] = states_gradient[1, k] if last else states_gradient[1, k] + later[k]
 
 
-def backward_kernel(
+def backward_rows(
     residuals: FloatArray,
     weights: FloatArray,
     states_gradient: FloatArray,
@@ -174,11 +188,10 @@ def backward_kernel(
 ) -> None:
     """Fill `out`, of the axes (batch, time, (gates + 1) * hidden), with the entries of `LSTMGradient`.
 
-    `transposed` is scratch memory for `weights.T`, or empty: a product would pack a strided `weights.T` at each step.
+    `transposed` is `weights.T`, or empty: a product would pack a strided `weights.T` at each step.
     """
     width, gates = weights.shape
     split, steps = gates - 2 * width, out.shape[1]  # the candidate starts at `split`
-    transpose_into(weights, transposed)
     for t in range(steps - 1, -1, -1):
         for b in range(out.shape[0]):
             row, result = residuals[b, t], out[b, t]
@@ -198,6 +211,27 @@ def backward_kernel(
             if resets.size > 0 and resets[b, t]:
                 hidden_gradient[b] = 0
                 out[b, t, gates:] = 0
+
+
+def backward_kernel(
+    residuals: FloatArray,
+    weights: FloatArray,
+    states_gradient: FloatArray,
+    resets: BoolArray,
+    out: FloatArray,
+    hidden_gradient: FloatArray,
+    transposed: FloatArray,
+    slots: int,
+) -> None:
+    """Fill `out` with the gradients of all rows, in slots; `transposed` is scratch memory for `weights.T`, or empty."""
+    batch = out.shape[0]
+    transpose_into(weights, transposed)
+    for slot in shared_turns(slots, batch * out.shape[1] * weights.size // slots):
+        low, high = batch * slot // slots, batch * (slot + 1) // slots
+        backward_rows(
+            residuals[low:high], weights, states_gradient[low:high], resets[low:high], out[low:high],
+            hidden_gradient[low:high], transposed,
+        )  # fmt: skip
 
 
 # The residuals of a step after its gates, by index from the end.

@@ -29,6 +29,9 @@ from wyrm.ops.kernels.native import scratch
 
 # Least batch * time for which the backward pass copies the transposed weights.
 TRANSPOSE_FROM = 256
+# Rows of a slot of a batch, and the least multiplications of its product at a step: smaller ones reread the weights for
+# too few rows.
+_SLOT_ROWS, _SLOT_WORK = 16, 1 << 19
 
 Value = TypeVar("Value", FloatArray, Node)
 # The shape of the gates of one step: (batch, gates, hidden).
@@ -240,7 +243,8 @@ class Residuals(_Walk[Axes], abstract=True):
 class ResidualsLoops(ByKernel):
     def kernel_arguments(self, node: Residuals, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         batch, time, entries, width = out.shape
-        return (*operands[:4], mask_rows(operands[4:]), out.reshape(batch, time, entries * width))
+        rows = out.reshape(batch, time, entries * width)
+        return *operands[:4], mask_rows(operands[4:]), rows, slots_of(batch, operands[1])
 
 
 class ResidualsGradient(_Walk[Axes], abstract=True):
@@ -276,7 +280,13 @@ class GradientLoops(ByKernel):
         # For few rows the copy costs more than the products gain.
         transposed = scratch(weights.shape[::-1] if batch * time >= TRANSPOSE_FROM else (0, 0), out.dtype)
         hidden_gradient = scratch((batch, width), out.dtype)
-        return rows[0], weights, states_gradient, mask_rows(resets), rows[1], hidden_gradient, transposed
+        arrays = rows[0], weights, states_gradient, mask_rows(resets), rows[1], hidden_gradient, transposed
+        return *arrays, slots_of(batch, weights)
+
+
+def slots_of(batch: int, weights: Array) -> int:
+    """Return into how many slots of consecutive rows threads divide a batch; one if the products would be small."""
+    return max(1, batch // _SLOT_ROWS) if _SLOT_ROWS * weights.size >= _SLOT_WORK else 1
 
 
 def transpose_into(x: FloatArray, transposed: FloatArray) -> None:

@@ -9,8 +9,8 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import cache
 from importlib import import_module
 from importlib.machinery import PathFinder
@@ -127,36 +127,29 @@ libraries: Final = Libraries()
 _of_products, _of_small, _of_libraries = _Limits(pool.limit), _Limits(pool.share_from), _Limits(libraries.limit)
 
 
-_NOTHING = nullcontext()
+class _InForce:
+    """A context in which limits are in force. Callers defer signals, so that the limits are always removed."""
+
+    def __init__(self, *limits: tuple[_Limits, int]) -> None:
+        self._limits = limits
+
+    def __enter__(self) -> None:
+        for each, number in self._limits:
+            each.add(number)
+
+    def __exit__(self, *_: object) -> None:
+        for each, number in self._limits:
+            each.remove(number)
 
 
-@contextmanager
-def limited(threads: int, *, libraries: bool) -> Iterator[None]:
-    """Limit products to this many threads inside the `with` block, and if `libraries` also NumPy's and SciPy's BLAS.
-
-    Callers defer signals, so that the limit is always removed.
-    """
-    with _in_force(_of_products, threads), _in_force(_of_libraries, threads) if libraries else _NOTHING:
-        yield
+def limited(threads: int, *, libraries: bool) -> AbstractContextManager[None]:
+    """Limit products to this many threads in a context, and if `libraries` also NumPy's and SciPy's BLAS."""
+    return _InForce((_of_products, threads), *([(_of_libraries, threads)] if libraries else []))
 
 
-@contextmanager
-def sharing_large_products(*, libraries: bool) -> Iterator[None]:
-    """Let threads share only large products inside the `with` block; if `libraries`, NumPy's and SciPy's BLAS use one.
-
-    Callers defer signals, so that the limit is always removed.
-    """
-    with _in_force(_of_small, pool.LARGE_PRODUCTS), _in_force(_of_libraries, 1) if libraries else _NOTHING:
-        yield
-
-
-@contextmanager
-def _in_force(limits: _Limits, number: int) -> Iterator[None]:
-    limits.add(number)
-    try:
-        yield
-    finally:
-        limits.remove(number)
+def sharing_large_products(*, libraries: bool) -> AbstractContextManager[None]:
+    """Let threads share only large products in a context; if `libraries`, NumPy's and SciPy's BLAS use one."""
+    return _InForce((_of_small, pool.LARGE_PRODUCTS), *([(_of_libraries, 1)] if libraries else []))
 
 
 if hasattr(os, "register_at_fork"):

@@ -9,6 +9,7 @@ from wyrm.engines.native.ir.program import (
     Assign,
     Expression,
     For,
+    Invoke,
     LoopFunction,
     Number,
     Operation,
@@ -17,6 +18,7 @@ from wyrm.engines.native.ir.program import (
     Variable,
 )
 from wyrm.engines.native.ir.types import INT64
+from wyrm.engines.native.kernels.builder import loads
 from wyrm.engines.native.products.pool import bounds_of_part
 from wyrm.engines.native.products.writer import Writer
 
@@ -31,9 +33,15 @@ def shared_loops(function: LoopFunction) -> tuple[LoopFunction, ...]:
     """Return the functions in place of one, callees first: a divided one shares its loop, others stay as they are."""
     *before, loop = function.body or (None,)
     scalars = [each for each in before if isinstance(each, Assign)]
+    # Calls without results are made once, before all parts, which compute the scalars again.
+    calls = [each for each in before if isinstance(each, Invoke) and not each.results]
     if not isinstance(loop, For) or not (function.divided or loop.work is not None):
         return (function,)
-    if function.results or len(scalars) != len(before):
+    if (
+        function.results
+        or len(scalars) + len(calls) != len(before)
+        or (calls and any(loads(each.value) for each in scalars))
+    ):
         return (function,)
     turn = Variable(f"{loop.index.name} of range", INT64)
     moved = Assign(loop.index, Operation("step", (_FIRST, turn), INT64))
@@ -47,7 +55,7 @@ def shared_loops(function: LoopFunction) -> tuple[LoopFunction, ...]:
     for count in inner:
         work = Operation("multiply", (work, count), INT64)
     call = SharedCall(part.name, function.parameters, loop.count, work, 1 if inner else _UNIT)
-    return part, replace(function, body=(*scalars, call))
+    return part, replace(function, body=(*before, call))
 
 
 def _inner_counts(body: Sequence[Statement], parameters: Sequence[Variable]) -> list[Expression]:
