@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bench.__main__ import complete
-from bench.harness import Case, Measurement, run
+from bench.harness import Case, Measurement, run, timed
 from bench.report.results import Machine, Measured, Result
 from bench.report.table import table
 from bench.runner import BEFORE, Limits, folder_of, measure
@@ -138,3 +139,18 @@ print([name for name in {names} if name in os.environ])
     own = {name: value for name, value in os.environ.items() if name not in (*names, "PYTEST_VERSION")}
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env=own, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_a_slow_second_call_does_not_decide_how_often_work_is_repeated() -> None:
+    calls = 0
+
+    def work() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 2:  # what prepares later calls
+            time.sleep(0.03)
+
+    once = timed(work, least=0.02)
+    before = calls
+    once()
+    assert calls - before > 100
