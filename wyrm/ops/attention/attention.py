@@ -35,8 +35,8 @@ from wyrm.ops.random.philox import STEP, stream_or_next
 
 # Queries in a tile: their scores fit into the cache.
 _QUERIES = 64
-# Parts of the work that have scratch memory of their own, so that threads share them.
-_SLOTS = 16
+# Slots, of which each has scratch memory of its own, so that threads share them: the most, and the scores of each.
+_SLOTS, _SLOT_SCORES = 16, 1 << 16
 # Score of a masked key in the decomposed form: finite, so that gradients are finite.
 MASKED_SCORE = -1e30
 
@@ -170,7 +170,8 @@ class _AttentionLoops(ByKernel):
     def scratch(self, node: _Attention, shape: tuple[int, ...], transposed: int, scores: int) -> tuple[Array, ...]:
         """Return scratch memory for transposed queries, scores, sums of scores and the keys of dropout masks."""
         batches, time, heads, features = shape
-        tile, slots = min(_QUERIES, max(1, time)), max(1, min(_SLOTS, batches * heads))
+        tile, pairs = min(_QUERIES, max(1, time)), batches * heads
+        slots = max(1, min(_SLOTS, pairs, pairs * time * time // _SLOT_SCORES))
         return (
             scratch((slots, transposed, features, tile), node.dtype),
             scratch((slots, scores, time + time % 2, tile), node.dtype),
