@@ -25,7 +25,7 @@ def by_sorting(rows: Any, size: int, count: int) -> tuple[Any, Any]:
     import jax.numpy as jnp
     from jax import lax
 
-    ordered, given = lax.sort((rows, np.arange(len(rows), dtype=np.int32)), num_keys=1)
+    ordered, given = lax.sort((rows, jnp.arange(len(rows), dtype=jnp.int32)), num_keys=1)
     before = jnp.concatenate([ordered[:1], ordered[:-1]])
     places = lax.cumsum((ordered != before).astype(np.int32))
     found = jnp.full(count, size, rows.dtype).at[places].set(ordered, mode="drop", indices_are_sorted=True)

@@ -153,7 +153,8 @@ def attention_kernel(
     dropout `row_words` (slots, 2, tile). A slot computes consecutive pairs
     of a sequence and a head.
     """
-    time, heads, pairs = qkv.shape[1], qkv.shape[3], qkv.shape[0] * qkv.shape[3]
+    heads: int = qkv.shape[3]
+    time, pairs = qkv.shape[1], qkv.shape[0] * heads
     slots, tile, one = scores.shape[0], scores.shape[3], scale.dtype.type(1)
     for slot in shared_turns(slots, pairs * time * time // slots):
         for pair in range(pairs * slot // slots, pairs * (slot + 1) // slots):
@@ -213,7 +214,8 @@ def attention_gradient_kernel(
 
     Scratch memory as in `attention_kernel`, with second axes of 3 for `transposed`, 2 for `scores` and 3 for `sums`.
     """
-    time, heads, pairs = qkv.shape[1], qkv.shape[3], qkv.shape[0] * qkv.shape[3]
+    heads: int = qkv.shape[3]
+    time, pairs = qkv.shape[1], qkv.shape[0] * heads
     slots, tile, one = scores.shape[0], scores.shape[3], scale.dtype.type(1)
     tiles = (time + tile - 1) // tile
     for slot in shared_turns(slots, 2 * pairs * time * time // slots):
