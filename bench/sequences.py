@@ -102,10 +102,11 @@ def _torch(encoder: bool, threads: int, compiled: bool = False) -> Callable[[], 
 
 def cases() -> list[Case]:
     """Forward, backward and Adam; PyTorch's `nn.LSTM` is not compiled."""
-    return [case for threads in (1, THREADS) for case in _cases(threads, "1 thread" if threads == 1 else "2 threads")]
+    return [case for threads in (1, THREADS) for case in _cases(threads)]
 
 
-def _cases(threads: int, suffix: str) -> list[Case]:
+def _cases(threads: int) -> list[Case]:
+    suffix = f"{threads} thread{'s' if threads > 1 else ''}"
     lstm = {"wyrm": partial(_wyrm, False, threads), "torch eager": partial(_torch, False, threads)}
     encoder = {
         "wyrm": partial(_wyrm, True, threads),

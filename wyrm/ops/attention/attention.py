@@ -35,7 +35,7 @@ from wyrm.ops.random.philox import STEP, stream_or_next
 
 # Queries in a tile: their scores fit into the cache.
 _QUERIES = 64
-# Slots, of which each has scratch memory of its own, so that threads share them: the most, and the scores of each.
+# Threads share slots of the work, each with its own scratch memory: the most slots, and the fewest scores of one.
 _SLOTS, _SLOT_SCORES = 16, 1 << 16
 # Score of a masked key in the decomposed form: finite, so that gradients are finite.
 MASKED_SCORE = -1e30

@@ -148,10 +148,9 @@ def attention_kernel(
 ) -> None:
     """Fill `out`, of shape (batch, time, heads, features); `allowed` is empty where there is no mask.
 
-    Scratch memory for each of some slots, which threads share, and for a tile of queries: `transposed` (slots, 2,
-    features, tile), `scores` (slots, 1, time rounded up to an even number, tile), `sums` (slots, 2, tile), and for
-    dropout `row_words` (slots, 2, tile). A slot computes consecutive pairs
-    of a sequence and a head.
+    The pairs of a sequence and a head are divided into slots, which threads share. A slot has scratch memory for a tile
+    of queries: `transposed` (slots, 2, features, tile), `scores` (slots, 1, time rounded up to an even number, tile),
+    `sums` (slots, 2, tile), and for dropout `row_words` (slots, 2, tile).
     """
     heads: int = qkv.shape[3]
     time, pairs = qkv.shape[1], qkv.shape[0] * heads

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 # The most threads that share a product.
 _MOST = 64
-# Multiplications of a product that threads share in a small program too, whose loops fetch what another thread wrote
-# from the cache of its core.
+# Threads share products of so many multiplications in small programs too. Loops then fetch a part of the result from
+# another core's cache, which takes longer than threads gain in a smaller product.
 LARGE_PRODUCTS = 8_000_000
 # In place of a number of multiplications: work that threads share, and work that they do not.
 ALWAYS, ALONE = 2**62, -1

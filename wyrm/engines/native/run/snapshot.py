@@ -95,7 +95,7 @@ class Snapshot:
 
     @property
     def pairs(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Each array with its copy, which is one of all its rows."""
+        """Each array with its copy; the copy is shorter where only some rows are copied."""
         return [(each.array, each.copy) for each in self._copies]
 
 
