@@ -1,10 +1,10 @@
 """The kernel of the residuals of a linear layer with cross-entropy: its loss and both gradients.
 
-It computes the logits of a block of rows in one of two layouts. In `residuals_by_rows` they are (rows, classes), for few
-rows or wide ones. In `residuals_by_classes` they are (classes, rows), for many narrow rows: loops run along the rows,
-so that they vectorize without a reduction, and no product reads the weight in another order than it lies. The classes
-are divided into chunks whose logits stay in the cache from the product to the exponentials, and from the gradients to
-both products.
+The logits of a block of rows have one of two layouts. In `residuals_by_rows` it is (rows, classes), for few rows or
+wide ones. In `residuals_by_classes` it is (classes, rows), for many narrow rows: loops run along the rows, so that they
+vectorize without a reduction, and no product reads the weight in another order than it lies. The classes are divided
+into chunks whose logits stay in the cache from the product to the exponentials, and from the gradients to both
+products.
 """
 
 from __future__ import annotations
@@ -113,6 +113,13 @@ def make_relative(x: FloatArray, before: FloatArray, maxima: FloatArray) -> None
         x[i] *= exp2_negative((before[i] - maxima[i]) * maxima.dtype.type(LOG2_E))
 
 
+def factors_of_chunk(factors: FloatArray, before: FloatArray, maxima: FloatArray, out: FloatArray) -> None:
+    """`out = factors * exp(before - maxima)`; a factor of 0 stays 0, whatever the maxima are."""
+    for i in range(factors.size):
+        power = exp2_negative((before[i] - maxima[i]) * maxima.dtype.type(LOG2_E))
+        out[i] = factors[i] * power if factors[i] != 0 else 0
+
+
 def gradients_of_class(logits: FloatArray, factors: FloatArray, subtrahends: FloatArray) -> None:
     """`logits = logits * factors - subtrahends` in place; a factor of 0 hides NaN, as of a row that is ignored."""
     for i in range(logits.size):
@@ -120,7 +127,10 @@ def gradients_of_class(logits: FloatArray, factors: FloatArray, subtrahends: Flo
 
 
 def maxima_of_chunk(part: FloatArray, running: FloatArray, maxima: FloatArray, totals: FloatArray) -> None:
-    """Write the maxima of a chunk and those before it, `running`, which becomes the same, as the totals relative to it."""
+    """Write the maxima of a chunk and those before it, `running`.
+
+    These become the same, and the totals become relative to them.
+    """
     copy(running, maxima)
     for j in range(part.shape[0]):
         update_maxima(part[j], maxima)
@@ -202,8 +212,7 @@ def residuals_by_classes(
             chunk = chunks - 1 - turn
             low, high = chunk * size, min((chunk + 1) * size, classes)
             part = logits[low:high, :count]
-            copy(factors, sums)
-            make_relative(sums, maxima[chunk, :count], running)
+            factors_of_chunk(factors, maxima[chunk, :count], running, sums)
             for j in range(part.shape[0]):
                 gradients_of_class(part[j], sums, subtrahends)
             for i in range(count):
