@@ -45,6 +45,7 @@ def test_a_step_equals_that_of_the_composition(loop: Any, dtype: Any, monkeypatc
 
 def few_classes_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Divide 23 classes into several chunks, and 100 rows into blocks of unequal sizes."""
+    monkeypatch.setattr(linear_cross_entropy, "_FEWEST_BY_CLASSES", 8)
     monkeypatch.setattr(linear_cross_entropy, "_CLASSES_OF_CHUNK", 7)
     monkeypatch.setattr(linear_cross_entropy, "_FEWEST_ROWS", 32)
     monkeypatch.setattr(linear_cross_entropy, "_MOST_BY_CLASSES", 32)

@@ -42,8 +42,9 @@ from wyrm.ops.kernels.native import scratch
 _LOGITS_BYTES, _SHARE_OF_WEIGHT = 2**22, 3
 # Least number of rows in a block: matrix products of fewer rows are slow.
 _FEWEST_ROWS = 64
-# Gradients of fewer rows, or wider ones, are computed by rows: by classes, their products and loops are not faster.
-_ROWS_BY_CLASSES, _WIDTH_BY_CLASSES = 32, 512
+# Gradients of fewer rows or classes, or of wider rows, are computed by rows: by classes, their products and loops are
+# not faster, and products of a few columns are less accurate.
+_FEWEST_BY_CLASSES, _WIDEST_BY_CLASSES = 32, 256
 # By classes, rows are divided into equal blocks of whole vectors, or two.
 _BYTES_BY_CLASSES, _MOST_BY_CLASSES, _ROWS_TOGETHER = 6 * 2**20, 256, 32
 # The classes of a chunk: products of fewer leave threads waiting for each other, and the logits of more the cache.
@@ -271,7 +272,7 @@ class _LinearCrossEntropyResidualsLoops(_LinearCrossEntropyLoops):
 
     @staticmethod
     def scratch(dtype: np.dtype, rows: int, classes: int, width: int) -> tuple[Array, ...]:
-        if rows < _ROWS_BY_CLASSES or width >= _WIDTH_BY_CLASSES:
+        if min(rows, classes) < _FEWEST_BY_CLASSES or width > _WIDEST_BY_CLASSES:
             by_rows = _LinearCrossEntropyLoops.scratch(dtype, rows, classes, width)
             return *by_rows, *(scratch((0, 0), each) for each in (dtype, dtype, np.float64))
         rows_in_cache = _BYTES_BY_CLASSES // (classes * dtype.itemsize * _ROWS_TOGETHER) * _ROWS_TOGETHER

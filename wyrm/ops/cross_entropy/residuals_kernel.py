@@ -1,10 +1,10 @@
 """The kernel of the residuals of a linear layer with cross-entropy: its loss and both gradients.
 
-The logits of a block of rows have one of two layouts. In `residuals_by_rows` it is (rows, classes), for few rows or
-wide ones. In `residuals_by_classes` it is (classes, rows), for many narrow rows: loops run along the rows, so that they
-vectorize without a reduction, and no product reads the weight in another order than it lies. The classes are divided
-into chunks whose logits stay in the cache from the product to the exponentials, and from the gradients to both
-products.
+The logits of a block of rows have one of two layouts. In `residuals_by_rows` it is (rows, classes): for few rows or
+classes, and for wide rows. In `residuals_by_classes` it is (classes, rows), for many narrow rows: loops run along the
+rows, so that they vectorize without a reduction, and no product reads the weight in another order than it lies. The
+classes are divided into chunks whose logits stay in the cache from the product to the exponentials, and from the
+gradients to both products.
 """
 
 from __future__ import annotations
