@@ -20,6 +20,7 @@ from wyrm.engines.native.run.threads import Partition, RowRange, Stop, order_of_
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.graph.base import BaseNode
 from wyrm.graph.storage import bound_array
+from wyrm.support.frozen import frozen
 from wyrm.support.memory import ALIGNMENT, aligned
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Steps:
     first: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class _Range:
     """A range of rows: the calls that order them, among them the shuffle, and the steps on its full batches."""
 
@@ -56,7 +57,7 @@ class _Range:
     steps: Steps | None
 
 
-@dataclass(frozen=True)
+@frozen
 class _Share:
     """One thread's part of a phase; its numbers are those of the epoch at `turns`."""
 
