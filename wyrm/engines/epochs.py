@@ -18,6 +18,7 @@ from wyrm.engines.totals import Totals
 from wyrm.errors import Diverged, IndexOutOfRange, NotFinite, OptionError, ShapeError
 from wyrm.graph.base import BaseNode
 from wyrm.ops.random.philox import STEP, pinned_step
+from wyrm.support.frozen import frozen
 from wyrm.support.interrupts import deferred
 from wyrm.support.options import flag, whole
 
@@ -162,7 +163,7 @@ def train_epoch(engine: Engine, data: Any, options: EpochOptions, totals: Totals
 # --- batches of a loader ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class Chunk:
     """Consecutive batches of one size, as columns; `first` is the number of batches before them."""
 

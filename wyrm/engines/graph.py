@@ -7,7 +7,7 @@ simpler ones, and equal operations are merged.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -29,11 +29,12 @@ from wyrm.ops.cross_entropy.softmax import cross_entropy_over
 from wyrm.ops.gradients.reverse import pull_back
 from wyrm.ops.indexing.index import row_gradient, row_parts
 from wyrm.ops.random.philox import COUNTERS, STEP
+from wyrm.support.frozen import frozen
 
 # --- stages -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class Targets:
     """The nodes that a program computes.
 
@@ -115,7 +116,7 @@ def gradients_of(
     return dense, sparse
 
 
-@dataclass(frozen=True)
+@frozen
 class Scheduled:
     """The nodes in the order of computation, and the program's targets among them.
 
@@ -206,7 +207,7 @@ def _expand(
 # --- the graph --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class CompilerStage:
     """A stage of compilation; `show` returns its result as text, and is None for a stage that is not shown."""
 

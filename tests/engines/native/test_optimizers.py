@@ -266,3 +266,36 @@ def test_averages_are_restored_with_what_diverged() -> None:
     assert {name: array.tolist() for name, array in optimizer.state_dict().items()} == {
         name: array.tolist() for name, array in state.items()
     }
+
+
+def taken(gradient: Any, totals: Any, **options: Any) -> tuple[str, Any]:
+    """Return the native source of a step of Adagrad from 0 with these sums of squares, and the parameter after it."""
+    weight = wy.Parameter(np.zeros_like(gradient), name="weight")
+    optimizer = wy.optim.Adagrad([weight], 0.5, **options)
+    program = wy.compile((weight * gradient).sum(), optimizer)
+    optimizer.load_state_dict(optimizer.state_dict() | {"0.total": totals})
+    program({})
+    return program.source, weight.value.copy()
+
+
+@pytest.mark.optimized
+def test_quotients_by_roots_are_within_3_ulp_and_right_at_the_edges() -> None:
+    random: Any = np.random.default_rng(0)
+    gradient = (random.normal(size=4099) * 10.0 ** random.uniform(-6, 6, 4099)).astype(np.float32)
+    totals = (10.0 ** random.uniform(-20, 12, 4099)).astype(np.float32)
+    source, moved = taken(gradient, totals)
+    assert "quotient(" in source
+    root = np.sqrt((totals + gradient * gradient).astype(np.float64)) + np.float32(1e-10)
+    expected = -0.5 * gradient.astype(np.float64) / root
+    assert np.max(np.abs(moved - expected) / np.spacing(np.abs(expected).astype(np.float32))) < 3
+    # A square that overflows makes an infinite sum, which ends all steps.
+    edges = np.array([1e20, -1e20, 0.0, 1e-30] * 16, np.float32)
+    _, moved = taken(edges, np.zeros_like(edges))
+    np.testing.assert_allclose(moved, np.array([0.0, 0.0, 0.0, -5e-21] * 16), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("epsilon", "dtype", "quick"), [(1e-8, "f4", True), (0.0, "f4", False), (1e-8, "f8", False)])
+def test_a_division_by_what_may_be_zero_stays_exact(epsilon: float, dtype: str, quick: bool) -> None:
+    source, moved = taken(np.ones(64, dtype), np.ones(64, dtype), epsilon=epsilon)
+    assert ("quotient(" in source) is quick
+    np.testing.assert_allclose(moved, np.full(64, -0.5 / np.sqrt(2.0)), rtol=1e-6)

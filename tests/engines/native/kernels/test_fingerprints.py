@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dis
+import sys
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from wyrm.engines.native.kernels.functions import fingerprint
+from wyrm.engines.native.kernels.functions import fingerprint, global_names
 
 KNOWN: Any = None
 
@@ -38,3 +40,21 @@ def test_functions_that_are_called_count() -> None:
         return x * 3
 
     assert _with(doubled) != _with(tripled)
+
+
+def many_names() -> Any:
+    """Return a function that reads a thousand global names, and attributes of the same names."""
+    names = [f"name_{i}" for i in range(1000)]
+    code = f"def reads():\n    return [{', '.join(f'{name}.{name}' for name in names)}]"
+    found: dict[str, Any] = {}
+    exec(code, found)  # a text of our own
+    return found["reads"]
+
+
+def test_global_names_are_those_of_the_bytecode() -> None:
+    modules = [module for name, module in sys.modules.items() if name.startswith("wyrm.ops.")]
+    functions = [each for module in modules for each in vars(module).values() if isinstance(each, FunctionType)]
+    assert len(functions) > 500
+    for function in [*functions, many_names()]:
+        read = [each.argval for each in dis.get_instructions(function) if each.opname == "LOAD_GLOBAL"]
+        assert list(global_names(function)) == list(dict.fromkeys(read))

@@ -68,10 +68,11 @@ class Flat:
 
 @frozen
 class Apply:
-    """A scalar function applied to operands; `function` is its name in a formula, or one of three more.
+    """A scalar function applied to operands; `function` is its name in a formula, or one of four more.
 
     `accumulate` adds a term to a sum whose order of additions is free. `natural` asserts that an integer is at least 0.
-    `min` returns the smaller of two integers.
+    `min` returns the smaller of two integers. `quotient` divides by a number that is neither zero nor denormal; its
+    error is at most 2 ulp.
     """
 
     function: str

@@ -43,7 +43,8 @@ class Operation:
     `step` and `stride` add and multiply array offsets, which never overflow. `accumulate` adds a term to a sum whose
     order of additions is free. `left` and `right` shift by less than the bit width. Integer `divide` rounds towards
     zero; `remainder` has the sign of the dividend, for floats too; integer divisors are never zero. `round` rounds
-    halves to even. `greater` also compares pointers. All other names mean what they mean in NumPy.
+    halves to even. `greater` also compares pointers. `quotient` divides within 2 ulp by a finite number that is neither
+    zero nor denormal. All other names mean what they mean in NumPy.
     """
 
     name: str

@@ -15,7 +15,7 @@ from wyrm.engines.native.ir.program import If, Leave, Number, While
 from wyrm.engines.native.kernels import calls, indexing
 from wyrm.engines.native.kernels.arithmetic import as_type, binary, negative, truth
 from wyrm.engines.native.kernels.functions import Routine
-from wyrm.engines.native.kernels.functions_of_numbers import either, function_of, of_several
+from wyrm.engines.native.kernels.functions_of_numbers import either, function_of, of_several, quotient
 from wyrm.engines.native.kernels.indexing import WHOLE
 from wyrm.engines.native.kernels.statements import FunctionBody
 from wyrm.engines.native.kernels.values import ONE, KernelValue, Kind, Num, View, literal, rebuilt, variables_of
@@ -194,6 +194,8 @@ class _RoutineWriter:
                 return calls.accumulate(self.body, x)
             case "natural":
                 return calls.natural(self.body, x)
+            case "quotient":
+                return quotient(*x)
             case "min":
                 return of_several(self.builder, "min", x)
         named = _SPECIAL.get(function) or getattr(np, _NUMPY_NAMES.get(function, function))

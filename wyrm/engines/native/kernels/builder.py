@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from wyrm.engines.native.ir.program import (
     Assign,
@@ -29,12 +29,13 @@ from wyrm.engines.native.ir.program import (
 )
 from wyrm.engines.native.ir.types import BOOL, INT64
 from wyrm.engines.native.kernels.values import ZERO, KernelValue, Num, TupleValue, View
+from wyrm.support.frozen import frozen
 
 OUT_OF_BOUNDS = "index is out of bounds"
 DIFFERENT_SHAPES = "an array cannot be broadcast to the shape that it is copied to"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mark:
     """A position in a block, with the number of memory writes before it."""
 

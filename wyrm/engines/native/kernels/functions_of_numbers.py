@@ -52,6 +52,13 @@ def _folded(function: Callable[..., Any], arguments: list[Num]) -> Num:
         raise NotCompiled(f"math.{function.__name__} of {', '.join(map(str, values))} is undefined: {error}") from None
 
 
+def quotient(x: Num, y: Num) -> Num:
+    """Return `x / y` for floats of one type within 2 ulp, if y is neither zero nor denormal."""
+    infinite = Operation("equal", (y.expression, Number(math.inf, y.type)), BOOL)
+    zero = Operation("multiply", (x.expression, Number(0.0, x.type)), x.type)  # signed, and NaN for infinity and NaN
+    return Num(Select(infinite, zero, Operation("quotient", (x.expression, y.expression), x.type), x.type))
+
+
 def either(condition: Expression, x: Num, y: Num) -> Num:
     """Return `x if condition else y` with both operands evaluated."""
     type = common_type(x, y)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from wyrm.engines.native.ir.program import (
     Assign,
@@ -33,9 +32,10 @@ from wyrm.engines.native.kernels.values import (
     plus,
     times,
 )
+from wyrm.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Range:
     """A slice `start:stop:step`; None for an omitted bound."""
 

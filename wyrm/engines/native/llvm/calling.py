@@ -7,7 +7,6 @@ import struct
 import weakref
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from wyrm.engines.native.ir.types import BOOL, FLOAT64, INT64, scalar_of
 from wyrm.engines.native.kernels.values import GroupKind, Kind, NotCompiled, NumKind, ViewKind, types_of
+from wyrm.support.frozen import frozen
 
 if TYPE_CHECKING:
     from wyrm.engines.native.llvm.library import CompiledFunction
@@ -91,7 +91,7 @@ def results_of(words: Sequence[int], kinds: Sequence[NumKind]) -> list[int | flo
     return found
 
 
-@dataclass(frozen=True)
+@frozen
 class LoadedFunction:
     """A loaded function, specialized for arguments of certain kinds."""
 

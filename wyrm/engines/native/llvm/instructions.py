@@ -218,6 +218,8 @@ class Instructions:
             kind = "f" if is_float else _sign(first)
             word = "div" if name == "divide" else "rem"
             return self._new(f"{kind}{word} {self._contract if is_float else ''}{type} {values[0]}, {values[1]}")
+        if name == "quotient":
+            return self._new(f"fdiv arcp ninf {type} {values[0]}, {values[1]}")
         return self._function_of(name, first, values)
 
     def _function_of(self, name: str, type: ScalarType, values: Sequence[str]) -> str:

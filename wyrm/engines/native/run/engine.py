@@ -138,15 +138,26 @@ class NativeEngine(Engine):
         if self.graph.draws:
             self._head = (*self._head[:3], self.steps, *self._head[4:])
 
-    def numbers(self, count: int, out: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        """Return the numbers of the rule for the next steps, of shape (steps, numbers), written to `out` if given."""
+    def numbers(
+        self, count: int, out: NDArray[np.float64] | None = None, constants: dict[str, float | None] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the numbers of the rule for the next steps, of shape (steps, numbers), written to `out` if given.
+
+        `constants`: numbers that are the same in all steps, and that `out` holds already; those written now are added.
+        """
         names, optimizer = self.graph.source.hyperparameters, self.graph.optimizer
         if optimizer is None or not names:
             return np.zeros((count, 0))
         numbers = optimizer.numbers(count, self.graph.parameters)
         result = np.empty((count, len(names))) if out is None else out
         for position, name in enumerate(names):
-            result[:, position] = numbers[name]
+            values = numbers[name]
+            if constants is not None:
+                constant = float(values[0]) if values.strides == (0,) else None
+                if constant is not None and constants.get(name) == constant:
+                    continue
+                constants[name] = constant
+            result[:, position] = values
         return result
 
     def count(self, count: int) -> None:

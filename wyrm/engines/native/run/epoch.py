@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.optimizer import GradientArray, add
 from wyrm.errors import Diverged, OptionError
 from wyrm.graph.base import BaseNode
+from wyrm.support.frozen import frozen
 from wyrm.support.interrupts import deliver
 from wyrm.support.memory import aligned
 
@@ -33,7 +33,7 @@ _CHUNK = 0.05
 _COPY_RARELY = 40.0
 
 
-@dataclass(frozen=True)
+@frozen
 class ThreadWork:
     """One thread's share of a phase: its ranges of rows, its first step, and the optimizer's numbers for each step."""
 

@@ -31,7 +31,7 @@ E = TypeVar("E", bound=Exception)
 
 _BY_NAME: dict[str, Callable[..., Any]] = {
     "abs": abs, "min": min, "erf": math.erf, "natural": lambda index: index,
-    "accumulate": lambda total, term: total + term,
+    "accumulate": lambda total, term: total + term, "quotient": lambda x, y: x / y,
 }  # fmt: skip
 
 

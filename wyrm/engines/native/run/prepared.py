@@ -20,6 +20,7 @@ from wyrm.engines.native.run.threads import Partition, RowRange, Stop, order_of_
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.graph.base import BaseNode
 from wyrm.graph.storage import bound_array
+from wyrm.support.frozen import frozen
 from wyrm.support.memory import ALIGNMENT, aligned
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Steps:
     first: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class _Range:
     """A range of rows: the calls that order them, among them the shuffle, and the steps on its full batches."""
 
@@ -56,7 +57,7 @@ class _Range:
     steps: Steps | None
 
 
-@dataclass(frozen=True)
+@frozen
 class _Share:
     """One thread's part of a phase; its numbers are those of the epoch at `turns`."""
 
@@ -88,7 +89,10 @@ class PreparedEpoch:
         self._places = [np.empty(PLACES, np.uint64) for _ in range(self._threads)]
         counts = [[sum(map(self._full, ranges)) for ranges in phase] for phase in partition.phases]
         in_threads = sum(map(sum, counts))
-        self._numbers = engine.numbers(in_threads + -(-(columns.rows - in_threads * batch) // batch))
+        # The numbers of the optimizer that are the same in all steps.
+        self._constants: dict[str, float | None] = {}
+        steps = in_threads + -(-(columns.rows - in_threads * batch) // batch)
+        self._numbers = engine.numbers(steps, constants=self._constants)
         self.steps: list[Steps] = []
         # A row for each range and two for the rest; calls of two threads share no cache line.
         most = sum(len(ranges) for phase in partition.phases for ranges in phase) + 2
@@ -283,7 +287,7 @@ class PreparedEpoch:
     def _set_numbers(self) -> None:
         """Take over the optimizer's numbers for the next steps."""
         if self._threads == 1:  # the numbers of all calls are parts of these
-            self._engine.numbers(len(self._numbers), self._numbers)
+            self._engine.numbers(len(self._numbers), self._numbers, self._constants)
             return
         now = self._engine.numbers(len(self._numbers))
         if np.array_equal(now, self._numbers):

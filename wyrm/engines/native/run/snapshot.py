@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.graph.base import BaseNode
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.storage import bound_array
+from wyrm.support.frozen import frozen
 from wyrm.support.memory import aligned_empty
 
 # Rows scattered over a table are copied one by one, at several times the price of a row among its neighbours.
@@ -22,7 +22,7 @@ _SCATTERED = 4
 _LARGE = 2**22
 
 
-@dataclass(frozen=True)
+@frozen
 class _Copy:
     """An array, or some of its rows, which may be listed twice, and a copy of it."""
 

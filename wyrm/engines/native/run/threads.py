@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from wyrm.engines.native.stages.loops import RowSums
 from wyrm.graph.base import BaseNode
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.storage import bound_array
+from wyrm.support.frozen import frozen
 from wyrm.support.interrupts import deferred, deliver
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _stopping(job: Callable[[], None], stop: Stop) -> None:
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class RowRange:
     """Consecutive rows of `order`, and the table stripe that random indices are drawn from."""
 
@@ -137,7 +138,7 @@ class RowRange:
     stripe: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Partition:
     """The rows that each thread visits: `phases[phase][thread]` lists its ranges of `order` (None: rows as they are).
 

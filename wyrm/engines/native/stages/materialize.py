@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from wyrm.engines.native.stages.fuse import LoopTree
@@ -18,9 +17,10 @@ from wyrm.engines.native.stages.loops import (
     read_by,
 )
 from wyrm.engines.native.stages.recompute import recompute
+from wyrm.support.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Materialized:
     """The loops, and the values that arrays store; all others are in variables only."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -39,10 +38,11 @@ from wyrm.graph.op import NUMPY
 from wyrm.graph.storage import Storage, bound_array, stored
 from wyrm.ops.control.loop_body import Iteration
 from wyrm.ops.random.philox import COUNTERS
+from wyrm.support.frozen import frozen
 from wyrm.support.memory import ALIGNMENT, aligned, provide_pages
 
 
-@dataclass(frozen=True)
+@frozen
 class Interval:
     """A buffer's size in bytes, and the first and last call that uses it."""
 
@@ -81,7 +81,7 @@ def _rounded(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-@dataclass(frozen=True)
+@frozen
 class MemoryPlan:
     """The offset of each buffer in one block of memory, and its shape; the size of the block in bytes."""
 

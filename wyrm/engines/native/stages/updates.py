@@ -50,6 +50,9 @@ from wyrm.graph.storage import bound_array
 if TYPE_CHECKING:
     from wyrm.engines.native.stages.write import Source
 
+# The least divisor whose reciprocal is far from the largest number.
+_LEAST_DIVISOR = 1e-20
+
 
 def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None) -> ArrayFunction:
     """Return the function that updates one parameter: all of it, or with `row_axes` the touched rows.
@@ -74,7 +77,7 @@ def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None) -> 
     for leaf, array in arrays.items():
         values[leaf] = Name(f"{array}_")
         each.append(Let(f"{array}_", Element(array, gradient_index if leaf is rule.gradient else element)))
-    used = count()
+    used, roots = count(), _Roots()
     for node in schedule.nodes:
         if node in values:
             continue
@@ -87,6 +90,8 @@ def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None) -> 
         )  # fmt: skip
         variable = f"{node.op_name()}_{next(used)}"
         values[node] = Name(variable)
+        if dtype == np.float32:
+            result = roots.seen(variable, result)
         (each if node.dims else once).extend([*lets, Let(variable, result)])
     flushed = _flushing(dtype) if rule.flushes and not row_axes and state else None
     if flushed is not None:
@@ -99,6 +104,31 @@ def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None) -> 
     if row_axes:
         each.append(Store("gradient", gradient_index, Literal(0)))
     return ArrayFunction(name, tuple(arguments), (*once, _loop(each, row_axes, row_size)))
+
+
+class _Roots:
+    """The variables of a rule that hold roots of numbers, and those that hold such a root plus a positive number.
+
+    The latter are neither zero nor denormal, so that a division by them may be a `quotient`: roots and divisions share
+    a unit of the processor, which most of the time of Adagrad and Adam goes to.
+    """
+
+    def __init__(self) -> None:
+        self._roots: set[Expression] = set()
+        self._divisors: set[Expression] = set()
+
+    def seen(self, variable: str, value: Expression) -> Expression:
+        """Return the value that a variable gets: a `quotient` instead of a division, where it may be one."""
+        match value:
+            case Apply("sqrt", _):
+                self._roots.add(Name(variable))
+            case Apply("multiply", (x, Name())) if x in self._roots:  # by the correction of Adam's averages
+                self._roots.add(Name(variable))
+            case Apply("add", (x, Literal(least, _))) if x in self._roots and least >= _LEAST_DIVISOR:
+                self._divisors.add(Name(variable))
+            case Apply("divide", (x, y)) if y in self._divisors:
+                return Apply("quotient", (x, y))
+        return value
 
 
 def _attributes(node: BaseNode, dtype: np.dtype) -> Callable[[str], Expression]:
