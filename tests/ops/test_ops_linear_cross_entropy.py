@@ -43,6 +43,59 @@ def test_a_step_equals_that_of_the_composition(loop: Any, dtype: Any, monkeypatc
         np.testing.assert_allclose(actual, desired, rtol=tolerance, atol=tolerance)
 
 
+def few_classes_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Divide 23 classes into several chunks, and 100 rows into blocks of unequal sizes."""
+    monkeypatch.setattr(linear_cross_entropy, "_FEWEST_BY_CLASSES", 8)
+    monkeypatch.setattr(linear_cross_entropy, "_CLASSES_OF_CHUNK", 7)
+    monkeypatch.setattr(linear_cross_entropy, "_FEWEST_ROWS", 32)
+    monkeypatch.setattr(linear_cross_entropy, "_MOST_BY_CLASSES", 32)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("loop", ["compiled", "python"])
+@pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.3}, {"ignore_index": 4}, {"given": True}])
+def test_residuals_by_classes_equal_those_of_numpy(
+    options: dict[str, Any], loop: Any, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few_classes_at_a_time(monkeypatch)
+    x, weight, labels = operands(100, 23, 5, dtype)
+    given = [] if "given" not in options else [wy.Constant(np.arange(100, dtype=dtype) % 3)]
+    options = {name: value for name, value in options.items() if name != "given"}
+    # The logits of the first chunk, whose classes no row has, are -inf.
+    x.set(np.concatenate([np.full((100, 1), 8), x.value[:, 1:]], axis=1).astype(dtype))
+    weight.set(np.concatenate([np.full((7, 5), [[-np.finfo(dtype).max, 0, 0, 0, 0]]), weight.value[7:]]).astype(dtype))
+    labels = np.maximum(labels, 7)
+    labels[:9] = options.get("ignore_index", 7)
+    if "label_smoothing" in options:  # to which a logit of -inf adds an infinite loss
+        weight.set(np.maximum(weight.value, -9))
+    residuals = linear_cross_entropy.LinearCrossEntropyResiduals(x, weight, labels, *given, **options)
+    tolerance = 1e-5 if dtype is np.float32 else 1e-12
+    with np.errstate(over="ignore"):
+        expected = residuals.forward()
+    assert np.isfinite(expected).all()
+    np.testing.assert_allclose(wy.compile(residuals, loop=loop)({}), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_logits_of_ignored_rows_may_be_nan_and_those_of_others_are_seen(
+    dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few_classes_at_a_time(monkeypatch)
+    x, weight, labels = operands(100, 23, 5, dtype)
+    labels[3] = -100
+    residuals = linear_cross_entropy.LinearCrossEntropyResiduals(x, weight, labels, ignore_index=-100)
+    program, results = wy.compile(residuals), {}
+    for row, size in ((3, 0.0), (3, 1.0), (50, 1.0)):
+        changed = operands(100, 23, 5, dtype)[0].value.copy()
+        changed[row] = np.array([1, -1, 1, -1, 1]) * np.finfo(dtype).max * size
+        x.set(changed)
+        results[row, size] = program({})
+    assert np.isfinite(results[3, 1.0]).all()
+    np.testing.assert_array_equal(results[3, 1.0], results[3, 0.0])
+    assert np.isnan(results[50, 1.0][[0, 23, 24 + 50], 0]).all()  # a gradient of the weight, the loss, the row's own
+    assert np.isfinite(results[50, 1.0][24 + 51]).all()
+
+
 def test_the_logits_are_computed_once_where_gradients_are_wanted() -> None:
     x, weight, labels = operands(6, 7, 5)
     loss = wy.linear_cross_entropy(x, weight, labels)

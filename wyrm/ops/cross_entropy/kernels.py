@@ -216,51 +216,6 @@ def cross_entropy_kernel(
     out[0] = total / weights
 
 
-def clear(x: FloatArray) -> None:
-    """`x[:] = 0`."""
-    for i in range(x.shape[0]):
-        for j in range(x.shape[1]):
-            x[i, j] = 0
-
-
-def cross_entropy_residuals_kernel(
-    x: FloatArray,
-    weight: FloatArray,
-    labels: IntegerArray,
-    sample_weights: FloatArray,
-    out: FloatArray,
-    label_smoothing: np.floating,
-    ignore_index: int,
-    logits: FloatArray,
-) -> None:
-    """Fill `out` with the rows of `LinearCrossEntropyResiduals`; the other arguments are those of the kernel above."""
-    classes, total = weight.shape[0], 0.0
-    weights = sum_of_weights(labels, sample_weights, ignore_index)
-    weight_gradient, x_gradient = out[:classes], out[classes + 1 :]
-    if x.shape[0] == 0:
-        clear(weight_gradient)
-    for first in range(0, x.shape[0], logits.shape[0]):
-        last = min(first + logits.shape[0], x.shape[0])
-        part = logits[: last - first]
-        multiply_into(x[first:last], weight.T, part, 0)
-        for i in range(first, last):
-            row = logits[i - first]
-            if labels[i] == ignore_index:
-                scale_and_subtract(row, row.dtype.type(0), row.dtype.type(0))
-            else:
-                loss, row_total = loss_row(row, labels[i], label_smoothing)
-                weight_of_row = weight_of(i, labels, sample_weights, ignore_index)
-                total += loss * weight_of_row
-                row_weight = logits.dtype.type(weight_of_row / weights)
-                scale_and_subtract(row, row_weight / row_total, row_weight * label_smoothing / classes)
-                row[labels[i]] -= row_weight * (1 - label_smoothing)
-        multiply_into(part, weight, x_gradient[first:last], 0)
-        multiply_into(part.T, x[first:last], weight_gradient, 0 if first == 0 else 1)
-    for j in range(out.shape[1]):
-        out[classes, j] = 0
-    out[classes, 0] = total / weights
-
-
 def targets_kernel(labels: IntegerArray, out: FloatArray, label_smoothing: np.floating, ignore_index: int) -> None:
     """Fill `out`, of shape (rows, classes), with the target probabilities; zeros where a label is ignored."""
     for i in range(out.shape[0]):

@@ -26,10 +26,10 @@ from wyrm.ops.cross_entropy.jax_form import CrossEntropyForm, CrossEntropyResidu
 from wyrm.ops.cross_entropy.kernels import (
     ResidualsPart,
     cross_entropy_kernel,
-    cross_entropy_residuals_kernel,
     targets_kernel,
 )
 from wyrm.ops.cross_entropy.labels import sample_weights
+from wyrm.ops.cross_entropy.residuals_kernel import cross_entropy_residuals_kernel
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.gradients.accumulation import composite_vjp
@@ -42,6 +42,13 @@ from wyrm.ops.kernels.native import scratch
 _LOGITS_BYTES, _SHARE_OF_WEIGHT = 2**21, 3
 # Least number of rows in a block: matrix products of fewer rows are slow.
 _FEWEST_ROWS = 64
+# Gradients of fewer rows or classes, or of wider rows, are computed by rows: by classes, their products and loops are
+# not faster, and products of a few columns are less accurate.
+_FEWEST_BY_CLASSES, _WIDEST_BY_CLASSES = 32, 256
+# By classes, rows are divided into equal blocks of whole vectors, or two.
+_BYTES_BY_CLASSES, _MOST_BY_CLASSES, _ROWS_TOGETHER = 6 * 2**20, 256, 32
+# The classes of a chunk: products of fewer leave threads waiting for each other, and the logits of more the cache.
+_CLASSES_OF_CHUNK = 1024
 # The ignored label of kernels if `ignore_index` is None: no class has it.
 _NO_LABEL = -(2**62)
 
@@ -152,13 +159,16 @@ class _LinearCrossEntropyLoops(ByKernel):
     ) -> tuple[KernelArgument, ...]:
         x, weight, labels, *given = operands
         weights = given[0] if given else np.empty(0, node.dtype)
-        classes, width = weight.shape
-        rows_in_cache = _LOGITS_BYTES // (classes * weight.itemsize)
-        block_rows = max(_FEWEST_ROWS, rows_in_cache, width // _SHARE_OF_WEIGHT)
-        logits = scratch((max(1, min(block_rows, len(x))), classes), node.dtype)
         result = out.reshape(1) if out.ndim == 0 else out
         smoothing, ignored = node.dtype.type(node.label_smoothing), _ignored_label(node.ignore_index)
-        return x, weight, labels, weights, result, smoothing, ignored, logits
+        return x, weight, labels, weights, result, smoothing, ignored, *self.scratch(node.dtype, len(x), *weight.shape)
+
+    @staticmethod
+    def scratch(dtype: np.dtype, rows: int, classes: int, width: int) -> tuple[Array, ...]:
+        """Return the kernel's scratch memory."""
+        rows_in_cache = _LOGITS_BYTES // (classes * dtype.itemsize)
+        block = max(_FEWEST_ROWS, rows_in_cache, width // _SHARE_OF_WEIGHT)
+        return (scratch((max(1, min(block, rows)), classes), dtype),)
 
 
 class LinearCrossEntropy(_LinearCrossEntropy[Axes]):
@@ -259,6 +269,18 @@ class LinearCrossEntropyResiduals(_LinearCrossEntropy[Axes]):
 @LOOPS.register(LinearCrossEntropyResiduals)
 class _LinearCrossEntropyResidualsLoops(_LinearCrossEntropyLoops):
     kernel = staticmethod(cross_entropy_residuals_kernel)
+
+    @staticmethod
+    def scratch(dtype: np.dtype, rows: int, classes: int, width: int) -> tuple[Array, ...]:
+        if min(rows, classes) < _FEWEST_BY_CLASSES or width > _WIDEST_BY_CLASSES:
+            by_rows = _LinearCrossEntropyLoops.scratch(dtype, rows, classes, width)
+            return *by_rows, *(scratch((0, 0), each) for each in (dtype, dtype, np.float64))
+        rows_in_cache = _BYTES_BY_CLASSES // (classes * dtype.itemsize * _ROWS_TOGETHER) * _ROWS_TOGETHER
+        blocks = -(-rows // max(_FEWEST_ROWS, min(_MOST_BY_CLASSES, rows_in_cache)))
+        block = -(-rows // (blocks * _ROWS_TOGETHER)) * _ROWS_TOGETHER
+        chunks = -(-classes // _CLASSES_OF_CHUNK)
+        shapes = (((classes, block), dtype), ((chunks, block), dtype), ((6, block), dtype), ((2, block), np.float64))
+        return tuple(scratch(*each) for each in shapes)
 
 
 JAX.register(LinearCrossEntropy)(CrossEntropyForm)

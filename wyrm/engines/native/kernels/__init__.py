@@ -8,18 +8,15 @@ or compiling it raises `NotCompiled`, which names the line and says what to writ
 >>> from wyrm.engines.native.kernels.translate import Translation
 >>> from wyrm.engines.native.kernels.values import ViewKind
 >>> from wyrm.engines.native.ir.types import FLOAT32
->>> from wyrm.ops.cross_entropy.kernels import clear
+>>> from wyrm.ops.pooling.kernels import clear
 >>> translation = Translation(checked=False)
->>> compiled = translation.specialized(KernelFunction(clear), (ViewKind(FLOAT32, 2, "contiguous"),))
+>>> compiled = translation.specialized(KernelFunction(clear), (ViewKind(FLOAT32, 1, "contiguous"),))
 >>> print(compiled.function)
-def clear(x: float32*, x.n0: int64, x.n1: int64):
-    n#1 = x.n0
+def clear(out: float32*, out.n0: int64):
+    n#1 = out.n0
     for i#2 in range(n#1):
         i = i#2
-        n#3 = x.n1
-        for i#4 in range(n#3):
-            j = i#4
-            x[((i * x.n1) + j)] = float32(0.0)
+        out[i] = float32(0.0)
 
 The kernel language:
 
