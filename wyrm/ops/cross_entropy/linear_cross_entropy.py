@@ -274,12 +274,15 @@ class _LinearCrossEntropyResidualsLoops(_LinearCrossEntropyLoops):
     def scratch(dtype: np.dtype, rows: int, classes: int, width: int) -> tuple[Array, ...]:
         if min(rows, classes) < _FEWEST_BY_CLASSES or width > _WIDEST_BY_CLASSES:
             by_rows = _LinearCrossEntropyLoops.scratch(dtype, rows, classes, width)
-            return *by_rows, *(scratch((0, 0), each) for each in (dtype, dtype, np.float64))
+            return *by_rows, scratch((0, 0), dtype), *(scratch((0, 0, 0), each) for each in (dtype, np.float64, dtype))
         rows_in_cache = _BYTES_BY_CLASSES // (classes * dtype.itemsize * _ROWS_TOGETHER) * _ROWS_TOGETHER
         blocks = -(-rows // max(_FEWEST_ROWS, min(_MOST_BY_CLASSES, rows_in_cache)))
         block = -(-rows // (blocks * _ROWS_TOGETHER)) * _ROWS_TOGETHER
         chunks = -(-classes // _CLASSES_OF_CHUNK)
-        shapes = (((classes, block), dtype), ((chunks, block), dtype), ((6, block), dtype), ((2, block), np.float64))
+        shapes = (
+            ((classes, block), dtype), ((5, block), dtype), ((chunks, 2, block), dtype),
+            ((chunks + 1, 2, block), np.float64), ((chunks, block, width), dtype),
+        )  # fmt: skip
         return tuple(scratch(*each) for each in shapes)
 
 

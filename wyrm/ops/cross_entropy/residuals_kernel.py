@@ -3,8 +3,8 @@
 The logits of a block of rows have one of two layouts. In `residuals_by_rows` it is (rows, classes): for few rows or
 classes, and for wide rows. In `residuals_by_classes` it is (classes, rows), for many narrow rows: loops run along the
 rows, so that they vectorize without a reduction, and no product reads the weight in another order than it lies. The
-classes are divided into chunks whose logits stay in the cache from the product to the exponentials, and from the
-gradients to both products.
+classes are divided into chunks, which threads share. Their logits stay in the cache from the product to the
+exponentials, and from the gradients to both products.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from wyrm.graph.typing import FloatArray, IntegerArray
 from wyrm.ops.cross_entropy.kernels import loss_row, sum_of_weights, weight_of
 from wyrm.ops.elementwise.fast_math import LOG2_E, exp2_negative
+from wyrm.ops.kernels.sums import shared_turns
 from wyrm.ops.products.product import multiply_into
 
 # Terms of a partial sum in float32; partial sums are added in float64.
@@ -107,10 +108,10 @@ def add_to(x: FloatArray, out: FloatArray) -> None:
         out[i] += x[i]
 
 
-def make_relative(x: FloatArray, before: FloatArray, maxima: FloatArray) -> None:
-    """`x *= exp(before - maxima)`: exponentials relative to earlier maxima become relative to later ones."""
+def add_relative(x: FloatArray, before: FloatArray, maxima: FloatArray, out: FloatArray) -> None:
+    """`out += x * exp(before - maxima)`: those of a chunk become relative to the maxima of all."""
     for i in range(x.size):
-        x[i] *= exp2_negative((before[i] - maxima[i]) * maxima.dtype.type(LOG2_E))
+        out[i] += x[i] * exp2_negative((before[i] - maxima[i]) * maxima.dtype.type(LOG2_E))
 
 
 def factors_of_chunk(factors: FloatArray, before: FloatArray, maxima: FloatArray, out: FloatArray) -> None:
@@ -126,20 +127,9 @@ def gradients_of_class(logits: FloatArray, factors: FloatArray, subtrahends: Flo
         logits[i] = (logits[i] * factors[i] if factors[i] != 0 else 0) - subtrahends[i]
 
 
-def maxima_of_chunk(part: FloatArray, running: FloatArray, maxima: FloatArray, totals: FloatArray) -> None:
-    """Write the maxima of a chunk and those before it, `running`.
-
-    These become the same, and the totals become relative to them.
-    """
-    copy(running, maxima)
-    for j in range(part.shape[0]):
-        update_maxima(part[j], maxima)
-    make_relative(totals, running, maxima)
-    copy(maxima, running)
-
-
 def exponentials_of_chunk(part: FloatArray, maxima: FloatArray, sums: FloatArray, totals: FloatArray) -> None:
-    """Replace the logits of a chunk by their exponentials relative to the maxima, and add these to the totals."""
+    """Replace the logits of a chunk by their exponentials relative to the maxima, and write the totals of these."""
+    fill(totals, 0.0)
     for first in range(0, part.shape[0], _PARTIAL_SUM):
         fill(sums, 0.0)
         for j in range(first, min(first + _PARTIAL_SUM, part.shape[0])):
@@ -147,13 +137,71 @@ def exponentials_of_chunk(part: FloatArray, maxima: FloatArray, sums: FloatArray
         add_to(sums, totals)
 
 
-def distances_of_chunk(part: FloatArray, origins: FloatArray, sums: FloatArray, distances: FloatArray) -> None:
-    """Add the distances of a chunk's logits from the origins."""
+def distances_of_chunk(part: FloatArray, origins: FloatArray, sums: FloatArray, totals: FloatArray) -> None:
+    """Write the sums of the distances of a chunk's logits from the origins."""
+    fill(totals, 0.0)
     for first in range(0, part.shape[0], _PARTIAL_SUM):
         fill(sums, 0.0)
         for j in range(first, min(first + _PARTIAL_SUM, part.shape[0])):
             add_distances(part[j], origins, sums)
-        add_to(sums, distances)
+        add_to(sums, totals)
+
+
+def exponentials_of_block(
+    x: FloatArray,
+    weight: FloatArray,
+    labels: IntegerArray,
+    smoothed: bool,
+    logits: FloatArray,
+    targets: FloatArray,
+    of_chunks: FloatArray,
+    totals: FloatArray,
+) -> None:
+    """Write the exponentials of a block, the logits of its labels, and of each chunk what they are relative to."""
+    chunks, classes, count = of_chunks.shape[0], weight.shape[0], x.shape[0]
+    size = (classes + chunks - 1) // chunks
+    for chunk in shared_turns(chunks, size * count * x.shape[1]):
+        low, high = chunk * size, min((chunk + 1) * size, classes)
+        part, maxima, sums = logits[low:high, :count], of_chunks[chunk, 0, :count], of_chunks[chunk, 1, :count]
+        multiply_into(weight[low:high], x.T, part, 0)
+        for i in range(count):
+            if low <= labels[i] < high:
+                targets[i] = part[labels[i] - low, i]
+        fill(maxima, lowest(maxima))
+        for j in range(part.shape[0]):
+            update_maxima(part[j], maxima)
+        if smoothed:
+            # Relative to maxima of the rows: large logits that are close lose no digits.
+            distances_of_chunk(part, maxima, sums, totals[chunk, 1, :count])
+        exponentials_of_chunk(part, maxima, sums, totals[chunk, 0, :count])
+
+
+def gradients_of_block(
+    x: FloatArray,
+    weight: FloatArray,
+    labels: IntegerArray,
+    weight_gradient: FloatArray,
+    adds: int,
+    label_smoothing: np.floating,
+    logits: FloatArray,
+    of_rows: FloatArray,
+    of_chunks: FloatArray,
+    x_gradients: FloatArray,
+) -> None:
+    """Write or add a block's gradient with respect to the weight, and each chunk's terms of that with respect to x."""
+    chunks, classes, count = of_chunks.shape[0], weight.shape[0], x.shape[0]
+    size = (classes + chunks - 1) // chunks
+    for chunk in shared_turns(chunks, 2 * size * count * x.shape[1]):
+        low, high = chunk * size, min((chunk + 1) * size, classes)
+        part, factors = logits[low:high, :count], of_chunks[chunk, 1, :count]
+        factors_of_chunk(of_rows[2, :count], of_chunks[chunk, 0, :count], of_rows[0, :count], factors)
+        for j in range(part.shape[0]):
+            gradients_of_class(part[j], factors, of_rows[3, :count])
+        for i in range(count):
+            if low <= labels[i] < high:
+                part[labels[i] - low, i] -= of_rows[4, i] * (1 - label_smoothing)
+        multiply_into(part.T, weight[low:high], x_gradients[chunk, :count], 0)
+        multiply_into(part, x, weight_gradient[low:high], adds)
 
 
 def residuals_by_classes(
@@ -166,60 +214,53 @@ def residuals_by_classes(
     label_smoothing: np.floating,
     ignore_index: int,
     logits: FloatArray,
-    maxima: FloatArray,
     of_rows: FloatArray,
-    totals_of_rows: FloatArray,
+    of_chunks: FloatArray,
+    totals: FloatArray,
+    x_gradients: FloatArray,
 ) -> float:
     """Write both gradients and return the sum of the losses; see the kernel for the scratch memory."""
     total, weights = 0.0, sum_of_weights(labels, sample_weights, ignore_index)
-    classes, chunks, block = weight.shape[0], maxima.shape[0], logits.shape[1]
+    classes, chunks, block = weight.shape[0], of_chunks.shape[0], logits.shape[1]
     size = (classes + chunks - 1) // chunks
     for first in range(0, x.shape[0], block):
         last = min(first + block, x.shape[0])
-        count, rows = last - first, x[first:last]
-        running, sums, targets = of_rows[0, :count], of_rows[1, :count], of_rows[2, :count]
-        totals, distances = totals_of_rows[0, :count], totals_of_rows[1, :count]
-        fill(running, lowest(running))
-        fill(totals, 0.0)
-        fill(distances, 0.0)
-        for chunk in range(chunks):
-            low, high = chunk * size, min((chunk + 1) * size, classes)
-            part = logits[low:high, :count]
-            multiply_into(weight[low:high], rows.T, part, 0)
-            maxima_of_chunk(part, running, maxima[chunk, :count], totals)
-            for i in range(count):
-                if low <= labels[first + i] < high:
-                    targets[i] = part[labels[first + i] - low, i]
-            if label_smoothing > 0:
-                # Relative to maxima of the rows: large logits that are close lose no digits.
-                distances_of_chunk(part, maxima[0, :count], sums, distances)
-            exponentials_of_chunk(part, maxima[chunk, :count], sums, totals)
+        count, rows, own_labels = last - first, x[first:last], labels[first:last]
+        smoothed = bool(label_smoothing > 0)
+        exponentials_of_block(rows, weight, own_labels, smoothed, logits, of_rows[1], of_chunks, totals)
 
-        row_weights, factors, subtrahends = of_rows[3, :count], of_rows[4, :count], of_rows[5, :count]
+        maxima, sums = of_rows[0, :count], totals[chunks, 0, :count]
+        fill(maxima, lowest(maxima))
+        fill(sums, 0.0)
+        for chunk in range(chunks):
+            update_maxima(of_chunks[chunk, 0, :count], maxima)
+        for chunk in range(chunks):
+            add_relative(totals[chunk, 0, :count], of_chunks[chunk, 0, :count], maxima, sums)
         for i in range(count):
-            row_weights[i] = factors[i] = subtrahends[i] = 0
-            if labels[first + i] != ignore_index:
+            of_rows[2, i] = of_rows[3, i] = of_rows[4, i] = 0
+            if own_labels[i] != ignore_index:
                 weight_of_row = weight_of(first + i, labels, sample_weights, ignore_index)
-                target_logit = (1 - label_smoothing) * (targets[i] - running[i])
-                if label_smoothing > 0:
-                    target_logit += label_smoothing * (distances[i] / classes + (maxima[0, i] - running[i]))
-                total += weight_of_row * (np.log(totals[i]) - target_logit)
-                row_weights[i] = weight_of_row / weights
-                factors[i] = row_weights[i] / totals[i]
-                subtrahends[i] = row_weights[i] * label_smoothing / classes
-        # The logits of the last chunk are still in the cache.
-        for turn in range(chunks):
-            chunk = chunks - 1 - turn
-            low, high = chunk * size, min((chunk + 1) * size, classes)
-            part = logits[low:high, :count]
-            factors_of_chunk(factors, maxima[chunk, :count], running, sums)
-            for j in range(part.shape[0]):
-                gradients_of_class(part[j], sums, subtrahends)
-            for i in range(count):
-                if low <= labels[first + i] < high:
-                    part[labels[first + i] - low, i] -= row_weights[i] * (1 - label_smoothing)
-            multiply_into(part.T, weight[low:high], x_gradient[first:last], 0 if turn == 0 else 1)
-            multiply_into(part, rows, weight_gradient[low:high], 0 if first == 0 else 1)
+                target_logit = (1 - label_smoothing) * (of_rows[1, i] - maxima[i])
+                if smoothed:
+                    distance = 0.0
+                    for chunk in range(chunks):
+                        count_of_chunk = min(size, classes - chunk * size)
+                        distance += totals[chunk, 1, i] + count_of_chunk * (of_chunks[chunk, 0, i] - maxima[i])
+                    target_logit += label_smoothing * (distance / classes)
+                total += weight_of_row * (np.log(sums[i]) - target_logit)
+                row_weight = weight_of_row / weights
+                of_rows[2, i] = row_weight / sums[i]
+                of_rows[3, i] = row_weight * label_smoothing / classes
+                of_rows[4, i] = row_weight
+
+        adds = 0 if first == 0 else 1
+        gradients_of_block(
+            rows, weight, own_labels, weight_gradient, adds, label_smoothing, logits, of_rows, of_chunks, x_gradients
+        )
+        for i in range(count):
+            copy(x_gradients[0, i], x_gradient[first + i])
+            for chunk in range(1, chunks):
+                add_to(x_gradients[chunk, i], x_gradient[first + i])
     return total
 
 
@@ -232,15 +273,17 @@ def cross_entropy_residuals_kernel(
     label_smoothing: np.floating,
     ignore_index: int,
     logits: FloatArray,
-    maxima: FloatArray,
     of_rows: FloatArray,
-    totals_of_rows: FloatArray,
+    of_chunks: FloatArray,
+    totals: FloatArray,
+    x_gradients: FloatArray,
 ) -> None:
     """Fill `out` with the rows of `LinearCrossEntropyResiduals`; `sample_weights` is empty if there are none.
 
-    The others are scratch memory. Without `maxima` the gradients are computed by rows, and `logits` has the shape (rows
-    of a block, classes). Otherwise it is (classes, rows of a block), `maxima` is (chunks, rows of a block), `of_rows`
-    (6, rows of a block), and `totals_of_rows`, in float64, (2, rows of a block).
+    The others are scratch memory. Without `of_chunks` the gradients are computed by rows, and `logits` has the shape
+    (rows of a block, classes). Otherwise it is (classes, rows of a block), `of_rows` (5, rows of a block), `of_chunks`
+    (chunks, 2, rows of a block), `totals`, in float64, (chunks + 1, 2, rows of a block), and `x_gradients` (chunks,
+    rows of a block, width).
     """
     classes = weight.shape[0]
     weights = sum_of_weights(labels, sample_weights, ignore_index)
@@ -248,14 +291,14 @@ def cross_entropy_residuals_kernel(
     if x.shape[0] == 0:
         for i in range(classes):
             fill(weight_gradient[i], 0.0)
-    if maxima.shape[0] == 0:
+    if of_chunks.shape[0] == 0:
         total = residuals_by_rows(
             x, weight, labels, sample_weights, weight_gradient, x_gradient, label_smoothing, ignore_index, logits
         )
     else:
         total = residuals_by_classes(
             x, weight, labels, sample_weights, weight_gradient, x_gradient, label_smoothing, ignore_index,
-            logits, maxima, of_rows, totals_of_rows,
+            logits, of_rows, of_chunks, totals, x_gradients,
         )  # fmt: skip
     fill(out[classes], 0.0)
     out[classes, 0] = total / weights
