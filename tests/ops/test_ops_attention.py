@@ -122,33 +122,39 @@ def test_dropout_keeps_the_expected_number_of_keys_and_is_the_same_in_every_engi
 def test_native_loops_over_several_tiles_equal_the_reference(
     dtype: Any, rate: float, masked: Any, causal: bool, alibi: bool
 ) -> None:
-    qkv, cotangent = operands(2, 151, 2, 5, dtype)
-    leaf, seed = wy.Parameter(qkv), wy.Input(cotangent)
     allowed: Any = None
     if masked:
         allowed = np.random.default_rng(1).random(masked) < 0.5
         allowed[:, 1:2] = False  # a query that may attend to no key
         allowed = wy.Input(allowed)
-    node = wy.attention(leaf, allowed, causal=causal, alibi=alibi, dropout_rate=rate)
-    (gradient,) = wy.vjp(node, [leaf], seed)
+    nodes: list[Any] = []
+    for features in (4, 5, 8):  # columns of scores for multiples of four, else blocks
+        qkv, cotangent = operands(2, 151, 2, features, dtype)
+        leaf, seed = wy.Parameter(qkv), wy.Input(cotangent)
+        node = wy.attention(leaf, allowed, causal=causal, alibi=alibi, dropout_rate=rate)
+        nodes += [node, *wy.vjp(node, [leaf], seed)]
     wy.random.set_step(0)
     tolerance = 1e-5 if dtype is np.float32 else 1e-12
-    for actual, desired in zip(wy.compile([node, gradient], loop="python")(), wy.run([node, gradient]), strict=True):
+    for actual, desired in zip(wy.compile(nodes, loop="python")(), wy.run(nodes), strict=True):
         np.testing.assert_allclose(actual, desired, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 @pytest.mark.parametrize("part", [0, 1, 2])
 def test_nan_and_infinity_propagate_as_in_jax(wrong: float, part: int) -> None:
-    qkv, _ = operands(1, 70, 1, 4, np.float32)
-    qkv[0, 40, part, 0, 1] = wrong
-    leaf = wy.Input(dims=(1, 70, 3, 1, 4), finite=False)
-    with np.errstate(invalid="ignore"):
-        results, desired = (
-            wy.compile(wy.attention(leaf, causal=True), loop="python")({leaf: qkv}),
-            jax_attention(qkv, True),
-        )
-    np.testing.assert_array_equal(np.isfinite(results), np.isfinite(desired))
+    for features in (4, 5):
+        qkv, _ = operands(1, 70, 1, features, np.float32)
+        qkv[0, 40, part, 0, 1] = wrong
+        leaf = wy.Input(dims=qkv.shape, finite=False)
+        with np.errstate(invalid="ignore"):
+            results, desired = (
+                np.isfinite(wy.compile(wy.attention(leaf, causal=True), loop="python")({leaf: qkv})),
+                np.isfinite(jax_attention(qkv, True)),
+            )
+        np.testing.assert_array_equal(results[:, 40:], desired[:, 40:])
+        # JAX multiplies later values by zeros, which gives NaN too. Here that is so only within a tile of queries.
+        assert np.all(results[:, :40] >= desired[:, :40])
+        assert np.all(results[:, :32]) or features == 5
 
 
 def test_axes_may_get_their_sizes_from_the_data() -> None:

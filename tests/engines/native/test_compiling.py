@@ -14,8 +14,12 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from wyrm.engines.native.kernels.functions import kernel_of
 from wyrm.engines.native.llvm import cache
 from wyrm.engines.native.llvm.cache import CompilationCount
+from wyrm.engines.native.llvm.library import Listing
+from wyrm.graph.typing import FloatArray
+from wyrm.ops.kernels.sums import compiled_once
 
 pytestmark = pytest.mark.optimized
 
@@ -173,3 +177,27 @@ def test_kernels_of_many_elements_use_vectors(build: Any) -> None:
         (x,) = program.inputs
         program({x: np.eye(size, dtype=np.float32) if x.ndim == 2 else np.ones(size, np.float32)})
         assert ("disable_nonforced" in program.llvm) == few, size
+
+
+@compiled_once
+def _double(x: FloatArray) -> None:
+    for i in range(x.size):
+        x[i] *= 2
+
+
+def _doubled(x: FloatArray) -> None:
+    _double(x)
+
+
+def _doubled_twice(x: FloatArray) -> None:
+    _double(x)
+    _double(x)
+
+
+def test_kernels_share_a_function_that_is_compiled_once() -> None:
+    listing = Listing()
+    for kernel in (_doubled, _doubled_twice):
+        listing.add(kernel_of(kernel), [np.zeros(3, np.float32)])
+    modules = listing.llvm.split("; module ")[1:]
+    assert len(modules) == 3
+    assert [text.count("fmul") for text in modules].count(0) == 2

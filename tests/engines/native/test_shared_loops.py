@@ -296,11 +296,12 @@ def test_recurrent_layers_have_the_same_bits_for_any_number_of_threads(limited: 
             np.testing.assert_array_equal(have, want)
 
 
+@pytest.mark.parametrize("features", [5, 8])  # scores by blocks, and by columns
 @pytest.mark.parametrize("rate", [0.0, 0.25])
-def test_attention_has_the_same_bits_for_any_number_of_threads(limited: Any, rate: float) -> None:
+def test_attention_has_the_same_bits_for_any_number_of_threads(limited: Any, rate: float, features: int) -> None:
     def trained(threads: int) -> list[Any]:
         limited(threads)
-        start: Any = np.random.default_rng(1).normal(size=(5, 130, 3, 3, 8)).astype(np.float32)
+        start: Any = np.random.default_rng(1).normal(size=(5, 130, 3, 3, features)).astype(np.float32)
         qkv = wy.Parameter(start, name="qkv")
         loss = wy.attention(qkv, causal=True, dropout_rate=rate, stream=1).square().mean()
         program = wy.compile(loss, wy.optim.SGD([qkv], 10.0))

@@ -22,19 +22,16 @@ from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import A, Array, BoolArray, D, FloatArray, K, M, N
 from wyrm.ops.attention.jax_form import AttentionForm, AttentionGradientForm, AttentionMaskForm
-from wyrm.ops.attention.kernels import (
-    attention_gradient_kernel,
-    attention_kernel,
-    attention_mask_kernel,
-)
+from wyrm.ops.attention.kernels import attention_gradient_kernel, attention_kernel, attention_mask_kernel
+from wyrm.ops.attention.weights import COLUMN, has_few
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.gradients.accumulation import composite_vjp
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.random.dropout_mask import WORD, check_rate, drop_threshold, dropout_mask, kept_factor
 from wyrm.ops.random.philox import STEP, stream_or_next
 
-# Queries in a tile: their scores fit into the cache.
-_QUERIES = 64
+# Queries in a tile: their scores fit into the cache. Rows of a multiple of 256 bytes would share a part of it.
+_QUERIES, _APART = 64, 16
 # Threads share slots of the work, each with its own scratch memory: the most slots, and the fewest scores of one.
 _SLOTS, _SLOT_SCORES = 16, 1 << 16
 # Score of a masked key in the decomposed form: finite, so that gradients are finite.
@@ -167,14 +164,16 @@ class _AttentionLoops(ByKernel):
         scale = node.dtype.type(features**-0.5)
         return node.causal, scale, node._slopes(heads), threshold, keep_scale, node.seed & WORD, node.stream & WORD
 
-    def scratch(self, node: _Attention, shape: tuple[int, ...], transposed: int, scores: int) -> tuple[Array, ...]:
-        """Return scratch memory for transposed queries, scores, sums of scores and the keys of dropout masks."""
+    def scratch(
+        self, node: _Attention, shape: tuple[int, ...], tile: int, transposed: int, scores: int
+    ) -> tuple[Array, ...]:
+        """Return scratch memory for a tile of queries: transposed, their scores, sums of scores, keys of masks."""
         batches, time, heads, features = shape
-        tile, pairs = min(_QUERIES, max(1, time)), batches * heads
+        tile, pairs = min(tile, -(-max(1, time) // COLUMN) * COLUMN), batches * heads
         slots = max(1, min(_SLOTS, pairs, pairs * time * time // _SLOT_SCORES))
         return (
             scratch((slots, transposed, features, tile), node.dtype),
-            scratch((slots, scores, time + time % 2, tile), node.dtype),
+            scratch((slots, scores, time + time % 2, tile + _APART), node.dtype),
             scratch((slots, 3, tile), node.dtype), scratch((slots, 2, tile), np.uint32),
         )  # fmt: skip
 
@@ -243,7 +242,7 @@ class _ForwardLoops(_AttentionLoops):
     def kernel_arguments(self, node: Attention, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         _, _, heads, features = out.shape
         mask, step = self.mask_and_step(node, operands)
-        scratch = self.scratch(node, out.shape, 2, 1)
+        scratch = self.scratch(node, out.shape, COLUMN if has_few(features) else _QUERIES, 2, 1)
         return operands[0], mask, step, out, *self.numbers(node, features, heads), *scratch
 
 
@@ -306,7 +305,7 @@ class _GradientLoops(_AttentionLoops):
     ) -> tuple[KernelArgument, ...]:
         heads, features = out.shape[3:]
         mask, step = self.mask_and_step(node, operands)
-        scratch = self.scratch(node, operands[1].shape, 3, 2)
+        scratch = self.scratch(node, operands[1].shape, _QUERIES, 3, 2)
         return operands[0], operands[1], mask, step, out, *self.numbers(node, features, heads), *scratch
 
 

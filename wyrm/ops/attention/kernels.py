@@ -1,132 +1,24 @@
-"""Attention kernels: one head of one sequence at a time, in tiles of queries.
-
-Scores have the shape (keys, queries). Loops run along the queries, so that they vectorize without a reduction.
-"""
+"""Attention kernels: one head of one sequence at a time, in tiles of queries."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from wyrm.graph.typing import BoolArray, FloatArray, IntegerArray
-from wyrm.ops.elementwise.fast_math import LOG2_E, exp, exp2_negative, largest
-from wyrm.ops.kernels.sums import accumulated, add_scaled, shared_turns
+from wyrm.ops.attention.weights import (
+    COLUMN,
+    divide_rows,
+    drop,
+    exponentials,
+    has_few,
+    multiply,
+    score_gradients,
+    transpose_into,
+)
+from wyrm.ops.elementwise.fast_math import LOG2_E, exp, largest
+from wyrm.ops.kernels.sums import accumulated, add_scaled, natural, shared_turns
 from wyrm.ops.products.product import multiply_into
-from wyrm.ops.random.dropout_mask import hashed_word, mask_row, row_keys
-
-# Queries that a causal mask treats alike: one vector register of float32 numbers.
-VECTOR = 16
-
-
-def transpose_into(x: FloatArray, factor: np.floating, out: FloatArray) -> None:
-    """`out = factor * x.T`."""
-    for j in range(x.shape[1]):
-        for i in range(x.shape[0]):
-            out[j, i] = factor * x[i, j]
-
-
-def begin(key: int, first: int, causal: bool) -> int:
-    """Return the first query of a tile from which on a key may be visible, rounded down to a vector."""
-    return max(0, key - first) // VECTOR * VECTOR if causal else 0
-
-
-def lower_scores(scores: FloatArray, slope: np.floating, key: int, first: int) -> None:
-    """Subtract ALiBi's bias from the scores of a key: the slope times its distance from each query."""
-    for i in range(scores.size):
-        scores[i] -= slope * scores.dtype.type(abs(first + i - key))
-
-
-def hide(scores: FloatArray, allowed: BoolArray, key: int, first: int, causal: bool) -> None:
-    """Set masked scores of a key to -inf; `allowed`, of shape (queries, keys), is empty where there is no mask."""
-    if causal:
-        for i in range(scores.size):
-            scores[i] = scores[i] if first + i >= key else -np.inf
-    if allowed.shape[1] > 0:
-        for i in range(scores.size):
-            scores[i] = scores[i] if allowed[first + i if allowed.shape[0] > 1 else 0, key] else -np.inf
-
-
-def update_maxima(scores: FloatArray, maxima: FloatArray) -> None:
-    """`maxima = maximum(maxima, scores)`; a NaN is not propagated here but by `exponentiate`."""
-    for i in range(scores.size):
-        maxima[i] = scores[i] if scores[i] > maxima[i] else maxima[i]
-
-
-def exponentiate(scores: FloatArray, maxima: FloatArray, totals: FloatArray) -> None:
-    """`scores = 2 ** (scores - maxima)` in place; adds the results to `totals`."""
-    for i in range(scores.size):
-        scores[i] = exp2_negative(scores[i] - maxima[i])
-        totals[i] += scores[i]
-
-
-def fill(x: FloatArray, value: float) -> None:
-    """`x[:] = value`."""
-    for i in range(x.size):
-        x[i] = value
-
-
-def multiply_row(x: FloatArray, factors: FloatArray) -> None:
-    """`x *= factors`."""
-    for i in range(x.size):
-        x[i] *= factors[i]
-
-
-def invert(totals: FloatArray) -> None:
-    """`1 / totals` in place, and 0 for queries that see no key."""
-    for i in range(totals.size):
-        totals[i] = 1 / totals[i] if totals[i] != 0 else 0
-
-
-def exponentials(
-    queries: FloatArray,
-    keys: FloatArray,
-    allowed: BoolArray,
-    first: int,
-    causal: bool,
-    slope: np.floating,
-    maxima: FloatArray,
-    totals: FloatArray,
-    out: FloatArray,
-) -> None:
-    """Write the unnormalized attention weights into `out`, of shape (keys, queries).
-
-    `queries` has the shape (features, queries), `keys` (keys, features). `totals` gets the inverses of the sums over
-    keys: their products with `out` are the attention weights. `first` is the position of the first query. Queries are
-    multiplied by the scale and by `LOG2_E`, so that the exponentials are powers of 2.
-    """
-    multiply_into(keys, queries, out, 0)
-    fill(maxima, -np.inf)
-    fill(totals, 0)
-    for key in range(out.shape[0]):
-        low = begin(key, first, causal)
-        row = out[key][low:]
-        if slope != 0:
-            lower_scores(row, slope * row.dtype.type(LOG2_E), key, first + low)
-        hide(row, allowed, key, first + low, causal and key > first)
-        update_maxima(row, maxima[low:])
-    for i in range(maxima.size):
-        maxima[i] = maxima[i] if maxima[i] > -np.inf else 0  # the query sees no key
-    for key in range(out.shape[0]):
-        low = begin(key, first, causal)
-        fill(out[key][:low], 0)
-        exponentiate(out[key][low:], maxima[low:], totals[low:])
-    invert(totals)
-
-
-def drop_pair(
-    lower: FloatArray, upper: FloatArray, key: int, row_words: IntegerArray, threshold: int, scale: np.floating
-) -> None:
-    """Apply dropout to the rows of two keys: lower halves of the words decide over one, upper halves over the other."""
-    for i in range(lower.size):
-        word = hashed_word(np.uint32(key), row_words[0, i], row_words[1, i])
-        lower[i] *= scale if (word & np.uint32(0xFFFF)) >= np.uint32(threshold) else scale * 0
-        upper[i] *= scale if (word >> np.uint32(16)) >= np.uint32(threshold) else scale * 0
-
-
-def drop(x: FloatArray, seen: int, row_words: IntegerArray, threshold: int, scale: np.floating) -> None:
-    """Apply dropout to the first `seen` keys or more of `x`, of shape (keys, queries); the number of keys is even."""
-    half = x.shape[0] // 2
-    for key in range(min(half, seen)):
-        drop_pair(x[key], x[key + half], key, row_words, threshold, scale)
+from wyrm.ops.random.dropout_mask import mask_row, row_keys
 
 
 def attention_kernel(
@@ -149,46 +41,49 @@ def attention_kernel(
     """Fill `out`, of shape (batch, time, heads, features); `allowed` is empty where there is no mask.
 
     The pairs of a sequence and a head are divided into slots, which threads share. A slot has scratch memory for a tile
-    of queries: `transposed` (slots, 2, features, tile), `scores` (slots, 1, time rounded up to an even number, tile),
-    `sums` (slots, 2, tile), and for dropout `row_words` (slots, 2, tile).
+    of queries, of whole columns: `transposed` (slots, 2, features, tile), `scores` (slots, 1, time rounded up to an
+    even number, tile or more), `sums` (slots, 2, tile), and for dropout `row_words` (slots, 2, tile).
     """
     heads: int = qkv.shape[3]
     time, pairs = qkv.shape[1], qkv.shape[0] * heads
-    slots, tile, one = scores.shape[0], scores.shape[3], scale.dtype.type(1)
+    slots, tile, one = sums.shape[0], sums.shape[2], scale.dtype.type(1)
     for slot in shared_turns(slots, pairs * time * time // slots):
         for pair in range(pairs * slot // slots, pairs * (slot + 1) // slots):
             b, h = pair // heads, pair % heads
             for first in range(0, time, tile):
                 last = min(first + tile, time)
                 seen, count = last if causal else time, last - first
-                queries, result = transposed[slot, 0, :, :count], transposed[slot, 1, :, :count]
-                part, totals = scores[slot, 0, :seen, :count], sums[slot, 1, :count]
-                transpose_into(qkv[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries)
+                # Slices, of the same layout as in the gradient, which shares the machine code of `exponentials`.
+                queries, result = transposed[slot, 0, :, :tile], transposed[slot, 1, :, :count]
+                transpose_into(qkv[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries[:, :count])
                 exponentials(
-                    queries, qkv[b, :seen, 1, h], allowed[b if allowed.shape[0] > 1 else 0], first, causal,
-                    slopes[h], sums[slot, 0, :count], totals, part,
+                    queries, qkv[b, :seen, 1, h], allowed[b if allowed.shape[0] > 1 else 0], first, count, causal,
+                    slopes[h], sums[slot, :, :tile], scores[slot, 0, :seen, :tile],
                 )  # fmt: skip
                 if threshold > 0:
                     keys_of_rows = row_words[slot, :, :count]
                     row_keys(pair * time + first, step[0], seed, stream, keys_of_rows)
                     drop(scores[slot, 0, :, :count], seen, keys_of_rows, threshold, keep_scale)
-                multiply_into(qkv[b, :seen, 2, h].T, part, result, 0)
-                for f in range(result.shape[0]):
-                    multiply_row(result[f], totals)
+                multiply_into(qkv[b, :seen, 2, h].T, scores[slot, 0, :seen, :count], result, 0)
+                divide_rows(result, sums[slot, 1, :count])
                 transpose_into(result, one, out[b, first:last, h])
 
 
-def normalize(weights: FloatArray, weight_gradients: FloatArray, totals: FloatArray, means: FloatArray) -> None:
-    """`weights *= totals` in place; adds the products of the weights with their gradients to `means`."""
-    for i in range(weights.size):
-        weights[i] *= totals[i]
-        means[i] += weights[i] * weight_gradients[i]
+def add_key_gradients(
+    gradients: FloatArray, queries: FloatArray, first: int, block: int, causal: bool, adds: int, out: FloatArray
+) -> None:
+    """`out = adds * out + gradients @ queries.T`, without scores that a causal mask hides in all of a block of keys.
 
-
-def softmax_gradient(weights: FloatArray, gradients: FloatArray, means: FloatArray, scale: np.floating) -> None:
-    """Turn gradients with respect to the weights into gradients with respect to the scores, in place."""
-    for i in range(weights.size):
-        gradients[i] = (gradients[i] - means[i]) * weights[i] * scale
+    `gradients` has the shape (keys, queries), `queries` (features, queries). `first` is the first query's position.
+    """
+    if not causal:
+        multiply_into(gradients, queries.T, out, adds)
+        return
+    if first > 0:
+        multiply_into(gradients[:first], queries.T, out[:first], adds)
+    for low in range(0, queries.shape[1], block):
+        key, end = first + low, min(first + low + block, out.shape[0])
+        multiply_into(gradients[key:end, low:], queries[:, low:].T, out[key:end], adds)
 
 
 def attention_gradient_kernel(
@@ -215,51 +110,59 @@ def attention_gradient_kernel(
     """
     heads: int = qkv.shape[3]
     time, pairs = qkv.shape[1], qkv.shape[0] * heads
-    slots, tile, one = scores.shape[0], scores.shape[3], scale.dtype.type(1)
-    tiles = (time + tile - 1) // tile
+    slots, tile, one = sums.shape[0], sums.shape[2], scale.dtype.type(1)
+    # The scores of a column fit into the first cache. The sums over the queries of a tile are faster than of a column.
+    block, tiles = COLUMN if has_few(qkv.shape[4]) else tile, (time + tile - 1) // tile
     for slot in shared_turns(slots, 2 * pairs * time * time // slots):
         for pair in range(pairs * slot // slots, pairs * (slot + 1) // slots):
             b, h = pair // heads, pair % heads
             # The last tile comes first: its queries see every key, so it initializes the gradients of all keys.
             for turn in range(tiles):
-                first = (tiles - 1 - turn) * tile
-                last = min(first + tile, time)
-                seen, count = last if causal else time, last - first
-                queries, cotangents, query_gradients = (
-                    transposed[slot, 0, :, :count],
-                    transposed[slot, 1, :, :count],
-                    transposed[slot, 2, :, :count],
+                start = natural((tiles - 1 - turn) * tile)
+                stop = min(start + tile, time)
+                count = stop - start
+                queries, cotangents = transposed[slot, 0], transposed[slot, 1]
+                query_gradients = transposed[slot, 2, :, :count]
+                transpose_into(qkv[b, start:stop, 0, h], scale * scale.dtype.type(LOG2_E), queries[:, :count])
+                transpose_into(gradient[b, start:stop, h], one, cotangents[:, :count])
+                for first in range(start, stop, block):
+                    last = min(first + block, stop)
+                    seen, low, high = last if causal else time, first - start, last - start
+                    whole = low + block
+                    keys = qkv[b, :seen, 1, h]
+                    part, part_gradients = scores[slot, 0, :, low:whole], scores[slot, 1, :, low:whole]
+                    exponentials(
+                        queries[:, low:whole], keys, allowed[b if allowed.shape[0] > 1 else 0], first, last - first,
+                        causal, slopes[h], sums[slot, :, low:whole], part[:seen],
+                    )  # fmt: skip
+                    multiply(
+                        qkv[b, :seen, 2, h],
+                        cotangents[:, low:whole],
+                        first,
+                        causal,
+                        last - first,
+                        part_gradients[:seen],
+                    )
+                    keys_of_rows = row_words[slot, :, low:high]
+                    if threshold > 0:
+                        row_keys(pair * time + first, step[0], seed, stream, keys_of_rows)
+                        drop(part_gradients[:, : last - first], seen, keys_of_rows, threshold, keep_scale)
+                    score_gradients(
+                        part[:seen], part_gradients[:seen], sums[slot, :, low:whole], first, last - first, causal
+                    )
+                    if threshold > 0:
+                        drop(part[:, : last - first], seen, keys_of_rows, threshold, keep_scale)
+                    multiply_into(keys.T, part_gradients[:seen, : last - first], query_gradients[:, low:high], 0)
+                transpose_into(query_gradients, scale, out[b, start:stop, 0, h])
+                seen, adds = stop if causal else time, 1 if turn > 0 else 0
+                transpose_into(qkv[b, start:stop, 0, h], scale, queries[:, :count])
+                add_key_gradients(
+                    scores[slot, 1, :seen, :count], queries[:, :count], start, block, causal, adds, out[b, :seen, 1, h]
                 )
-                part, part_gradients = scores[slot, 0, :seen, :count], scores[slot, 1, :seen, :count]
-                totals, means = sums[slot, 1, :count], sums[slot, 2, :count]
-                keys, values = qkv[b, :seen, 1, h], qkv[b, :seen, 2, h]
-                transpose_into(qkv[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries)
-                transpose_into(gradient[b, first:last, h], one, cotangents)
-                exponentials(
-                    queries, keys, allowed[b if allowed.shape[0] > 1 else 0], first, causal, slopes[h],
-                    sums[slot, 0, :count], totals, part,
+                add_key_gradients(
+                    scores[slot, 0, :seen, :count], cotangents[:, :count], start, block, causal, adds,
+                    out[b, :seen, 2, h],
                 )  # fmt: skip
-                multiply_into(values, cotangents, part_gradients, 0)
-                if threshold > 0:
-                    keys_of_rows = row_words[slot, :, :count]
-                    row_keys(pair * time + first, step[0], seed, stream, keys_of_rows)
-                    drop(scores[slot, 1, :, :count], seen, keys_of_rows, threshold, keep_scale)
-                fill(means, 0)
-                for key in range(seen):
-                    low = begin(key, first, causal)
-                    normalize(part[key][low:], part_gradients[key][low:], totals[low:], means[low:])
-                for key in range(seen):
-                    low = begin(key, first, causal)
-                    fill(part_gradients[key][:low], 0)
-                    softmax_gradient(part[key][low:], part_gradients[key][low:], means[low:], scale)
-                adds = 1 if turn > 0 else 0
-                multiply_into(keys.T, part_gradients, query_gradients, 0)
-                transpose_into(query_gradients, one, out[b, first:last, 0, h])
-                transpose_into(qkv[b, first:last, 0, h], one, queries)
-                multiply_into(part_gradients, queries.T, out[b, :seen, 1, h], adds)
-                if threshold > 0:
-                    drop(scores[slot, 0, :, :count], seen, row_words[slot, :, :count], threshold, keep_scale)
-                multiply_into(part, cotangents.T, out[b, :seen, 2, h], adds)
 
 
 def attention_mask_kernel(

@@ -51,9 +51,11 @@ def float32_exp(x: np.floating) -> np.floating:
 
 
 def float32_exp2_negative(x: np.floating) -> np.floating:
-    """Return `2 ** x` for float32 x <= 0, within 1 ulp; 0 below -125, and NaN for NaN."""
-    whole = np.floor(x + np.float32(0.5))
-    rest = x - whole
+    """Return `2 ** x` for float32 x <= 0, within 1 ulp above -125, 0 below -126.5, and NaN for NaN."""
+    bounded = np.float32(-127.0) if x < np.float32(-127.0) else x
+    # A sum of this size has no digits after the point, and its last bits are those of the nearest integer.
+    shifted = bounded + np.float32(12582912.0)
+    rest = bounded - (shifted - np.float32(12582912.0))
     result = np.float32(1.5353362e-4)
     result = result * rest + np.float32(1.3398874e-3)
     result = result * rest + np.float32(9.6184369e-3)
@@ -61,9 +63,8 @@ def float32_exp2_negative(x: np.floating) -> np.floating:
     result = result * rest + np.float32(2.4022648e-1)
     result = result * rest + np.float32(6.9314718e-1)
     result = result * rest + np.float32(1.0)
-    # Adding to the exponent bits multiplies by 2 ** whole.
-    scaled = np.int32(np.float32(result).view(np.int32) + (np.int32(whole) << 23)).view(np.float32)
-    return scaled if x >= np.float32(-125.0) else np.float32(0.0) if x < np.float32(-125.0) else x
+    # The exponent bits of 2 ** -127 are those of 0.
+    return result * np.int32((np.float32(shifted).view(np.int32) << 23) + 0x3F800000).view(np.float32)
 
 
 def float32_sigmoid(x: np.floating) -> np.floating:
@@ -98,7 +99,7 @@ def exp(x: np.floating) -> np.floating:
 
 
 def exp2_negative(x: np.floating) -> np.floating:
-    """Return `2 ** x` for x <= 0, for float32 within 1 ulp and 0 below -125."""
+    """Return `2 ** x` for x <= 0, for float32 within 1 ulp above -125."""
     return float32_exp2_negative(x) if x.dtype == np.float32 else np.exp(x * math.log(2.0))
 
 

@@ -13,6 +13,7 @@ from wyrm.graph.typing import FloatArray
 # Longest chain of sequential float32 additions.
 _CHAIN = 128
 Float = TypeVar("Float", float, np.floating)
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def accumulated(total: Float, term: Float) -> Float:
@@ -37,6 +38,12 @@ def shared_turns(count: int, work: int) -> range:
     without results stand before the loop.
     """
     return range(count)
+
+
+def compiled_once(function: Function) -> Function:
+    """Mark a function that several kernels call and that takes long to compile: they share its machine code."""
+    vars(function)["compiled_once"] = True
+    return function
 
 
 def add_scaled(x: FloatArray, factor: np.floating, out: FloatArray) -> None:

@@ -42,6 +42,7 @@ from wyrm.engines.native.products.writer import DECLARED, SHARED
 _NOT_UNROLLED = '!0 = !{!"llvm.loop.unroll.runtime.disable"}'
 _AS_THEY_ARE = '!0 = !{!"llvm.loop.disable_nonforced"}'
 
+
 # The exported functions: the entry point for Python, and a function for other modules.
 ENTRY = "wyrm_entry"
 
@@ -85,11 +86,11 @@ def emit(
             ).text()
         )
     if entry:
-        texts.append(_entry(root, symbols, at_use))
+        texts.append(_entry(root, symbols, at_use, target or host()))
     return "\n\n".join([*sorted(declared), *texts, "\n".join(metadata)]) + "\n"
 
 
-def _entry(function: LoopFunction, symbols: Mapping[str, str], at_use: bool) -> str:
+def _entry(function: LoopFunction, symbols: Mapping[str, str], at_use: bool, target: Target) -> str:
     lines, arguments = [], ["ptr %table"] if at_use else []
     for position, parameter in enumerate(() if at_use else function.parameters):
         type = llvm_type(parameter.type)
@@ -117,7 +118,8 @@ def _entry(function: LoopFunction, symbols: Mapping[str, str], at_use: bool) -> 
     if function.fails:
         lines.append(f"  %status = extractvalue {returned} %result, 0")
         status = "%status"
-    return "\n".join([f"define i32 @{ENTRY}(ptr %table) {{", *lines, f"  ret i32 {status}", "}"])
+    head = f"define i32 @{ENTRY}(ptr %table) {target.function_attributes} {{"
+    return "\n".join([head, *lines, f"  ret i32 {status}", "}"])
 
 
 class _FunctionEmitter(Instructions):
@@ -132,6 +134,7 @@ class _FunctionEmitter(Instructions):
         super().__init__(declared, words, fused=function.fused)
         self._function, self._metadata, self._noinline = function, metadata, noinline
         self._symbols, self._known, self._target = symbols, known, target
+        self._attributes = target.function_attributes
         # The targets of `break` and `continue` of the enclosing loops.
         self._loops: list[tuple[str, str]] = []
         self._table = CallTable(symbols, known) if at_use else None
@@ -159,8 +162,8 @@ class _FunctionEmitter(Instructions):
         end = "ret void" if returned_type(function) == "void" else f"ret {returned_type(function)} zeroinitializer"
         kind = " alwaysinline" if function.inlined else " noinline" if self._noinline else ""
         symbol = self._symbols[function.name]
-        linkage = "" if symbol == SHARED else "internal "
-        head = f"define {linkage}{returned_type(function)} @{symbol}({', '.join(parameters)}){kind} nounwind {{"
+        start = f"define {'' if symbol == SHARED else 'internal '}{returned_type(function)}"
+        head = f"{start} @{symbol}({', '.join(parameters)}){kind} {self._attributes} {{"
         around = [*self._around, *([] if self._table is None else self._table.texts())]
         return "\n".join([head, "start:", *self._slots, *self._lines, f"  {end}", "}", *around])
 
@@ -342,7 +345,7 @@ class _FunctionEmitter(Instructions):
         number = self._new(f"select i1 {enough}, i64 {ALWAYS}, i64 {ALONE}")
         self._declared.update([*DECLARED, f"declare i64 @{symbol}(ptr, ptr, i64)"])
         self._new(f"call i64 @{symbol}(ptr @{part}, ptr %record, i64 {number})")
-        self._around.append(part_of(part, self._symbols[call.function], types, call.unit, fails=fails))
+        self._around.append(part_of(part, self._symbols[call.function], types, call.unit, self._attributes, fails))
         if fails:
             self._return_if(self._new(f"load i32, ptr {self._new(place_of_status(record, types))}"))
 

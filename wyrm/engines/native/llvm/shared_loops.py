@@ -66,7 +66,7 @@ def _inner_counts(body: Sequence[Statement], parameters: Sequence[Variable]) -> 
     return [loop.count, *_inner_counts(loop.body, parameters)]
 
 
-def part_of(name: str, function: str, types: Sequence[str], unit: int, *, fails: bool) -> str:
+def part_of(name: str, function: str, types: Sequence[str], unit: int, attributes: str, fails: bool) -> str:
     """Return the text of a function that calls another one for a thread's part of a record.
 
     If the other one `fails`, a status that is not 0 is written to the record.
@@ -90,7 +90,7 @@ def part_of(name: str, function: str, types: Sequence[str], unit: int, *, fails:
         )
     else:
         to.do(f"call void @{function}({arguments})")
-    return to.function(f"internal void @{name}(ptr %record, i64 %part, i64 %parts) noinline nounwind")
+    return to.function(f"internal void @{name}(ptr %record, i64 %part, i64 %parts) noinline {attributes}")
 
 
 def record_of(types: Sequence[str]) -> str:

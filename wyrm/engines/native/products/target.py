@@ -17,6 +17,8 @@ _LINUX_CACHE = Path("/sys/devices/system/cpu/cpu0/cache/index2/size")
 # rest.
 _SHARE = 2
 _SMALLEST_BLOCK = 64 * 1024
+# The largest vectors that LLVM uses in loops unless it is told otherwise.
+_PREFERRED_BITS = 256
 # The processors of x86-64 that have the vectors of a level, besides those that are named after it.
 _WIDE = ("x86-64-v4", "skylake-avx512", "icelake", "sapphirerapids", "graniterapids", "znver4", "znver5", "cannonlake")
 _AVX2 = ("x86-64-v3", "haswell", "broadwell", "skylake", "alderlake", "raptorlake", "znver1", "znver2", "znver3")
@@ -58,6 +60,11 @@ class Target:
     def posix(self) -> bool:
         """Whether the system has POSIX threads."""
         return not any(name in self.triple for name in ("windows", "wasm", "none"))
+
+    @property
+    def function_attributes(self) -> str:
+        """LLVM's attributes of functions. Their loops use whole vector registers, of which LLVM prefers halves."""
+        return f'nounwind "prefer-vector-width"="{self.bits}"' if self.bits > _PREFERRED_BITS else "nounwind"
 
     def machine(self, level: int) -> Any:
         """Return a new LLVM target machine for object files."""
