@@ -313,3 +313,25 @@ def test_attention_has_the_same_bits_for_any_number_of_threads(limited: Any, rat
     for threads in (2, 3, 7):
         for have, want in zip(trained(threads), first, strict=True):
             np.testing.assert_array_equal(have, want)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_cross_entropy_of_a_linear_layer_has_the_same_bits_for_any_number_of_threads(
+    limited: Any, smoothing: float
+) -> None:
+    def trained(threads: int) -> list[Any]:
+        limited(threads)
+        random: Any = np.random.default_rng(1)
+        x = wy.Parameter(random.normal(size=(150, 24)).astype(np.float32), name="x")
+        weight = wy.Parameter(random.normal(size=(3000, 24)).astype(np.float32), name="weight")
+        labels = random.integers(0, 3000, 150)
+        loss = wy.linear_cross_entropy(x, weight, labels, label_smoothing=smoothing)
+        program = wy.compile(loss, wy.optim.SGD([x, weight], 10.0))
+        losses = [float(program({})) for _ in range(3)]
+        return [*losses, x.value.copy(), weight.value.copy()]
+
+    first = trained(1)
+    assert first[0] > first[1] > first[2]
+    for threads in (2, 3, 7):
+        for have, want in zip(trained(threads), first, strict=True):
+            np.testing.assert_array_equal(have, want)
