@@ -13,6 +13,8 @@ ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / ".github" / "CONTRIBUTING.md"
 # An output in the guide: the comment that names it, and its fenced block.
 OUTPUT = re.compile(r"(<!-- output: (?P<name>[^>]+?) -->\n```\w*\n)(?P<text>.*?)(```\n)", re.DOTALL)
+# What functions have only on processors with vectors of this size.
+_OF_THE_PROCESSOR = re.compile(r' "prefer-vector-width"="\d+"')
 _MODEL = re.compile(r"<!-- model -->\n```python\n(.*?)```\n", re.DOTALL)
 
 
@@ -39,7 +41,7 @@ def excerpt(forms: Mapping[str, str], name: str) -> str:
         found = re.search(rf"{start}{function}\(.*?{end}", text, re.DOTALL | re.MULTILINE)
         assert found is not None, f"{form} has no function {function}"
         text = found.group()
-    return text.strip("\n") + "\n"
+    return _OF_THE_PROCESSOR.sub("", text).strip("\n") + "\n"
 
 
 def with_outputs(guide: str, forms: Mapping[str, str]) -> str:
