@@ -128,31 +128,24 @@ def attention_gradient_kernel(
                 for first in range(start, stop, block):
                     last = min(first + block, stop)
                     seen, low, high = last if causal else time, first - start, last - start
-                    whole = low + block
+                    whole, length = low + block, last - first
                     keys = qkv[b, :seen, 1, h]
                     part, part_gradients = scores[slot, 0, :, low:whole], scores[slot, 1, :, low:whole]
                     exponentials(
-                        queries[:, low:whole], keys, allowed[b if allowed.shape[0] > 1 else 0], first, last - first,
+                        queries[:, low:whole], keys, allowed[b if allowed.shape[0] > 1 else 0], first, length,
                         causal, slopes[h], sums[slot, :, low:whole], part[:seen],
                     )  # fmt: skip
                     multiply(
-                        qkv[b, :seen, 2, h],
-                        cotangents[:, low:whole],
-                        first,
-                        causal,
-                        last - first,
-                        part_gradients[:seen],
+                        qkv[b, :seen, 2, h], cotangents[:, low:whole], first, causal, length, part_gradients[:seen]
                     )
                     keys_of_rows = row_words[slot, :, low:high]
                     if threshold > 0:
                         row_keys(pair * time + first, step[0], seed, stream, keys_of_rows)
-                        drop(part_gradients[:, : last - first], seen, keys_of_rows, threshold, keep_scale)
-                    score_gradients(
-                        part[:seen], part_gradients[:seen], sums[slot, :, low:whole], first, last - first, causal
-                    )
+                        drop(part_gradients[:, :length], seen, keys_of_rows, threshold, keep_scale)
+                    score_gradients(part[:seen], part_gradients[:seen], sums[slot, :, low:whole], first, length, causal)
                     if threshold > 0:
-                        drop(part[:, : last - first], seen, keys_of_rows, threshold, keep_scale)
-                    multiply_into(keys.T, part_gradients[:seen, : last - first], query_gradients[:, low:high], 0)
+                        drop(part[:, :length], seen, keys_of_rows, threshold, keep_scale)
+                    multiply_into(keys.T, part_gradients[:seen, :length], query_gradients[:, low:high], 0)
                 transpose_into(query_gradients, scale, out[b, start:stop, 0, h])
                 seen, adds = stop if causal else time, 1 if turn > 0 else 0
                 transpose_into(qkv[b, start:stop, 0, h], scale, queries[:, :count])

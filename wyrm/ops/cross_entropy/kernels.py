@@ -173,12 +173,6 @@ def mean_distance(x: FloatArray, maximum: np.floating) -> np.floating:
     return x.dtype.type(total / x.size)
 
 
-def scale_and_subtract(x: FloatArray, factor: np.floating, subtrahend: np.floating) -> None:
-    """`x = x * factor - subtrahend` in place."""
-    for j in range(x.size):
-        x[j] = x[j] * factor - subtrahend
-
-
 def loss_row(logits: FloatArray, label: int, label_smoothing: np.floating) -> tuple[Any, np.floating]:
     """Return the cross-entropy of one row and the sum of its exponentials, which replace the logits in place."""
     maximum = largest(logits)

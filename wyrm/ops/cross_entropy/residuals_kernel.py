@@ -281,8 +281,10 @@ def cross_entropy_residuals_kernel(
     """Fill `out` with the rows of `LinearCrossEntropyResiduals`; `sample_weights` is empty if there are none.
 
     The others are scratch memory. Without `of_chunks` the gradients are computed by rows, and `logits` has the shape
-    (rows of a block, classes). Otherwise it is (classes, rows of a block), `of_rows` (5, rows of a block), `of_chunks`
-    (chunks, 2, rows of a block), `totals`, in float64, (chunks + 1, 2, rows of a block), and `x_gradients` (chunks,
+    (rows of a block, classes). Otherwise it is (classes, rows of a block), and the others are, with a last axis of the
+    rows of a block: `of_rows` (5, ...), the maxima, the logits of the labels, the factors and subtrahends of
+    `gradients_of_class`, and the weights; `of_chunks` (chunks, 2, ...), the maxima, and partial sums or factors;
+    `totals`, in float64, (chunks + 1, 2, ...), the sums of exponentials and of distances. `x_gradients` is (chunks,
     rows of a block, width).
     """
     classes = weight.shape[0]

@@ -47,9 +47,9 @@ Statements
     `assert` is ignored. A variable read before its first assignment is 0. If a condition is a compile-time constant,
     such as `x.dtype == np.float32`, only the branch taken is compiled.
 Calls
-    Calls of other kernels, with defaults, keywords, and `*` before a tuple; callers share the machine code of one that
-    is marked by `compiled_once` of `wyrm.ops.kernels.sums`. A kernel compiled with `distinct` must not
-    write to an array that shares memory with another argument: views of one array passed to it must not overlap.
+    Calls of other kernels, with defaults, keywords, and `*` before a tuple. All callers share the machine code of a
+    kernel that `compiled_once` of `wyrm.ops.kernels.sums` marks. A kernel compiled with `distinct` must not write to an
+    array that shares memory with another argument: views of one array passed to it must not overlap.
 
 Not supported: closures, recursion, generators, comprehensions, lambdas, lists, dicts, strings, `try`, `with`, `in`,
 `@`, functions of whole arrays, and indexing by arrays or bools.

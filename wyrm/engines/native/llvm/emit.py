@@ -42,7 +42,6 @@ from wyrm.engines.native.products.writer import DECLARED, SHARED
 _NOT_UNROLLED = '!0 = !{!"llvm.loop.unroll.runtime.disable"}'
 _AS_THEY_ARE = '!0 = !{!"llvm.loop.disable_nonforced"}'
 
-
 # The exported functions: the entry point for Python, and a function for other modules.
 ENTRY = "wyrm_entry"
 

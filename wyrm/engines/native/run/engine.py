@@ -143,7 +143,8 @@ class NativeEngine(Engine):
     ) -> NDArray[np.float64]:
         """Return the numbers of the rule for the next steps, of shape (steps, numbers), written to `out` if given.
 
-        `constants`: numbers that are the same in all steps, and that `out` holds already; those written now are added.
+        `constants` has the numbers by name that every row of `out` already holds; they are not written again. It gets
+        those that are the same in all of these steps, and None for the others.
         """
         names, optimizer = self.graph.source.hyperparameters, self.graph.optimizer
         if optimizer is None or not names:

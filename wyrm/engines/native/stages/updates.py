@@ -109,8 +109,8 @@ def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None) -> 
 class _Roots:
     """The variables of a rule that hold roots of numbers, and those that hold such a root plus a positive number.
 
-    The latter are neither zero nor denormal, so that a division by them may be a `quotient`: roots and divisions share
-    a unit of the processor, which most of the time of Adagrad and Adam goes to.
+    The latter are neither zero nor denormal, so a division by them may be a `quotient`. Processors compute roots and
+    divisions one after the other in one unit, which takes most of the time of a step of Adagrad or Adam.
     """
 
     def __init__(self) -> None:
