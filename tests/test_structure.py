@@ -9,7 +9,7 @@ import wyrm
 from tests import quick
 
 ROOT = Path(wyrm.__file__).parent
-FEWEST_LINES, MOST_LINES, MOST_ENTRIES = 40, 400, 30
+FEWEST_LINES, MOST_LINES, MOST_ENTRIES = 40, 900, 30  # one idea, one file: so many lines are an alarm
 # Names in `__init__` files, and modules that are run, are as long as they are.
 ANY_LENGTH = ("__init__.py", "__main__.py")
 # Their contents stand in generated files: the methods and functions that ops give them, with their types.
@@ -17,11 +17,7 @@ SHORT = {
     "graph/methods.py",
     "special/elementwise.py",
 }
-# A generated table; and the families of elementwise ops, whose declarations of methods take a quarter of the file.
-LONG = {
-    "_names.py",
-    "ops/elementwise/elementwise.py",
-}
+LONG = set[str]()
 CROWDED = set[str]()
 
 
