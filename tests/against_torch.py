@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 import wyrm as wy
+from tests.pytorch import torch
 
 
 def check_against_torch(

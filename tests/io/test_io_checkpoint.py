@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.pytorch import torch
 from wyrm import io
 from wyrm.errors import CheckpointError, DTypeError, NotFinite
 
@@ -210,7 +211,6 @@ def test_a_mapping_with_an_input_is_an_error(path: Path) -> None:
 
 
 def test_a_file_of_torch_says_how_to_convert_it(path: Path) -> None:
-    torch = pytest.importorskip("torch")
     torch.save({"weight": torch.zeros(3, 2)}, path)
     with pytest.raises(
         CheckpointError, match=r"not a safetensors file, .*save_file\(torch\.load\(path\), 'model\.safet"

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.pytorch import torch
 from wyrm.errors import CheckpointError
 from wyrm.io import files as shards
 from wyrm.io import hugging_face
@@ -35,8 +36,6 @@ def theirs(tied: bool) -> Any:
 
 def compare(model: GPT2, other: Any) -> None:
     """Logits within 1e-4, the loss and every gradient within 1e-3."""
-    import torch
-
     random = np.random.default_rng(0)
     read, following = random.integers(0, 61, (3, 10)), random.integers(0, 61, (3, 10))
     tokens, wanted = wy.IndexInput(read), wy.IndexInput(following)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import wyrm as wy
+from tests.pytorch import torch
 from tests.samples.linalg import real_spectrum
 from wyrm.errors import LinAlgError
 

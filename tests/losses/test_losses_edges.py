@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import wyrm as wy
 from tests.losses.untried import untried
+from tests.pytorch import torch
 from wyrm import losses
 from wyrm.errors import IndexOutOfRange, ShapeError
 

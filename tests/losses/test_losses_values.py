@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-import torch
-from torch.nn import functional
 
 import wyrm as wy
 from tests.losses.untried import untried
+from tests.pytorch import functional, torch
 from wyrm import losses
 from wyrm.testing import check_grads
 

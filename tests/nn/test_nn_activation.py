@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from torch.nn import functional
 
 import wyrm as wy
 from tests.against_torch import check_against_torch
+from tests.pytorch import functional, torch
 from tests.samples.sample import distinct
 from wyrm.errors import ShapeError
 

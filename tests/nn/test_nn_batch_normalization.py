@@ -7,9 +7,9 @@ from typing import Any, assert_type
 
 import numpy as np
 import pytest
-import torch
 
 import wyrm as wy
+from tests.pytorch import torch
 from wyrm.errors import CheckpointError, DTypeError, ShapeError
 from wyrm.testing import check_grads
 

@@ -10,10 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 import wyrm as wy
+from tests.pytorch import functional, torch
 from wyrm.errors import DTypeError, ShapeError
 
-torch = pytest.importorskip("torch")
-functional = torch.nn.functional
 # For arguments that type checkers reject.
 NN: Any = wy.nn
 RANDOM = np.random.default_rng(0)

@@ -6,11 +6,10 @@ from typing import Any, assert_type
 
 import numpy as np
 import pytest
-from torch import tensor
-from torch.nn import functional
 
 import wyrm as wy
 from tests.against_torch import check_against_torch
+from tests.pytorch import functional, torch
 from tests.samples.sample import distinct
 from wyrm.errors import ShapeError
 from wyrm.ops.indexing.index import row_parts
@@ -41,7 +40,7 @@ def bag(weight: Any, mode: Any, padding_idx: int | None) -> Any:
 def test_values_and_gradients_are_pytorchs(mode: str, padding_idx: int | None) -> None:
     def expected(weight: Any) -> Any:
         rows = weight[INDICES]
-        present = tensor((padding_idx != INDICES) if padding_idx is not None else np.ones_like(INDICES, bool))[
+        present = torch.tensor((padding_idx != INDICES) if padding_idx is not None else np.ones_like(INDICES, bool))[
             ..., None
         ]
         if mode == "max":
@@ -52,7 +51,7 @@ def test_values_and_gradients_are_pytorchs(mode: str, padding_idx: int | None) -
 
     table = distinct(5, 3)
     value = bag(wy.Parameter(table), mode, padding_idx)(wy.IndexInput(INDICES)).forward()
-    theirs = functional.embedding_bag(tensor(INDICES), tensor(table), mode=mode, padding_idx=padding_idx)
+    theirs = functional.embedding_bag(torch.tensor(INDICES), torch.tensor(table), mode=mode, padding_idx=padding_idx)
     np.testing.assert_allclose(value, theirs.numpy(), rtol=1e-12)
     check_against_torch(lambda weight: bag(weight, mode, padding_idx)(wy.IndexInput(INDICES)), expected, [table])
 
@@ -61,7 +60,9 @@ def test_sample_weights_are_pytorchs() -> None:
     weights = distinct(*INDICES.shape)
 
     def expected(weight: Any, factors: Any) -> Any:
-        return functional.embedding_bag(tensor(INDICES), weight, mode="sum", per_sample_weights=factors, padding_idx=0)
+        return functional.embedding_bag(
+            torch.tensor(INDICES), weight, mode="sum", per_sample_weights=factors, padding_idx=0
+        )
 
     def ours(weight: Any, factors: Any) -> Any:
         return bag(weight, "sum", 0)(wy.IndexInput(INDICES), factors)

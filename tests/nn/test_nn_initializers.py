@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from scipy import stats
 
 import wyrm as wy
+from tests.pytorch import torch
 from wyrm.engines.native.run import draws
 from wyrm.nn import initializers as init
 from wyrm.ops.random import standard_draws

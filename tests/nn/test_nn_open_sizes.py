@@ -10,12 +10,10 @@ import pytest
 
 import wyrm as wy
 from tests.nn.test_nn_convolution import normal
+from tests.pytorch import functional, torch
 from tests.runs import runner
 from wyrm.errors import OptionError, ShapeError
 from wyrm.graph.quotients import scaled
-
-torch = pytest.importorskip("torch")
-functional = torch.nn.functional
 
 
 class Batch(wy.Dim): ...

@@ -10,14 +10,13 @@ import pytest
 
 import wyrm as wy
 from tests.nn.test_nn_convolution import normal, same_to_second_order
+from tests.pytorch import functional, torch
 from wyrm.errors import OptionError, ShapeError
 from wyrm.ops.elementwise.activation import Relu
 from wyrm.ops.pooling.pooling import MaxPool
 from wyrm.ops.pooling.windows import Even, Sliding, Windows
 from wyrm.ops.windows import Window
 
-torch = pytest.importorskip("torch")
-functional = torch.nn.functional
 X = normal(2, 3, 7, 9)
 WINDOWS = list(itertools.product((2, 3, (3, 2)), (None, 1, 2, 3), (0, 1), (False, True)))
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.pytorch import torch
 from wyrm.errors import ShapeError
 
 
@@ -26,8 +27,6 @@ def drawn(*shape: int) -> Any:
 
 
 def test_a_block_is_that_of_torch() -> None:
-    import torch
-
     block = wy.nn.TransformerBlock(8, 20, 2, dtype=np.float64)
     for parameter in block.parameters():
         parameter.set(drawn(*parameter.shape) * 0.5)

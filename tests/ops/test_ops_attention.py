@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.pytorch import torch
 from wyrm.errors import DTypeError, ShapeError
 
 
@@ -25,8 +26,6 @@ def operands(batch: int, time: int, heads: int, features: int, dtype: Any) -> tu
 
 def torch_attention(qkv: Any, cotangent: Any, causal: bool, mask: Any = None) -> tuple[Any, Any]:
     """Return the result and the gradient of PyTorch's fused attention."""
-    import torch
-
     leaf = torch.tensor(qkv).requires_grad_()
     queries, keys, values = (leaf[:, :, i].transpose(1, 2) for i in range(3))
     allowed = None if mask is None else torch.tensor(mask)[:, None]

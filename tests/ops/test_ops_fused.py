@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.pytorch import torch
 from tests.samples.fused import linear_gelu, linear_gelu_gradient
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 from wyrm.ops.products.embed import Embed
@@ -87,8 +88,6 @@ def test_linear_gelu_to_third_order(approximate: bool) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("context", [4, 6])
 def test_embedding_with_positions_equals_pytorch(context: int, dtype: Any) -> None:
-    import torch
-
     table, positions = arrays((7, 3), (context, 3), dtype=dtype)
     tokens = np.array([[0, 3, 3, 6], [3, 1, 0, 0]])
     (cotangent,) = arrays((2, 4, 3), dtype=dtype)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.pytorch import torch
 from tests.runs import runner
 from wyrm.errors import ShapeError
 from wyrm.graph.quotients import scaled
@@ -173,7 +174,6 @@ def test_joined_parts(engine: str) -> None:
     ]
     outputs = [*nodes, *gradients]
     run = runner(outputs, x, engine)
-    torch = pytest.importorskip("torch")
     for size in (3, 8, 2):
         data = np.random.default_rng(size).standard_normal((3, size)).astype(np.float32)
         y, z = torch.tensor(data, requires_grad=True), torch.ones(1, 2, requires_grad=True)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import wyrm as wy
+from tests.pytorch import torch
 from wyrm.errors import OptionError
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import stored

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import wyrm as wy
+from tests.pytorch import torch
 from wyrm.errors import OptionError
 from wyrm.graph.storage import stored
 from wyrm.optim import SGD, Adam, AdamW, Combined, Cosine, Muon, clip_by_global_norm

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import wyrm as wy
+from tests.pytorch import torch
 from wyrm.errors import CheckpointError, Diverged, NotSet
 from wyrm.optim import SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop
 

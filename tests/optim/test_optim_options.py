@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import wyrm as wy
 import wyrm.optim
+from tests.pytorch import torch
 from wyrm.errors import Diverged, NotFinite
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import stored

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import wyrm as wy
+from tests.pytorch import torch
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import stored
 from wyrm.optim import LAMB, LARS, Adadelta, Adafactor, Adamax, Lion, Muon, NAdam, Optimizer, RAdam

@@ -8,10 +8,10 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-import torch
 from scipy import special, stats
 
 import wyrm as wy
+from tests.pytorch import torch
 from wyrm.errors import DTypeError, NotDifferentiable, ShapeError
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.elementwise.gamma_slope import LogGammaSlope

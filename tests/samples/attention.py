@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.pytorch import torch
 from tests.samples.sample import Sample, mask, normal
 from wyrm.ops.attention.attention import Attention, AttentionGradient, AttentionMask
 from wyrm.ops.attention.cached_attention import CachedAttention
@@ -21,8 +22,6 @@ def masks(
     qkv: Any, *allowed: Any, causal: bool = False, alibi: bool = False, dropout_rate: float = 0.0
 ) -> tuple[Any, Any]:
     """Return the bias of the scores and the factors of the attention weights."""
-    import torch
-
     batch, time, _, heads, _ = qkv.shape
     sees = torch.ones(batch, heads, time, time, dtype=torch.bool)
     if causal:
@@ -49,16 +48,12 @@ def attend(qkv: Any, *allowed: Any, **options: Any) -> Any:
 
 def attention(*operands: Any, **options: Any) -> NDArray[Any]:
     """Return the value of `Attention`."""
-    import torch
-
     result: NDArray[Any] = attend(*map(torch.tensor, operands), **options).numpy()
     return result
 
 
 def attention_gradient(qkv: Any, gradient: Any, *allowed: Any, **options: Any) -> NDArray[Any]:
     """Return the value of `AttentionGradient`."""
-    import torch
-
     leaf = torch.tensor(qkv).requires_grad_()
     (attend(leaf, *map(torch.tensor, allowed), **options) * torch.tensor(gradient)).sum().backward()
     assert leaf.grad is not None
@@ -68,8 +63,6 @@ def attention_gradient(qkv: Any, gradient: Any, *allowed: Any, **options: Any) -
 
 def attention_mask(part: int, *operands: Any, **options: Any) -> NDArray[Any]:
     """Return the value of `AttentionMask`."""
-    import torch
-
     qkv = torch.tensor(operands[0])
     both = masks(qkv, *map(torch.tensor, operands[1:]), **options)
     batch, time, _, heads, _ = qkv.shape

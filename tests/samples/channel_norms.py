@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.pytorch import functional, torch
 from tests.samples.sample import Sample, distinct, normal
 from wyrm.ops.normalization.batch_norm import BatchMoments, BatchNorm, BatchNormGradient, BatchNormVectorGradient
 from wyrm.ops.normalization.group_norm import GroupMoments, GroupNorm, GroupNormGradient, GroupNormVectorGradient
@@ -23,8 +24,6 @@ def _moments(x: Any, axis: int) -> NDArray[Any]:
 
 def _torch(x: Any, weight: Any = None, bias: Any = None, *, axis: int | None) -> Any:
     """Return batch norm over all axes but `axis`, or without one group norm."""
-    from torch.nn import functional
-
     if axis is None:
         return functional.group_norm(x, GROUPS, weight, bias, EPSILON)
     moved = x.movedim(axis, 1)
@@ -32,16 +31,12 @@ def _torch(x: Any, weight: Any = None, bias: Any = None, *, axis: int | None) ->
 
 
 def normalized(*operands: Any, axis: int | None) -> NDArray[Any]:
-    import torch
-
     result: NDArray[Any] = _torch(*map(torch.tensor, operands), axis=axis).numpy()
     return result
 
 
 def gradients(x: Any, cotangent: Any, *vectors: Any, axis: int | None) -> list[NDArray[Any]]:
     """Return the gradients with respect to the operand, the weight and the bias."""
-    import torch
-
     channels = x.shape[1 if axis is None else axis]
     given = vectors or (np.ones(channels, x.dtype), np.zeros(channels, x.dtype))
     if len(given) == 1:

@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from tests.pytorch import functional, torch
 from tests.samples.sample import Sample, normal
 from wyrm.ops.convolution.base import ConvolutionOptions
 from wyrm.ops.convolution.convolution import Convolution, ConvolutionInputGradient, ConvolutionWeightGradient
@@ -15,8 +16,6 @@ _NAMES = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
 
 def _forward(x: Any, weight: Any, options: ConvolutionOptions) -> Any:
     """Return PyTorch's convolution of tensors; the padding may differ at both ends of an axis."""
-    from torch.nn import functional
-
     ends = [size for pair in reversed(options["padding"]) for size in pair]
     convolve = getattr(functional, _NAMES[x.ndim - 2])
     return convolve(
@@ -31,16 +30,12 @@ def _numpy(tensor: Any) -> NDArray[Any]:
 
 
 def convolved(x: NDArray[Any], weight: NDArray[Any], options: ConvolutionOptions) -> NDArray[Any]:
-    import torch
-
     return _numpy(_forward(torch.tensor(x), torch.tensor(weight), options))
 
 
 def gradient_of_input(
     gradient: NDArray[Any], weight: NDArray[Any], shape: tuple[int, ...], options: ConvolutionOptions
 ) -> NDArray[Any]:
-    import torch
-
     x = torch.zeros(shape, dtype=torch.tensor(gradient).dtype, requires_grad=True)
     _forward(x, torch.tensor(weight), options).backward(torch.tensor(gradient))
     return _numpy(x.grad)
@@ -49,8 +44,6 @@ def gradient_of_input(
 def gradient_of_weight(
     x: NDArray[Any], gradient: NDArray[Any], shape: tuple[int, ...], options: ConvolutionOptions
 ) -> NDArray[Any]:
-    import torch
-
     weight = torch.zeros(shape, dtype=torch.tensor(x).dtype, requires_grad=True)
     _forward(torch.tensor(x), weight, options).backward(torch.tensor(gradient))
     return _numpy(weight.grad)

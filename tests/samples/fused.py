@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import wyrm as wy
+from tests.pytorch import torch
 from tests.samples.sample import Sample, integers, normal
 from wyrm.ops.products.embed import Embed
 from wyrm.ops.products.linear_gelu import LinearGelu, LinearGeluGradient
@@ -19,8 +20,6 @@ SHAPES: list[tuple[int, ...]] = [(3,), (4, 3), (2, 4, 3)]
 
 def linear_gelu(x: Any, weight: Any, *bias: Any, approximate: bool) -> NDArray[Any]:
     """Return the value of `LinearGelu`."""
-    import torch
-
     product = torch.tensor(x) @ torch.tensor(weight)
     preactivation = product + torch.tensor(bias[0]) if bias else product
     kind = "tanh" if approximate else "none"
@@ -30,8 +29,6 @@ def linear_gelu(x: Any, weight: Any, *bias: Any, approximate: bool) -> NDArray[A
 
 def linear_gelu_gradient(x: Any, weight: Any, *rest: Any, approximate: bool) -> NDArray[Any]:
     """Return the value of `LinearGeluGradient`; the last operand is the cotangent."""
-    import torch
-
     *bias, cotangent = rest
     preactivation = torch.tensor(x @ weight + bias[0] if bias else x @ weight, requires_grad=True)
     result = torch.nn.functional.gelu(preactivation, approximate="tanh" if approximate else "none")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.pytorch import torch
 from tests.samples.sample import Sample, mask, normal
 from wyrm.ops.recurrence.gru import GRU, GRUGradient, GRUResiduals
 
@@ -15,8 +16,6 @@ BATCH, TIME, HIDDEN = 2, 3, 2
 
 def _run(projected: Any, weights: Any, bias: Any, hidden: Any, *resets: Any) -> tuple[Any, list[Any]]:
     """Return the residuals, and for each step the tensors whose gradients `GRUGradient` computes."""
-    import torch
-
     residuals, steps = [], []
     for t in range(projected.shape[1]):
         for reset in resets:
@@ -43,8 +42,6 @@ def _run(projected: Any, weights: Any, bias: Any, hidden: Any, *resets: Any) -> 
 
 def gru_residuals(*operands: Any) -> NDArray[Any]:
     """Return the value of `GRUResiduals`."""
-    import torch
-
     result: NDArray[Any] = _run(*map(torch.tensor, operands))[0].detach().numpy()
     return result
 
@@ -56,8 +53,6 @@ def gru_states(*operands: Any) -> NDArray[Any]:
 
 def gru_gradient(*operands: Any) -> NDArray[Any]:
     """Return the value of `GRUGradient`; the operands are those of `GRU`, with the cotangent before the mask."""
-    import torch
-
     projected, weights, bias, hidden, states_gradient, *resets = map(torch.tensor, operands)
     residuals, steps = _run(projected.requires_grad_(), weights, bias, hidden, *resets)
     (residuals[:, :, -1] * states_gradient).sum().backward()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.pytorch import torch
 from tests.samples.sample import Sample, integers, normal
 from wyrm.ops.cross_entropy.kernels import PlaceInResiduals, ResidualsPart
 from wyrm.ops.cross_entropy.linear_cross_entropy import LabelTargets, LinearCrossEntropy, LinearCrossEntropyResiduals
@@ -17,8 +18,6 @@ ROWS, CLASSES, WIDTH = 4, 5, 3
 def _run(
     x: Any, weight: Any, labels: Any, label_smoothing: float = 0.0, ignore_index: int | None = None
 ) -> tuple[Any, Any, Any]:
-    import torch
-
     leaves = torch.tensor(x).requires_grad_(), torch.tensor(weight).requires_grad_()
     torch_labels = torch.tensor(np.where(labels == ignore_index, -100, labels))
     loss = torch.nn.functional.cross_entropy(

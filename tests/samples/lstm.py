@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.pytorch import torch
 from tests.samples.sample import Sample, mask, normal
 from wyrm.ops.recurrence.lstm import LSTM, LSTMGradient, LSTMResiduals
 
@@ -17,8 +18,6 @@ def _run(
     projected: Any, weights: Any, hidden: Any, cell: Any, *resets: Any, coupled: bool = False
 ) -> tuple[Any, list[Any]]:
     """Return the residuals, and the cells before each step as tensors that retain their gradients."""
-    import torch
-
     residuals, before = [], []
     for t in range(projected.shape[1]):
         cell = cell.clone().requires_grad_()
@@ -43,8 +42,6 @@ def _run(
 
 def lstm_residuals(*operands: Any, coupled: bool = False) -> NDArray[Any]:
     """Return the value of `LSTMResiduals`."""
-    import torch
-
     result: NDArray[Any] = _run(*map(torch.tensor, operands), coupled=coupled)[0].detach().numpy()
     return result
 
@@ -56,8 +53,6 @@ def lstm_states(*operands: Any, coupled: bool = False) -> NDArray[Any]:
 
 def lstm_gradient(*operands: Any, coupled: bool = False) -> NDArray[Any]:
     """Return the value of `LSTMGradient`; the operands are those of `LSTM`, with the cotangent before the mask."""
-    import torch
-
     projected, weights, hidden, cell, states_gradient, *resets = map(torch.tensor, operands)
     projected.requires_grad_()
     residuals, before = _run(projected, weights, hidden, cell, *resets, coupled=coupled)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.pytorch import functional, torch
 from tests.samples.sample import Sample, distinct, normal
 from wyrm.ops.normalization.normalization import LayerNorm, NormalizationGradient, NormalizationWeightGradient, RMSNorm
 
@@ -14,8 +15,6 @@ EPSILON = 1e-3
 
 
 def _torch(x: Any, weight: Any, *bias: Any, centred: bool, epsilon: float) -> Any:
-    from torch.nn import functional
-
     if centred:
         return functional.layer_norm(x, x.shape[-1:], weight, bias[0] if bias else None, epsilon)
     return functional.rms_norm(x, x.shape[-1:], weight, epsilon)
@@ -23,8 +22,6 @@ def _torch(x: Any, weight: Any, *bias: Any, centred: bool, epsilon: float) -> An
 
 def normalized(*operands: Any, centred: bool = True, epsilon: float = EPSILON) -> NDArray[Any]:
     """Return the value of `LayerNorm`, or unless `centred`, of `RMSNorm`."""
-    import torch
-
     tensors = map(torch.tensor, operands)
     result: NDArray[Any] = _torch(*tensors, centred=centred, epsilon=epsilon).numpy()
     return result
@@ -34,8 +31,6 @@ def gradients(
     x: Any, weight: Any, *bias: Any, cotangent: Any, centred: bool = True, epsilon: float = EPSILON
 ) -> list[NDArray[Any]]:
     """Return the gradients with respect to all operands."""
-    import torch
-
     tensors = [torch.tensor(array, requires_grad=True) for array in (x, weight, *bias)]
     result = _torch(*tensors, centred=centred, epsilon=epsilon)
     return [gradient.numpy() for gradient in torch.autograd.grad(result, tensors, torch.tensor(cotangent))]

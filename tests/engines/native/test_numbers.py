@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
 
 import wyrm as wy
+from tests.pytorch import torch
 from wyrm.errors import ShapeError
 from wyrm.ops.kernels.sums import summed
 from wyrm.ops.products.einsum import Einsum
