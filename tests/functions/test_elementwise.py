@@ -54,6 +54,7 @@ def test_functions_of_two_arrays_equal_jax(name: str, shapes: tuple[tuple[int, .
     check(getattr(wy, name), getattr(jnp, name), operands, 1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_values_at_the_edges_are_those_of_numpy_in_both_engines(dtype: Any) -> None:
     data = EDGES.astype(dtype)

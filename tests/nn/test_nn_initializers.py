@@ -159,9 +159,9 @@ def test_numbers_are_drawn_from_the_distribution(initializer: Any, distribution:
     ids=_name,
 )
 def test_the_spread_is_pytorchs(initializer: Any, fill: Any, options: dict[str, Any]) -> None:
-    values = drawn(initializer)
+    values, bound = drawn(initializer), bound_of(fill, **options)
     spread = np.abs(values).max() if "uniform" in fill.__name__ else values.std()
-    assert abs(spread / bound_of(fill, **options) - 1.0) < 0.03
+    assert abs(spread / bound - 1.0) < 0.03
 
 
 def test_fans_of_weights_convolutions_vectors_and_scalars() -> None:

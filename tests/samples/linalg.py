@@ -36,6 +36,11 @@ def real_spectrum(*shape: int) -> NDArray[np.float64]:
     return (vectors * values) @ np.linalg.inv(vectors)
 
 
+def _eigenvalues(a: Any) -> Any:
+    """Return NumPy's eigenvalues, which NumPy 2.5 returns as complex numbers."""
+    return np.linalg.eigvals(a).real
+
+
 def _symmetric(a: Any) -> Any:
     return (a + np.swapaxes(a, -1, -2)) / 2
 
@@ -214,18 +219,18 @@ def samples() -> list[Sample]:
             eig.EigResiduals,
             lambda a: eig.GeneralEigenvalues(eig.EigResiduals(a), a),
             (real_spectrum(3, 3),),
-            np.linalg.eigvals,
+            _eigenvalues,
             empty=False,
             misfit=(normal(3, 4),),
         ),
-        *_parts_of_matrix(eig.GeneralEigenvalues, np.linalg.eigvals, real_spectrum, False, square, one, batch),
+        *_parts_of_matrix(eig.GeneralEigenvalues, _eigenvalues, real_spectrum, False, square, one, batch),
         *(
             Sample(
                 eig.GeneralEigenvectors,
                 # The signs of the vectors are those of the library of each engine.
                 lambda a: eig.GeneralEigenvectors(eig.EigResiduals(a), a).square(),
                 (real_spectrum(*shape),),
-                lambda a: np.linalg.eig(a)[1] ** 2,
+                lambda a: np.linalg.eig(a)[1].real ** 2,
                 name=f"GeneralEigenvectors-{shape}",
                 empty=len(shape) > 2,
             )

@@ -16,7 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
+
 ROOT = Path(__file__).resolve().parents[2]
+# The oldest version of Python that programs are checked for: NumPy 2.5 has types in the syntax of Python 3.12.
+PYTHON = "3.12" if np.lib.NumpyVersion(np.__version__) >= "2.5.0" else "3.11"
 # Rules of strict pyright that speak of style, not of types.
 _STYLE = (
     "reportUnusedClass", "reportUnusedFunction", "reportUnusedImport", "reportUnusedVariable", "reportUnusedExpression",
@@ -73,7 +77,7 @@ def pyright(source: Path, modules: Sequence[str], plain_modules: Sequence[str]) 
         "include": ["preamble.py", *files],
         "strict": ["*.py"],
         "extraPaths": [str(ROOT)],
-        "pythonVersion": "3.11",
+        "pythonVersion": PYTHON,
         "typeCheckingMode": "basic",
     }
     (source / "pyrightconfig.json").write_text(json.dumps(options), encoding="utf-8")
@@ -93,7 +97,7 @@ def ty(source: Path, modules: Sequence[str]) -> dict[str, Messages]:
     """Return ty's messages."""
     output = _output(
         *("ty", "check", "--output-format", "concise", "--color", "never", "--no-progress", "--python", sys.prefix),
-        *("--extra-search-path", ".", "--extra-search-path", str(ROOT), "--python-version", "3.11"),
+        *("--extra-search-path", ".", "--extra-search-path", str(ROOT), "--python-version", PYTHON),
         *(f"{module}.py" for module in modules),
         cwd=source,
     )
@@ -104,7 +108,7 @@ def ty(source: Path, modules: Sequence[str]) -> dict[str, Messages]:
 
 def pyrefly(source: Path, modules: Sequence[str]) -> dict[str, Messages]:
     """Return the messages of pyrefly with the preset `strict`."""
-    options = f'preset = "strict"\npython-version = "3.11"\nsearch-path = [".", "{ROOT}"]\n'
+    options = f'preset = "strict"\npython-version = "{PYTHON}"\nsearch-path = [".", "{ROOT}"]\n'
     (source / "pyrefly.toml").write_text(options, encoding="utf-8")
     output = _output(
         *("pyrefly", "check", "--config", "pyrefly.toml", "--output-format", "json", "--summary", "none"),

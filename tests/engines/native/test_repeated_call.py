@@ -206,10 +206,10 @@ class Columns(wy.Dim): ...
 
 CHANGES: dict[str, Any] = {"shape": (1, 9), "strides": (8, 24), "dtype": np.dtype(np.int64)}
 changes = pytest.mark.parametrize("attribute", CHANGES)
-strides_are_assigned = pytest.mark.filterwarnings("ignore:Setting the strides:DeprecationWarning")
+attributes_are_assigned = pytest.mark.filterwarnings(r"ignore:Setting the \w+ on:DeprecationWarning")
 
 
-@strides_are_assigned
+@attributes_are_assigned
 @changes
 @pytest.mark.parametrize("loop", ["compiled", "python"])
 def test_an_array_is_changed_in_place_between_calls_of_a_program(attribute: str, loop: Any) -> None:
@@ -236,7 +236,7 @@ def last_row(x: Any) -> Any:
     return total
 
 
-@strides_are_assigned
+@attributes_are_assigned
 @changes
 def test_an_array_is_changed_in_place_between_calls_of_a_kernel(attribute: str) -> None:
     kernel, data = compiled(last_row), np.arange(9.0).reshape(3, 3)

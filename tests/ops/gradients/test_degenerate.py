@@ -82,7 +82,7 @@ def compare(row: Row, ours: list[Any], theirs: list[Any]) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-12, err_msg=row.name)
     if row.gradients is not None:
         same = all(np.allclose(a, b, equal_nan=True) for a, b in zip(gradients, row.gradients, strict=True))
-        assert not same, "JAX's number: the row needs no reason"
+        assert not same or row.later_agrees, "JAX's number: the row needs no reason"
 
 
 @pytest.mark.parametrize("engine", ["reference", "native"])

@@ -126,7 +126,7 @@ w.data  # error: [attr-defined] "Parameter[tuple[In, Out]]" has no attribute "da
 #@ detached_by_another_name
 (x @ w).detach()  # error: [attr-defined] "MatMul[Input[tuple[Batch, In]], Parameter[tuple[In, Out]], tuple[Batch, Out]]" has no attribute "detach"
 #@ accuracy_of_nodes
-wy.metrics.accuracy(labels, x.argmax(-1))  # error: [arg-type] Argument 1 to "accuracy" has incompatible type "IndexInput[tuple[Batch]]"; expected "_Buffer |
+wy.metrics.accuracy(labels, x.argmax(-1))  # error: [arg-type] Argument 1 to "accuracy" has incompatible type "IndexInput[tuple[Batch]]"; expected
 #@ accuracy_without_predictions
 wy.metrics.accuracy([0, 1, 2])  # error: [call-arg] Missing positional argument "predictions" in call to "accuracy"
 #@ accuracy_as_a_node
@@ -134,7 +134,7 @@ wy.metrics.accuracy([0, 1], [0, 1]).backward()  # error: [attr-defined] "float" 
 #@ unknown_average
 wy.metrics.f1([0, 1], [0, 1], average="weighted")  # error: [arg-type] Argument "average" to "f1" has incompatible type "Literal['weighted']"; expected "Literal['binary', 'macro',
 #@ error_of_a_node
-wy.metrics.mean_squared_error(array, x)  # error: [arg-type] Argument 2 to "mean_squared_error" has incompatible type "Input[tuple[Batch, In]]"; expected "_Buffer |
+wy.metrics.mean_squared_error(array, x)  # error: [arg-type] Argument 2 to "mean_squared_error" has incompatible type "Input[tuple[Batch, In]]"; expected
 #@ number_of_classes_in_part
 wy.metrics.top_k_accuracy([0, 1], array, k=1.5)  # error: [arg-type] Argument "k" to "top_k_accuracy" has incompatible type "float"; expected "int"
 #@ misspelled_metric
@@ -142,7 +142,7 @@ wy.metrics.accurracy([0, 1], [0, 1])  # error: [attr-defined] Module has no attr
 #@ data_set_of_arrays
 wy.data.Dataset(array)  # error: [arg-type] Argument 1 to "Dataset" has incompatible type "ndarray[tuple[Any, ...], dtype[floating[_32Bit]]]"; expected
 #@ data_set_of_nodes
-wy.data.Dataset({"x": x})  # error: [dict-item] Dict entry 0 has incompatible type "str": "Input[tuple[Batch, In]]"; expected "str": "_Buffer |
+wy.data.Dataset({"x": x})  # error: [dict-item] Dict entry 0 has incompatible type "str": "Input[tuple[Batch, In]]"; expected "str":
 #@ split_by_a_count
 wy.data.train_test_split(wy.data.Dataset({"x": array}), test_fraction="20%")  # error: [arg-type] Argument "test_fraction" to "train_test_split" has incompatible type "str"; expected "float"
 #@ split_of_an_array
