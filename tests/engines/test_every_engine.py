@@ -431,11 +431,11 @@ def test_a_program_works_after_a_fork(engine: str) -> None:
     def hold() -> None:
         with model.forward._lock:
             held.set()
-            done.wait(10.0)
+            assert done.wait(60)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    held.wait(10.0)
+    assert held.wait(60)
     model.forward._after_fork()  # as in a process that was forked while another thread called the program
     np.testing.assert_array_equal(model.forward(data), before)
     done.set()

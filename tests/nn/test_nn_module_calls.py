@@ -189,13 +189,13 @@ def test_threads_do_not_see_each_others_calls() -> None:
     class Slow(wy.nn.Module):
         def __call__(self, x: Any) -> Any:
             entered.set()
-            leave.wait(10)
+            assert leave.wait(60)
             return x + 1.0
 
     x, built = wy.Input(dims=(2,)), list[Any]()
     thread = threading.Thread(target=lambda: built.append(Slow()(x)))
     thread.start()
-    entered.wait(10)
+    assert entered.wait(60)
     node = x * 2.0
     leave.set()
     thread.join()

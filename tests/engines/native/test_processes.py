@@ -39,24 +39,53 @@ assert forked(lambda: program.epoch(columns, **two)) == 0
 program.epoch(columns, **two)
 """
 
-# A thread is inside a program when the process is forked; the child's copy of the program must be free.
+# A thread is about to enter native code, `NAME` of `OWNER`, in an epoch with `batch` rows a batch when the process is
+# forked; the child's copy of the program must be free.
 INSIDE = """
-from wyrm.engines.native.run.runner import NativeRunner
-program.epoch(columns, batch_size=16)
-inside, leave, call = threading.Event(), threading.Event(), NativeRunner.call
+inside, leave, original = threading.Event(), threading.Event(), getattr(OWNER, NAME)
 def slow(self, *arguments):
     inside.set()
     assert leave.wait(60)
-    return call(self, *arguments)
-NativeRunner.call = slow
-thread = threading.Thread(target=program.epoch, args=(columns,), kwargs={"batch_size": 16})
+    return original(self, *arguments)
+def epoch():
+    return program.epoch(columns, batch_size=batch)
+losses = []
+program.epoch(columns, batch_size=16)
+setattr(OWNER, NAME, slow)
+program._engine.rate = 1e9  # prepared, however slow the first epoch was
+thread = threading.Thread(target=lambda: losses.append(epoch()))
 thread.start()
-inside.wait(60)
-NativeRunner.call = call
-status = forked(lambda: program.epoch(columns, batch_size=16))
+assert inside.wait(60)
+setattr(OWNER, NAME, original)
+before, steps = w.value.copy(), program.optimizer.steps
+def works():
+    assert (w.value == before).all()
+    first = epoch()
+    assert epoch() < first and program.optimizer.steps == steps + 2 * (64 // batch)
+status = forked(works)
+assert (w.value == before).all()
 leave.set()
 thread.join()
-assert status == 0
+assert status == 0 and len(losses) == 1 and epoch() < losses[0]
+"""
+CALL = "from wyrm.engines.native.run.runner import NativeRunner as OWNER; NAME, batch = 'call', 32" + INSIDE
+PREPARED = "from wyrm.engines.native.llvm.sequence import CallSequence as OWNER; NAME, batch = 'run', 16" + INSIDE
+
+# The process is forked while native code moves the parameters; the child has them as they were at that moment.
+MOVING = """
+program.epoch(columns, batch_size=1)
+program.epoch(columns, batch_size=1)
+leave, epochs = threading.Event(), []
+def train():
+    while not leave.is_set():
+        program._engine.rate = 1e9
+        epochs.append(program.epoch(columns, batch_size=1))
+thread = threading.Thread(target=train)
+thread.start()
+statuses = [forked(lambda: program.epoch(columns, batch_size=1)) for _ in range(20)]
+leave.set()
+thread.join()
+assert statuses == [0] * 20 and epochs and np.isfinite(epochs).all()
 """
 
 # A forked process that is killed while it shows a bar holds the lock that tqdm shares with all processes.
@@ -96,7 +125,11 @@ works()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="it forks")
-@pytest.mark.parametrize("work", [THREADS, INSIDE, BARS, PRODUCTS], ids=["threads", "inside", "bars", "products"])
+@pytest.mark.parametrize(
+    "work",
+    [THREADS, CALL, PREPARED, MOVING, BARS, PRODUCTS],
+    ids=["threads", "inside a call", "inside a prepared epoch", "inside native code", "bars", "products"],
+)
 def test_a_program_is_used_in_a_process_that_was_forked(work: str) -> None:
     found = subprocess.run([sys.executable, "-c", PROGRAM + work], capture_output=True, text=True, timeout=300)
     assert found.returncode == 0, found.stderr

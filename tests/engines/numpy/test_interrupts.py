@@ -110,11 +110,11 @@ def test_deferring_in_another_thread_delays_nothing() -> None:
     def work() -> None:
         with deferred:
             inside.set()
-            leave.wait(60)
+            assert leave.wait(60)
 
     thread = threading.Thread(target=work)
     thread.start()
-    inside.wait(60)
+    assert inside.wait(60)
     with pytest.raises(KeyboardInterrupt):
         press()
     leave.set()
