@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from wyrm.engines.graph import Targets, expand
 from wyrm.engines.native.ir import arrays
 from wyrm.engines.native.ir.arrays import Apply, ArrayFunction, Element, Expression, Literal, Name, Store, When
@@ -36,6 +34,7 @@ from wyrm.engines.native.stages.runtime import (
     copied,
     fill_with_invalid_indices,
     fill_with_nan,
+    fill_with_ones,
     load,
     load_number,
     put,
@@ -50,7 +49,7 @@ from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
 from wyrm.graph.loop_form import LOOPS, python_function
 from wyrm.graph.schedule import Ranges, Schedule
-from wyrm.ops.kernels.native import DEBUG
+from wyrm.ops.kernels.native import Spoiling
 from wyrm.ops.random.philox import COUNTERS, STEP
 
 # Programs with more calls per step than this compile their functions separately instead of as one function.
@@ -207,7 +206,7 @@ class Source:
         for leaf, buffer in self.fed:
             column = ColumnArgument(self.tree.name(f"column_of_{buffer.name}"), leaf)
             rows, batch = self._use(column), self._flat(buffer, "batch_of")
-            if DEBUG:  # an input without a column keeps what it holds
+            if Spoiling.on:  # an input without a column keeps what it holds
                 given = Apply("greater", (arrays.ArraySize(rows.name, 0), Literal(0)))
                 statements.append(When(given, tuple(self._fill_invalid(buffer))))
             start = Apply("multiply", (row_step, Name("batch")))
@@ -238,9 +237,9 @@ class Source:
         return statements
 
     def _calls_of(self, invocations: Sequence[Invocation]) -> Iterator[arrays.Statement]:
-        """Yield calls; in debug mode, each array is spoiled before the first call that uses it."""
+        """Yield calls; where memory is spoiled, each array is before the first call that uses it."""
         for invocation in invocations:
-            roots = invocation.roots if DEBUG else set()
+            roots = invocation.roots if Spoiling.on else set()
             for buffer in sorted(roots, key=lambda each: each.name):  # in a fixed order
                 if buffer not in self._kept and buffer.leaf is None and buffer.fixed is None:
                     self._kept.add(buffer)
@@ -252,10 +251,8 @@ class Source:
         return arrays.CallStatement(invocation.function, arguments, comment_of(invocation.comment))
 
     def _fill_invalid(self, buffer: ArrayBuffer) -> list[arrays.Statement]:
-        if buffer.dtype.kind != "f" and buffer.dtype != np.int64:
-            return []
-        function = fill_with_nan if buffer.dtype.kind == "f" else fill_with_invalid_indices
-        return [_call(function, self._flat(buffer, "spoiled"))]
+        fill = {"f": fill_with_nan, "i": fill_with_invalid_indices}.get(buffer.dtype.kind, fill_with_ones)
+        return [_call(fill, self._flat(buffer, "spoiled"))]
 
     def _flat(self, buffer: ArrayBuffer, kind: str = "flat") -> Expression:
         """Return the flat array of a buffer, a new argument."""
