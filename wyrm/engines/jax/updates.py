@@ -191,18 +191,16 @@ def summed_rows(pairs: Sequence[tuple[Any, Any]], shape: tuple[int, ...]) -> Row
     XLA needs a fixed number of rows: as many as there are indices, or as the table has. The others are padding: their
     row number is that after the last row of the table.
     """
-    import jax
     import jax.numpy as jnp
 
     rows = jnp.concatenate([indices.reshape(-1) for _, indices in pairs])
-    values = jnp.concatenate([gradient.reshape(-1, *shape[1:]) for gradient, _ in pairs])
+    values = [gradient.reshape(-1, *shape[1:]) for gradient, _ in pairs]
     count = min(len(rows), shape[0])
     if shape[0] <= _FEW_ROWS * len(rows):
         unique, positions = touched_rows.by_marks(rows, shape[0], count)
     else:
         unique, positions = touched_rows.by_sorting(rows, shape[0], count)
-    sums: Any = jax.ops.segment_sum(values, positions, num_segments=count)
-    return RowSparse(unique, sums, shape)
+    return RowSparse(unique, touched_rows.summed(values, positions, count), shape)
 
 
 def all_finite(gradients: Sequence[JaxGradient]) -> Any:
