@@ -86,6 +86,29 @@ class Updates:
             changed.append(dict(zip(slots, arrays[1:], strict=True)))
         return moved, changed
 
+    def stay_finite(
+        self,
+        parameters: Sequence[Any],
+        gradients: Sequence[JaxGradient],
+        states: Sequence[Mapping[str, Any]],
+        numbers: Mapping[str, Any],
+    ) -> Any:
+        """Return whether the new parameters and states are finite; tables that devices divide are left out."""
+        if self._max_norm is not None:
+            numbers = {**numbers, GRADIENT_SCALE: self._scale(gradients, self._max_norm)}
+        new: list[Any] = []
+        for rule, exchange, parameter, gradient, state in zip(
+            self._rules, self._exchanges, parameters, gradients, states, strict=True
+        ):
+            if isinstance(gradient, RowSparse):
+                if exchange is None:
+                    rows = gradient.rows
+                    old = {name: state[name].at[rows].get(mode="clip") for name in rule.state}
+                    new += self._apply(rule, parameter.at[rows].get(mode="clip"), gradient.values, old, numbers)
+            else:
+                new += self._apply(rule, parameter, gradient, state, numbers)
+        return all_finite(new)
+
     def _whole(
         self, rule: UpdateRule, parameter: Any, gradient: Any, state: Mapping[str, Any], numbers: Any, moves: Any
     ) -> list[Any]:

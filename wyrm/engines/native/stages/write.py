@@ -96,6 +96,9 @@ class Source:
         python = [i for i, each in enumerate(self.invocations, 1) if isinstance(each.function, PythonCall)]
         self._safe = max([self._known, *python])
         self._last: list[Invocation] = []
+        # What tells whether all new numbers are finite, and the calls that take a step back.
+        self._totals: list[OptimizerNumber] = []
+        self._undoing: list[Invocation] = []
         if tree.optimizer is not None:
             self._update(tree.optimizer)
         inner = [*self.scans, *self.rules]
@@ -184,6 +187,7 @@ class Source:
         self.rules = list(calls.rules.values())
         self.op_kernels.takes_threads |= any(each.divided for each in self.updates.values())
         self.arguments.update(calls.numbers)
+        self._totals, self._undoing = list(calls.totals.values()), calls.undoing
 
     # --- run ------------------------------------------------------------------------------------------------------
 
@@ -219,6 +223,7 @@ class Source:
             for name, argument in list(self.arguments.items()):
                 if isinstance(argument, OptimizerNumber) and argument.number == number:
                     statements.append(Store(name, (), Element("hyperparameters", (k, Literal(position)))))
+        statements += [Store(self._use(total).name, (), Literal(0)) for total in self._totals]
         for position in range(len(self.invocations) + 1):
             if position == self._known and self.tree.loss is not None:
                 loss = Element(self._use(self.tree.loss).name, ())
@@ -226,7 +231,10 @@ class Source:
                 statements.append(When(infinite, (arrays.ReturnValue(k),)))
                 statements.append(Store("totals", (Literal(0),), loss, adds=True))
             statements += self._calls_of(self.invocations[position : position + 1])
-        statements += map(self._call_of, self._last)
+        statements += self._calls_of(self._last)
+        for total in self._totals:
+            some = Apply("greater", (Element(self._use(total).name, ()), Literal(0)))
+            statements.append(When(some, (*map(self._call_of, self._undoing), arrays.ReturnValue(k))))
         counts = {rows.count.name: rows.count for rows in self.tree.rows}
         statements += [_call(release, self._use(count)) for count in counts.values()]
         metrics = [] if self.tree.loss is None else self.tree.outputs[1:]  # an epoch returns their totals too
@@ -244,7 +252,12 @@ class Source:
                 if buffer not in self._kept and buffer.leaf is None and buffer.fixed is None:
                     self._kept.add(buffer)
                     yield from self._fill_invalid(buffer)
+            guard = invocation.guard
+            if guard is not None:
+                yield self._call_of(guard.keep)
             yield self._call_of(invocation)
+            if guard is not None and guard.check is not None:
+                yield self._call_of(guard.check)
 
     def _call_of(self, invocation: Invocation) -> arrays.CallStatement:
         arguments = tuple(map(self._given, invocation.arguments))
