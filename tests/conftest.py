@@ -20,6 +20,7 @@ from tests.browser import browser, open_page
 from tests.each import keywords_of
 from tests.once import shared_folder
 from wyrm.engines.native.llvm import cache
+from wyrm.ops.kernels.native import Spoiling
 
 __all__ = ["browser", "open_page"]
 
@@ -57,6 +58,14 @@ def _level_of_programs(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.node.get_closest_marker("optimized") is None:
             patch.setattr(cache, "LEVEL", LEVEL)
+        yield
+
+
+@pytest.fixture(scope="module")
+def _spoiled_memory() -> Iterator[None]:
+    """Let programs fill memory with NaN before it is written, which shows what they read and never wrote."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Spoiling, "on", True)
         yield
 
 

@@ -303,6 +303,30 @@ def test_row_sparse_gradients_of_backward(engine: str) -> None:
         np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("steps", ["calls", "backward", "accumulate"])
+def test_rows_whose_lookups_cancel_stay(engine: str, steps: str) -> None:
+    """Optimizers that divide by the size of a gradient would make a whole step of the rounding of its terms."""
+    random = np.random.default_rng(0)
+    rows, weights = random.integers(0, 5, 40), random.standard_normal(40).astype(np.float32)
+    kinds: list[Any] = [wy.optim.SGD, wy.optim.Adagrad, wy.optim.Adam, wy.optim.RMSprop, wy.optim.Lion, wy.optim.Adamax]
+    for kind in kinds:
+        table = wy.Parameter(random.standard_normal((50, 3)).astype(np.float32), name="table")
+        i, j = wy.IndexInput(dims=(40,), name="i"), wy.IndexInput(dims=(40,), name="j")
+        pairs = table.index(i) + table.index(i) - 2.0 * table.index(j)
+        loss = (pairs * wy.Constant(weights[:, None])).sum()
+        optimizer, before = kind([table], learning_rate=0.1), table.value.copy()
+        program = wy.compile(loss, optimizer, engine=engine)
+        data = {i: rows, j: rows}
+        if steps == "calls":
+            program(data)
+        elif steps == "accumulate":
+            program.epoch({leaf: np.stack([rows, rows]) for leaf in data}, batch_size=1, accumulate=2)
+        else:
+            program.backward(data)
+            optimizer.step()
+        np.testing.assert_array_equal(table.value, before)
+
+
 def test_evaluation(engine: str) -> None:
     models = both(engine)
     for model in models:
@@ -509,6 +533,56 @@ def test_a_loss_that_is_not_finite_leaves_finite_parameters(engine: str) -> None
         program.backward({x: data})
     assert float(weight) == 1.0 - steps * 0.5 and weight.gradient == 0.0
     assert program.epoch({x: data[:6]}, batch_size=2) == pytest.approx(float(np.mean([1.0, 0.5, 0.0])) - steps * 0.5)
+
+
+OPTIMIZERS: list[Any] = [
+    wy.optim.SGD, wy.optim.Adadelta, wy.optim.Adafactor, wy.optim.Adagrad, wy.optim.Adam, wy.optim.AdamW,
+    wy.optim.Adamax, wy.optim.LAMB, wy.optim.LARS, wy.optim.Lion, wy.optim.NAdam, wy.optim.RAdam, wy.optim.RMSprop,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_a_call_whose_gradient_is_not_finite_changes_nothing(engine: str, kind: Any) -> None:
+    weight, x = wy.Parameter(1.0, name="weight"), wy.Input(name="x")
+    optimizer = kind([weight], learning_rate=0.1)
+    program = wy.compile((weight * x).sqrt(), optimizer, engine=engine)
+    program({x: 1.0})
+    before, state = float(weight), {name: np.array(each) for name, each in optimizer.state_dict().items()}
+    with pytest.raises(Diverged, match=r"in step 2 at learning rate 0\.1"):
+        program({x: 0.0})
+    assert float(weight) == before and program.state_dict() == {"steps": 1, "epochs": 0}
+    after = optimizer.state_dict()
+    assert all(np.array_equal(after[name], each) for name, each in state.items())
+    program({x: 1.0})
+    assert np.isfinite(float(weight)) and optimizer.steps == 2
+
+
+@pytest.mark.parametrize("engine", ["native", "jax"])
+@pytest.mark.parametrize("options", [{}, {"average": wy.optim.EMA(0.9)}, {"max_norm": 1.0}], ids=str)
+def test_a_call_with_too_large_a_rate_changes_nothing(engine: str, options: dict[str, Any]) -> None:
+    """Dense parameters, touched rows of a table, a number, and the buffers of batch normalization."""
+    random = np.random.default_rng(0)
+    table = wy.Parameter(random.standard_normal((50, 3)).astype(np.float32), name="table")
+    scale, norm = wy.Parameter(2.0, name="scale"), wy.nn.BatchNorm1d(3)
+    i = wy.IndexInput(dims=(Batch(),), name="i")
+    loss = (norm(table.index(i)) * scale + table.index(i)).square().mean() * 1e3
+    parameters = [table, scale, *norm.parameters()]
+    optimizer = wy.optim.Adam(parameters, learning_rate=0.01, **options)
+    program = wy.compile(loss, optimizer, engine=engine)
+    rows = np.array([3, 1, 3, 40])
+    program({i: rows})
+    kept = [each.copy() for each in (*(p.value for p in parameters), *(b.value for _, b in norm.named_buffers()))]
+    state = {name: np.array(each) for name, each in optimizer.state_dict().items()}
+    optimizer.learning_rate = 3e38
+    with pytest.raises(Diverged, match=r"in step 2 at learning rate 3e\+38; no parameter has moved"):
+        program({i: rows})
+    now = [*(p.value for p in parameters), *(b.value for _, b in norm.named_buffers())]
+    assert all(np.array_equal(a, b) for a, b in zip(now, kept, strict=True))
+    after = optimizer.state_dict()
+    assert all(np.array_equal(after[name], each) for name, each in state.items() if "rate" not in name)
+    optimizer.learning_rate = 0.01
+    program({i: rows[::-1]})
+    assert optimizer.steps == 2 and all(np.isfinite(p.value).all() for p in parameters)
 
 
 def test_unknown_options_and_what_an_engine_lacks(engine: Any) -> None:

@@ -14,6 +14,7 @@ from collections import Counter
 from tests.fuzz.generate import Generator
 from tests.fuzz.run import PRODUCTIONS, described, fuzz
 from wyrm.engines.native.llvm import cache
+from wyrm.ops.kernels.native import Spoiling
 
 
 def main() -> int:
@@ -30,6 +31,7 @@ def main() -> int:
     options = parser.parse_args()
     os.environ["WYRM_CACHE_DIR"] = tempfile.mkdtemp()
     cache.LEVEL = options.level
+    Spoiling.on = True
     warnings.simplefilter("error")
     words = options.only.split(",") if options.only else [""]
     generator = Generator([p for p in PRODUCTIONS if any(word in p.name for word in words)], options.steps)

@@ -17,6 +17,8 @@ from tests.fuzz.program import Step
 from tests.fuzz.run import PRODUCTIONS, described, fuzz
 from wyrm.ops.kernels.native import DEBUG
 
+# What programs read and never wrote is NaN.
+pytestmark = pytest.mark.usefixtures("_spoiled_memory")
 # Small programs: compiling takes most of the time. `python -m tests.fuzz` runs larger ones, and more.
 STEPS, CHUNK = 3, 20
 # Debug mode has programs of its own.

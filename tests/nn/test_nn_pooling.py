@@ -111,6 +111,49 @@ def test_interpolate_other_numbers_of_axes(mode: Any, rank: int) -> None:
         wy.nn.interpolate(wy.Input(dims=X.shape), 2, mode=mode)
 
 
+def matrix_of(node: Any) -> np.ndarray:
+    """Return the matrix by which a node resamples rows."""
+    if isinstance(node, wy.Input):  # nothing is left to do
+        return np.eye(node.shape[-1])
+    found = np.zeros((node.parents[0].shape[-1], node.shape[-1]))
+    for i, (first, weights) in enumerate(node.by.taps(*found.shape)):
+        found[first : first + len(weights), i] = weights
+    return found
+
+
+@pytest.mark.parametrize("old", range(1, 65))
+def test_every_pair_of_sizes_is_resampled_as_torch_does(old: int) -> None:
+    x, rows = wy.Input(dims=(1, 1, old)), torch.eye(old, dtype=torch.float64)[:, None]
+    for new in range(1, 65):
+        pairs = [
+            (wy.nn.interpolate(x, new), functional.interpolate(rows, new)),
+            (wy.nn.adaptive_avg_pool1d(x, new), functional.adaptive_avg_pool1d(rows, new)),
+        ]
+        for corners in (False, True):
+            options = {"mode": "linear", "align_corners": corners}
+            pairs.append((wy.nn.interpolate(x, new, **options), functional.interpolate(rows, new, **options)))
+        for node, want in pairs:
+            np.testing.assert_allclose(matrix_of(node), want[:, 0].numpy(), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("factor", [0.1, 0.3, 1 / 3, 0.7, 15 / 16, 1.0625, 1.1, 9 / 7, 1.7, 7 / 3, 2.3, 3.0])
+def test_every_size_is_multiplied_as_torch_does(factor: float) -> None:
+    for old in range(10, 65):
+        rows = torch.eye(old, dtype=torch.float64)[:, None]
+        for mode in ("nearest", "linear"):
+            node = wy.nn.interpolate(wy.Input(dims=(1, 1, old)), scale_factor=factor, mode=mode)
+            want = functional.interpolate(rows, scale_factor=factor, mode=mode)
+            np.testing.assert_allclose(matrix_of(node), want[:, 0].numpy(), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "native", "jax"])
+def test_the_nearest_element_is_found_in_every_engine(engine: str) -> None:
+    x = wy.Constant(np.arange(30.0).reshape(1, 1, 30))
+    node = wy.nn.interpolate(x, 22)
+    found = node.forward() if engine == "numpy" else wy.compile(node, engine=engine)()
+    np.testing.assert_array_equal(found[0, 0], [i * 30 // 22 for i in range(22)])
+
+
 @pytest.mark.parametrize(
     "options", [{}, {"size": 3, "scale_factor": 2}, {"size": 3, "mode": "cubic"}, {"size": 3, "align_corners": True}]
 )

@@ -148,13 +148,33 @@ INCOMPLETE = [
 ENDS = [0.0, 0.5, 1.0, 30.0, np.inf, -1.0, np.nan]
 
 
-def test_incomplete_gamma_functions_in_native_code() -> None:
+@pytest.mark.parametrize("engine", ["numpy", "native"])
+def test_incomplete_gamma_functions_are_exact(engine: str) -> None:
     a, x, lower, upper = np.array(INCOMPLETE).T
     given = wy.Input(dims=a.shape, name="a", dtype=np.float64), wy.Input(dims=x.shape, name="x", dtype=np.float64)
-    program = wy.compile([wy.special.gammainc(*given), wy.special.gammaincc(*given)])
-    found = program(dict(zip(given, (a, x), strict=True)))
+    nodes, data = [wy.special.gammainc(*given), wy.special.gammaincc(*given)], dict(zip(given, (a, x), strict=True))
+    for leaf, array in data.items():
+        leaf.set(array)
+    found = wy.run(nodes) if engine == "numpy" else wy.compile(nodes)(data)
     for value, expected in zip(found, (lower, upper), strict=True):
         np.testing.assert_allclose(value, expected, rtol=3e-13, atol=0.0)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "native"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_beta_functions_of_large_arguments_are_exact(engine: str, dtype: type[Any]) -> None:
+    x = np.array([2e3, 1e4, 1e5, 9e5, 1e6, 1e8], dtype)
+    exact = x.astype(np.float64)
+    cases = [
+        (wy.special.betaln(wy.Constant(x), wy.Constant(dtype(2))), -np.log(exact) - np.log1p(exact)),
+        (wy.special.betaln(wy.Constant(dtype(1)), wy.Constant(x)), -np.log(exact)),
+        (wy.special.beta(wy.Constant(x), wy.Constant(dtype(2))), 1.0 / (exact * (exact + 1.0))),
+    ]
+    nodes = [node for node, _ in cases]
+    found = wy.run(nodes) if engine == "numpy" else wy.compile(nodes)()
+    for value, (_, expected) in zip(found, cases, strict=True):
+        assert value.dtype == dtype
+        np.testing.assert_allclose(value, expected, rtol=1e-13 if dtype is np.float64 else 2e-7)
 
 
 @pytest.mark.parametrize("name", ["gammainc", "gammaincc"])

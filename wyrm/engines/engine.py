@@ -84,6 +84,10 @@ class FixedShapeFunction(Protocol):
         ...
 
 
+# What a step is refused for whose loss is finite, in a message.
+TOO_LARGE = "a gradient, a parameter, a buffer or a number of the optimizer's state became NaN or infinite"
+
+
 class Engine(ABC):
     """Runs one program; `wyrm.engines.register` gives the class a name for `wyrm.compile(..., engine=name)`.
 
@@ -125,7 +129,8 @@ class Engine(ABC):
     def run(self, given: dict[BaseNode, np.ndarray]) -> list[np.ndarray]:
         """Return new arrays of the outputs, for one array for each input; with an optimizer, also do one step.
 
-        Add 1 to `steps`. Raise `Diverged` if the loss is not finite, before anything changes.
+        Add 1 to `steps`. Raise `Diverged` for a loss, a gradient or a new parameter that is not finite; nothing has
+        changed then.
         """
 
     @abstractmethod

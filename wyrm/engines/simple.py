@@ -100,12 +100,12 @@ class SimpleEngine(Engine):
         values = [np.array(_dense(next(found)), node.dtype) for node in targets.outputs]
         gradients: dict[BaseNode, GradientArray] = {leaf: np.array(_dense(next(found))) for leaf in targets.gradients}
         for leaf, pairs in targets.rows.items():
-            shape, rows, touched = bound_array(leaf).shape, [], []
+            shape, lookups = bound_array(leaf).shape, list[RowSparse]()
             for _ in pairs:
                 gradient, indices = np.asarray(next(found)), np.asarray(next(found))
-                rows.append(indices.reshape(-1))
-                touched.append(gradient.reshape(rows[-1].size, *shape[1:]))
-            gradients[leaf] = RowSparse(np.concatenate(rows), np.concatenate(touched), shape)
+                rows = indices.reshape(-1)
+                lookups.append(RowSparse(rows, gradient.reshape(rows.size, *shape[1:]), shape))
+            gradients[leaf] = RowSparse.total(lookups)
         return values, gradients, [np.array(each) for each in found]
 
     def _move(

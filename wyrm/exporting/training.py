@@ -288,7 +288,7 @@ class TrainingFunctions:
         to.do("call void @results(ptr %memory, i64 %rows, ptr %results)")
 
     def _check_finite(self, to: Writer) -> None:
-        """Undo the epoch unless all that it has changed is finite."""
+        """Undo the epoch or the step unless all that it has changed is finite."""
         for array in self.to_all.trained:
             number = scalar_of(array.dtype)
             if number is None or number.kind != "f" or not array.bytes:
@@ -301,19 +301,14 @@ class TrainingFunctions:
     def _step(self, to: Writer) -> None:
         place = self._check(to, "%batch")
         self._clear(to)
-        may_fail = self.training.run.bound.entry.fails
-        if may_fail:
-            self._keep(to)
+        self._keep(to)
         given = {
             "order": self.to_all.at(to, self.training.identity), "rows": "%batch", "batch": "%batch", "place": place,
             "count": "1", "step": load(to, "i64", self._counter(to, "steps")),
         }  # fmt: skip
         status = self._call(to, given)
-        failed = to.new(f"icmp ne i32 {status}, 0")
-        if may_fail:
-            self._undo_if(to, failed, status)
-        else:
-            refuse_if(to, failed, status)
+        self._undo_if(to, to.new(f"icmp ne i32 {status}, 0"), status)
+        self._check_finite(to)
         to.do("call void @results(ptr %memory, i64 %batch, ptr %results)")
 
     def _set_rate(self, to: Writer) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from wyrm.graph.typing import DTypeLike, FloatArray, IntegerArray
@@ -42,8 +44,14 @@ class RowSparse:
 
     def joined(self, other: RowSparse) -> RowSparse:
         """Return the sum of two row-sparse values."""
-        rows = np.concatenate([self.rows, other.rows])
-        return RowSparse(rows, np.concatenate([self.values, other.values]), self.shape)
+        return self.total([self, other])
+
+    @staticmethod
+    def total(parts: Sequence[RowSparse]) -> RowSparse:
+        """Return the sum of row-sparse values. Each is added up first: what cancels then does so exactly."""
+        each = [part.summed() for part in parts]
+        rows = np.concatenate([part.rows for part in each])
+        return RowSparse(rows, np.concatenate([part.values for part in each]), parts[0].shape)
 
     def add_to(self, dense: FloatArray) -> None:
         """Add the rows to a dense array in place."""

@@ -163,9 +163,12 @@ class _Between(Weighting):
     align_corners: bool
 
     def taps(self, old: int, new: int) -> Taps:
-        scale = old / new if self.factor is None else 1.0 / self.factor
         if not self.linear:
-            return tuple((min(math.floor(i * scale), old - 1), (1.0,)) for i in range(new))
+            over, times = self._ratio(old, new)
+            return tuple((min(i * over // times, old - 1), (1.0,)) for i in range(new))
+        if old == new:  # with a factor too, that makes less than one more element
+            return tuple((i, (1.0,)) for i in range(new))
+        scale = old / new if self.factor is None else 1.0 / self.factor
         found: list[tuple[int, tuple[float, ...]]] = []
         for i in range(new):
             place = i * (old - 1) / max(1, new - 1) if self.align_corners else max(0.0, (i + 0.5) * scale - 0.5)
@@ -173,6 +176,15 @@ class _Between(Weighting):
             share = min(place - first, 1.0)
             found.append((first, (1.0 - share, share)) if share > 0.0 and first + 1 < old else (first, (1.0,)))
         return tuple(found)
+
+    def _ratio(self, old: int, new: int) -> tuple[int, int]:
+        """Return the ratio of the old size to the new one in integers: as floats, `11 * (30 / 22)` is below 15."""
+        if self.factor is None:
+            return old, new
+        from fractions import Fraction  # only here, as it takes milliseconds to import
+
+        times, over = Fraction(self.factor).limit_denominator(_EXACT).as_integer_ratio()
+        return over, times
 
 
 class Upsample(Module):

@@ -112,8 +112,8 @@ class Program(ExplainsNames, Inspected, Generic[R, E], metaclass=ExplainsNamesOf
     def __call__(self, feed: FeedT | None = None) -> R:
         """Compute the outputs: one array for one output, else a list. With an optimizer, also do one step.
 
-        Raise `ShapeError`, `DTypeError`, `NotFinite` or `IndexOutOfRange` for invalid data, and `Diverged` for a loss
-        that is not finite; no parameter has changed then.
+        Raise `ShapeError`, `DTypeError`, `NotFinite` or `IndexOutOfRange` for invalid data, and `Diverged` for a loss,
+        a gradient or a new parameter that is not finite; nothing has changed then.
         """
         if self._modes:
             warn_of_training(self._modes, self._predicts)

@@ -18,7 +18,7 @@ from tests.fuzz.program import Program as RandomProgram
 from tests.fuzz.run import PRODUCTIONS
 from tests.programs import Program, draw, programs
 
-pytestmark = pytest.mark.optimized
+pytestmark = [pytest.mark.optimized, pytest.mark.usefixtures("_spoiled_memory")]
 
 # Compiling takes most of the time, so there are few examples, and failures are not shrunk.
 FEW = settings(

@@ -1,6 +1,7 @@
 """Every op's native form against the reference engine: values and gradients, in both float types.
 
 In float32 with all optimizations, in float64 without: what optimizations do to a kernel does not depend on its type.
+Memory is spoiled before it is written, so that an element that a kernel leaves out is NaN.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tests.samples.grouped import grouped
 from tests.samples.sample import Sample
 from wyrm.engines.native.llvm import cache
 
-pytestmark = pytest.mark.optimized
+pytestmark = [pytest.mark.optimized, pytest.mark.usefixtures("_spoiled_memory")]
 
 # For native exponentials, reordered sums, and products fused with sums.
 TOLERANCE: dict[Any, float] = {np.float32: 3e-5, np.float64: 1e-11}

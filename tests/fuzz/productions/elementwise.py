@@ -70,7 +70,7 @@ TABLE = [
     P("polygamma", lambda x, n: wy.special.polygamma(n, x * x + 0.7), x=X, n=choice(1, 2)),
     P("beta", lambda x, y: wy.special.betaln(x * x + 0.5, y * y + 0.7), x=X, y=BESIDE),
     P("gammainc", lambda x: wy.special.gammainc(1.7, x * x + 0.2) + wy.special.gammaincc(0.6, x * x + 0.3), x=X),
-    P("betainc", lambda x: wy.special.betainc(1.3, 0.8, 0.9 * x.sigmoid()), x=X),
+    P("betainc", lambda x: wy.special.betainc(1.3, 0.8, 0.9 * x.sigmoid()), "python", x=X),
     P("bessel", lambda x: wy.special.j0(x) + wy.special.j1(x) + wy.special.i0e(x) - wy.special.i1e(x), x=X),
     P("bessel of order", lambda x, n: wy.special.jn(n, x) + wy.special.ive(n, x * x + 0.2), "python", x=X, n=choice(0, 1, 3)),
     P("bessel of the second kind", lambda x: wy.special.y0(x * x + 0.5) + wy.special.y1(x * x + 0.7), "python", x=X),

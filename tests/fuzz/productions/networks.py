@@ -6,16 +6,19 @@ import numpy as np
 
 import wyrm as wy
 from tests.fuzz.production import P
-from tests.fuzz.productions.needs import KEEP, MATRIX, ROWED, VECTOR, X, choice, like, shaped
+from tests.fuzz.productions.needs import KEEP, MATRIX, ROWED, VECTOR, X, choice, drawn, like, shaped
 
 LINE = shaped(lambda c: (2, 2, 5))
 IMAGES, OPEN = shaped(lambda c: (2, 2, 4, 5)), shaped(lambda c: ("rows", 2, 4, 4))
 SEQUENCE, SEQUENCES = shaped(lambda c: (2, 4, 3)), shaped(lambda c: ("rows", 3, 3))
+VOLUMES = shaped(lambda c: (1, 2, 3, 4, 5))
 PER_AXIS, PADDING = choice(1, 2, (1, 2), (2, 1)), choice(0, 1, "same", "valid", (1, 0))
+# Strides of windows of 2 elements that leave elements out, and sizes of an axis.
+APART, SIZE = choice(3, (4, 2), (2, 3)), drawn(lambda random, c: int(random.integers(1, 12)))
 S = "slow"
 
 TABLE = [
-    P("conv1d", lambda x, w, s, p, d: wy.nn.conv1d(x, w, None, s, p, d), S, x=LINE, w=shaped(lambda c: (3, 2, 2)), s=choice(1, 2), p=choice(0, 1, 2), d=choice(1, 2)),
+    P("conv1d", lambda x, w, s, p, d: wy.nn.conv1d(x, w, None, s, p, d), S, x=LINE, w=shaped(lambda c: (3, 2, 2)), s=choice(1, 2, 3, 4), p=choice(0, 1, 2), d=choice(1, 2)),
     P("conv1d in groups", lambda x, w: wy.nn.conv1d(x, w, padding=1, groups=2), S, x=LINE, w=shaped(lambda c: (4, 1, 3))),
     P("conv2d", lambda x, w, b, s: wy.nn.conv2d(x, w, b, s), S, x=IMAGES, w=shaped(lambda c: (3, 2, 2, 2)), b=shaped(lambda c: (3,)), s=PER_AXIS),
     P("conv2d with padding", lambda x, w, p: wy.nn.conv2d(x, w, padding=p), S, x=IMAGES, w=shaped(lambda c: (2, 2, 3, 2)), p=PADDING),
@@ -25,12 +28,18 @@ TABLE = [
     P("conv_transpose1d", lambda x, w, s: wy.nn.conv_transpose1d(x, w, None, s, 1), S, x=LINE, w=shaped(lambda c: (2, 2, 3)), s=choice(1, 2)),
     P("conv_transpose2d", lambda x, w, s, p: wy.nn.conv_transpose2d(x, w, None, s, p), S, x=IMAGES, w=shaped(lambda c: (2, 1, 2, 2)), s=PER_AXIS, p=choice(0, 1)),
     P("max_pool2d", lambda x, s, p: wy.nn.max_pool2d(x, 2, s, p), x=IMAGES, s=choice(None, 1, (1, 2)), p=choice(0, 1)),
-    P("max_pool2d of open rows", lambda x: wy.nn.max_pool2d(x, 2), x=OPEN),
+    P("max_pool2d of windows apart", lambda x, s: wy.nn.max_pool2d(x, 2, s), x=IMAGES, s=APART),
+    P("max_pool2d of open rows", lambda x, s: wy.nn.max_pool2d(x, 2, s), x=OPEN, s=choice(None, (3, 2))),
+    P("max_pool3d", lambda x, s: wy.nn.max_pool3d(x, (1, 2, 2), s), x=VOLUMES, s=choice((1, 2, 2), (2, 2, 2), (3, 4, 2))),
     P("max_pool1d", lambda x, c: wy.nn.max_pool1d(x, 2, 3, ceil_mode=c), x=LINE, c=KEEP),
+    P("avg_pool2d of windows apart", lambda x, s: wy.nn.avg_pool2d(x, 2, s), x=IMAGES, s=APART),
     P("avg_pool2d", lambda x, p, c: wy.nn.avg_pool2d(x, (2, 3), 2, p, count_include_pad=c), x=IMAGES, p=choice(0, 1), c=KEEP),
     P("adaptive_avg_pool1d", lambda x: wy.nn.adaptive_avg_pool1d(x, 3), x=LINE),
     P("adaptive_max_pool2d", lambda x: wy.nn.adaptive_max_pool2d(x, (2, 3)), x=IMAGES),
     P("interpolate", lambda x, m: wy.nn.interpolate(x, scale_factor=2, mode=m), x=IMAGES, m=choice("nearest", "bilinear")),
+    P("interpolate to a size", lambda x, n, m: wy.nn.interpolate(x, n, mode=m), x=LINE, n=SIZE, m=choice("nearest", "linear")),
+    P("interpolate between corners", lambda x, n: wy.nn.interpolate(x, n, mode="linear", align_corners=True), x=LINE, n=SIZE),
+    P("interpolate by a factor", lambda x, f: wy.nn.interpolate(x, scale_factor=f), x=IMAGES, f=choice(0.3, 0.5, 1.1, 1.7, (0.4, 2.3))),
     P("layer_norm", lambda x: wy.nn.LayerNorm(3, dtype=x.dtype)(x), x=SEQUENCE),
     P("layer_norm of open rows", lambda x: wy.nn.LayerNorm(3, dtype=x.dtype)(x), x=SEQUENCES),
     P("rms_norm", lambda x: wy.nn.RMSNorm(3, dtype=x.dtype)(x), x=SEQUENCES),

@@ -9,6 +9,7 @@ import numpy as np
 
 from wyrm.engines.jax.namespace import namespace
 from wyrm.engines.jax.partial_sums import PartialSum, whole
+from wyrm.engines.jax.updates import summed_rows
 from wyrm.graph.rows import RowSparse
 from wyrm.ops.random.philox_jax import as_words, sum_of_words, words_of
 
@@ -41,10 +42,9 @@ class _TableTotal(NamedTuple):
     def plus(self, pairs: Sequence[tuple[Any, Any]]) -> _TableTotal:
         """Return the total plus pairs of values and row numbers."""
         total, touched = self
-        for values, rows in pairs:
-            total = total.at[rows.reshape(-1)].add(values.reshape(-1, *total.shape[1:]))
-            touched = touched.at[rows.reshape(-1)].set(True)
-        return _TableTotal(total, touched)
+        more = summed_rows(pairs, total.shape)
+        total = total.at[more.rows].add(more.values, mode="drop")
+        return _TableTotal(total, touched.at[more.rows].set(True, mode="drop"))
 
     def by_rows(self) -> RowSparse:
         """Return the total row-sparse, with padding as `summed_rows` has it."""

@@ -60,7 +60,9 @@ class CompiledFunctions:
         """The function that does one step."""
         import jax
 
-        return jax.jit(self.functions.train, donate_argnums=0, **self.kept())
+        # On several devices, a look at the new state would be one more reduction.
+        function = partial(self.functions.train, checks=self.placement.sharding is None)
+        return jax.jit(function, donate_argnums=0, **self.kept())
 
     @cached_property
     def several(self) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.engines.columns import Columns, check_ranges, completed
-from wyrm.engines.engine import Engine, ProgramPlan
+from wyrm.engines.engine import TOO_LARGE, Engine, ProgramPlan
 from wyrm.engines.epochs import Epoch, EpochOptions
 from wyrm.engines.jax import AxisSharding, JaxOptions
 from wyrm.engines.jax.compiled import CompiledFunctions
@@ -165,7 +165,7 @@ class JaxEngine(Engine):
                 loss = float(on_host(outputs[0]))
                 optimizer = self.graph.optimizer
                 assert optimizer is not None
-                what = f"the loss is {loss}" if not np.isfinite(loss) else "a gradient is not finite"
+                what = f"the loss is {loss}" if not np.isfinite(loss) else TOO_LARGE
                 raise Diverged(
                     f"{what} in step {optimizer.steps + 1} at learning rate {optimizer.learning_rate:g}; "
                     f"no parameter has moved"
@@ -203,7 +203,8 @@ class JaxEngine(Engine):
         optimizer = self.graph.optimizer
         assert optimizer is not None
         found = optimizer.numbers_on_device(count, self.graph.parameters)
-        numbers: dict[str, Any] = {name: values.astype(self.real) for name, values in found.items()}
+        with np.errstate(over="ignore"):  # the step is refused then
+            numbers: dict[str, Any] = {name: values.astype(self.real) for name, values in found.items()}
         return numbers
 
     def count(self, steps: int, batches: int) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from wyrm.engines.jax.touched_rows import by_sorting
+from wyrm.engines.jax.touched_rows import by_sorting, summed
 from wyrm.graph.base import BaseNode
 from wyrm.graph.rows import RowSparse
 
@@ -122,7 +122,6 @@ class RowExchange:
         The arrays are divided over the devices of the batch; each device has the terms of its part. They may have a
         first axis of batches before that axis.
         """
-        import jax
         import jax.numpy as jnp
 
         pairs = [
@@ -134,8 +133,7 @@ class RowExchange:
 
         def local(*parts: Any) -> tuple[Any, Any]:
             found = self._sorted(jnp.concatenate(parts[1::2]))
-            values = jnp.concatenate(parts[::2])
-            return found.rows, jax.ops.segment_sum(values, found.places, num_segments=len(found.rows))
+            return found.rows, summed(parts[::2], found.places, len(found.rows))
 
         of_rows, of_values = self._of_rows(), self._of_values()
         result = self._on_devices(local, (of_values, of_rows) * len(pairs), (of_rows, of_values))

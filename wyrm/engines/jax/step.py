@@ -18,7 +18,7 @@ from wyrm.engines.jax.partial_sums import PartialSum, PartialSums
 from wyrm.engines.jax.repeats import Repeat
 from wyrm.engines.jax.scopes import LOADING, SUMMING, names_of_nodes
 from wyrm.engines.jax.state import Stacks, State, stacks_of
-from wyrm.engines.jax.updates import JaxGradient, Updates, summed_rows
+from wyrm.engines.jax.updates import JaxGradient, Updates, all_finite, summed_rows
 from wyrm.graph.base import BaseNode
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
@@ -186,14 +186,22 @@ class StepFunctions:
         return self._gradients(self._values(known, [pair for pair in arrays if len(pair[0]) > 1], sums), units)
 
     def train(
-        self, state: State, held: Sequence[Any], feed: Sequence[Any], numbers: Mapping[str, Any], step: Any
+        self,
+        state: State,
+        held: Sequence[Any],
+        feed: Sequence[Any],
+        numbers: Mapping[str, Any],
+        step: Any,
+        *,
+        checks: bool = False,
     ) -> tuple[State, tuple[list[Any], Any]]:
         """Return the state after a step, the outputs, and the indices out of range.
 
-        A loss or gradient that is not finite, or an index out of range, changes nothing.
+        A loss or gradient that is not finite, or an index out of range, changes nothing, nor with `checks` does a new
+        state that is not finite.
         """
         found = self._totals(self._batch(state.values, held, feed, step, self._sums), self.stacks.units)
-        return self._moved(state, found, numbers, found.outputs[0]), (found.outputs, found.outside)
+        return self._moved(state, found, numbers, found.outputs[0], checks), (found.outputs, found.outside)
 
     def train_on_several(
         self,
@@ -247,7 +255,9 @@ class StepFunctions:
         """Return the total of gradients, placed as the parameter, or as the parts of a partial sum."""
         return total if self._sums is None else self._sums.placed(total, self.graph.parameters[unit])
 
-    def _moved(self, state: State, found: Backward, numbers: Mapping[str, Any], loss: Any) -> State:
+    def _moved(
+        self, state: State, found: Backward, numbers: Mapping[str, Any], loss: Any, checks: bool = False
+    ) -> State:
         """Return the state after the optimizer's step with the gradients of one batch or several."""
         assert self.updates is not None
         xp: Any = namespace()
@@ -255,6 +265,9 @@ class StepFunctions:
             state.alive & ~xp.any(found.outside[..., 0] != 0) & xp.isfinite(loss) & self.updates.finite(found.gradients)
         )
         count = len(self.stacks.units)
+        if checks:
+            moves &= self.updates.stay_finite(state.values[:count], found.gradients, state.slots, numbers)
+            moves &= all_finite([new for new in found.buffers if xp.isdtype(new.dtype, "real floating")])
         moved, slots = self.updates(state.values[:count], found.gradients, state.slots, numbers, moves)
         kept = [xp.where(moves, new, old) for new, old in zip(found.buffers, state.values[count:], strict=True)]
         return State([*moved, *kept], slots, moves)

@@ -1,12 +1,13 @@
 """The rows of a table that a batch touches, each once, in as many places as XLA is to give them.
 
-Both functions take row numbers of a table of `size` rows and return the touched ones in ascending order, followed by
-`size` as padding, and the place of each of the given numbers among them. `jnp.unique` does the same with twice as many
-operations.
+`by_sorting` and `by_marks` take row numbers of a table of `size` rows and return the touched ones in ascending order,
+followed by `size` as padding, and the place of each of the given numbers among them. `jnp.unique` does the same with
+twice as many operations.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,3 +48,24 @@ def by_marks(rows: Any, size: int, count: int) -> tuple[Any, Any]:
     found = jnp.full(count, size, rows.dtype)
     found = found.at[jnp.where(touched, places, count)].set(jnp.arange(size, dtype=rows.dtype), mode="drop")
     return found, places[rows]
+
+
+def summed(gradients: Sequence[Any], places: Any, count: int) -> Any:
+    """Return the sum for each of `count` rows of the gradients of lookups, whose rows stand at `places`, in order.
+
+    Each lookup is added up first: rows of two lookups that cancel do so exactly only then.
+
+    >>> import jax.numpy as jnp
+    >>> from wyrm.engines.jax.touched_rows import summed
+    >>> summed([jnp.array([0.1, 0.7]), jnp.array([-0.1, -0.7])], jnp.array([0, 0, 0, 0]), count=1).tolist()
+    [0.0]
+    """
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+
+    parts = jnp.split(places, np.cumsum([len(each) for each in gradients[:-1]]))
+    sums = [jax.ops.segment_sum(x, part, num_segments=count) for x, part in zip(gradients, parts, strict=True)]
+    if len(sums) > 1:  # XLA would add the terms of one lookup to the sum of another
+        sums = lax.optimization_barrier(sums)
+    return sum(sums[1:], sums[0])

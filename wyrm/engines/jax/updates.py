@@ -86,6 +86,29 @@ class Updates:
             changed.append(dict(zip(slots, arrays[1:], strict=True)))
         return moved, changed
 
+    def stay_finite(
+        self,
+        parameters: Sequence[Any],
+        gradients: Sequence[JaxGradient],
+        states: Sequence[Mapping[str, Any]],
+        numbers: Mapping[str, Any],
+    ) -> Any:
+        """Return whether the new parameters and states are finite; tables that devices divide are left out."""
+        if self._max_norm is not None:
+            numbers = {**numbers, GRADIENT_SCALE: self._scale(gradients, self._max_norm)}
+        new: list[Any] = []
+        for rule, exchange, parameter, gradient, state in zip(
+            self._rules, self._exchanges, parameters, gradients, states, strict=True
+        ):
+            if isinstance(gradient, RowSparse):
+                if exchange is None:
+                    rows = gradient.rows
+                    old = {name: state[name].at[rows].get(mode="clip") for name in rule.state}
+                    new += self._apply(rule, parameter.at[rows].get(mode="clip"), gradient.values, old, numbers)
+            else:
+                new += self._apply(rule, parameter, gradient, state, numbers)
+        return all_finite(new)
+
     def _whole(
         self, rule: UpdateRule, parameter: Any, gradient: Any, state: Mapping[str, Any], numbers: Any, moves: Any
     ) -> list[Any]:
@@ -191,18 +214,16 @@ def summed_rows(pairs: Sequence[tuple[Any, Any]], shape: tuple[int, ...]) -> Row
     XLA needs a fixed number of rows: as many as there are indices, or as the table has. The others are padding: their
     row number is that after the last row of the table.
     """
-    import jax
     import jax.numpy as jnp
 
     rows = jnp.concatenate([indices.reshape(-1) for _, indices in pairs])
-    values = jnp.concatenate([gradient.reshape(-1, *shape[1:]) for gradient, _ in pairs])
+    values = [gradient.reshape(-1, *shape[1:]) for gradient, _ in pairs]
     count = min(len(rows), shape[0])
     if shape[0] <= _FEW_ROWS * len(rows):
         unique, positions = touched_rows.by_marks(rows, shape[0], count)
     else:
         unique, positions = touched_rows.by_sorting(rows, shape[0], count)
-    sums: Any = jax.ops.segment_sum(values, positions, num_segments=count)
-    return RowSparse(unique, sums, shape)
+    return RowSparse(unique, touched_rows.summed(values, positions, count), shape)
 
 
 def all_finite(gradients: Sequence[JaxGradient]) -> Any:

@@ -34,9 +34,9 @@ SPECIAL = frozenset([
 def array_function(xp: ArrayNamespace, name: str) -> Callable[..., Any]:
     """Return the function of an array namespace for a function name in formulas."""
     if name in SPECIAL and xp is np:
-        from scipy import special
+        from wyrm.ops.elementwise.special_arrays import special_function
 
-        return getattr(special, name)  # type: ignore[no-any-return]  # the ufunc of that name
+        return special_function(name)
     return getattr(xp, _ARRAY_NAMES.get(name, name))  # type: ignore[no-any-return]  # as above
 
 

@@ -1,7 +1,7 @@
 """The incomplete gamma functions of two numbers, for generated code; see `special_kernels`.
 
 Relative errors, measured against mpmath, are below 3e-13 for values from 1e-290 to 1, and below 2e-14 above 1e-20.
-SciPy's grow for parameters above a million, to a tenth of the value at ten million; there both functions differ.
+SciPy's grow for parameters above a million, to a tenth of the value at ten million.
 """
 
 from __future__ import annotations

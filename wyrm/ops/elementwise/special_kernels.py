@@ -1,10 +1,10 @@
 """Special functions of one or two numbers, for generated code: those that the C math library lacks.
 
-They have the names and values of `scipy.special`, which the reference engine calls. All compute in float64 and return
-the type of their last argument. The relative errors, measured against mpmath, are below 15 ulp of float64, those of
-`beta` and `betaln` below 100 ulp for arguments from 0 to 300. Next to the zeros of `betaln`, and of `digamma` and odd
-`zeta` below 0, the bound holds for the absolute error. SciPy's `beta` and `betaln` differ where an argument is not
-finite, and are less exact where one is large.
+They have the names and values of `scipy.special`, which the reference engine calls where it is as exact. All compute
+in float64 and return the type of their last argument. The relative errors, measured against mpmath, are below 15 ulp of
+float64, those of `beta` and `betaln` below 100 ulp for arguments from 0 to 300. Next to the zeros of `betaln`, and of
+`digamma` and odd `zeta` below 0, the bound holds for the absolute error. SciPy's `beta` and `betaln` differ where an
+argument is not finite, and are less exact where one is large.
 """
 
 from __future__ import annotations

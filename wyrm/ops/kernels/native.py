@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,14 +19,20 @@ OUT_OF_RANGE = "an index is out of range"
 NO_SOLUTION = "a matrix has no factorization or no solution"
 # Messages of native code end so where a function compiled by numba raised; Python then runs it to find the exception.
 RAISED = "raised an exception"
-# The filler of integer arrays in debug mode: out of range of every axis.
+# The filler of integer arrays that are spoiled: out of range of every axis.
 INVALID_INDEX = -(2**62)
+
+
+class Spoiling:
+    """Whether memory is filled with NaN before it is written: in debug mode, and where tests set it."""
+
+    on: ClassVar[bool] = DEBUG
 
 
 def scratch(shape: int | tuple[int, ...], dtype: DTypeLike) -> Array:
     """Return an uninitialized array."""
     array = np.empty(shape, dtype)
-    if DEBUG:
+    if Spoiling.on:
         fill_invalid(array)
     for noted in _noted:
         noted.append(array)
@@ -47,11 +54,11 @@ def noting_scratch() -> Iterator[list[np.ndarray]]:
 
 
 def fill_invalid(array: Array) -> None:
-    """Fill an array with NaN or `INVALID_INDEX`, which reveal any read."""
+    """Fill an array with NaN, an index out of range, or the largest number of its type, which reveal any read."""
     if array.dtype.kind == "f":
         array.fill(np.nan)
-    elif array.dtype == np.int64:
-        array.fill(INVALID_INDEX)
+    else:
+        array.fill(INVALID_INDEX if array.dtype == np.int64 else np.iinfo(array.dtype).max)
 
 
 def lapack(name: str, *arguments: object) -> None:

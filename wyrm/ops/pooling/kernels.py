@@ -106,20 +106,20 @@ def max_pool_gradient_kernel(
     columns: IntegerArray, best: FloatArray, places: IntegerArray,
 ) -> None:  # fmt: skip
     """Fill `out`, (images, elements), with the gradients, added up at the maxima of `x`."""
-    width, rows = x.shape[3], x.shape[1] * x.shape[2]
+    height, width = x.shape[2], x.shape[3]
     for n in range(gradient.shape[0]):
         if pairs:
             for d in range(gradient.shape[1]):
                 for h in range(gradient.shape[2]):
-                    start = (d * x.shape[2] + 2 * h) * width
+                    start = (d * height + 2 * h) * width
                     upper, lower = out[n, start : start + width], out[n, start + width : start + 2 * width]
                     pair_gradients(x[n, d, 2 * h], x[n, d, 2 * h + 1], gradient[n, d, h], upper, lower)
                     clear(upper[2 * gradient.shape[3] :])
                     clear(lower[2 * gradient.shape[3] :])
-                if x.shape[2] > 2 * gradient.shape[2]:
-                    clear(out[n, ((d + 1) * x.shape[2] - 1) * width : (d + 1) * x.shape[2] * width])
+                clear(out[n, (d * height + 2 * gradient.shape[2]) * width : (d + 1) * height * width])
+            clear(out[n, gradient.shape[1] * height * width :])
         else:
-            clear(out[n, : rows * width])
+            clear(out[n])
             for d in range(gradient.shape[1]):
                 for h in range(gradient.shape[2]):
                     find_maxima(x[n], depths, heights, columns, d, h, best, places)

@@ -126,12 +126,13 @@ class DataParallelStep:
         position = 1 + len(self._dense) + len(self._buffers)
         for parameter, count in self._sparse.items():
             shape, dtype = parameter.shape, parameter.dtype.type
-            rows, values = [], []
+            lookups = list[RowSparse]()
             for part_weight, arrays in zip(weights, outputs, strict=True):
                 for pair in range(position, position + 2 * count, 2):
-                    rows.append(arrays[pair + 1].reshape(-1))
-                    values.append(arrays[pair].reshape(rows[-1].size, *shape[1:]) * dtype(part_weight))
-            gradients[parameter] = RowSparse(np.concatenate(rows), np.concatenate(values), shape)
+                    rows = arrays[pair + 1].reshape(-1)
+                    values = arrays[pair].reshape(rows.size, *shape[1:]) * dtype(part_weight)
+                    lookups.append(RowSparse(rows, values, shape))
+            gradients[parameter] = RowSparse.total(lookups)
             position += 2 * count
         return gradients
 

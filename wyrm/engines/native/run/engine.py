@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.engines.columns import Columns, as_column, check_ranges, completed
-from wyrm.engines.engine import Engine, ProgramPlan
+from wyrm.engines.engine import TOO_LARGE, Engine, ProgramPlan
 from wyrm.engines.epochs import Epoch, EpochOptions
 from wyrm.engines.native import LoopOption, NativeOptions
 from wyrm.engines.native.llvm.lapack import limited
@@ -20,7 +20,7 @@ from wyrm.engines.native.llvm.second_process import start_for_first_program
 from wyrm.engines.native.run.calls import FixedShapeProgram, RepeatedCall
 from wyrm.engines.native.run.data_parallel import DataParallelStep, parts_of
 from wyrm.engines.native.run.epoch import NativeEpoch
-from wyrm.engines.native.run.runner import Head, NativeRunner
+from wyrm.engines.native.run.runner import CALLS, Head, NativeRunner
 from wyrm.engines.native.run.shuffle import Shuffle
 from wyrm.engines.native.run.snapshot import Snapshot
 from wyrm.engines.native.run.threads import Barrier, Partition, Partitioner, Pool, Stop
@@ -113,7 +113,8 @@ class NativeEngine(Engine):
         """Return the outputs for these inputs; with an optimizer, also do one step."""
         graph, optimizer = self.graph, self.graph.optimizer
         complete = completed(graph.inputs, given)
-        binding = self.runner.binding({leaf: array.shape for leaf, array in complete.items()})
+        thread = 0 if optimizer is None else CALLS
+        binding = self.runner.binding({leaf: array.shape for leaf, array in complete.items()}, thread)
         check_ranges(graph.ranges.limits, given, binding.sizes)
         for leaf, buffer in graph.source.fed:
             np.copyto(binding.array(buffer), complete[leaf])
@@ -122,9 +123,10 @@ class NativeEngine(Engine):
             done = self.runner.call(binding, graph.no_columns, self._head)
             if optimizer is not None and done == 0:
                 loss = float(binding.array(graph.tree.outputs[0]))
+                what = TOO_LARGE if np.isfinite(loss) else f"the loss is {loss}"
                 raise Diverged(
-                    f"the loss is {loss} in step {optimizer.steps + 1} at learning rate {optimizer.learning_rate:g}; "
-                    f"no parameter has moved"
+                    f"{what} in step {optimizer.steps + 1} at learning rate {optimizer.learning_rate:g}; no parameter "
+                    f"has moved"
                 )
             self.count(1)
         if self._repeated_call is None or self._repeated_call.binding is not binding:

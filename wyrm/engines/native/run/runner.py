@@ -50,6 +50,8 @@ _NO_COLUMNS: Mapping[BaseNode, np.ndarray] = MappingProxyType({})
 # number of random nodes, the order of the rows, the totals that `run` fills in, and the optimizer's numbers of shape
 # (steps, numbers).
 Head = tuple[int, int, int, int, NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
+# The thread of the calls of a training program, which have memory to take a step back.
+CALLS = -1
 # The positions of the step number and of the optimizer's numbers.
 STEP_NUMBER, NUMBERS = 3, 6
 
@@ -98,7 +100,9 @@ class NativeRunner:
             for leaf, shape in shapes.items():
                 check_shape(leaf, shape)
             sizes = self.graph.schedule.bind(shapes)
-            binding = with_collector_paused(Binding, self.graph.source, sizes, shapes, self.graph.optimizer)
+            binding = with_collector_paused(
+                Binding, self.graph.source, sizes, shapes, self.graph.optimizer, keeps=thread == CALLS
+            )
             bindings.pop(key, None)
             most = max(_FEWEST_BINDINGS, _KEPT_BINDINGS // len(self._bindings))
             held = sum(each.bytes for each in bindings.values())

@@ -122,6 +122,7 @@ RESERVED = frozenset(
         "first", "count", "batch", "step", "order", "totals", "hyperparameters", "k", "t", "done", "run", "abs", "min",
         "claim", "release", "checked", "load", "added", "copied", "put", "taken", "accumulate", "natural", "check_all",
         "check_counted", "check_from_end", "fill_with_nan", "fill_with_invalid_indices",
+        "fill_with_ones",
     ]
 )  # fmt: skip
 _RESERVED_FORMS = re.compile(r"[ij]\d+|\w+_kernel(_\d+)?|float32_\w+|(?!update_)\w+_float(32|64)")

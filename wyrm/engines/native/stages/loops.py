@@ -281,6 +281,15 @@ class StateArgument:
 
 
 @dataclass(eq=False)
+class KeptArgument:
+    """A copy of an array, or of its rows that a step touches, with which the step is taken back; see `guards`."""
+
+    name: str
+    array: FlatArgument | StateArgument
+    rows: RowSums | None
+
+
+@dataclass(eq=False)
 class ColumnArgument:
     """The column of an input as (rows, elements), which each call of `run` passes."""
 
@@ -315,7 +324,7 @@ class NumberArgument:
 
 Argument = (
     ArrayBuffer | SizeArgument | NumberArgument | CallArgument | FlatArgument | StateArgument | ColumnArgument
-    | OptimizerNumber
+    | OptimizerNumber | KeptArgument
 )  # fmt: skip
 
 
@@ -330,12 +339,20 @@ class PythonCall:
         return self.name
 
 
+@dataclass(frozen=True)
+class Guard:
+    """The calls before and after an update, with which a step is taken back; see `guards`."""
+
+    keep: Invocation
+    check: Invocation | None
+
+
 @dataclass
 class Invocation:
     """A call in `run`: a function, its arguments, and the buffers that are live during the call.
 
-    Each of these may be None: `item` is what the call computes, `updated` the parameter or buffer that it updates, and
-    `scan` the source of a loop inside the graph.
+    Each of these may be None: `item` is what the call computes, `updated` the parameter or buffer that it updates,
+    `scan` the source of a loop inside the graph, and `guard` has the calls around an update.
     """
 
     function: Routine | PythonCall
@@ -345,6 +362,7 @@ class Invocation:
     item: Item | None = None
     updated: BaseNode | None = None
     scan: ScanSource | None = None
+    guard: Guard | None = None
 
     @property
     def roots(self) -> set[ArrayBuffer]:

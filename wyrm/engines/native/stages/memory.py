@@ -21,6 +21,7 @@ from wyrm.engines.native.stages.loops import (
     CallArgument,
     ColumnArgument,
     FlatArgument,
+    KeptArgument,
     KernelCall,
     NumberArgument,
     OptimizerNumber,
@@ -130,7 +131,8 @@ class Binding:
 
     `sizes` are the sizes of the named axes. Inputs in `fed` get an array of this thread's own, leaves in `given` use
     its arrays, and other leaves use the array that they hold. Temporary buffers lie in `memory`, or in new memory, at
-    the places that they have for axes of the sizes `largest`, by default these sizes.
+    the places that they have for axes of the sizes `largest`, by default these sizes. With `keeps`, there is memory to
+    take a step back.
     """
 
     def __init__(
@@ -142,8 +144,10 @@ class Binding:
         given: Mapping[BaseNode, np.ndarray] = _NOTHING,
         memory: NDArray[np.uint8] | None = None,
         largest: Mapping[type[Dim], int] | None = None,
+        keeps: bool = False,
     ) -> None:
         self.source = source
+        self._keeps = keeps
         self.sizes = sizes
         self._largest: Mapping[type[Dim], int] = sizes if largest is None else largest
         self.optimizer = optimizer
@@ -218,11 +222,21 @@ class Binding:
             return None  # passed with each call
         if isinstance(argument, OptimizerNumber):
             return self._numbers.setdefault(argument.name, aligned((), argument.dtype))
+        if isinstance(argument, KeptArgument):
+            return self._kept(argument)
         array = self.array(argument.buffer) if isinstance(argument, FlatArgument) else self._state(argument)
         if argument.axes == 1:
             return array.reshape(-1)
         rows = array.shape[0] if array.ndim else 1
         return array.reshape(rows, array.size // rows if rows else 1)
+
+    def _kept(self, argument: KeptArgument) -> np.ndarray:
+        """Allocate memory for a copy, without elements unless the binding keeps what a step changes."""
+        array = self._value(argument.array)
+        size = len(array) if argument.rows is None else len(self.array(argument.rows.rows))
+        kept = aligned((size if self._keeps else 0, *array.shape[1:]), array.dtype)
+        self.own_bytes += kept.nbytes
+        return kept
 
     def _state(self, argument: StateArgument) -> np.ndarray:
         assert self.optimizer is not None

@@ -143,7 +143,7 @@ def put(x: Array, rows: Array, step: int) -> None:
         rows[step, i] = x[i]
 
 
-# --- in debug mode ----------------------------------------------------------------------------------------------------
+# --- where memory is spoiled ------------------------------------------------------------------------------------------
 
 
 @inlined
@@ -158,6 +158,13 @@ def fill_with_invalid_indices(x: IntegerArray) -> None:
     """Fill a flat array with integers that are out of range."""
     for i in range(x.shape[0]):
         x[i] = INVALID_INDEX
+
+
+@inlined
+def fill_with_ones(x: Array) -> None:
+    """Fill a flat array of masks, or of random keys, with ones."""
+    for i in range(x.shape[0]):
+        x[i] = x.dtype.type(1)
 
 
 # Functions that are not compiled from their Python code.

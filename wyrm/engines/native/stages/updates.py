@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,12 +30,15 @@ from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.stages.expressions import formula_code, number, scalar_type
 from wyrm.engines.native.stages.functions import is_large, small_size
 from wyrm.engines.native.stages.fuse import LoopTree
+from wyrm.engines.native.stages.guards import NOT_FINITE, check, keep, take_back
 from wyrm.engines.native.stages.loops import (
     Argument,
     ArrayBuffer,
     CallArgument,
     FlatArgument,
+    Guard,
     Invocation,
+    KeptArgument,
     OptimizerNumber,
     RowSums,
     StateArgument,
@@ -237,6 +240,9 @@ class UpdateCalls:
         self.rules: dict[UpdateRule, Source] = {}
         self.hyperparameters: list[str] = []
         self.numbers: dict[str, OptimizerNumber] = {}
+        # The totals that tell whether all new numbers are finite, and the calls that take a step back.
+        self.totals: dict[np.dtype, OptimizerNumber] = {}
+        self.undoing: list[Invocation] = []
 
     def placed(self, invocations: Sequence[Invocation], safe: int) -> list[Invocation]:
         """Return the calls of a step with each update after its gradient is computed and its parameter read last.
@@ -280,14 +286,38 @@ class UpdateCalls:
             if key not in self.routines:
                 code = average(self.tree.name(f"average_{parameter.dtype}"), parameter.dtype)
                 self.routines[key] = ArrayRoutine(code, distinct=True)
+            changed = self._state(parameter, state, 1)
             arguments: list[Argument] = [
                 self._flat(self.tree.leaf(parameter), 1),
-                self._state(parameter, state, 1),
+                changed,
                 self._number(weight, parameter.dtype),
             ]
             comment = f"the average of {label(parameter)}"
-            calls.append(Invocation(self.routines[key], arguments, set(), comment, updated=parameter))
+            guard = self._guard([changed], parameter.dtype)
+            calls.append(Invocation(self.routines[key], arguments, set(), comment, updated=parameter, guard=guard))
         return calls
+
+    def _guard(
+        self, arrays: Sequence[FlatArgument | StateArgument], dtype: np.dtype, rows: RowSums | None = None
+    ) -> Guard:
+        """Return the guard of a call that changes arrays of one dtype, whole or in the touched rows."""
+        row_axes, count = 0 if rows is None else arrays[0].axes, len(arrays)
+        copies = [KeptArgument(self.tree.name("kept"), each, rows) for each in arrays]
+        arguments: list[Argument] = [*arrays, *copies, *([] if rows is None else [rows.rows, rows.count])]
+        kept, taken = (self._of_guards(each, count, row_axes) for each in (keep, take_back))
+        self.undoing.append(Invocation(taken, arguments, set()))
+        checked = None
+        if dtype.kind == "f":
+            total = self.totals.setdefault(dtype, self._scalar(NOT_FINITE, dtype))
+            checked = Invocation(self._of_guards(check, count, row_axes, dtype), [*arguments, total], set())
+        return Guard(Invocation(kept, arguments, set()), checked)
+
+    def _of_guards(self, write: Callable[..., ArrayFunction], *options: Any) -> ArrayRoutine:
+        """Return a function of guards."""
+        key = write, *options
+        if key not in self.routines:
+            self.routines[key] = ArrayRoutine(write(self.tree.name(write.__name__), *options), distinct=True)
+        return self.routines[key]
 
     def _update_elements(
         self, rule: UpdateRule, parameter: BaseNode, gradient: ArrayBuffer, rows: RowSums | None
@@ -302,13 +332,16 @@ class UpdateCalls:
         if is_large(parameter.dims) and not row_axes:
             self.routines[key].divided = independent(self.routines[key].code)
         axes, buffer = max(1, row_axes), self.tree.leaf(parameter)
-        arguments: list[Argument] = [self._flat(buffer, axes), self._flat(gradient, axes)]
-        arguments += [self._state(parameter, state, axes) for state in rule.state]
+        flat, states = self._flat(buffer, axes), [self._state(parameter, state, axes) for state in rule.state]
+        arguments: list[Argument] = [flat, self._flat(gradient, axes), *states]
         arguments += [self._number(number, parameter.dtype) for number in rule.hyperparameters]
         if rows is not None:
             arguments += [rows.rows, rows.count]
-        comment = f"{buffer.name} {format_dims(parameter.dims)}"
-        return Invocation(self.routines[key], arguments, {gradient}, comment, updated=parameter)
+        comment, guard = (
+            f"{buffer.name} {format_dims(parameter.dims)}",
+            self._guard([flat, *states], parameter.dtype, rows),
+        )
+        return Invocation(self.routines[key], arguments, {gradient}, comment, updated=parameter, guard=guard)
 
     def _update_whole(
         self, rule: UpdateRule, parameter: BaseNode, gradient: ArrayBuffer, rows: RowSums | None
@@ -317,16 +350,17 @@ class UpdateCalls:
         if rule not in self.rules:
             self.rules[rule] = self._rule_source(rule)
         source, buffer = self.rules[rule], self.tree.leaf(parameter)
+        changed: dict[BaseNode, FlatArgument | StateArgument] = {rule.parameter: self._flat(buffer, 1)}
+        changed |= {leaf: self._state(parameter, state, 1) for state, leaf in rule.state.items()}
         given: dict[BaseNode, FlatArgument | StateArgument | OptimizerNumber] = {
-            rule.parameter: self._flat(buffer, 1),
-            rule.gradient: self._flat(gradient, 1),
-        }
-        given |= {leaf: self._state(parameter, state, 1) for state, leaf in rule.state.items()}
+            **changed, rule.gradient: self._flat(gradient, 1)
+        }  # fmt: skip
         given |= {leaf: self._number(number, parameter.dtype) for number, leaf in rule.hyperparameters.items()}
         call = WholeCall(source, given)
         arguments = [CallArgument(self.tree.name(f"{buffer.name}_update_{i}"), call, i) for i in range(source.count)]
         comment = f"{buffer.name} {format_dims(parameter.dims)}"
-        return Invocation(source.run, arguments, {gradient}, comment, updated=parameter)
+        guard = self._guard(list(changed.values()), parameter.dtype)
+        return Invocation(source.run, arguments, {gradient}, comment, updated=parameter, guard=guard)
 
     def move(self, buffer: BaseNode, becomes: ArrayBuffer) -> Invocation:
         """Return the call that gives a buffer its new value."""
@@ -337,8 +371,10 @@ class UpdateCalls:
             self.routines["move"] = ArrayRoutine(code, distinct=True)
         memory = self.tree.leaf(buffer)
         comment = f"{memory.name} {format_dims(buffer.dims)}"
-        arguments = [self._flat(memory, 1), self._flat(becomes, 1)]
-        return Invocation(self.routines["move"], arguments, {becomes}, comment, updated=buffer)
+        target = self._flat(memory, 1)
+        call = Invocation(self.routines["move"], [target, self._flat(becomes, 1)], {becomes}, comment, updated=buffer)
+        call.guard = self._guard([target], buffer.dtype)
+        return call
 
     def scale(self, max_norm: float) -> list[Invocation]:
         """Return the calls that compute the factor by which the rules scale all gradients."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from wyrm.engines.graph import Targets, expand
 from wyrm.engines.native.ir import arrays
 from wyrm.engines.native.ir.arrays import Apply, ArrayFunction, Element, Expression, Literal, Name, Store, When
@@ -36,6 +34,7 @@ from wyrm.engines.native.stages.runtime import (
     copied,
     fill_with_invalid_indices,
     fill_with_nan,
+    fill_with_ones,
     load,
     load_number,
     put,
@@ -50,7 +49,7 @@ from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
 from wyrm.graph.loop_form import LOOPS, python_function
 from wyrm.graph.schedule import Ranges, Schedule
-from wyrm.ops.kernels.native import DEBUG
+from wyrm.ops.kernels.native import Spoiling
 from wyrm.ops.random.philox import COUNTERS, STEP
 
 # Programs with more calls per step than this compile their functions separately instead of as one function.
@@ -97,6 +96,9 @@ class Source:
         python = [i for i, each in enumerate(self.invocations, 1) if isinstance(each.function, PythonCall)]
         self._safe = max([self._known, *python])
         self._last: list[Invocation] = []
+        # What tells whether all new numbers are finite, and the calls that take a step back.
+        self._totals: list[OptimizerNumber] = []
+        self._undoing: list[Invocation] = []
         if tree.optimizer is not None:
             self._update(tree.optimizer)
         inner = [*self.scans, *self.rules]
@@ -185,6 +187,7 @@ class Source:
         self.rules = list(calls.rules.values())
         self.op_kernels.takes_threads |= any(each.divided for each in self.updates.values())
         self.arguments.update(calls.numbers)
+        self._totals, self._undoing = list(calls.totals.values()), calls.undoing
 
     # --- run ------------------------------------------------------------------------------------------------------
 
@@ -207,7 +210,7 @@ class Source:
         for leaf, buffer in self.fed:
             column = ColumnArgument(self.tree.name(f"column_of_{buffer.name}"), leaf)
             rows, batch = self._use(column), self._flat(buffer, "batch_of")
-            if DEBUG:  # an input without a column keeps what it holds
+            if Spoiling.on:  # an input without a column keeps what it holds
                 given = Apply("greater", (arrays.ArraySize(rows.name, 0), Literal(0)))
                 statements.append(When(given, tuple(self._fill_invalid(buffer))))
             start = Apply("multiply", (row_step, Name("batch")))
@@ -220,6 +223,7 @@ class Source:
             for name, argument in list(self.arguments.items()):
                 if isinstance(argument, OptimizerNumber) and argument.number == number:
                     statements.append(Store(name, (), Element("hyperparameters", (k, Literal(position)))))
+        statements += [Store(self._use(total).name, (), Literal(0)) for total in self._totals]
         for position in range(len(self.invocations) + 1):
             if position == self._known and self.tree.loss is not None:
                 loss = Element(self._use(self.tree.loss).name, ())
@@ -227,7 +231,10 @@ class Source:
                 statements.append(When(infinite, (arrays.ReturnValue(k),)))
                 statements.append(Store("totals", (Literal(0),), loss, adds=True))
             statements += self._calls_of(self.invocations[position : position + 1])
-        statements += map(self._call_of, self._last)
+        statements += self._calls_of(self._last)
+        for total in self._totals:
+            some = Apply("greater", (Element(self._use(total).name, ()), Literal(0)))
+            statements.append(When(some, (*map(self._call_of, self._undoing), arrays.ReturnValue(k))))
         counts = {rows.count.name: rows.count for rows in self.tree.rows}
         statements += [_call(release, self._use(count)) for count in counts.values()]
         metrics = [] if self.tree.loss is None else self.tree.outputs[1:]  # an epoch returns their totals too
@@ -238,24 +245,27 @@ class Source:
         return statements
 
     def _calls_of(self, invocations: Sequence[Invocation]) -> Iterator[arrays.Statement]:
-        """Yield calls; in debug mode, each array is spoiled before the first call that uses it."""
+        """Yield calls; where memory is spoiled, each array is before the first call that uses it."""
         for invocation in invocations:
-            roots = invocation.roots if DEBUG else set()
+            roots = invocation.roots if Spoiling.on else set()
             for buffer in sorted(roots, key=lambda each: each.name):  # in a fixed order
                 if buffer not in self._kept and buffer.leaf is None and buffer.fixed is None:
                     self._kept.add(buffer)
                     yield from self._fill_invalid(buffer)
+            guard = invocation.guard
+            if guard is not None:
+                yield self._call_of(guard.keep)
             yield self._call_of(invocation)
+            if guard is not None and guard.check is not None:
+                yield self._call_of(guard.check)
 
     def _call_of(self, invocation: Invocation) -> arrays.CallStatement:
         arguments = tuple(map(self._given, invocation.arguments))
         return arrays.CallStatement(invocation.function, arguments, comment_of(invocation.comment))
 
     def _fill_invalid(self, buffer: ArrayBuffer) -> list[arrays.Statement]:
-        if buffer.dtype.kind != "f" and buffer.dtype != np.int64:
-            return []
-        function = fill_with_nan if buffer.dtype.kind == "f" else fill_with_invalid_indices
-        return [_call(function, self._flat(buffer, "spoiled"))]
+        fill = {"f": fill_with_nan, "i": fill_with_invalid_indices}.get(buffer.dtype.kind, fill_with_ones)
+        return [_call(fill, self._flat(buffer, "spoiled"))]
 
     def _flat(self, buffer: ArrayBuffer, kind: str = "flat") -> Expression:
         """Return the flat array of a buffer, a new argument."""
