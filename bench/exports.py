@@ -100,7 +100,8 @@ def linked(exported: Exported, place: Path) -> tuple[ctypes.CDLL, np.ndarray]:
     library = ctypes.CDLL(str(place / "model.so"))
     raw = np.zeros(exported.memory_bytes + 64, np.uint8)
     block = raw[-raw.ctypes.data % 64 :]
-    assert library.model_init(ctypes.c_void_p(block.ctypes.data), ctypes.c_int64(exported.memory_bytes)) == 0
+    init = library[exported.interface.symbol("model_init")]
+    assert init(ctypes.c_void_p(block.ctypes.data), ctypes.c_int64(exported.memory_bytes)) == 0
     for tensor in exported.interface.tensors:
         values = np.asarray(exported.built.initial[tensor.name]).reshape(-1).view(np.uint8)
         block[tensor.offset : tensor.offset + tensor.bytes] = values

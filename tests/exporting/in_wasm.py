@@ -31,7 +31,7 @@ class InWasm:
 
     def __init__(self, built: Built, train: Any = None) -> None:
         code, self.externals = built.object_file()
-        self.module = linked(code, [each.name for each in built.interface.functions])
+        self.module = linked(code, [built.interface.symbol(each.name) for each in built.interface.functions])
         self.built, self.interface, self.train = built, built.interface, train
         engine = wasmtime.Engine()
         self._store = wasmtime.Store(engine)
@@ -65,7 +65,8 @@ class InWasm:
 
     def run(self, name: str, *arguments: Any) -> int:
         """Call a function with plain arguments."""
-        return int(self._exports[f"{self.interface.name}_{name}"](self._store, *arguments))  # type: ignore[operator]
+        symbol = self.interface.symbol(f"{self.interface.name}_{name}")
+        return int(self._exports[symbol](self._store, *arguments))  # type: ignore[operator]
 
     def start(self) -> int:
         """Prepare the block, write all tensors and call ready."""

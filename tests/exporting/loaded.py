@@ -49,7 +49,7 @@ class Loaded:
         kinds = {"ptr": ctypes.c_void_p, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "double": ctypes.c_double}
         parameters = self.functions[name].parameters
         kind = ctypes.CFUNCTYPE(ctypes.c_int32, *(kinds[each.llvm] for each in parameters))
-        return kind(self._engine.get_function_address(name))
+        return kind(self._engine.get_function_address(self.interface.symbol(name)))
 
     def start(self) -> int:
         """Prepare the block, write all tensors and call ready."""

@@ -98,7 +98,7 @@ def test_node_trains_and_the_weights_come_home(folder: Path) -> None:
     np.testing.assert_allclose(found["losses"], losses, rtol=1e-5)
     x = next(leaf for leaf in data if leaf.name == "x")
     assert found["answer"] == predict["answer"]({x: data[x]}).tolist()
-    codes = ["ARGUMENT"] * 4 + ["INDEX", "NOT_FINITE", "BATCH", "FILE", "FILE"]
+    codes = ["ARGUMENT"] * 4 + ["INDEX", "NOT_FINITE", "BATCH", "FILE_SHORT", "FILE_SHORT"]
     assert found["mistakes"] == codes
     again, _, same = classifier()
     home = wy.export(folder / "home", train=again)

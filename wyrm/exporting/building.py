@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,8 @@ from wyrm.exporting.functions import MEMORY, RATES, READY, VERSION, Kernels, Mod
 from wyrm.exporting.generation import decoder_of, plan_generation
 from wyrm.exporting.generation import define as generation_functions
 from wyrm.exporting.image import Image, Kind, Region
-from wyrm.exporting.interface import ERRORS, FunctionParameter, FunctionSignature, Interface, Role, Tensor, identifier
+from wyrm.exporting.interface import ERRORS, FunctionParameter, FunctionSignature, Interface, Role, Tensor
+from wyrm.exporting.names import OPTIMIZER, PROGRAM, check_names, identifier
 from wyrm.exporting.objects import object_file
 from wyrm.exporting.plan import Prediction, Training, axes_of, largest_bytes, plan_prediction, plan_training, refuse
 from wyrm.exporting.routines import ArrayRegions, Code
@@ -36,8 +36,6 @@ from wyrm.nn.generation import CachedDecoder
 _BYTE = UINT8
 # The least bytes of a packed block of an operand.
 _SMALLEST_BLOCK = 4096
-# The names of an optimizer's state and of counts among the tensors.
-OPTIMIZER, PROGRAM = "optimizer/", "program/"
 
 
 @dataclass
@@ -61,7 +59,8 @@ class Built:
 
     def object_file(self) -> tuple[bytes, list[str]]:
         """Return the object file, and the functions of other libraries that it calls."""
-        return object_file(self.units, [each.name for each in self.interface.functions], self.target)
+        symbols = {each.name: self.interface.symbol(each.name) for each in self.interface.functions}
+        return object_file(self.units, symbols, self.target)
 
 
 def build(
@@ -99,6 +98,7 @@ def _build(
     axes = axes_of(graphs, sizes)
     if decoder is not None:
         graphs.append(decoder._program._engine.graph)  # type: ignore[arg-type]  # the native engine's
+    check_names(name, predict, graphs)
     for graph in graphs:
         refuse(graph)
     if axes.batch is None:
@@ -133,7 +133,6 @@ def _build(
     tensors = held.tensors()
     functions = ModuleText(code, image, kernels, batches, packed)
     functions.trained = [tensor for tensor in tensors if tensor.name in held.changed]
-    functions.version = _version(name, image, tensors, [unit.symbol for unit in code.units])
     packed_weights = [] if embedding is None else embedding.packed
     found = [_init(functions, name, training, packed_weights), _ready(functions, name, tensors)]
     if training is not None:
@@ -141,12 +140,12 @@ def _build(
     found += [_predict(functions, name, each) for each in predictions]
     if generation is not None:
         found += generation_functions(functions, name, generation)
-    text = functions.text()
     errors = ERRORS | {f"OPERATION_{number}": (number, message) for message, number in functions.own_errors.items()}
     interface = Interface(
-        name, functions.version, image.size, tensors, found, errors, batches.most, batches.listed,
-        least=batches.least,
+        name, image.size, tensors, found, errors, batches.most, batches.listed, batches.least,
+        frozenset(unit.symbol for unit in code.units),
     )  # fmt: skip
+    text = functions.text(interface.version)
     units = [*code.units, Unit("wyrm_exported", text, 2)]
     plans = {each.name: each for each in predictions}
     return Built(
@@ -242,13 +241,6 @@ class _Tensors:
         return {name: array for name, (array, _) in self._found.items()}
 
 
-def _version(name: str, image: Image, tensors: Sequence[Tensor], symbols: Sequence[str]) -> int:
-    """Return a number that differs for other models, layouts and versions of the code."""
-    listed = [(each.name, str(each.dtype), each.shape, each.offset) for each in tensors]
-    digest = sha256(repr((name, image.size, listed, sorted(symbols))).encode()).digest()
-    return int.from_bytes(digest[:8], "little") >> 2 | 1
-
-
 # --- functions of every export ----------------------------------------------------------------------------------------
 
 
@@ -276,7 +268,7 @@ def _init(functions: ModuleText, name: str, training: Training | None, weights: 
             _expand(functions, to, packed)
         if not image.of(Kind.TENSOR):
             store(to, "i64", 1, functions.head(to, READY))
-        store(to, "i64", functions.version, functions.head(to, VERSION))
+        store(to, "i64", load(to, "i64", "@version"), functions.head(to, VERSION))
 
     functions.define(function, body)
     return function
@@ -304,6 +296,7 @@ def _ready(functions: ModuleText, name: str, tensors: Sequence[Tensor]) -> Funct
 
     def body(to: Writer) -> None:
         functions.check_memory(to, ready=False)
+        store(to, "i64", 0, functions.head(to, READY))  # until all tensors are found to be good
         for each in tensors:
             number = scalar_of(each.dtype)
             if number is None or not each.bytes:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from string import Template
 
 import numpy as np
 
 from wyrm.engines.native.products.target import Target
-from wyrm.exporting.interface import FunctionParameter, FunctionSignature, Interface, Role, Tensor
+from wyrm.exporting.interface import FILE_ERRORS, FunctionParameter, FunctionSignature, Interface, Role, Tensor
+from wyrm.exporting.names import OPTIMIZER, PROGRAM, STATIC
 
-_STATIC = Path(__file__).with_name("static")
 _C_TYPES = {"float32": "float", "float64": "double", "bool": "uint8_t"}
 # The names of types in safetensors files.
 TYPES = {
@@ -33,25 +32,26 @@ def c_type(dtype: np.dtype) -> str:
 def files(interface: Interface, target: Target, release: str) -> dict[str, str]:
     """Return the texts of the header, of the reader and writer, and of the example, by the names of their files."""
     name = interface.name
-    common = {"name": name, "NAME": name.upper(), "header": f"{name}.h", "weights": f"{name}.safetensors"}
+    common = {
+        "name": name, "NAME": name.upper(), "header": f"{name}.h", "weights": f"{name}.safetensors",
+        "version": f"{interface.version:d}",
+    }  # fmt: skip
     header = common | {
         "triple": target.triple,
         "release": release,
-        "version": f"{interface.version:d}",
         "memory": str(interface.memory_bytes),
         "most": str(interface.most),
-        "codes": ",\n".join(f"    {name.upper()}_{key} = {code}" for key, (code, _) in interface.errors.items()),
-        "messages": "\n".join(
-            f"    case {name.upper()}_{key}: return {_quoted(text)};" for key, (_, text) in interface.errors.items()
-        ),
+        **_errors(name, interface.errors),
         "tensor_count": str(len(interface.tensors)),
         "tensors": _tensors(interface),
+        "symbol": interface.symbol(f"{name}_init"),
         "functions": "\n".join(prototype(each, interface) for each in interface.functions),
     }
     found = {f"{name}.h": _filled("model.h", header)}
     if interface.tensors:
         text = header_text(interface.tensors)
-        found[f"{name}_file.h"] = _filled("model_file.h", common | {"format": FORMAT, "file_header": _quoted(text)})
+        values = common | _errors(name, FILE_ERRORS) | {"OPTIMIZER": OPTIMIZER, "PROGRAM": PROGRAM}
+        found[f"{name}_file.h"] = _filled("model_file.h", values | {"format": FORMAT, "file_header": _quoted(text)})
     found["example.c"] = _example(interface, common, " -lcblas" if target.cblas else "")
     return found
 
@@ -66,17 +66,33 @@ def header_text(tensors: Sequence[Tensor]) -> str:
             "dtype": TYPES[each.dtype.name], "shape": list(each.shape), "data_offsets": [start, stop],
         }  # fmt: skip
         start = stop
-    text = json.dumps(entries, separators=(",", ":"))
-    return text + " " * (-len(text) % 8)
+    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False)
+    return text + " " * (-len(text.encode()) % 8)
 
 
 def _filled(name: str, values: Mapping[str, str]) -> str:
-    return Template((_STATIC / name).read_text(encoding="utf-8")).substitute(values)
+    return Template((STATIC / name).read_text(encoding="utf-8")).substitute(values)
+
+
+def _errors(name: str, errors: Mapping[str, tuple[int, str]]) -> dict[str, str]:
+    """Return the constants and the messages of errors."""
+    return {
+        "codes": ",\n".join(f"    {name.upper()}_{key} = {code}" for key, (code, _) in errors.items()),
+        "messages": "\n".join(
+            f"    case {name.upper()}_{key}: return {_quoted(text)};" for key, (_, text) in errors.items()
+        ),
+    }
 
 
 def _quoted(text: str) -> str:
-    """Return a string of C."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    r"""Return a string of C, of ASCII alone, whose bytes are UTF-8.
+
+    >>> print(_quoted('a"é?'))
+    "a\"\303\251\077"
+    """
+    # A question mark may begin a trigraph.
+    plain = (chr(each) if 32 <= each < 127 and chr(each) not in '\\"?' else f"\\{each:03o}" for each in text.encode())
+    return '"' + "".join(plain).replace("\\042", '\\"') + '"'
 
 
 def _tensors(interface: Interface) -> str:
@@ -84,11 +100,11 @@ def _tensors(interface: Interface) -> str:
         return ""
     lines = []
     for each in interface.tensors:
-        name, shape = json.dumps(each.name)[1:-1], ",".join(map(str, each.shape))
-        type = _quoted(TYPES[each.dtype.name])
-        lines.append(f"    {{{_quoted(name)}, {type}, {_quoted(shape)}, {each.offset}, {each.bytes}}},")
+        shape = ",".join(map(str, each.shape))
+        texts = ", ".join(map(_quoted, (each.name, TYPES[each.dtype.name], shape)))
+        lines.append(f"    {{{texts}, {each.offset}, {each.bytes}}},")
     name = interface.name
-    head = f"static const {name}_tensor {name}_tensors[{name.upper()}_TENSORS] = {{"
+    head = f"static const {name}_tensor {name}_tensors[{name.upper()}_TENSOR_COUNT] = {{"
     return "\n".join([head, *lines, "};"])
 
 
@@ -103,8 +119,7 @@ def prototype(function: FunctionSignature, interface: Interface) -> str:
     lines.append(
         "/* " + "\n * ".join(comment) + " */" if len(comment) == 1 else "/* " + "\n * ".join(comment) + "\n */"
     )
-    text = f"int32_t {function.name}("
-    line = text
+    line = f"int32_t {interface.symbol(function.name)}("
     for position, own in enumerate(declared):
         piece = own + (", " if position < len(declared) - 1 else ");")
         if len(line) + len(piece) > _WIDTH:

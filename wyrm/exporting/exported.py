@@ -13,9 +13,10 @@ from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import CheckpointError, DTypeError, OptionError
 from wyrm.exporting import c, wasm
-from wyrm.exporting.building import OPTIMIZER, PROGRAM, Built, build
+from wyrm.exporting.building import Built, build
 from wyrm.exporting.embedding import EMBEDS, Embed
-from wyrm.exporting.interface import Interface, identifier
+from wyrm.exporting.interface import Interface
+from wyrm.exporting.names import OPTIMIZER, PROGRAM
 from wyrm.exporting.targets import target_named
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import label
@@ -172,8 +173,6 @@ def export(
             raise OptionError("embed makes weights constant: it is for programs that predict alone")
     if train is None and predict is None and generate is None:
         raise OptionError("export takes a program that trains, programs that predict, or both")
-    if identifier(name) != name:
-        raise OptionError(f"name must be a name of C, such as {identifier(name)!r}, not {name!r}")
     programs = {} if predict is None else dict(predict) if isinstance(predict, Mapping) else {"predict": predict}
     for program in [*programs.values(), *([] if train is None else [train])]:
         _check(program, trains=program is train)

@@ -104,18 +104,18 @@ class ModuleText:
         # The codes of the errors that operations end with, by the statuses of routines.
         own = sorted({message for message in code.errors.values() if message != OUT_OF_RANGE})
         self.own_errors: dict[str, int] = {message: FIRST_OWN_ERROR + i for i, message in enumerate(own)}
-        self.version = 0
         # The tensors that a training changes.
         self.trained: list[Tensor] = []
 
-    def text(self) -> str:
-        """Return the module."""
+    def text(self, version: int) -> str:
+        """Return the module of an interface with this version."""
         image = self.image
         data = "".join(f"\\{byte:02X}" for byte in image.data)
         symbols = sorted({f"declare i32 @{symbol}(ptr)" for symbol in self._symbols()})
         helpers = [self._copy_bytes(), self._zero_bytes(), self._error_of(), self._place_of()]
+        number = f"@version = internal constant i64 {version}"
         constant = f'@data = internal constant [{len(image.data)} x i8] c"{data}", align 64'
-        return "\n".join([*DECLARED, *symbols, constant, *self.tables.texts(), *helpers, *self.parts]) + "\n"
+        return "\n".join([*DECLARED, *symbols, number, constant, *self.tables.texts(), *helpers, *self.parts]) + "\n"
 
     def _symbols(self) -> set[str]:
         return {entry.symbol for entry in self.code.entries}
@@ -172,7 +172,8 @@ class ModuleText:
         word = to.new("ptrtoint ptr %memory to i64")
         refuse_if(to, to.compare("eq", word, 0), code_of("MEMORY"))
         refuse_if(to, to.compare("ne", to.new(f"and i64 {word}, 63"), 0), code_of("MEMORY"))
-        refuse_if(to, to.compare("ne", load(to, "i64", self.head(to, VERSION)), self.version), code_of("STATE"))
+        own, version = load(to, "i64", self.head(to, VERSION)), load(to, "i64", "@version")
+        refuse_if(to, to.compare("ne", own, version), code_of("STATE"))
         if ready:
             refuse_if(to, to.compare("ne", load(to, "i64", self.head(to, READY)), 1), code_of("NOT_READY"))
 

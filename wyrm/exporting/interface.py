@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
+from functools import cached_property
+from hashlib import sha256
 
 import numpy as np
 
@@ -22,6 +23,18 @@ ERRORS = {
     "DIVERGED": (8, "the loss or a parameter became a NaN or infinite; the state is as it was before the call"),
     "FULL": (15, "the sequence is as long as the model takes: begin a new one"),
     "TENSORS": (9, "a parameter or a number of the optimizer is a NaN or infinite, or a count is negative"),
+}
+# Errors of reading and writing files of tensors.
+FILE_ERRORS = {
+    "FILE_OPEN": (10, "the file cannot be opened"),
+    "FILE_FORMAT": (11, "the file is no safetensors file: its header cannot be read"),
+    "FILE_OTHER": (12, "the file is of another model: it lacks a tensor, or has one more"),
+    "FILE_SHORT": (13, "the file is truncated, or longer than its tensors"),
+    "FILE_WRITE": (14, "the file cannot be written; an earlier one is unchanged"),
+    "FILE_TYPE": (16, "the file is of another model: a tensor has another type"),
+    "FILE_SHAPE": (17, "the file is of another model: a tensor has another shape"),
+    "FILE_OFFSETS": (18, "the file is damaged: its header does not place each tensor behind the one before"),
+    "FILE_VERSION": (19, "the file was written by another version of wyrm"),
 }
 # The first code of an error that an operation of a model ends with.
 FIRST_OWN_ERROR = 20
@@ -99,47 +112,30 @@ class Tensor:
 class Interface:
     """All that a program around an export needs to know.
 
-    `version` is a hash of the layout: memory, tensors and functions. `least` and `most` are the smallest and the
-    largest batch, and `listed` the batch sizes if only some are allowed.
+    `least` and `most` are the smallest and the largest batch, and `listed` the batch sizes if only some are allowed.
+    `routines` has the symbols of the routines, which differ for other code.
     """
 
     name: str
-    version: int
     memory_bytes: int
     tensors: Sequence[Tensor]
     functions: Sequence[FunctionSignature]
     errors: dict[str, tuple[int, str]]
     most: int
     listed: tuple[int, ...]
-    least: int = 1
+    least: int
+    routines: frozenset[str]
 
+    @cached_property
+    def version(self) -> int:
+        """A number that differs for other models, layouts of the block, functions and code, but not for other weights."""
+        content = [getattr(self, each.name) for each in fields(self) if each.name != "routines"]
+        digest = sha256(repr([*content, sorted(self.routines)]).encode()).digest()
+        return int.from_bytes(digest[:8], "little") >> 2 | 1
 
-def identifier(text: str, taken: Sequence[str] = ()) -> str:
-    """Return a name for C and JavaScript that resembles the text and is not taken.
+    def symbol(self, function: str) -> str:
+        """Return a function's name in the object file.
 
-    >>> identifier("hidden layer.0"), identifier("7"), identifier("x", ["x"])
-    ('hidden_layer_0', 'n7_', 'x_2')
-    """
-    name = "".join(each if each.isascii() and each.isalnum() else "_" for each in text).strip("_") or "value"
-    if name[0].isdigit():
-        name = f"n{name}"
-    if name in _RESERVED or _OF_CODE.fullmatch(name):
-        name = f"{name}_"
-    found, count = name, 1
-    while found in taken:
-        count += 1
-        found = f"{name}_{count}"
-    return found
-
-
-# The names that generated code gives to its values and labels.
-_OF_CODE = re.compile(r"(v|i|n|c|r|head|body|end|turn|done|again|given|joined|then|else|after|never)\d+")
-# The words of C, C++ and JavaScript, and the names of other parameters.
-_RESERVED = frozenset({
-    "auto", "break", "case", "char", "const", "continue", "default", "delete", "do", "double", "else", "enum",
-    "extern", "float", "for", "function", "goto", "if", "in", "inline", "int", "let", "long", "memory", "new",
-    "order", "register", "restrict", "results", "return", "rows", "seed", "shuffle", "batch", "short", "signed",
-    "sizeof", "static", "struct", "switch", "this", "typedef", "typeof", "union", "unsigned", "var", "void",
-    "volatile", "while", "with", "yield", "await", "class", "export", "import", "bytes", "null", "true", "false",
-    "arguments", "table", "size", "place", "step", "count",
-})  # fmt: skip
+        That of `init` has the version: a program that was compiled with the header of another export is not linked.
+        """
+        return f"{function}_{self.version:016x}" if function == f"{self.name}_init" else function

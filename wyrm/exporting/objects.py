@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -15,8 +15,11 @@ from wyrm.engines.native.products.writer import SHARED
 from wyrm.errors import CompileError
 
 
-def object_file(units: Sequence[Unit], public: Collection[str], target: Target) -> tuple[bytes, list[str]]:
-    """Return the object file with only these functions visible, and the names of functions that it calls outside."""
+def object_file(units: Sequence[Unit], symbols: Mapping[str, str], target: Target) -> tuple[bytes, list[str]]:
+    """Return the object file, and the names of functions that it calls outside.
+
+    Only the functions with a symbol are visible, by that name.
+    """
     machine = target.machine(2)
     whole: Any = None
     for unit in units:
@@ -26,7 +29,9 @@ def object_file(units: Sequence[Unit], public: Collection[str], target: Target) 
         else:
             whole.link_in(module)
     for each in [*whole.functions, *whole.global_variables]:
-        if not each.is_declaration and each.name not in public:
+        if each.name in symbols:
+            each.name = symbols[each.name]
+        elif not each.is_declaration:
             each.linkage = "internal"
     # Each unit is optimized already. All that is left is to remove functions that nobody calls.
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))

@@ -13,7 +13,7 @@ from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import OptionError, ShapeError
 from wyrm.exporting.batches import BatchDependent, BatchSizes
 from wyrm.exporting.image import Kind, Region
-from wyrm.exporting.interface import identifier
+from wyrm.exporting.names import identifier
 from wyrm.exporting.numbers import Formulas, PlannedRate, StepNumbers, means, planned, step_numbers
 from wyrm.exporting.routines import ArrayRegions, Code, Word
 from wyrm.exporting.runs import BoundRun, place_run
@@ -266,9 +266,9 @@ def plan_training(
         for index, *_ in numbers.groups
     ]
     image = places.image
-    names = [identifier(label(node)) for node in program._outputs]
-    if program._metrics:
-        names = ["loss", *map(identifier, program._metrics)]
+    names = list[str]()
+    for each in ["loss", *program._metrics] if program._metrics else map(label, program._outputs):
+        names.append(identifier(each, names))
     count = len(graph.outputs)
     identity = np.arange(sizes.most, dtype=np.int64)
     return Training(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -15,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import CompileError, OptionError
-from wyrm.exporting.c import TYPES, header_text
-from wyrm.exporting.interface import FunctionParameter, FunctionSignature, Interface, Role
+from wyrm.exporting.c import FORMAT, TYPES, header_text
+from wyrm.exporting.interface import FILE_ERRORS, FunctionParameter, FunctionSignature, Interface, Role
+from wyrm.exporting.names import STATIC
 
-_STATIC = Path(__file__).with_name("static")
 # Bytes of the stack, which holds tables of arguments.
 _STACK = 1 << 20
 # The functions of the C library that `model.mjs` has, beside those that end with f.
@@ -62,7 +63,7 @@ def module_of(interface: Interface, code: bytes, externals: Sequence[str]) -> by
     missing = [name for name in externals if name not in _MATH and name.removesuffix("f") not in _MATH]
     if missing:
         raise OptionError(f"the program calls {', '.join(missing)} of the C library, which JavaScript does not have")
-    return linked(code, [each.name for each in interface.functions])
+    return linked(code, [interface.symbol(each.name) for each in interface.functions])
 
 
 def script(interface: Interface) -> str:
@@ -93,10 +94,8 @@ def linked(code: bytes, exports: Sequence[str]) -> bytes:
 
 def _text(file: str, values: dict[str, str]) -> str:
     """Return the text of a static file with names replaced."""
-    text = (_STATIC / file).read_text(encoding="utf-8")
-    for name, value in values.items():
-        text = text.replace(name, value)
-    return text
+    text = (STATIC / file).read_text(encoding="utf-8")
+    return re.sub("|".join(map(re.escape, values)), lambda found: values[found[0]], text)
 
 
 def method_of(function: FunctionSignature, interface: Interface) -> str:
@@ -115,7 +114,8 @@ def _description(interface: Interface) -> dict[str, Any]:
     name, epoch = interface.name, [each for each in interface.functions if each.name == f"{interface.name}_epoch"]
     return {
         "name": name,
-        "version": str(interface.version),
+        "init": interface.symbol(f"{name}_init"),
+        "format": FORMAT,
         "memory": interface.memory_bytes,
         "most": interface.most,
         "files": {
@@ -125,7 +125,7 @@ def _description(interface: Interface) -> dict[str, Any]:
         },
         "columns": [each.name for function in epoch for each in function.parameters if each.role is Role.INPUT],
         "losses": [result for function in epoch for result in function.results],
-        "errors": interface.errors,
+        "errors": interface.errors | FILE_ERRORS,
         "tensors": [
             {
                 "name": each.name, "dtype": each.dtype.name, "type": TYPES[each.dtype.name], "shape": each.shape,
@@ -137,6 +137,7 @@ def _description(interface: Interface) -> dict[str, Any]:
         "functions": [
             {
                 "name": each.name, "method": method_of(each, interface), "results": each.results,
+                "data": [each.name for each in _needed(each)], "options": [each.name for each in _optional(each)],
                 "splits": _splits(each, interface),
                 "parameters": [
                     {
@@ -150,6 +151,17 @@ def _description(interface: Interface) -> dict[str, Any]:
             for each in _methods(interface)
         ],
     }  # fmt: skip
+
+
+def _needed(function: FunctionSignature) -> list[FunctionParameter]:
+    """Return the inputs and numbers that the first argument of a method must have."""
+    return [each for each in function.parameters if each.role in (Role.INPUT, Role.TOKEN, Role.NUMBER)]
+
+
+def _optional(function: FunctionSignature) -> list[FunctionParameter]:
+    """Return the options of the second argument. Without rows, which are divided, a batch is all of the data."""
+    divided = any(each.role is Role.ROWS for each in function.parameters)
+    return [each for each in function.parameters if each.role in _OPTIONS and (divided or each.role is not Role.BATCH)]
 
 
 def _splits(function: FunctionSignature, interface: Interface) -> bool:
@@ -171,10 +183,9 @@ def _declarations(interface: Interface) -> str:
 
 def _method(function: FunctionSignature, interface: Interface) -> str:
     inputs = [each for each in function.parameters if each.role is Role.INPUT]
-    needed = [f"{each.name}: {_given(each)}" for each in inputs]
-    needed += [f"{each.name}: number" for each in function.parameters if each.role in (Role.TOKEN, Role.NUMBER)]
+    needed = [f"{each.name}: {_given(each)}" for each in _needed(function)]
     data = ", ".join(needed)
-    options = [f"{each.name}?: {_OPTIONS[each.role]}" for each in function.parameters if each.role in _OPTIONS]
+    options = [f"{each.name}?: {_OPTIONS[each.role]}" for each in _optional(function)]
     outputs = [f"{each.name}: {'number' if _is_scalar(each) else ARRAYS[each.dtype.name]}"
                for each in function.parameters if each.role is Role.OUTPUT and each.dtype is not None]  # fmt: skip
     outputs += [f"{json.dumps(each)}: number" for each in function.results]
@@ -196,7 +207,8 @@ def _is_scalar(parameter: FunctionParameter) -> bool:
 
 
 def _given(parameter: FunctionParameter) -> str:
-    assert parameter.dtype is not None
+    if parameter.dtype is None:
+        return "number"
     wide = parameter.dtype.name in _WHOLE_64
     return "ArrayLike<number> | ArrayLike<bigint>" if wide else "ArrayLike<number>"
 

@@ -10,7 +10,7 @@ export interface Tensors {
 export interface Model {
 /* methods */
   readonly tensors: Tensors;
-  /** Tell the model that `tensors` were written to. */
+  /** Tell the model that `tensors` were written to. After an error nothing can be computed until they are good. */
   ready(): void;
   /** Take over the tensors of a safetensors file. An error changes nothing. */
   read(file: ArrayBuffer | ArrayBufferView): void;

@@ -5,7 +5,7 @@
  *
  *   1. ${name}_init(memory, size) prepares a block.
  *   2. ${name}_load(memory, path) of ${name}_file.h reads the tensors; or write them to their places in the block, and
- *      call ${name}_ready(memory).
+ *      call ${name}_ready(memory). Without tensors that are good, the functions refuse the block.
  *   3. Call the functions below. Arrays are row-major. Each function returns 0, or the code of an error; the block then
  *      holds the last good state.
  */
@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* Differs for other models, other layouts of the block, and other versions of wyrm. */
+/* Differs for other models, other layouts of the block, other functions, and other versions of wyrm. */
 #define ${NAME}_VERSION UINT64_C($version)
 #define ${NAME}_MEMORY_BYTES INT64_C($memory)
 #define ${NAME}_ALIGNMENT 64
@@ -47,9 +47,16 @@ typedef struct {
     int64_t bytes;
 } ${name}_tensor;
 
-#define ${NAME}_TENSORS $tensor_count
+#define ${NAME}_TENSOR_COUNT $tensor_count
 $tensors
 $functions
+/* The name above has the version, so that a program with the header of another export than its object file is not
+ * linked, and says so: "undefined reference to ${name}_init_..." means that the program must be compiled again with the
+ * header beside the object file. Languages that do not read this header call that name. */
+static inline int32_t ${name}_init(void *memory, int64_t size) {
+    return $symbol(memory, size);
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -6,9 +6,11 @@ const TYPES = {
   float32: Float32Array, float64: Float64Array, int64: BigInt64Array, int32: Int32Array, int16: Int16Array,
   int8: Int8Array, uint64: BigUint64Array, uint32: Uint32Array, uint16: Uint16Array, uint8: Uint8Array, bool: Uint8Array,
 };
-const WHOLE_64 = new Set(['int64', 'uint64']);
-// What is passed as a number, and not as an array.
-const NUMBERS = new Set(['NUMBER', 'TOKEN', 'COUNT', 'SEED']);
+// The arrays of JavaScript by the types of safetensors files, which have no other ones here.
+const FILE_TYPES = {
+  F32: Float32Array, F64: Float64Array, I64: BigInt64Array, I32: Int32Array, I16: Int16Array, I8: Int8Array,
+  U64: BigUint64Array, U32: Uint32Array, U16: Uint16Array, U8: Uint8Array, BOOL: Uint8Array,
+};
 const LINE = 64; // the block of memory, and each array, begins at a cache line
 const PAGE = 65536;
 
@@ -20,6 +22,11 @@ export class ModelError extends Error {
   }
 }
 
+/** An error of the table of codes, with a message that says more. */
+function failure(key, message = INTERFACE.errors[key][1]) {
+  return new ModelError(key, INTERFACE.errors[key][0], message);
+}
+
 /** Compile and start the model. `wasm` and `weights` are bytes, a URL, or a Response; without weights, see `read`. */
 export async function load(
   wasm = new URL(INTERFACE.files.wasm, import.meta.url),
@@ -28,6 +35,9 @@ export async function load(
   const module = await WebAssembly.compile(await bytesOf(wasm));
   const env = Object.fromEntries(WebAssembly.Module.imports(module).map(({ name }) => [name, mathFunction(name)]));
   const { exports } = await WebAssembly.instantiate(module, { env });
+  if (!exports[INTERFACE.init]) {
+    throw failure('STATE', `${INTERFACE.files.wasm} is of another export than this file: take both from one folder`);
+  }
   const model = new Model(exports);
   if (weights) model.read(await bytesOf(weights));
   return model;
@@ -95,13 +105,14 @@ export function mathFunction(name) {
 
 /** A model with its memory. Each exported function is a method; it takes arrays by the names of inputs. */
 class Model {
-  #wasm; #top; #places = new Map(); #block;
+  #wasm; #block; #arguments; #top; #ready = false;
 
   constructor(wasm) {
     this.#wasm = wasm;
     this.#top = Number(wasm.__heap_base.value);
     this.#block = this.#take(INTERFACE.memory);
-    this.#check(wasm[`${INTERFACE.name}_init`](this.#block, BigInt(INTERFACE.memory)));
+    this.#arguments = this.#top;
+    this.#check(wasm[INTERFACE.init](this.#block, BigInt(INTERFACE.memory)));
     for (const each of INTERFACE.functions) this[each.method] = (...given) => this.#call(each, ...given);
   }
 
@@ -112,34 +123,33 @@ class Model {
     ]));
   }
 
-  /** Tell the model that `tensors` were written to, if they were not read from a file. */
+  /** Tell the model that `tensors` were written to. After an error nothing can be computed until they are good. */
   ready() {
+    this.#ready = false;
     this.#check(this.#wasm[`${INTERFACE.name}_ready`](this.#block));
+    this.#ready = true;
   }
 
   /** Take over the tensors of a safetensors file. An error changes nothing. */
   read(file) {
-    const { entries, data } = safetensors(file);
-    for (const { name, type, shape, length, dtype } of INTERFACE.tensors) {
-      const found = entries[name];
-      if (!found) throw new ModelError('FILE', -1, `the file has no ${name}: it is of another model`);
-      if (found.dtype !== type || `${found.shape}` !== `${shape}`) {
-        throw new ModelError('FILE', -1, `${name} is ${found.dtype} [${found.shape}] in the file, not ${type} [${shape}]`);
-      }
-      const [start, stop] = found.data_offsets;
-      if (stop - start !== length * TYPES[dtype].BYTES_PER_ELEMENT || stop > data.length) {
-        throw new ModelError('FILE', -1, `the file is damaged: ${name} is not where its header says`);
+    const { entries, data } = safetensors(file), own = this.tensors, known = new Set(Object.keys(own));
+    for (const { name, type, shape } of INTERFACE.tensors) {
+      const found = entries.get(name);
+      if (!found) throw failure('FILE_OTHER', `the file has no ${name}: it is of another model`);
+      if (found.dtype !== type) throw failure('FILE_TYPE', `${name} is ${found.dtype} in the file, not ${type}`);
+      if (`${found.shape}` !== `${shape}`) {
+        throw failure('FILE_SHAPE', `${name} has the shape [${found.shape}] in the file, not [${shape}]`);
       }
     }
-    const own = this.tensors;
-    const before = Object.fromEntries(Object.entries(own).map(([name, array]) => [name, array.slice()]));
-    for (const { name } of INTERFACE.tensors) {
-      bytes(own[name]).set(data.subarray(...entries[name].data_offsets));
-    }
+    const strange = [...entries.keys()].find(name => !known.has(name));
+    if (strange !== undefined) throw failure('FILE_OTHER', `the file has ${strange}, which this model does not have`);
+    const before = Object.entries(own).map(([name, array]) => [name, array.slice()]), ready = this.#ready;
+    for (const [name, array] of Object.entries(own)) bytes(array).set(data.subarray(...entries.get(name).data_offsets));
     try {
       this.ready();
     } catch (error) {
-      for (const [name, array] of Object.entries(before)) own[name].set(array);
+      for (const [name, array] of before) own[name].set(array);
+      if (ready) this.ready();
       throw error;
     }
   }
@@ -160,26 +170,25 @@ class Model {
   }
 
   #call(spec, data = {}, options = {}) {
+    this.#known(spec, 'input', data, spec.data);
+    this.#known(spec, 'option', options, spec.options);
     const given = spec.parameters.filter(each => each.role === 'INPUT');
-    const known = spec.parameters.filter(each => each.role === 'INPUT' || NUMBERS.has(each.role)).map(each => each.name);
-    const strange = Object.keys(data).find(name => !known.includes(name));
-    if (strange) throw new ModelError('ARGUMENT', 4, `${spec.method} has no input ${strange}; it takes ${known.join(', ')}`);
     const rows = this.#rows(spec, given, data);
     if (spec.splits && rows > INTERFACE.most) return this.#inParts(spec, given, data, rows);
-    const batch = Number(options.batch ?? Math.min(rows, INTERFACE.most));
+    this.#top = this.#arguments;
     const values = [], read = [];
     for (const each of spec.parameters) {
       const elements = each.length * (each.byRows ? rows : 1);
       if (each.role === 'MEMORY') values.push(this.#block);
       else if (each.role === 'INPUT') values.push(this.#write(each, data[each.name], elements));
       else if (each.role === 'ROWS') values.push(BigInt(rows));
-      else if (each.role === 'BATCH') values.push(BigInt(spec.parameters.some(p => p.role === 'ROWS') ? batch : rows));
-      else if (each.role === 'FLAG') values.push(Number(options[each.name] ?? true));
-      else if (NUMBERS.has(each.role)) values.push(this.#number(spec, each, options[each.name] ?? data[each.name]));
+      else if (each.role === 'BATCH' && !spec.options.includes(each.name)) values.push(BigInt(rows));
+      else if (spec.data.includes(each.name)) values.push(number(spec, each, data[each.name]));
+      else if (spec.options.includes(each.name)) values.push(option(each, options[each.name], rows));
       else {
         const dtype = each.role === 'OUTPUT' ? each.dtype : each.role === 'ORDER' ? 'int64' : 'float64';
         const length = each.role === 'ORDER' ? rows : each.role === 'RESULTS' ? spec.results.length : elements;
-        values.push(this.#place(each.name, Math.max(1, length) * TYPES[dtype].BYTES_PER_ELEMENT));
+        values.push(this.#take(Math.max(1, length) * TYPES[dtype].BYTES_PER_ELEMENT));
         read.push({ ...each, dtype, length, place: values.at(-1) });
       }
     }
@@ -193,12 +202,14 @@ class Model {
     return found;
   }
 
-  /** A number as the module takes it; seeds and counts are 0 unless they are given. */
-  #number(spec, { name, role }, value) {
-    if (value === undefined && (role === 'NUMBER' || role === 'TOKEN')) {
-      throw new ModelError('ARGUMENT', 4, `${spec.method} needs the number ${name}`);
+  /** Refuse what is no object, and keys that the function does not have. */
+  #known({ method }, what, given, names) {
+    const listed = names.join(', ') || 'none';
+    if (typeof given !== 'object' || given === null) {
+      throw failure('ARGUMENT', `${method} takes an object with each ${what} by its name (${listed}), not ${given}`);
     }
-    return role === 'NUMBER' ? Number(value) : BigInt(value ?? 0);
+    const strange = Object.keys(given).find(name => !names.includes(name));
+    if (strange !== undefined) throw failure('ARGUMENT', `${method} has no ${what} ${strange}; it has ${listed}`);
   }
 
   /** The outputs for more rows than a call takes, from calls with parts of them. */
@@ -206,7 +217,7 @@ class Model {
     const found = {};
     for (let first = 0; first < rows; first += INTERFACE.most) {
       const part = Object.fromEntries(given.map(({ name, length, byRows }) => [
-        name, byRows ? data[name].slice(first * length, (first + INTERFACE.most) * length) : data[name],
+        name, byRows ? part_of(data[name], first * length, (first + INTERFACE.most) * length) : data[name],
       ]));
       for (const [name, array] of Object.entries(this.#call(spec, part))) {
         found[name] ??= new array.constructor(array.length / Math.min(rows, INTERFACE.most) * rows);
@@ -220,14 +231,17 @@ class Model {
   #rows(spec, given, data) {
     let rows = null;
     for (const { name, length, byRows } of given) {
-      const size = data[name]?.length;
-      if (size === undefined) throw new ModelError('ARGUMENT', 4, `${spec.method} needs the input ${name}`);
+      if (!Object.hasOwn(data, name)) throw failure('ARGUMENT', `${spec.method} needs the input ${name}`);
+      const size = typeof data[name] === 'object' ? data[name]?.length : undefined;
+      if (!Number.isSafeInteger(size) || size < 0) {
+        throw failure('ARGUMENT', `${name} must be an array, or a typed array, of numbers`);
+      }
       const count = byRows ? size / length : null;
       if (byRows ? !Number.isInteger(count) : size !== length) {
-        throw new ModelError('ARGUMENT', 4, `${name} has ${size} numbers, not ${byRows ? 'a multiple of ' : ''}${length}`);
+        throw failure('ARGUMENT', `${name} has ${size} numbers, not ${byRows ? 'a multiple of ' : ''}${length}`);
       }
       if (byRows && rows !== null && rows !== count) {
-        throw new ModelError('ARGUMENT', 4, `${name} has ${count} rows, and other inputs ${rows}`);
+        throw failure('ARGUMENT', `${name} has ${count} rows, and other inputs ${rows}`);
       }
       rows = count ?? rows;
     }
@@ -235,37 +249,46 @@ class Model {
   }
 
   #write({ name, dtype }, array, length) {
-    const place = this.#place(name, Math.max(1, length) * TYPES[dtype].BYTES_PER_ELEMENT);
+    const place = this.#take(Math.max(1, length) * TYPES[dtype].BYTES_PER_ELEMENT);
     const own = new TYPES[dtype](this.#wasm.memory.buffer, place, length);
-    if (WHOLE_64.has(dtype) && !(array instanceof BigInt64Array || array instanceof BigUint64Array)) {
-      for (let i = 0; i < length; i++) own[i] = BigInt(array[i]);
-    } else {
+    const floats = own instanceof Float32Array || own instanceof Float64Array;
+    const numbers = ArrayBuffer.isView(array) && !(array instanceof BigInt64Array || array instanceof BigUint64Array);
+    if (array.constructor === own.constructor || (floats && numbers)) {
       own.set(array);
+      return place;
+    }
+    for (let i = 0; i < length; i++) {
+      const value = typeof array[i] === 'boolean' ? Number(array[i]) : array[i];
+      if (floats ? typeof value !== 'number' : !isWhole(value)) {
+        throw failure('ARGUMENT', `${name}[${i}] must be a ${floats ? '' : 'whole '}number, not ${shown(array[i])}`);
+      }
+      own[i] = typeof own[i] === 'bigint' ? BigInt(value) : Number(value);
+      if (!floats && BigInt(own[i]) !== BigInt(value)) {
+        throw failure('ARGUMENT', `${name}[${i}] must be of the type ${dtype}, and ${shown(array[i])} is beyond it`);
+      }
     }
     return place;
   }
 
-  /** Memory for an argument, kept for later calls. */
-  #place(name, size) {
-    const kept = this.#places.get(name);
-    if (kept && kept.size >= size) return kept.place;
-    const place = this.#take(size);
-    this.#places.set(name, { place, size });
-    return place;
-  }
-
+  /** Memory behind what was taken before; that of arguments is taken anew by each call. */
   #take(size) {
     const { memory } = this.#wasm, place = Math.ceil(this.#top / LINE) * LINE;
+    const missing = place + size - memory.buffer.byteLength;
+    if (missing > 0) {
+      try {
+        memory.grow(Math.ceil(missing / PAGE));
+      } catch {
+        throw failure('MEMORY', `the arrays of a call need ${missing} more bytes than WebAssembly can have here`);
+      }
+    }
     this.#top = place + size;
-    const missing = this.#top - memory.buffer.byteLength;
-    if (missing > 0) memory.grow(Math.ceil(missing / PAGE));
     return place;
   }
 
   #check(code) {
     if (code === 0) return;
-    const [key, [, message]] = Object.entries(INTERFACE.errors).find(([, [own]]) => own === code) ?? ['UNKNOWN', [code, `error ${code}`]];
-    throw new ModelError(key, code, message);
+    const key = Object.keys(INTERFACE.errors).find(each => INTERFACE.errors[each][0] === code);
+    throw key ? failure(key) : new ModelError('UNKNOWN', code, `error ${code}`);
   }
 }
 
@@ -273,31 +296,111 @@ function bytes(array) {
   return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 }
 
-/** The header and the data of a safetensors file. */
-export function safetensors(file) {
-  const whole = ArrayBuffer.isView(file) ? bytes(file) : new Uint8Array(file);
-  const damaged = what => new ModelError('FILE', -1, `this is no safetensors file: ${what}`);
-  if (whole.length < 8) throw damaged('it ends early');
-  const size = Number(new DataView(whole.buffer, whole.byteOffset).getBigUint64(0, true));
-  if (size > whole.length - 8) throw damaged('its header is longer than the file');
-  let entries;
-  try {
-    entries = JSON.parse(new TextDecoder().decode(whole.subarray(8, 8 + size)));
-  } catch {
-    throw damaged('its header cannot be read');
+function part_of(array, first, end) {
+  return ArrayBuffer.isView(array) ? array.subarray(first, end) : Array.prototype.slice.call(array, first, end);
+}
+
+/** A value in messages. */
+function shown(value) {
+  return typeof value === 'bigint' ? `${value}n` : typeof value === 'string' ? JSON.stringify(value) : String(value);
+}
+
+/** Whether a value is a whole number that is exact. */
+function isWhole(value) {
+  return typeof value === 'bigint' || Number.isSafeInteger(value);
+}
+
+/** A whole number from `low` on as 64 bits. */
+function whole(name, value, low) {
+  if (!isWhole(value) || value < low || value >= 2n ** 63n) {
+    throw failure('ARGUMENT', `${name} must be a whole number of at least ${low}, of 63 bits, not ${shown(value)}`);
   }
-  return { entries, data: whole.subarray(8 + size) };
+  return BigInt(value);
+}
+
+/** A number that a function needs, as the module takes it. */
+function number({ method }, { name, role }, value) {
+  if (value === undefined) throw failure('ARGUMENT', `${method} needs the number ${name}`);
+  if (role === 'TOKEN') return whole(name, value, 0);
+  if (typeof value === 'number' && Number.isFinite(value)) return value;
+  throw failure('ARGUMENT', `${name} must be a finite number, not ${shown(value)}`);
+}
+
+/** An option as the module takes it; seeds and counts are 0 unless they are given. */
+function option({ name, role }, value, rows) {
+  if (role === 'BATCH') return whole(name, value ?? Math.min(Math.max(rows, 1), INTERFACE.most), 1);
+  if (role !== 'FLAG') return whole(name, value ?? 0, 0);
+  if (typeof (value ?? true) === 'boolean') return Number(value ?? true);
+  throw failure('ARGUMENT', `${name} must be true or false, not ${shown(value)}`);
+}
+
+/** The header's entries by name, and the data, of a safetensors file whose header fits it. */
+export function safetensors(file) {
+  if (!(file instanceof ArrayBuffer || ArrayBuffer.isView(file))) {
+    throw failure('FILE_OPEN', 'a file must be given as an ArrayBuffer or a typed array of its bytes');
+  }
+  const all = ArrayBuffer.isView(file) ? bytes(file) : new Uint8Array(file);
+  if (all.length < 8) throw failure('FILE_SHORT');
+  const size = Number(new DataView(all.buffer, all.byteOffset).getBigUint64(0, true));
+  if (size > all.length - 8) throw failure('FILE_SHORT', 'the header of the file is longer than the file');
+  let header;
+  try {
+    header = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(all.subarray(8, 8 + size)));
+  } catch {
+    throw failure('FILE_FORMAT');
+  }
+  const data = all.subarray(8 + size);
+  return { entries: checkedEntries(header, data.length), data };
+}
+
+/** The entries of a header; an error unless each has its type, its shape and its bytes, one behind the other. */
+function checkedEntries(header, length) {
+  if (!isRecord(header)) throw failure('FILE_FORMAT');
+  const { __metadata__: metadata, ...others } = header, entries = new Map(Object.entries(others));
+  if (metadata !== undefined) {
+    if (!isRecord(metadata) || Object.values(metadata).some(each => typeof each !== 'string')) throw failure('FILE_FORMAT');
+    if (Object.hasOwn(metadata, 'wyrm') && metadata.wyrm !== INTERFACE.format) throw failure('FILE_VERSION');
+  }
+  for (const [name, entry] of entries) {
+    if (!isRecord(entry) || Object.keys(entry).sort().join() !== 'data_offsets,dtype,shape') {
+      throw failure('FILE_FORMAT', `the header of the file has no type, shape and data_offsets of ${name}`);
+    }
+    const { dtype, shape, data_offsets: offsets } = entry;
+    if (!areSizes(shape) || !areSizes(offsets) || offsets.length !== 2) {
+      throw failure('FILE_FORMAT', `the shape or the data_offsets of ${name} are no whole numbers`);
+    }
+    if (typeof dtype !== 'string' || !Object.hasOwn(FILE_TYPES, dtype)) {
+      throw failure('FILE_TYPE', `${name} has the type ${dtype} in the file, which is not known here`);
+    }
+    const size = shape.reduce((product, each) => product * each, FILE_TYPES[dtype].BYTES_PER_ELEMENT);
+    if (offsets[1] - offsets[0] !== size) {
+      throw failure('FILE_OFFSETS', `${name} has ${offsets[1] - offsets[0]} bytes in the file, and its shape ${size}`);
+    }
+  }
+  const places = [...entries.values()].map(each => each.data_offsets).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+  let end = 0;
+  for (const [start, stop] of places) {
+    if (start !== end) throw failure('FILE_OFFSETS');
+    end = stop;
+  }
+  if (end !== length) throw failure('FILE_SHORT');
+  return entries;
+}
+
+function isRecord(value) {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function areSizes(values) {
+  return Array.isArray(values) && values.every(each => Number.isSafeInteger(each) && each >= 0);
 }
 
 /** The columns of a safetensors file by name, as typed arrays. */
 export function columns(file) {
   const { entries, data } = safetensors(file);
-  const names = { F32: 'float32', F64: 'float64', I64: 'int64', I32: 'int32', U8: 'uint8', BOOL: 'bool' };
-  const found = {};
-  for (const [name, { dtype, data_offsets }] of Object.entries(entries)) {
-    if (name !== '__metadata__') found[name] = new TYPES[names[dtype]](data.slice(...data_offsets).buffer);
-  }
-  return found;
+  return Object.fromEntries([...entries].map(([name, { dtype, data_offsets: offsets }]) => [
+    name, new FILE_TYPES[dtype](data.slice(...offsets).buffer),
+  ]));
 }
 
 export const description = INTERFACE;
