@@ -39,6 +39,9 @@ changed = wy.nn.Linear(7, 7)
 changed = wy.nn.Linear(7, 5)
 kept, grown = [5, 7], [7]
 grown.append(5)
+steps = []
+for _ in range(3):
+    steps.append(y)
 
 
 class Sizes:
@@ -68,6 +71,7 @@ RIGHT = (
     "second(rows)",
     "wy.nn.Linear(kept[1], 3)(y)",
     "wy.nn.Linear(grown[0], 3)(y)",
+    "wy.stack(steps, axis=1)",
     "wy.nn.ConvTranspose2d(4, 1, 2, stride=2)(maps)",
     "wy.nn.MultiHeadAttention(hid, 4)",
 )

@@ -1,6 +1,6 @@
 # fmt: off
 #@ list_filled_in_a_loop
-steps = []
+steps: list[wy.Tensor[Batch, In]] = []
 for _ in range(3):
     steps.append(x)
 r: wy.Tensor[Batch, Any, In] = wy.stack(steps, axis=1)
@@ -65,6 +65,8 @@ size = 2
 match numbers(3).shape:
     case (int() as size,):
         wy.nn.Linear(size, 2)(wy.Input(dims=(4, 3)))
+    case _:
+        pass
 #@ field_of_a_dataclass
 from dataclasses import dataclass
 @dataclass
