@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.typing.check_corpus import short
+from tests.typing.checkers import ROOT
 from tests.typing.public_functions import PREAMBLE as of_public_functions
 from tests.typing.public_functions import Call, calls
 from tests.typing.random_programs import PREAMBLE, axes_at_run_time, expressions
 from tests.typing.with_plugin import Checked
 from wyrm.errors import ShapeError
-from wyrm.mypy import plugin
 from wyrm.mypy.messages import abbreviated
-from wyrm.mypy.plugin import TESTED, guarded
+from wyrm.mypy.plugin import guarded
+from wyrm.mypy.versions import check
 
 _COUNT = 1000
 
@@ -130,6 +134,9 @@ MESSAGES = {
         "@ of (A, B) and (A, B): B against A; for products of each row with its row use x.vector_dot(y), of all rows "
         "with all rows x @ y.T"
     ),
+    "(x_ab / float(len('ab')) ** 0.5) @ x_bc.T": "@ of (A, B) and (C, B): B against C",
+    "x_ab * len('ab') ** -0.5 + x_ba": "+ of (A, B) and (B, A): A against B",
+    "x_ab / np.sqrt(len('ab')) + x_ba": "+ of (A, B) and (B, A): A against B",
     "x_ab < x_b[:, None]": "< of (A, B) and (B, One): A against B",
     "1.0 - x_ab * x_abc": "* of (A, B) and (A, B, C): B against A",
     "x_ab.sum(axis=2)": "sum of (A, B): axis 2 is out of range for 2 axes: it must be from -2 to 1",
@@ -175,12 +182,13 @@ def test_messages_of_modules_name_axes_alone(tmp_path_factory: pytest.TempPathFa
     assert found == {each: [text] for each, text in CALLS.items()}
 
 
-OF_AXES = Checked("axes", lambda: PREAMBLE + "".join(f"{each}\n" for each in MESSAGES))
+_OF_MESSAGES = PREAMBLE.replace("import wyrm", "import numpy as np\nimport wyrm")
+OF_AXES = Checked("axes", lambda: _OF_MESSAGES + "".join(f"{each}\n" for each in MESSAGES))
 
 
 def test_messages_name_two_axes(tmp_path_factory: pytest.TempPathFactory) -> None:
     said = OF_AXES.says(tmp_path_factory)
-    start = PREAMBLE.count("\n") + 1
+    start = _OF_MESSAGES.count("\n") + 1
     found = {each: said.get(number) for number, each in enumerate(MESSAGES, start)}
     assert found == {each: [("error", text, "axes")] for each, text in MESSAGES.items()}
 
@@ -382,7 +390,34 @@ def test_an_exception_in_a_hook_leaves_what_mypy_does_without_it(monkeypatch: py
         guarded(fails, str.upper)("context")
 
 
-def test_other_versions_of_mypy_are_refused() -> None:
-    assert plugin(f"{TESTED[0]}.9")
-    with pytest.raises(ImportError, match=r"tested with mypy 2\.4, and this is 1\.19\.0"):
-        plugin("1.19.0")
+def test_only_newer_versions_of_mypy_are_tried(capsys: pytest.CaptureFixture[str]) -> None:
+    check("2.4.9")
+    assert capsys.readouterr().err == ""
+    check("2.10.0+dev")
+    assert capsys.readouterr().err == (
+        "wyrm.mypy is tested with mypy 2.4, and this is 2.10.0+dev: where it fails, mypy gives the types of the "
+        "declarations\n"
+    )
+    with pytest.raises(ImportError, match=r"needs mypy 2\.4, and this is 1\.19\.0: pip install 'mypy>=2\.4'"):
+        check("1.19.0")
+
+
+# Runs mypy as another version.
+_AS_VERSION = """import sys
+import mypy.version
+mypy.version.__version__ = sys.argv.pop(1)
+from mypy.__main__ import console_entry
+console_entry()
+"""
+
+
+@pytest.mark.parametrize(("version", "status"), [("2.3.0", 2), ("2.5.0", 0)])
+def test_another_version_of_mypy_says_one_line(version: str, status: int, tmp_path: Path) -> None:
+    (tmp_path / "mypy.ini").write_text("[mypy]\nplugins = wyrm.mypy\n", encoding="utf-8")
+    command = [sys.executable, "-c", _AS_VERSION, version, "--no-error-summary", "--cache-dir", os.devnull, "-c", ""]
+    run = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == status, run.stdout + run.stderr
+    (line,) = [*run.stdout.splitlines(), *run.stderr.splitlines()]
+    assert f"mypy 2.4, and this is {version}" in line

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
 
 import wyrm as wy
+from tests.typing.random_values import PREAMBLE as of_values
+from tests.typing.random_values import functions
 from tests.typing.with_plugin import Checked
 from wyrm.errors import ShapeError
 
 PREAMBLE = """\
 from __future__ import annotations
+from typing import Final
 import numpy as np
 import wyrm as wy
 
@@ -32,6 +37,24 @@ w = wy.Parameter.zeros((7, 3))
 v = wy.Parameter.zeros((8, 3))
 changed = wy.nn.Linear(7, 7)
 changed = wy.nn.Linear(7, 5)
+kept, grown = [5, 7], [7]
+grown.append(5)
+steps = []
+for _ in range(3):
+    steps.append(y)
+
+
+class Sizes:
+    INPUTS: Final = 5
+    inputs = 7
+
+    def wrong(self) -> wy.Node:
+        return wy.nn.Linear(self.INPUTS, 3)(y)
+
+    def unknown(self) -> wy.Node:
+        return wy.nn.Linear(self.inputs, 3)(y)
+
+
 rows = y
 for _ in range(3):
     rows = wy.nn.Linear(int(rows.shape[-1]), 5)(rows)
@@ -46,6 +69,9 @@ RIGHT = (
     "z.reshape(-1, 3, 4)",
     "second(changed(y))",
     "second(rows)",
+    "wy.nn.Linear(kept[1], 3)(y)",
+    "wy.nn.Linear(grown[0], 3)(y)",
+    "wy.stack(steps, axis=1)",
     "wy.nn.ConvTranspose2d(4, 1, 2, stride=2)(maps)",
     "wy.nn.MultiHeadAttention(hid, 4)",
 )
@@ -65,6 +91,7 @@ WRONG = {
     "z.reshape(-1, 3, 5)": (
         "reshape(to=(-1, 3, 5)): cannot reshape (Batch(), Hid(12)) to (-1, 3, 5): 12 elements are not divisible by 15"
     ),
+    "wy.nn.Linear(kept[0], 3)(y)": "Linear of (4, 7): 7 against 5",
     "second(first(y))": "Linear of (4, 4): 4 against 5",
     "(first >> second)(y)": "Linear of (4, 4): 4 against 5",
     "y + wy.Input(dims=(4, 8))": "+ of (4, 7) and (4, 8): 7 against 8",
@@ -146,6 +173,13 @@ def test_what_does_not_fit_is_an_error(said: dict[str, list[str]]) -> None:
     assert {each: said[each] for each in WRONG} == {each: [text] for each, text in WRONG.items()}
 
 
+def test_only_a_final_attribute_of_a_class_is_known(tmp_path_factory: pytest.TempPathFactory) -> None:
+    lines = PREAMBLE.splitlines()
+    errors = OF_SIZES.says(tmp_path_factory).items()
+    said = {lines[line - 1].strip(): each for line, each in errors if line <= len(lines) and each[0][2] == "axes"}
+    assert said == {"return wy.nn.Linear(self.INPUTS, 3)(y)": [("error", "Linear of (4, 7): 7 against 5", "axes")]}
+
+
 def test_the_run_time_agrees() -> None:
     names: dict[str, Any] = {"wy": wy}
     exec(PREAMBLE, names)
@@ -154,3 +188,35 @@ def test_the_run_time_agrees() -> None:
     for each in WRONG:
         with pytest.raises(ShapeError):
             eval(each, names)
+
+
+@cache
+def _functions() -> list[str]:
+    return list(functions(400))
+
+
+OF_VALUES = Checked("values", lambda: of_values + "\n\n".join(_functions()))
+
+
+def test_what_the_plugin_says_of_lists_that_change_is_so_at_run_time(tmp_path_factory: pytest.TempPathFactory) -> None:
+    names: dict[str, Any] = {"wy": wy}
+    exec(of_values + "\n\n".join(_functions()), names)
+    said, line = OF_VALUES.says(tmp_path_factory), of_values.count("\n")
+    judged = []
+    for number, source in enumerate(_functions()):
+        line += source.count("\n")
+        is_error = any(code == "axes" for _, _, code in said.get(line, []))
+        judged.append((_fits(names[f"made_{number}"]), is_error, source))
+        line += 2
+    assert [source for fits, is_error, source in judged if fits and is_error] == []
+    # Half of the functions change nothing that their last lines read.
+    assert sum(is_error for _, is_error, _ in judged) > 40
+    assert sum(fits for fits, _, _ in judged) > 100
+
+
+def _fits(function: Callable[[], object]) -> bool:
+    try:
+        function()
+    except ShapeError:
+        return False
+    return True

@@ -612,7 +612,11 @@ def broadcast_to(
 @overload
 def broadcast_to(x: Shaped[L, S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]]) -> BroadcastTo[L]: ...
 @overload
-def broadcast_to(x: Number | Array, shape: Sizes | tuple[AxisSize[D1], ...] | tuple[Axis, ...]) -> _Node:
+def broadcast_to(x: Shaped[L, S], shape: tuple[Size, ...]) -> BroadcastTo[L]: ...
+@overload
+def broadcast_to(
+    x: Number | Array, shape: Sizes | tuple[AxisSize[D1], ...] | tuple[Axis, ...] | tuple[Size, ...]
+) -> _Node:
     """Return `x` broadcast to `shape`, as `numpy.broadcast_to`. Raise `ShapeError` if the shapes do not match.
 
     >>> wy.Constant([1.0, 2.0]).broadcast_to((3, 2)).shape
@@ -2438,6 +2442,8 @@ def reshape(
 @overload
 def reshape(x: Shaped[L, S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]], /) -> Reshape[L]: ...
 @overload
+def reshape(x: Shaped[L, S], shape: tuple[Size, ...], /) -> Reshape[L]: ...
+@overload
 def reshape(x: Shaped[L, S], a: Size, b: Size, c: Size, /, *more: Size) -> Reshape[L]: ...
 @overload
 def reshape(x: Shaped[L, S], a: AxisSize[D1], /) -> Reshape[L, tuple[D1]]: ...
@@ -2468,6 +2474,8 @@ def reshape(
 @overload
 def reshape(x: _IndexNode[S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]], /) -> IndexReshape: ...
 @overload
+def reshape(x: _IndexNode[S], shape: tuple[Size, ...], /) -> IndexReshape: ...
+@overload
 def reshape(x: _IndexNode[S], a: Size, b: Size, c: Size, /, *more: Size) -> IndexReshape: ...
 @overload
 def reshape(x: _IndexNode[S], a: AxisSize[D1], /) -> IndexReshape[tuple[D1]]: ...
@@ -2486,7 +2494,7 @@ def reshape(x: _IndexNode[S], a: Axis, b: Axis, c: Axis, d: Axis, e: Axis, /, *m
 @overload
 def reshape(
     x: Number | Array,
-    a: Sizes | tuple[AxisSize[D1], ...] | tuple[Axis, ...] | Size | AxisSize[D1] | Axis = ...,
+    a: Sizes | tuple[AxisSize[D1], ...] | tuple[Axis, ...] | tuple[Size, ...] | Size | AxisSize[D1] | Axis = ...,
     b: Size | AxisSize[D2] | Axis = ...,
     c: Size | AxisSize[D3] | Axis = ...,
     d: Size | AxisSize[D4] | Axis = ...,

@@ -2923,6 +2923,8 @@ class Node:
     @overload
     def reshape(self: Shaped[L, S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]], /) -> Reshape[L]: ...
     @overload
+    def reshape(self: Shaped[L, S], shape: tuple[Size, ...], /) -> Reshape[L]: ...
+    @overload
     def reshape(self: Shaped[L, S], a: Size, b: Size, c: Size, /, *more: Size) -> Reshape[L]: ...
     @overload
     def reshape(self: Shaped[L, S], a: AxisSize[D1], /) -> Reshape[L, tuple[D1]]: ...
@@ -2959,16 +2961,13 @@ class Node:
     @overload
     def broadcast_to(
         self: Shaped[L, S], shape: tuple[AxisSize[D1], AxisSize[D2], AxisSize[D3], AxisSize[D4]]
-    ) -> BroadcastTo[L, tuple[D1, D2, D3, D4]]:
-        """Return `x` broadcast to `shape`, as `numpy.broadcast_to`. Raise `ShapeError` if the shapes do not match.
-
-        >>> wy.Constant([1.0, 2.0]).broadcast_to((3, 2)).shape
-        (3, 2)"""
-
+    ) -> BroadcastTo[L, tuple[D1, D2, D3, D4]]: ...
     @overload
     def broadcast_to(
         self: Shaped[L, S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]]
-    ) -> BroadcastTo[L]:
+    ) -> BroadcastTo[L]: ...
+    @overload
+    def broadcast_to(self: Shaped[L, S], shape: tuple[Size, ...]) -> BroadcastTo[L]:
         """Return `x` broadcast to `shape`, as `numpy.broadcast_to`. Raise `ShapeError` if the shapes do not match.
 
         >>> wy.Constant([1.0, 2.0]).broadcast_to((3, 2)).shape
@@ -3742,6 +3741,8 @@ class IndexNode:
     def reshape(
         self: _IndexNode[S], shape: tuple[Axis, Axis, Axis, Axis, Axis, *tuple[Axis, ...]], /
     ) -> IndexReshape: ...
+    @overload
+    def reshape(self: _IndexNode[S], shape: tuple[Size, ...], /) -> IndexReshape: ...
     @overload
     def reshape(self: _IndexNode[S], a: Size, b: Size, c: Size, /, *more: Size) -> IndexReshape: ...
     @overload

@@ -14,11 +14,20 @@ do, in variables and attributes that are assigned once, the plugin makes these l
 
     Linear of (Batch(), 144): 144 against 145  [axes]
 
+`float ** float`, which is `Any` for mypy because it may be complex, is a float with the plugin, and a function of NumPy
+of one number is a float64: a node divided by `width**0.5` or by `np.sqrt(width)` keeps its axes.
+
 An exception in the plugin leaves what mypy does without it; with `WYRM_MYPY_RAISES` in the environment mypy stops.
 """
 
 from __future__ import annotations
 
-from wyrm.mypy.plugin import plugin
+from mypy.version import __version__
+
+from wyrm.mypy.versions import check
+
+check(__version__)  # before the plugin is imported, which takes names from mypy that other versions lack
+
+from wyrm.mypy.plugin import plugin  # noqa: E402
 
 __all__ = ["plugin"]

@@ -41,12 +41,11 @@ from wyrm.mypy.declared import keep_slots, without_slot
 from wyrm.mypy.functions import transform_of
 from wyrm.mypy.messages import OPERATORS
 from wyrm.mypy.reading import MODULE, NODE, AxisClasses, base_of, is_node, shape_of
+from wyrm.mypy.scalars import POWERS, UFUNC, type_of_power, type_of_ufunc
 from wyrm.mypy.text import Text
 from wyrm.mypy.writing import unknown
 from wyrm.support.imports import Late
 
-# The versions of mypy that the plugin is tested with: it calls functions of mypy that are not documented.
-TESTED = ("2.4",)
 # Methods that build no node, or whose result has no axes of its own.
 _OTHERS = frozenset({"at", "backward", "erase", "forward", "item", "parameters", "set", "tolist", "zero_gradient"})
 
@@ -104,6 +103,8 @@ class WyrmPlugin(Plugin):
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
         if fullname in CALLED:
             return guarded(self._of_called, _returned)
+        if fullname in POWERS or fullname == UFUNC:
+            return guarded(type_of_ufunc if fullname == UFUNC else type_of_power, _returned)
         if fullname == TRANSFORMED:
             return guarded(self._of_transformed, _returned)
         if self._calls_module(fullname):
@@ -304,10 +305,5 @@ def _open(signature: CallableType, first: bool) -> CallableType:
 
 
 def plugin(version: str) -> type[Plugin]:
-    """Return the plugin's class; raise `ImportError` for a version of mypy that it is not tested with."""
-    if ".".join(version.split(".")[:2]) not in TESTED:
-        raise ImportError(
-            f"wyrm.mypy is tested with mypy {' and '.join(TESTED)}, and this is {version}: install one of these, or "
-            f"take the plugin out of mypy's configuration"
-        )
+    """Return the plugin's class."""
     return WyrmPlugin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from mypy.nodes import (
     ListExpr,
     NameExpr,
     SliceExpr,
+    StarExpr,
     TupleExpr,
     TypeInfo,
     UnaryExpr,
@@ -203,7 +204,7 @@ class Reader:
             return function
         if isinstance(expression, TupleExpr | ListExpr):
             kind = tuple if isinstance(expression, TupleExpr) else list
-            return kind(self._inner(item) for item in expression.items)
+            return kind(itertools.chain.from_iterable(map(self._items, expression.items)))
         if isinstance(expression, SliceExpr):
             ends = (expression.begin_index, expression.end_index, expression.stride)
             return slice(*(None if end is None else self._inner(end) for end in ends))
@@ -216,6 +217,15 @@ class Reader:
         if isinstance(expression, NameExpr) and expression.fullname in ("builtins.True", "builtins.False"):
             return expression.name == "True"
         return self._of_type(get_proper_type(type_))
+
+    def _items(self, expression: Expression) -> Sequence[Any]:
+        """Return the values that an item of a tuple or a list is: one, or those of `*values`."""
+        if not isinstance(expression, StarExpr):
+            return [self._inner(expression)]
+        found = self._inner(expression.expr)
+        if not isinstance(found, tuple | list):
+            raise UnknownType
+        return found
 
     def _inner(self, expression: Expression) -> Any:
         return self.value(expression, self._checker.lookup_type(expression))

@@ -2,7 +2,8 @@
 
 A size is known where a number, an axis, a leaf or a layer of wyrm is made of numbers, and where a variable or an
 attribute that is assigned once holds one. Calls of such layers and nodes are run, so that an error is one of the run
-time too: `Linear(145, 3)` of what `Flatten` makes of 4 maps of 6 by 6. Arguments of functions have no known value.
+time too: `Linear(145, 3)` of what `Flatten` makes of 4 maps of 6 by 6. Arguments of functions have no known value, nor
+has what a class body assigns without `Final`, nor a list that something may change.
 """
 
 from __future__ import annotations
@@ -20,40 +21,32 @@ import numpy as np
 from mypy.nodes import (
     ARG_NAMED,
     ARG_POS,
+    ARG_STAR,
+    AssignmentExpr,
     AssignmentStmt,
-    Block,
     CallExpr,
     ClassDef,
     ComparisonExpr,
-    Decorator,
     EllipsisExpr,
     Expression,
     FloatExpr,
-    ForStmt,
-    FuncDef,
-    IfStmt,
+    FuncItem,
     IndexExpr,
     IntExpr,
     ListExpr,
-    MatchStmt,
     MemberExpr,
     MypyFile,
     NameExpr,
     Node,
-    OperatorAssignmentStmt,
     OpExpr,
-    OverloadedFuncDef,
     RefExpr,
     SliceExpr,
     StarExpr,
     StrExpr,
-    TryStmt,
     TupleExpr,
     TypeInfo,
     UnaryExpr,
     Var,
-    WhileStmt,
-    WithStmt,
 )
 from mypy.types import Instance, TupleType, Type, UnpackType, get_proper_type
 
@@ -77,6 +70,46 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "%": operator.mod, "**": operator.pow, "@": operator.matmul, ">>": operator.rshift, "&": operator.and_,
     "|": operator.or_, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+# The attributes of statements and expressions that hold their parts; classes of mypy cannot be visited otherwise.
+_PARTS: Mapping[str, tuple[str, ...]] = {
+    "Block": ("body",), "ClassDef": ("decorators", "base_type_exprs", "defs"), "Decorator": ("decorators", "func"),
+    "OverloadedFuncDef": ("items", "impl"), "FuncDef": ("arguments", "body"), "LambdaExpr": ("arguments", "body"),
+    "Argument": ("initializer",),
+    "AssignmentStmt": ("lvalues", "rvalue"), "OperatorAssignmentStmt": ("lvalue", "rvalue"),
+    "ExpressionStmt": ("expr",), "ReturnStmt": ("expr",), "AssertStmt": ("expr", "msg"), "DelStmt": ("expr",),
+    "RaiseStmt": ("expr", "from_expr"), "IfStmt": ("expr", "body", "else_body"),
+    "WhileStmt": ("expr", "body", "else_body"), "ForStmt": ("index", "expr", "body", "else_body"),
+    "WithStmt": ("expr", "target", "body"),
+    "TryStmt": ("body", "types", "vars", "handlers", "else_body", "finally_body"),
+    "MatchStmt": ("subject", "patterns", "guards", "bodies"),
+    "AsPattern": ("pattern",), "OrPattern": ("patterns",), "ValuePattern": ("expr",), "SequencePattern": ("patterns",),
+    "MappingPattern": ("keys", "values"), "ClassPattern": ("class_ref", "positionals", "keyword_values"),
+    "MemberExpr": ("expr",), "CallExpr": ("callee", "args"), "IndexExpr": ("base", "index"),
+    "SliceExpr": ("begin_index", "end_index", "stride"), "OpExpr": ("left", "right"), "ComparisonExpr": ("operands",),
+    "UnaryExpr": ("expr",), "StarExpr": ("expr",), "AwaitExpr": ("expr",), "YieldExpr": ("expr",),
+    "YieldFromExpr": ("expr",), "CastExpr": ("expr",), "AssertTypeExpr": ("expr",), "RevealExpr": ("expr",),
+    "SuperExpr": ("call",), "AssignmentExpr": ("target", "value"), "ListExpr": ("items",), "TupleExpr": ("items",),
+    "SetExpr": ("items",), "DictExpr": ("items",), "ConditionalExpr": ("cond", "if_expr", "else_expr"),
+    "GeneratorExpr": ("sequences", "indices", "condlists", "left_expr"), "ListComprehension": ("generator",),
+    "SetComprehension": ("generator",),
+    "DictionaryComprehension": ("sequences", "indices", "condlists", "key", "value"),
+}  # fmt: skip
+# Those of them that are assigned something of which the text does not tell the value, and those that are only read.
+_TARGETS: Mapping[str, tuple[str, ...]] = {
+    "OperatorAssignmentStmt": ("lvalue",), "DelStmt": ("expr",), "ForStmt": ("index",), "WithStmt": ("target",),
+    "TryStmt": ("vars",), "GeneratorExpr": ("indices",), "DictionaryComprehension": ("indices",),
+    "AsPattern": ("name",), "StarredPattern": ("capture",), "MappingPattern": ("rest",),
+}  # fmt: skip
+_READS: Mapping[str, tuple[str, ...]] = {
+    "ForStmt": ("expr",), "GeneratorExpr": ("sequences",), "DictionaryComprehension": ("sequences",),
+    "IndexExpr": ("base",), "StarExpr": ("expr",), "ComparisonExpr": ("operands",), "RevealExpr": ("expr",),
+}  # fmt: skip
+# What changes no list that it gets: wyrm, some builtins, and methods of nodes.
+_READERS = (
+    "wyrm.",
+    *(f"builtins.{each}" for each in ("enumerate", "len", "list", "range", "reversed", "tuple", "zip")),
+)
+_READING = frozenset({"broadcast_to", "permute", "reshape", "transpose"})
 # Attributes of nodes and axes.
 _ATTRIBUTES = frozenset({"T", "dims", "mT", "ndim", "shape", "size"})
 
@@ -98,50 +131,114 @@ class Failed(Exception):
 
 
 class _Assignments:
-    """What the variables and attributes of a file are assigned; None for one that is assigned otherwise or twice."""
+    """What the variables and attributes of a file are assigned; None for one that is assigned otherwise or twice.
+
+    What a class body assigns is a default, which instances and subclasses may replace, unless it is `Final`.
+    """
 
     def __init__(self, file: MypyFile) -> None:
         self.values: dict[object, Expression | None] = {}
-        for statement in file.defs:
-            self._visit(statement)
+        # Variables that are used otherwise than by reading: a list that one of these holds may be changed.
+        self.shared: set[object] = set()
+        # Names that are only read where they stand.
+        self._reads: set[object] = set()
+        seen: set[Node] = set()
+        pending: list[tuple[Any, TypeInfo | None]] = [(file.defs, None)]
+        while pending:
+            part, owner = pending.pop()
+            if isinstance(part, list | tuple):
+                pending.extend((each, owner) for each in part)
+            elif isinstance(part, Node) and part not in seen:
+                seen.add(part)
+                self._visit(part, owner)
+                inside = part.info if isinstance(part, ClassDef) else None if isinstance(part, FuncItem) else owner
+                pending.extend((getattr(part, name), inside) for name in _PARTS.get(type(part).__name__, ()))
 
-    def _visit(self, statement: Node | None) -> None:
-        if isinstance(statement, AssignmentStmt):
-            for target in statement.lvalues:
-                self._assigned_by(target, statement.rvalue)
-        elif isinstance(statement, OperatorAssignmentStmt):
-            self._assigned(statement.lvalue, None)
-        elif isinstance(statement, Decorator):
-            self._visit(statement.func)
-        elif isinstance(statement, FuncDef):
-            for argument in statement.arguments:
+    def _visit(self, part: Node, owner: TypeInfo | None) -> None:
+        """Note what a statement or an expression assigns and reads; `owner` is the class whose body it stands in."""
+        if isinstance(part, AssignmentStmt):
+            for target in part.lvalues:
+                self._assigned_by(target, part.rvalue, owner)
+        elif isinstance(part, AssignmentExpr):
+            self._assigned(part.target, part.value)
+        elif isinstance(part, FuncItem):
+            for argument in part.arguments:
                 self.values[argument.variable] = None
-        for other in _targets(statement):
-            self._assigned(other, None)
-        for part in _parts(statement):
-            self._visit(part)
+        elif isinstance(part, NameExpr):
+            if part not in self._reads:
+                self.shared.add(part.node)
+        elif isinstance(part, OpExpr):
+            if part.op not in ("and", "or"):  # which return an operand itself
+                self._reads.update((part.left, part.right))
+        elif isinstance(part, CallExpr):
+            self._reads.update(_read_by(part))
+        for name in _READS.get(type(part).__name__, ()):
+            self._reads.update(_listed(getattr(part, name)))
+        for name in _TARGETS.get(type(part).__name__, ()):
+            for target in _listed(getattr(part, name)):
+                self._assigned(target, None)
 
-    def _assigned_by(self, target: Expression, value: Expression) -> None:
+    def _assigned_by(self, target: Expression, value: Expression, owner: TypeInfo | None) -> None:
         if isinstance(target, TupleExpr) and isinstance(value, TupleExpr) and len(target.items) == len(value.items):
             for part, each in zip(target.items, value.items, strict=True):
-                self._assigned_by(part, each)
+                self._assigned_by(part, each, owner)
         else:
-            self._assigned(target, value)
+            self._assigned(target, value if owner is None or _is_constant(target, owner) else None)
 
-    def _assigned(self, target: Node, value: Expression | None) -> None:
+    def _assigned(self, target: Node | None, value: Expression | None) -> None:
         if isinstance(target, TupleExpr | ListExpr):
             for part in target.items:
                 self._assigned(part, None)
         elif isinstance(target, StarExpr):
             self._assigned(target.expr, None)
         elif isinstance(target, NameExpr) and target.node is not None:
+            self._reads.add(target)
             self._set(target.node, value)
         elif isinstance(target, MemberExpr):
             # An attribute that is set from outside of its class is known by its name alone.
             self._set(target.name if target.def_var is None else target.def_var, value)
+            self._changed(target.expr)
+        elif isinstance(target, IndexExpr):
+            self._changed(target.base)
+
+    def _changed(self, owner: Expression) -> None:
+        """Note that what a variable or an attribute holds is changed, unless it is `self`."""
+        if isinstance(owner, IndexExpr):
+            self._changed(owner.base)
+        elif isinstance(owner, MemberExpr):
+            self.values[owner.name] = None
+        elif isinstance(owner, NameExpr) and not _is_self(owner):
+            self.values[owner.node] = None
 
     def _set(self, key: object, value: Expression | None) -> None:
         self.values[key] = None if key in self.values else value
+
+
+def _listed(found: Any) -> list[Any]:
+    return list(found) if isinstance(found, list | tuple) else [found]
+
+
+def _read_by(call: CallExpr) -> Iterator[Expression]:
+    """Yield the arguments of a call that the callee does not change or keep."""
+    callee = call.callee
+    reads_all = (isinstance(callee, RefExpr) and callee.fullname.startswith(_READERS)) or (
+        isinstance(callee, MemberExpr) and callee.name in _READING
+    )
+    for argument, kind in zip(call.args, call.arg_kinds, strict=True):
+        if reads_all or kind == ARG_STAR:
+            yield argument
+
+
+def _is_self(expression: NameExpr) -> bool:
+    return isinstance(expression.node, Var) and expression.node.is_self
+
+
+def _is_constant(target: Expression, owner: TypeInfo) -> bool:
+    """Return whether what a class body assigns a name is its value in all instances: fields have other ones."""
+    constructor = owner.get("__init__")
+    has_fields = owner.is_named_tuple or owner.is_enum or (constructor is not None and constructor.plugin_generated)
+    variable = target.node if isinstance(target, NameExpr) else None
+    return isinstance(variable, Var) and variable.is_final and not has_fields
 
 
 class Text:
@@ -155,7 +252,9 @@ class Text:
         function: Callable[[str], Any],
         methods: frozenset[str],
     ) -> None:
-        self._assignments: dict[object, Expression | None] = _Assignments(file).values
+        assignments = _Assignments(file)
+        self._assignments: dict[object, Expression | None] = assignments.values
+        self._shared: set[object] = assignments.shared
         self._type_of = type_of
         self._classes, self._function, self._methods = classes, function, methods
         self._values: dict[Expression, Any] = {}
@@ -232,16 +331,21 @@ class Text:
         value = self._assignments.get(variable)
         if value is None:
             raise UnknownType
-        return self.value(value)
+        found = self.value(value)
+        if variable in self._shared and _has_list(found):
+            raise UnknownType  # it may be changed
+        return found
 
     def _attribute(self, expression: MemberExpr) -> Any:
         owner = expression.expr
-        if isinstance(owner, NameExpr) and isinstance(owner.node, Var) and owner.node.is_self:
+        if isinstance(owner, NameExpr) and isinstance(owner.node, Var) and _is_self(owner):
             type_: Type | None = owner.node.type
             proper = get_proper_type(type_)
             if isinstance(proper, Instance) and expression.name not in self._assignments:
                 symbol = proper.type.get(expression.name)
-                return self._assigned(None if symbol is None else symbol.node)
+                found = self._assigned(None if symbol is None else symbol.node)
+                if not _has_list(found):  # other files may change that of an attribute
+                    return found
             raise UnknownType
         value = self.value(owner)
         if not isinstance(value, BaseNode | wy.Dim) or expression.name not in _ATTRIBUTES:
@@ -357,34 +461,8 @@ class Text:
             raise UnknownType from None
 
 
-def _targets(statement: Node | None) -> Iterator[Node]:
-    """Yield what a statement with a body assigns."""
-    if isinstance(statement, ForStmt):
-        yield statement.index
-    elif isinstance(statement, WithStmt):
-        yield from filter(None, statement.target)
-    elif isinstance(statement, TryStmt):
-        yield from filter(None, statement.vars)
-
-
-def _parts(statement: Node | None) -> Iterator[Node | None]:
-    """Yield the statements in one with a body."""
-    if isinstance(statement, Block):
-        yield from statement.body
-    elif isinstance(statement, ClassDef):
-        yield statement.defs
-    elif isinstance(statement, FuncDef | WithStmt):
-        yield statement.body
-    elif isinstance(statement, ForStmt | WhileStmt):
-        yield from (statement.body, statement.else_body)
-    elif isinstance(statement, IfStmt):
-        yield from (*statement.body, statement.else_body)
-    elif isinstance(statement, TryStmt):
-        yield from (statement.body, *statement.handlers, statement.else_body, statement.finally_body)
-    elif isinstance(statement, MatchStmt):
-        yield from statement.bodies
-    elif isinstance(statement, OverloadedFuncDef):
-        yield statement.impl
+def _has_list(value: Any) -> bool:
+    return isinstance(value, list) or (isinstance(value, tuple) and any(map(_has_list, value)))
 
 
 def _numbers(values: list[Any]) -> Iterator[int]:

@@ -47,3 +47,16 @@ r: wy.Tensor[Batch, Time, Emb] = Block(emb)(table.index(tokens))
 query = wy.Parameter(numbers(7), dims=(in_,))
 weights = (sequence @ query).softmax()
 r: wy.Tensor[Batch, In] = (weights.expand_dims(-1) * sequence).sum(axis=1)
+#@ scaled_by_the_width
+width = float(numbers(4, 5).shape[1])
+reveal_type(x / np.sqrt(width))  # reveals: Any  # with the plugin: Divide[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
+reveal_type(x / width**0.5)  # reveals: Any  # with the plugin: Divide[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
+reveal_type(x * width**-0.5)  # reveals: Any  # with the plugin: Multiply[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
+reveal_type(np.sqrt(width) * x)  # reveals: Any  # with the plugin: Multiply[Constant[Any], Input[tuple[Batch, In]], tuple[Batch, In]]
+reveal_type(x.maximum(np.log(width)))  # reveals: Maximum[Input[tuple[Batch, In]], Constant[Any], tuple[Batch, In]]
+r: complex = width ** 0.5
+#@ divided_into_heads
+reveal_type(sequence.reshape((*sequence.dims[:2], -1, 1)))  # reveals: Reshape[Input[tuple[Batch, Time, In]], tuple[Batch, Time, Any, Any]]
+reveal_type(sequence.reshape((*sequence.shape[:2], -1, 1)))  # reveals: Reshape[Input[tuple[Batch, Time, In]], Any]
+reveal_type(sequence.reshape(sequence.shape))  # reveals: Reshape[Input[tuple[Batch, Time, In]], Any]
+reveal_type(sequence.broadcast_to(sequence.shape))  # reveals: BroadcastTo[Input[tuple[Batch, Time, In]], Any]
