@@ -155,7 +155,7 @@ def wrong(made: Made) -> Mapping[str, tuple[bytes, str]]:
         "from end to start": (entry("bias", data_offsets=[stop, start]), "FILE_OFFSETS"),
         "beyond all": (entry("bias", data_offsets=[2**52, 2**52 + 16]), "FILE_OFFSETS"),
         "of another size": (entry("bias", data_offsets=[start, stop - 8]), "FILE_OFFSETS"),
-        "one more": (file_of(header | {"more": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}, data), "FILE_OTHER"),
+        "one more": (file_of(header | {"more": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}, data), "FILE_OTHER"),  # noqa: E501  # one message
         "one less": (file_of(one_less, data[: last[0]]), "FILE_OTHER"),
         "of another type": (entry("bias", dtype="I64"), "FILE_TYPE"),
         "of no type": (entry("bias", dtype="constructor"), "FILE_TYPE"),
