@@ -57,8 +57,10 @@ def fill_invalid(array: Array) -> None:
     """Fill an array with NaN, an index out of range, or the largest number of its type, which reveal any read."""
     if array.dtype.kind == "f":
         array.fill(np.nan)
+    elif array.dtype.kind == "b":
+        array.fill(True)
     else:
-        array.fill(INVALID_INDEX if array.dtype == np.int64 else np.iinfo(array.dtype).max)
+        array.fill(INVALID_INDEX if array.dtype == np.int64 else np.iinfo(array.dtype.name).max)
 
 
 def lapack(name: str, *arguments: object) -> None:
