@@ -59,11 +59,14 @@ def save_and_be_killed(directory: Path, times: int) -> None:
                 Checkpoints(directory, keep_last=2).save(step // 2, *filled(step // 2), {"step": step // 2}, -step)
                 os.write(announce, f"{step // 2} ".encode())
         os.close(announce)
-        time.sleep(moments.uniform(0.0, 0.12))
+        wanted, words = moments.randint(0, 3), b""
+        while words.count(b" ") < wanted:  # however slow they are
+            words += os.read(done, 100)
+        time.sleep(moments.uniform(0.0, 0.02))
         os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
-        with os.fdopen(done) as announced:
-            saved = [int(step) for step in announced.read().split()]
+        with os.fdopen(done, "rb") as announced:
+            saved = [int(step) for step in (words + announced.read()).split()]
         found = check_filled(directory)
         # Announced checkpoints exist; one more may have been in progress.
         assert max(saved, default=before) <= found <= max(saved, default=before) + 1, (before, saved, found)

@@ -45,6 +45,12 @@ class Line:
         return float(self.slope), float(self.offset)
 
 
+@pytest.fixture(autouse=True)
+def _still_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop the clock: no epoch takes too long to be one call, however slow the steps are."""
+    monkeypatch.setattr("time.perf_counter", lambda: 0.0)
+
+
 @pytest.fixture
 def in_chunks(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Return a function after which no epoch is one call."""
