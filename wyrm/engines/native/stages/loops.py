@@ -290,6 +290,14 @@ class KeptArgument:
 
 
 @dataclass(eq=False)
+class UnguardedArgument:
+    """The array of an update that has no guard in this run; without elements where a guarded one takes its place."""
+
+    name: str
+    array: FlatArgument
+
+
+@dataclass(eq=False)
 class ColumnArgument:
     """The column of an input as (rows, elements), which each call of `run` passes."""
 
@@ -324,7 +332,7 @@ class NumberArgument:
 
 Argument = (
     ArrayBuffer | SizeArgument | NumberArgument | CallArgument | FlatArgument | StateArgument | ColumnArgument
-    | OptimizerNumber | KeptArgument
+    | OptimizerNumber | KeptArgument | UnguardedArgument
 )  # fmt: skip
 
 
@@ -343,8 +351,8 @@ class PythonCall:
 class Guard:
     """The calls before and after an update, with which a step is taken back; see `guards`."""
 
-    keep: Invocation
-    check: Invocation | None
+    before: Invocation
+    after: Invocation | None = None
 
 
 @dataclass

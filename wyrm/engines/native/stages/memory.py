@@ -28,6 +28,7 @@ from wyrm.engines.native.stages.loops import (
     RowSums,
     SizeArgument,
     StateArgument,
+    UnguardedArgument,
     WholeCall,
 )
 from wyrm.engines.native.stages.write import ScanSource, Source
@@ -224,6 +225,8 @@ class Binding:
             return self._numbers.setdefault(argument.name, aligned((), argument.dtype))
         if isinstance(argument, KeptArgument):
             return self._kept(argument)
+        if isinstance(argument, UnguardedArgument):
+            return self._value(argument.array)[: 0 if self._keeps else None]
         array = self.array(argument.buffer) if isinstance(argument, FlatArgument) else self._state(argument)
         if argument.axes == 1:
             return array.reshape(-1)

@@ -30,7 +30,16 @@ from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.stages.expressions import formula_code, number, scalar_type
 from wyrm.engines.native.stages.functions import is_large, small_size
 from wyrm.engines.native.stages.fuse import LoopTree
-from wyrm.engines.native.stages.guards import NOT_FINITE, check, keep, take_back
+from wyrm.engines.native.stages.guards import (
+    FIRST_COUNT,
+    LAST_COUNT,
+    NOT_FINITE,
+    TOTAL,
+    check,
+    counted,
+    keep,
+    take_back,
+)
 from wyrm.engines.native.stages.loops import (
     Argument,
     ArrayBuffer,
@@ -42,6 +51,7 @@ from wyrm.engines.native.stages.loops import (
     OptimizerNumber,
     RowSums,
     StateArgument,
+    UnguardedArgument,
     WholeCall,
 )
 from wyrm.engines.optimizer import GRADIENT_SCALE, OptimizerInterface, UpdateRule
@@ -57,12 +67,13 @@ if TYPE_CHECKING:
 _LEAST_DIVISOR = 1e-20
 
 
-def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None) -> ArrayFunction:
+def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None, guarded: bool = False) -> ArrayFunction:
     """Return the function that updates one parameter: all of it, or with `row_axes` the touched rows.
 
     Its arguments are the parameter, the gradient, the arrays of the state and the numbers of the step, all in the order
     of the rule; for rows also `rows` and `count`. Arrays are flat, or have `row_axes` axes, which is one or two. The
     gradient of rows is reset to zero for the next step. `row_size` specializes the code for rows of that many elements.
+    A `guarded` function does also what those of `guards` do, in the same loop: it gets their copies and total last.
     """
     row, j, k = Name("row"), Name("j"), Name("k")
     element = [(j,), (row,), (row, j)][row_axes]
@@ -70,9 +81,12 @@ def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None) -> 
     schedule = Schedule(rule.outputs)
     state, hyperparameters, dtype = list(rule.state), list(rule.hyperparameters), rule.parameter.dtype
     arguments = ["parameter", "gradient", *state, *hyperparameters, *(["rows", "count"] if row_axes else [])]
+    targets = ["parameter", *state]
+    if guarded:
+        arguments += [*(f"kept_{target}" for target in targets), TOTAL]
     arrays = {rule.parameter: "parameter", rule.gradient: "gradient", **{rule.state[key]: key for key in state}}
     values: dict[BaseNode, Expression] = {}
-    once: list[Statement] = []
+    once: list[Statement] = [FIRST_COUNT] if guarded else []
     each: list[Statement] = []
     for key in hyperparameters:
         values[rule.hyperparameters[key]] = Name(f"{key}_")
@@ -99,14 +113,23 @@ def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None) -> 
     flushed = _flushing(dtype) if rule.flushes and not row_axes and state else None
     if flushed is not None:
         each.append(flushed[0])
-    for target, output in zip(["parameter", *state], schedule.outputs, strict=True):
+    if guarded:
+        each += [Store(f"kept_{target}", gradient_index, Name(f"{target}_")) for target in targets]
+    new: list[Expression] = []
+    for target, output in zip(targets, schedule.outputs, strict=True):
         moved = values[output]
         if flushed is not None and target != "parameter":
             moved = Apply("where", (Apply("less", (Apply("abs", (moved,)), flushed[1])), number(0.0, dtype), moved))
         each.append(Store(target, element, moved))
+        new.append(moved)
     if row_axes:
         each.append(Store("gradient", gradient_index, Literal(0)))
-    return ArrayFunction(name, tuple(arguments), (*once, _loop(each, row_axes, row_size)))
+    after: list[Statement] = []
+    if guarded:
+        each.append(counted(new, dtype))
+        after.append(LAST_COUNT)
+    of = "kept_parameter" if guarded else "parameter"
+    return ArrayFunction(name, tuple(arguments), (*once, _loop(each, row_axes, row_size, of), *after))
 
 
 class _Roots:
@@ -148,13 +171,15 @@ def _flushing(dtype: np.dtype) -> tuple[Let, Name]:
     return Let("limit__", Apply("subtract", (number(tiny, dtype), factor))), Name("limit__")
 
 
-def _loop(body: Sequence[Statement], row_axes: int, row_size: int | None) -> CountedLoop:
+def _loop(body: Sequence[Statement], row_axes: int, row_size: int | None, of: str) -> Statement:
+    """Return the loop over the elements or the touched rows; an array `of` without elements has none."""
     if row_axes == 0:
-        return CountedLoop("j", ArraySize("parameter", 0), tuple(body))
+        return CountedLoop("j", ArraySize(of, 0), tuple(body))
     row = Let("row", Apply("natural", (Element("rows", (Name("k"),)),)))
     size = ArraySize("gradient", 1) if row_size is None else Literal(row_size)
     inner = tuple(body) if row_axes == 1 else (CountedLoop("j", size, tuple(body)),)
-    return CountedLoop("k", Element("count", (Literal(0),)), (row, *inner))
+    loop = CountedLoop("k", Element("count", (Literal(0),)), (row, *inner))
+    return When(Apply("greater", (ArraySize(of, 0), Literal(0))), (loop,))
 
 
 _WIDE = np.dtype(np.float64)
@@ -297,20 +322,30 @@ class UpdateCalls:
             calls.append(Invocation(self.routines[key], arguments, set(), comment, updated=parameter, guard=guard))
         return calls
 
-    def _guard(
-        self, arrays: Sequence[FlatArgument | StateArgument], dtype: np.dtype, rows: RowSums | None = None
-    ) -> Guard:
-        """Return the guard of a call that changes arrays of one dtype, whole or in the touched rows."""
-        row_axes, count = 0 if rows is None else arrays[0].axes, len(arrays)
+    def _guard(self, arrays: Sequence[FlatArgument | StateArgument], dtype: np.dtype) -> Guard:
+        """Return the guard of a call that changes whole arrays of one dtype."""
+        count = len(arrays)
+        arguments: list[Argument] = [*arrays, *self._copies(arrays)]
+        kept = Invocation(self._of_guards(keep, count), arguments, set())
+        if dtype.kind != "f":
+            return Guard(kept)
+        checked = self._of_guards(check, count, dtype)
+        return Guard(kept, Invocation(checked, [*arguments, self._total(dtype)], set()))
+
+    def _copies(
+        self, arrays: Sequence[FlatArgument | StateArgument], rows: RowSums | None = None
+    ) -> list[KeptArgument]:
+        """Return memory for copies of arrays, or of their touched rows, and note the call that writes them back."""
         copies = [KeptArgument(self.tree.name("kept"), each, rows) for each in arrays]
+        row_axes = 0 if rows is None else arrays[0].axes
         arguments: list[Argument] = [*arrays, *copies, *([] if rows is None else [rows.rows, rows.count])]
-        kept, taken = (self._of_guards(each, count, row_axes) for each in (keep, take_back))
-        self.undoing.append(Invocation(taken, arguments, set()))
-        checked = None
-        if dtype.kind == "f":
-            total = self.totals.setdefault(dtype, self._scalar(NOT_FINITE, dtype))
-            checked = Invocation(self._of_guards(check, count, row_axes, dtype), [*arguments, total], set())
-        return Guard(Invocation(kept, arguments, set()), checked)
+        routine = self._of_guards(take_back, len(arrays), row_axes)
+        self.undoing.append(Invocation(routine, arguments, set()))
+        return copies
+
+    def _total(self, dtype: np.dtype) -> OptimizerNumber:
+        """Return the number of elements that are not finite."""
+        return self.totals.setdefault(dtype, self._scalar(NOT_FINITE, dtype))
 
     def _of_guards(self, write: Callable[..., ArrayFunction], *options: Any) -> ArrayRoutine:
         """Return a function of guards."""
@@ -325,23 +360,29 @@ class UpdateCalls:
         row_axes = 0 if rows is None else min(2, len(parameter.dims))
         kind = ["all", "elements", "rows"][row_axes]
         row_size = small_size(parameter.dims[1:]) if row_axes == 2 else None
-        key = rule, kind, row_size
-        if key not in self.routines:
-            name = self.tree.name(f"update_{kind}_{parameter.dtype}")
-            self.routines[key] = ArrayRoutine(update(name, rule, row_axes, row_size), distinct=True)
+        routines = []
+        for guarded in (False, True):
+            key = rule, guarded, kind, row_size
+            if key not in self.routines:
+                name = self.tree.name(f"update_{'guarded_' if guarded else ''}{kind}_{parameter.dtype}")
+                self.routines[key] = ArrayRoutine(update(name, rule, row_axes, row_size, guarded), distinct=True)
+            routines.append(self.routines[key])
         if is_large(parameter.dims) and not row_axes:
-            self.routines[key].divided = independent(self.routines[key].code)
+            routines[0].divided = independent(routines[0].code)
         axes, buffer = max(1, row_axes), self.tree.leaf(parameter)
         flat, states = self._flat(buffer, axes), [self._state(parameter, state, axes) for state in rule.state]
-        arguments: list[Argument] = [flat, self._flat(gradient, axes), *states]
-        arguments += [self._number(number, parameter.dtype) for number in rule.hyperparameters]
+        others: list[Argument] = [self._flat(gradient, axes), *states]
+        others += [self._number(number, parameter.dtype) for number in rule.hyperparameters]
         if rows is not None:
-            arguments += [rows.rows, rows.count]
-        comment, guard = (
-            f"{buffer.name} {format_dims(parameter.dims)}",
-            self._guard([flat, *states], parameter.dtype, rows),
-        )
-        return Invocation(self.routines[key], arguments, {gradient}, comment, updated=parameter, guard=guard)
+            others += [rows.rows, rows.count]
+        comment = f"{buffer.name} {format_dims(parameter.dims)}"
+        if flat.is_number:  # a number stays in a register
+            guard = self._guard([flat, *states], parameter.dtype)
+            return Invocation(routines[0], [flat, *others], {gradient}, comment, updated=parameter, guard=guard)
+        given = [flat, *others, *self._copies([flat, *states], rows), self._total(parameter.dtype)]
+        guard = Guard(Invocation(routines[1], given, set(), comment))
+        plain = UnguardedArgument(self.tree.name(f"unguarded_{buffer.name}"), flat)
+        return Invocation(routines[0], [plain, *others], {gradient}, comment, updated=parameter, guard=guard)
 
     def _update_whole(
         self, rule: UpdateRule, parameter: BaseNode, gradient: ArrayBuffer, rows: RowSums | None

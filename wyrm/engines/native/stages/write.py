@@ -254,10 +254,10 @@ class Source:
                     yield from self._fill_invalid(buffer)
             guard = invocation.guard
             if guard is not None:
-                yield self._call_of(guard.keep)
+                yield self._call_of(guard.before)
             yield self._call_of(invocation)
-            if guard is not None and guard.check is not None:
-                yield self._call_of(guard.check)
+            if guard is not None and guard.after is not None:
+                yield self._call_of(guard.after)
 
     def _call_of(self, invocation: Invocation) -> arrays.CallStatement:
         arguments = tuple(map(self._given, invocation.arguments))
