@@ -32,10 +32,7 @@ def c_type(dtype: np.dtype) -> str:
 def files(interface: Interface, target: Target, release: str) -> dict[str, str]:
     """Return the texts of the header, of the reader and writer, and of the example, by the names of their files."""
     name = interface.name
-    common = {
-        "name": name, "NAME": name.upper(), "header": f"{name}.h",
-        "version": f"{interface.version:d}",
-    }  # fmt: skip
+    common = {"name": name, "NAME": name.upper(), "header": f"{name}.h", "version": str(interface.version)}
     header = common | {
         "triple": target.triple,
         "release": release,
