@@ -84,7 +84,7 @@ OPTIONS = {
     "model.epoch({ ...data, x: { length: 6.5 } })": "x must be an array, or a typed array, of numbers",
     "model.epoch({ ...data, x: new DataView(new ArrayBuffer(8)) })": "x must be an array, or a typed array, of numbers",
     "model.epoch({ ...data, x: null })": "x must be an array, or a typed array, of numbers",
-    "model.epoch({ ...data, y: [...data.y].fill(2n ** 64n) })": "y[0] must be of the type int64, and 18446744073709551616n",
+    "model.epoch({ ...data, y: [...data.y].fill(2n ** 64n) })": "y[0] must be of the type int64, and 184467",
     "model.epoch({ ...data, y: [...data.y].fill(1.5, 2) })": "y[2] must be a whole number, not 1.5",
     "model.epoch({ ...data, y: Float64Array.from(data.y, () => NaN) })": "y[0] must be a whole number, not NaN",
     "model.epoch({ ...data, x: [...data.x].fill('1', 3) })": 'x[3] must be a number, not "1"',

@@ -15,12 +15,13 @@ from wyrm.errors import OptionError
 from wyrm.exporting import names
 
 COMPILERS = [["gcc", "-std=gnu11"], ["g++", "-std=gnu++20", "-x", "c++"], ["gcc", "-std=c99", "-pedantic"]]
-# Words of the languages, macros, names of types, and those of generated code, of the example and of JavaScript's objects.
+# Words of the languages, macros, types, and names of generated code, of the example and of objects in JavaScript.
 WORDS = [
-    "private", "template", "bool", "NULL", "linux", "entry", "class", "restrict", "int64_t", "uint8_t", "size_t", "FILE",
-    "EOF", "stderr", "errno", "INT64_MAX", "memory", "rows", "results", "order", "v1", "body3", "printf", "check", "main",
-    "path", "room", "exit", "malloc", "constructor", "then", "prototype", "hasOwnProperty", "arguments", "static_assert",
-    "and", "xor_eq", "complex", "I", "M_PI", "__proto__", "_", "é", "a b", "7", "x.y", "%x", '"', "*/", "\n",
+    "private", "template", "bool", "NULL", "linux", "entry", "class", "restrict", "int64_t", "uint8_t", "size_t",
+    "FILE", "EOF", "stderr", "errno", "INT64_MAX", "memory", "rows", "results", "order", "v1", "body3", "printf",
+    "check", "main", "path", "room", "exit", "malloc", "constructor", "then", "prototype", "hasOwnProperty", "arguments",
+    "static_assert", "and", "xor_eq", "complex", "I", "M_PI", "__proto__", "_",
+    "é", "a b", "7", "x.y", "%x", '"', "*/", "\n",
 ]  # fmt: skip
 
 
@@ -55,12 +56,12 @@ def test_inputs_of_any_name_are_given_in_javascript(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     ["step", "epoch", "init", "load", "save", "read", "message", "tensors", "take_text", "begin", "next", "then",
-     "constructor", "a b", "é", "7", "", "class", "x" * 201, 5],
+     "constructor", "a b", "é", "7", "", "_x", "x" * 201, 5],
 )  # fmt: skip
 @pytest.mark.parametrize("target", ["c", "wasm32"])
 def test_a_name_of_a_prediction_that_cannot_be_is_refused(tmp_path: Path, name: Any, target: str) -> None:
     program = wy.compile(wy.Input(dims=(3,), name="x") * 2.0)
-    with pytest.raises(OptionError, match="the name of a prediction (must|has at most 200)") as raised:
+    with pytest.raises(OptionError, match=r"the name of a prediction (must|has at most 200)") as raised:
         wy.export(tmp_path / "folder", predict={name: program}, target=target)
     assert repr(name)[1:20] in str(raised.value)
     assert not (tmp_path / "folder").exists()
@@ -97,8 +98,8 @@ def test_a_name_of_an_input_that_the_header_has_is_refused(tmp_path: Path, name:
 
 def test_a_name_of_a_model_is_checked_and_stays_in_every_file(tmp_path: Path) -> None:
     program = wy.compile(wy.Input(dims=(3,), name="x") * 2.0)
-    for name in ("my model", "class", "é", "n" * 201):
-        with pytest.raises(OptionError, match="name (must be a name of C|has at most)"):
+    for name in ("my model", "7", "é", "n" * 201):
+        with pytest.raises(OptionError, match=r"name (must be a name of C|has at most)"):
             program.export(tmp_path / "folder", name=name)
     assert not (tmp_path / "folder").exists()
     rate, x = wy.Parameter(1.0, name="rate"), wy.Input(name="x")
@@ -116,6 +117,14 @@ def test_results_of_one_name_are_told_apart() -> None:
 
     export = loaded(train)
     assert export.functions["model_epoch"].results == ["loss", "a_b", "a_b_2"]
+
+
+def test_words_of_c_are_names_of_predictions(tmp_path: Path) -> None:
+    program = wy.compile(wy.Input(dims=(3,), name="x") * 2.0)
+    wy.export(tmp_path, predict={"class": program, "order": program}, name="int")
+    if shutil.which("gcc") is not None:
+        done = subprocess.run(["gcc", "-c", "example.c"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
 
 
 def test_every_word_that_is_reserved_is_renamed() -> None:

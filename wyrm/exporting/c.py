@@ -186,7 +186,9 @@ def _example(interface: Interface, common: Mapping[str, str], libraries: str) ->
         "calls": "".join(calls).rstrip("\n"),
         "compile": f"cc -O2 -o example example.c {name}.o -lm{libraries}",
         "arguments": "int count, char **arguments" if interface.tensors else "void",
-        "path": f'    const char *path = count > 1 ? arguments[1] : "{name}.safetensors";\n' if interface.tensors else "",
+        "path": f'    const char *path = count > 1 ? arguments[1] : "{name}.safetensors";\n'
+        if interface.tensors
+        else "",
         "load": f"{name}_load(memory, path)" if interface.tensors else f"{name}_ready(memory)",
         "file_header_name": f"{name}_file.h" if interface.tensors else f"{name}.h",
     }

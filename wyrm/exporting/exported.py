@@ -210,8 +210,8 @@ def export(
 def _check_folder(place: Path) -> None:
     """Raise `OptionError` for a folder that cannot be made or written; nothing is made."""
     nearest = next(each for each in (place.absolute(), *place.absolute().parents) if os.path.lexists(each))
-    if not os.path.isdir(nearest):
-        kind = "a file" if os.path.exists(nearest) else "a link to nothing"
+    if not nearest.is_dir():
+        kind = "a file" if nearest.exists() else "a link to nothing"
         raise OptionError(f"folder must be a folder, and {str(nearest)!r} is {kind}")
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise OptionError(f"folder must be one that this user may write to, and {str(nearest)!r} is not")

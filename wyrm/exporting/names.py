@@ -59,13 +59,15 @@ def check_names(name: str, predict: Mapping[str, Any], graphs: Sequence[NativeGr
         else:
             _check_length("the name of an input or output", label(node))
             if identifier(label(node)) in taken:
-                raise OptionError(f"an input or output has the name {label(node)!r} of something in {name}.h: rename it")
+                raise OptionError(
+                    f"an input or output has the name {label(node)!r} of something in {name}.h: rename it"
+                )
 
 
 def _check_own(what: str, name: str, taken: Collection[str]) -> None:
     """Check a name that files have as it is."""
     _check_length(what, name)
-    if identifier(name) != name:
+    if not _PLAIN.fullmatch(name):
         raise OptionError(f"{what} must be a name of C and JavaScript, such as {identifier(name)!r}, not {name!r}")
     if name in taken:
         raise OptionError(f"{what} must not be {name!r}, which means something else in an export: choose another one")
@@ -98,6 +100,8 @@ def _defined() -> tuple[frozenset[str], frozenset[str]]:
 
 # Functions of trainings and of generation.
 _FUNCTIONS = frozenset({"epoch", "step", "set_learning_rate", "begin", "next"})
+# A name that stands in C behind that of the model, and in JavaScript behind a dot.
+_PLAIN = re.compile("[A-Za-z][A-Za-z0-9_]*")
 # What objects of JavaScript have, or would be taken for a promise by, and the methods of every model.
 _METHODS = frozenset({
     "then", "constructor", "toString", "toJSON", "valueOf", "hasOwnProperty", "tensors", "ready", "read", "write",
@@ -108,8 +112,7 @@ _OF_CODE = re.compile(
     r"|u?int(_fast|_least)?\d+_t|[A-Z][A-Z0-9_]*_(MAX|MIN|WIDTH)"
 )
 # The words of C, C++ and JavaScript, macros of compilers and of standard headers, and names of generated code.
-_RESERVED = frozenset(
-    """
+_WORDS = """
     alignas alignof and and_eq arguments asm assert auto await bitand bitor bool break case catch char char16_t char32_t
     char8_t class co_await co_return co_yield compl complex concept const const_cast consteval constexpr constinit
     continue debugger decltype default delete do double dynamic_cast else enum eval explicit export extends extern false
@@ -121,10 +124,10 @@ _RESERVED = frozenset(
 
     arm far hpux huge i386 linux m68k mips near pascal sparc sun unix vax I IN OUT
     BUFSIZ EDOM EOF ERANGE FILENAME_MAX FOPEN_MAX HUGE_VAL HUGE_VALF INFINITY L_tmpnam NAN NULL SEEK_CUR SEEK_END
-    SEEK_SET errno math_errhandling stderr stdin stdout FILE fpos_t intmax_t intptr_t max_align_t ptrdiff_t size_t ssize_t
-    uintmax_t uintptr_t va_list
+    SEEK_SET errno math_errhandling stderr stdin stdout FILE fpos_t intmax_t intptr_t max_align_t ptrdiff_t size_t
+    ssize_t uintmax_t uintptr_t va_list
     M_1_PI M_2_PI M_2_SQRTPI M_E M_LN10 M_LN2 M_LOG10E M_LOG2E M_PI M_PI_2 M_PI_4 M_SQRT1_2 M_SQRT2
 
     batch bytes check count entry memory order place printf results rows seed shuffle size step table
-    """.split()
-)
+"""
+_RESERVED = frozenset(_WORDS.split())
