@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import wyrm as wy
 from tests.exporting.models import Batch, classifier
 from wyrm.errors import CheckpointError, DTypeError, OptionError, ShapeError
+from wyrm.exporting.interface import FILE_ERRORS
 
 
 class Time(wy.Dim): ...
@@ -83,7 +85,7 @@ def test_what_cannot_leave_is_refused_before_anything_is_written(tmp_path: Path)
     (tmp_path / "file").touch()
     with pytest.raises(OptionError, match=r"folder must be a folder, and .* is a file"):
         wy.compile(x + x).export(tmp_path / "file")
-    with pytest.raises(OptionError, match="name must be a name of C, such as 'my_model'"):
+    with pytest.raises(OptionError, match="name must be a name of C and JavaScript, such as 'my_model'"):
         wy.compile(x + x).export(folder, name="my model")
     with pytest.raises(OptionError, match="batch_sizes must be an integer of at least 1"):
         wy.compile(x + x).export(folder, batch_sizes=0)
@@ -116,3 +118,111 @@ def test_what_cannot_leave_is_refused_before_anything_is_written(tmp_path: Path)
     with pytest.raises(OptionError, match=r"the learning rate .* cannot leave Python"):
         wy.compile((parameter * column).square(), rate).export(folder)
     assert not folder.exists()
+
+
+def product(names: tuple[str, str]) -> Any:
+    one, other = (wy.Input(dims=(Batch(), 3), name=name) for name in names)
+    return wy.compile(one - other * wy.Parameter(np.ones(3, np.float32), name="weight"))
+
+
+@needs_compiler
+def test_a_header_of_another_export_is_not_linked(tmp_path: Path) -> None:
+    assert COMPILER is not None
+    product(("x", "y")).export(tmp_path / "one")
+    command = [COMPILER, "-std=c99", *STRICT[1:], "-I", "../one", "-o", "example", "../one/example.c"]
+    product(("y", "x")).export(tmp_path / "swapped")
+    product(("x", "y")).export(tmp_path / "larger", batch_sizes=33)
+    for name in ("swapped", "larger"):
+        done = subprocess.run(
+            [*command, "model.o", "-lm"], cwd=tmp_path / name, capture_output=True, text=True, check=False
+        )
+        assert done.returncode != 0 and "model_init_" in done.stderr
+        (tmp_path / name / "model_file.h").write_bytes((tmp_path / "one" / "model_file.h").read_bytes())
+        mixed = [COMPILER, "-I.", "-o", "example", "example.c", "model.o", "-lm"]
+        done = subprocess.run(mixed, cwd=tmp_path / name, capture_output=True, text=True, check=False)
+        assert done.returncode != 0 and "model.h is of another export than this file" in done.stderr
+    product(("x", "y")).export(tmp_path / "again")
+    run(tmp_path / "again", *command, "model.o", "-lm")
+
+
+SAVES = """
+#include <stdlib.h>
+#include "model_file.h"
+int main(int count, char **paths) {
+    void *memory = aligned_alloc(MODEL_ALIGNMENT, MODEL_MEMORY_BYTES);
+    static char longer[2 * FILENAME_MAX];
+    memset(longer, 'x', sizeof longer - 1);
+    if (count < 3 || model_init(memory, MODEL_MEMORY_BYTES) || model_load(memory, paths[1])) return 1;
+    printf("%d %d %d", model_save(memory, paths[2]), model_save(memory, "no/folder"), model_save(memory, longer));
+    free(memory);
+    return 0;
+}
+"""
+
+
+@needs_compiler
+def test_a_file_that_cannot_be_written_leaves_the_one_before(tmp_path: Path) -> None:
+    assert COMPILER is not None
+    train = classifier().train
+    train.export(tmp_path, batch_sizes=4)
+    (tmp_path / "saves.c").write_text(SAVES)
+    run(tmp_path, COMPILER, *STRICT, "-o", "saves", "saves.c", "model.o", "-lm")
+    before = (tmp_path / "model.safetensors").read_bytes()
+    assert len(before) > 1024
+    limited = "trap '' XFSZ; ulimit -f 1; ./saves model.safetensors model.safetensors"
+    assert run(tmp_path, "sh", "-c", limited) == "14 10 10"
+    assert (tmp_path / "model.safetensors").read_bytes() == before
+    assert run(tmp_path, "./saves", "model.safetensors", "model.safetensors") == "0 10 10"
+    assert not list(tmp_path.glob("*.tmp"))
+    assert len((tmp_path / "model.safetensors").read_bytes()) > 1024
+
+
+@needs_compiler
+def test_codes_of_errors_are_constants_of_c(tmp_path: Path) -> None:
+    assert COMPILER is not None
+    exported = product(("x", "y")).export(tmp_path)
+    codes = exported.interface.errors | FILE_ERRORS
+    lines = "\n".join(f"int own_{key}[MODEL_{key} == {code} ? 1 : -1];" for key, (code, _) in codes.items())
+    (tmp_path / "codes.c").write_text(f'#include "model_file.h"\n{lines}\n')
+    run(tmp_path, COMPILER, "-c", "codes.c")
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = product(("x", "y"))
+    (tmp_path / "file").touch()
+    (tmp_path / "dangling").symlink_to("nothing")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "taken" / "model.safetensors").mkdir(parents=True)
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    for name, reason in {
+        "file": "is a file", "file/below": "is a file", "dangling": "a link to nothing", "loop": "a link to nothing",
+        "taken": "no folder of the name of a file", "a" * 300: "folder cannot be", "a\0b": "folder cannot be",
+    }.items():  # fmt: skip
+        with pytest.raises(OptionError, match=reason):
+            program.export(tmp_path / name)
+    program.export(tmp_path / "link")
+    assert (tmp_path / "real" / "model.h").exists()
+    asked = list[object]()
+    monkeypatch.setattr("os.access", lambda place, mode: asked.append(place))
+    with pytest.raises(OptionError, match=r"one that this user may write to, and .*real' is not"):
+        program.export(tmp_path / "real" / "new")
+    assert asked == [tmp_path / "real"]
+    assert [path.name for path in (tmp_path / "taken").iterdir()] == ["model.safetensors"]
+
+
+def test_an_export_that_cannot_be_completed_leaves_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    product(("x", "y")).export(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("wyrm.exporting.exported.write_arrays", full)
+    with pytest.raises(CheckpointError, match="No space left on device"):
+        product(("z", "y")).export(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -145,6 +145,7 @@ def wrong(made: Made) -> Mapping[str, tuple[bytes, str]]:
     nothing = np.full(2, np.nan).tobytes()
     epochs = header["program/epochs"]["data_offsets"][0]
     last = max(place for place in places if place[0] < place[1])
+    more = {"more": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}
     empty = {name: each | {"data_offsets": [0, 0]} for name, each in header.items() if each.get("shape") == [0, 3]}
     one_less = {name: each for name, each in header.items() if each.get("data_offsets") != last} | empty
     return {
@@ -155,7 +156,7 @@ def wrong(made: Made) -> Mapping[str, tuple[bytes, str]]:
         "from end to start": (entry("bias", data_offsets=[stop, start]), "FILE_OFFSETS"),
         "beyond all": (entry("bias", data_offsets=[2**52, 2**52 + 16]), "FILE_OFFSETS"),
         "of another size": (entry("bias", data_offsets=[start, stop - 8]), "FILE_OFFSETS"),
-        "one more": (file_of(header | {"more": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}, data), "FILE_OTHER"),  # noqa: E501  # one message
+        "one more": (file_of(header | more, data), "FILE_OTHER"),
         "one less": (file_of(one_less, data[: last[0]]), "FILE_OTHER"),
         "of another type": (entry("bias", dtype="I64"), "FILE_TYPE"),
         "of no type": (entry("bias", dtype="constructor"), "FILE_TYPE"),

@@ -32,10 +32,7 @@ def c_type(dtype: np.dtype) -> str:
 def files(interface: Interface, target: Target, release: str) -> dict[str, str]:
     """Return the texts of the header, of the reader and writer, and of the example, by the names of their files."""
     name = interface.name
-    common = {
-        "name": name, "NAME": name.upper(), "header": f"{name}.h", "weights": f"{name}.safetensors",
-        "version": f"{interface.version:d}",
-    }  # fmt: skip
+    common = {"name": name, "NAME": name.upper(), "header": f"{name}.h", "version": str(interface.version)}
     header = common | {
         "triple": target.triple,
         "release": release,
@@ -188,6 +185,10 @@ def _example(interface: Interface, common: Mapping[str, str], libraries: str) ->
     values = dict(common) | {
         "calls": "".join(calls).rstrip("\n"),
         "compile": f"cc -O2 -o example example.c {name}.o -lm{libraries}",
+        "arguments": "int count, char **arguments" if interface.tensors else "void",
+        "path": f'    const char *path = count > 1 ? arguments[1] : "{name}.safetensors";\n'
+        if interface.tensors
+        else "",
         "load": f"{name}_load(memory, path)" if interface.tensors else f"{name}_ready(memory)",
         "file_header_name": f"{name}_file.h" if interface.tensors else f"{name}.h",
     }

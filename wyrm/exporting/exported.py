@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -21,7 +23,7 @@ from wyrm.exporting.targets import target_named
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import label
 from wyrm.graph.modes import warn_of_training
-from wyrm.io.files import load_arrays, replacing, save_arrays
+from wyrm.io.files import load_arrays, replacing, save_arrays, write_arrays
 from wyrm.support.files import FilePath, path_of
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import choice, whole
@@ -177,8 +179,7 @@ def export(
     for program in [*programs.values(), *([] if train is None else [train])]:
         _check(program, trains=program is train)
     place = path_of("folder", folder)
-    if place.exists() and not place.is_dir():
-        raise OptionError(f"folder must be a folder, and {str(place)!r} is a file")
+    _check_folder(place)
     chosen = target_named(target, cpu, features, blas)
     built = build(name, chosen, train, programs, batch_sizes, {} if sizes is None else sizes, kind, generate)
     if built.embedding is not None and kind != "float32":
@@ -193,18 +194,38 @@ def export(
             )
     contents = _contents(built, chosen, code, externals)
     data = _columns(built, {} if columns is None else columns)
-    place.mkdir(parents=True, exist_ok=True)
-    for file, content in contents.items():
-        with replacing(place / file) as temporary:
-            temporary.write_bytes(content)
-    exported = Exported(place, built.interface, [place / file for file in contents], len(code), externals, built, train)
+    arrays = {f"{name}_data.safetensors": data} if data else {}
     if built.interface.tensors:
-        exported.save(place / f"{name}.safetensors")
-        exported.files.append(place / f"{name}.safetensors")
-    if data:
-        save_arrays(place / f"{name}_data.safetensors", data)
-        exported.files.append(place / f"{name}_data.safetensors")
-    return exported
+        arrays = {f"{name}.safetensors": tensors_of(built, train)} | arrays
+    files = [place / file for file in (*contents, *arrays)]
+    _make_folder(place, files)
+    with ExitStack() as written:  # earlier files are replaced once all new ones are complete
+        for file, content in contents.items():
+            written.enter_context(replacing(place / file)).write_bytes(content)
+        for file, each in arrays.items():
+            write_arrays(written.enter_context(replacing(place / file)), str(place / file), each, {"wyrm": c.FORMAT})
+    return Exported(place, built.interface, files, len(code), externals, built, train)
+
+
+def _check_folder(place: Path) -> None:
+    """Raise `OptionError` for a folder that cannot be made or written; nothing is made."""
+    nearest = next(each for each in (place.absolute(), *place.absolute().parents) if os.path.lexists(each))
+    if not nearest.is_dir():
+        kind = "a file" if nearest.exists() else "a link to nothing"
+        raise OptionError(f"folder must be a folder, and {str(nearest)!r} is {kind}")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise OptionError(f"folder must be one that this user may write to, and {str(nearest)!r} is not")
+
+
+def _make_folder(place: Path, files: Sequence[Path]) -> None:
+    """Make a folder for files; raise `OptionError` if that fails, or if a folder has the name of a file."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        taken = [file for file in files if file.is_dir()]
+    except (OSError, ValueError) as error:  # no path has a NUL
+        raise OptionError(f"folder cannot be {str(place)!r}: {getattr(error, 'strerror', None) or error}") from error
+    if taken:
+        raise OptionError(f"folder must have no folder of the name of a file, and {str(taken[0])!r} is one")
 
 
 def _check(program: Program[Any, Any], *, trains: bool) -> None:

@@ -128,7 +128,7 @@ class Interface:
 
     @cached_property
     def version(self) -> int:
-        """A number that differs for other models, layouts of the block, functions and code, but not for other weights."""  # noqa: E501  # one message
+        """A number that differs for other models, layouts, functions and code, but not for other weights."""
         content = [getattr(self, each.name) for each in fields(self) if each.name != "routines"]
         digest = sha256(repr([*content, sorted(self.routines)]).encode()).digest()
         return int.from_bytes(digest[:8], "little") >> 2 | 1

@@ -11,9 +11,8 @@ static void check(int32_t code, const char *where) {
     exit(1);
 }
 
-int main(int count, char **arguments) {
-    const char *path = count > 1 ? arguments[1] : "$weights";
-    /* The block begins at a multiple of 64 bytes. */
+int main($arguments) {
+$path    /* The block begins at a multiple of 64 bytes. */
     char *room = (char *)malloc(${NAME}_MEMORY_BYTES + ${NAME}_ALIGNMENT);
     void *memory;
     if (!room) return 1;
