@@ -130,8 +130,8 @@ def test_every_pair_of_sizes_is_resampled_as_torch_does(old: int) -> None:
             (wy.nn.adaptive_avg_pool1d(x, new), functional.adaptive_avg_pool1d(rows, new)),
         ]
         for corners in (False, True):
-            options = {"mode": "linear", "align_corners": corners}
-            pairs.append((wy.nn.interpolate(x, new, **options), functional.interpolate(rows, new, **options)))
+            expected = functional.interpolate(rows, new, mode="linear", align_corners=corners)
+            pairs.append((wy.nn.interpolate(x, new, mode="linear", align_corners=corners), expected))
         for node, want in pairs:
             np.testing.assert_allclose(matrix_of(node), want[:, 0].numpy(), rtol=0, atol=1e-13)
 
