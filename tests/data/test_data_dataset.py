@@ -44,6 +44,19 @@ def test_python_floats_become_float32_and_arrays_keep_their_dtype() -> None:
     assert dataset["e"].tolist() == ["x", "y"]
 
 
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (["1", 1], "column 'x' holds 1 beside texts"), ((b"1", "1"), "column 'x' holds b'1' beside texts"),
+        ([2**63, 2**63 + 1, -1], "column 'x' holds integers that no array holds exactly; wy.data.Ids"),
+    ],
+)  # fmt: skip
+def test_a_list_that_numpy_would_make_equal_is_refused(column: Any, message: str) -> None:
+    with pytest.raises(DTypeError, match=message):
+        Dataset(x=column)
+    assert Dataset(x=[2**63, 2**63 + 1], y=[b"1", b"2"])["x"].tolist() == [2**63, 2**63 + 1]
+
+
 def test_columns_cannot_be_replaced(dataset: Dataset) -> None:
     with pytest.raises(TypeError):
         dataset.columns["users"] = np.zeros(4)  # type: ignore[index]

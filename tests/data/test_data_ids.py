@@ -158,6 +158,71 @@ def test_features_are_brought_into_the_order_of_ids() -> None:
     assert same.item_features is not None and same.item_features["genre"].tolist() == ["comedy", "drama"]
 
 
+ADJACENT: dict[str, Any] = {
+    "beyond int64": [2**63, 2**63 + 1, -1],
+    "beyond uint64": [2**64, 2**64 + 1, -1],
+    "beside a float": [2**53, 2**53 + 1, 0.5],
+    "NumPy's": [np.int64(2**53), np.int64(2**53 + 1), np.float64(0.5)],
+    "NumPy's unsigned": [np.uint64(2**63), np.uint64(2**63 + 1), np.int64(-1)],
+    "a text and a number": ["1", 1, 2],
+    "NumPy's text and number": [np.str_("1"), np.int64(1), np.int64(2)],
+    "bytes and a text": [np.bytes_(b"1"), np.str_("1"), "2"],
+    "zeros at the end": [np.bytes_(b"a\0"), np.bytes_(b"a"), b"b"],
+    "objects": np.array([2**63, 2**63 + 1, -1], object),
+}
+
+
+@pytest.mark.parametrize("name", ADJACENT)
+def test_ids_that_an_array_would_round_stay_distinct(name: str) -> None:
+    column = ADJACENT[name]
+    data = Interactions.of(column, range(3))
+    assert data.user_count == 3
+    assert data.user_ids[data.users].tolist() == list(column)
+    assert data.user_index.index(column).tolist() == data.users.tolist()
+    again = Interactions.of(column[:2], [0, 1], user_ids=data.user_ids)
+    assert again.users.tolist() == data.users[:2].tolist()
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        ([True, False], "b"), ([3, 1], "i"), ([np.int64(3), np.int32(1)], "i"), ([np.float32(0.5), 1.0], "f"),
+        ([1, 0.5], "f"), ([np.datetime64("2024-05-01"), np.datetime64("2024-05-02")], "M"), ([2**63, 2**63 + 1], "u"),
+    ],
+)  # fmt: skip
+def test_ids_of_one_kind_are_an_array_of_it(column: Any, kind: str) -> None:
+    assert Ids(column).values.dtype.kind == kind
+
+
+def test_large_integers_of_polars_stay_distinct_beside_nulls() -> None:
+    polars = pytest.importorskip("polars")
+    known = Ids([2**53, 2**53 + 1])
+    assert known.index(polars.Series([2**53 + 1, None, 2**53]), unknown=-1).tolist() == [1, -1, 0]
+
+
+def test_times_keep_nanoseconds_and_large_numbers() -> None:
+    texts = ["2024-05-01T00:00:00.000000001", "2024-05-01"]
+    times = Interactions.of([0, 1], [0, 1], timestamps=texts).timestamps
+    assert times.astype("datetime64[ns]").tolist() == [1714521600000000001, 1714521600000000000]
+    numbers = [2**60, 2**60 + 255, 2**60 + 256]
+    for column in (numbers, np.array(numbers, object), np.array(numbers, np.uint64)):
+        data = Interactions.of([0, 1, 2], [0, 1, 2], timestamps=column)
+        assert data.timestamps.tolist() == numbers
+    _, test = wy.data.split_by_time(data, at=2.0**60 + 256)  # a float, to which 2**60 + 255 would be rounded
+    assert test.users.tolist() == [2]
+
+
+def test_ratings_are_numbers_of_any_type() -> None:
+    columns: list[Any] = [[True, 3], [np.float32(1), 3], np.array([1, 3.0], object), [True, np.int64(3)], [1, 3]]
+    for ratings in columns:
+        assert Interactions.of([0, 1], [0, 1], ratings=ratings).ratings.tolist() == [1.0, 3.0]
+
+
+def times(column: Any) -> Interactions:
+    """Return interactions at these two times."""
+    return Interactions.of([0, 1], [0, 1], timestamps=column)
+
+
 ONE = Interactions.of(["a"], [1])
 
 
@@ -174,7 +239,22 @@ ONE = Interactions.of(["a"], [1])
         (lambda: Ids(["a"]).index("b"), DataError, r"no id 'b' among Ids\(1: 'a'\); unknown=-1 gives"),
         (lambda: Ids([196, 4]).index("196"), DataError, r"no id '196' among Ids.*, which are int64 and no texts; unkn"),
         (lambda: Interactions.of(["a"], [1, 2]), ShapeError, "'users' has 1, 'items' has 2"),
-        (lambda: Interactions.of(["a"], [1], ["x"]), DTypeError, "ratings have dtype"),
+        (lambda: Interactions.of(["a"], [1], ["x"]), DTypeError, r"ratings hold 'x' in row 0; .* float\('x'\)"),
+        (lambda: Interactions.of(["a"], [1], np.array(["x"])), DTypeError, "ratings have dtype <U1; expected numbers"),
+        (lambda: Interactions.of(["a"], [1], [None]), DataError, "ratings has no value in row 0; .* fill in a value"),
+        (lambda: Interactions.of(["a"], [1], [1e39]), DataError, "ratings hold 1e[+]39 in row 0; .* up to 3e38"),
+        (lambda: Interactions.of(["a"], [1], [10**39]), DataError, "ratings hold 10+ in row 0"),
+        (lambda: Interactions.of(["a"], [1], [10**400]), DataError, "ratings hold an integer beyond the range"),
+        (lambda: times([2**63, 2**63]), DataError, "holds 9223372036854775808 in row 0; expected numbers below"),
+        (lambda: times(np.array([1, 2**63], np.uint64)), DataError, "in row 1; expected numbers below"),
+        (lambda: times([2**63, -1]), DTypeError, "holds 9223372036854775808 in row 0; .* holds exactly"),
+        (lambda: times([2**53 + 1, 0.5]), DTypeError, "holds 9007199254740993 in row 0; .* holds exactly"),
+        (lambda: times([True, False]), DTypeError, "timestamps has dtype bool"),
+        (lambda: times(["2024-05-31", 5]), DTypeError, "timestamps holds 5 in row 1; .* dates"),
+        (lambda: times(["1700000000", "1700000001"]), DTypeError, "holds '1700000000' in row 0; .* np.array.column"),
+        (lambda: times(["2024-05-31", ""]), DataError, "timestamps has no value in row 1"),
+        (lambda: times(["2024-05-01T00:00:00.000000001", "9999-01-01"]), DataError, "too far from 1970"),
+        (lambda: Interactions.of([1], [1], user_ids=np.array([1, 2, 1])), DataError, "the ids hold 1 more than once"),
         (lambda: Interactions.of(["a"], [1], [np.inf]), DataError, "ratings hold inf"),
         (lambda: Interactions.of(["a"], [1], timestamps=["noon"]), DTypeError, "such as 'noon'"),
         (lambda: Interactions.of(["a"], [1], timestamps=[np.nan]), DataError, "timestamps has no value in row 0"),

@@ -15,7 +15,8 @@ from tests.io.training_samples import STATE, Model, bits, save, stepped
 from wyrm import io
 from wyrm.errors import CheckpointError
 from wyrm.io import Checkpoints
-from wyrm.io.record import _digest, parsed
+from wyrm.io.files import digest_of
+from wyrm.io.record import parsed
 
 # --- damaged files, and files of another origin -----------------------------------------------------------------------
 
@@ -148,7 +149,7 @@ def test_a_record_of_other_fields_is_refused(two: Path) -> None:
     content = json.loads(metadata["wyrm_training"])
     del content["digest"]
     for changed in (content | {"more": 1}, {name: value for name, value in content.items() if name != "score"}):
-        digest = _digest(changed, sorted(arrays.items()))
+        digest = digest_of(changed, sorted(arrays.items()))
         io.save_arrays(two, arrays, {"wyrm_training": json.dumps(changed | {"digest": digest})})
         refused(two.parent, two, "is corrupt: its record cannot be used")
 

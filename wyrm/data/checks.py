@@ -54,10 +54,23 @@ def _column(name: str, values: ArrayLike) -> np.ndarray:
         )
     if array.ndim == 0:
         raise ShapeError(f"column {name!r} is a single value, {array.item()!r}; expected one entry per row.")
+    if isinstance(values, list | tuple) and array.ndim == 1 and array.size:
+        _check_kept(name, values, array)
     # Python floats become float32, as everywhere in wyrm; arrays keep their dtype.
     if array.dtype == np.float64 and not hasattr(values, "dtype"):
         return array.astype(np.float32)
     return array
+
+
+def _check_kept(name: str, values: Sequence[object], array: np.ndarray) -> None:
+    """Raise `DTypeError` if NumPy made texts of numbers, or floats of integers: different values may be equal then."""
+    if array.dtype.kind in "US":
+        kind = type(array[0]).__mro__[1]  # str or bytes
+        other = next((each for each in values if not isinstance(each, kind)), None)
+        if other is not None:
+            raise DTypeError(f"column {name!r} holds {other!r} beside texts; expected values of one type")
+    elif array.dtype.kind == "f" and all(isinstance(each, int | np.integer) for each in values):
+        raise DTypeError(f"column {name!r} holds integers that no array holds exactly; wy.data.Ids numbers such ids")
 
 
 def as_columns(values: Mapping[str, ArrayLike]) -> Columns:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Hashable, Iterable
 from functools import cached_property
 from typing import Any, overload
@@ -21,8 +22,9 @@ class Ids:
     """Distinct ids of any hashable type, numbered from 0: in ascending order, or as they appear if they have no order.
 
     `Ids(values)` takes a column of ids, each as often as it likes: an array, a list, any iterable, or a column of
-    pandas, polars or Arrow. `ids.index(value)` is the number of an id, `ids[number]` the id, `len(ids)` how many there
-    are; both take arrays too. Categories of a feature, such as genres, are numbered alike.
+    pandas, polars or Arrow. Ids are equal as Python says: 1 and 1.0 are one id, 1 and "1" are two. `ids.index(value)`
+    is the number of an id, `ids[number]` the id, `len(ids)` how many there are; both take arrays too. Categories of a
+    feature, such as genres, are numbered alike.
 
     Raises:
         DataError: there is no value, or one is missing: None, NaN or NaT.
@@ -48,7 +50,12 @@ class Ids:
 
     @cached_property
     def _numbers(self) -> dict[Hashable, int]:
-        return dict(zip(self.values.tolist(), range(len(self.values)), strict=True))
+        given = self.values.tolist()
+        numbers = dict(zip(given, range(len(given)), strict=True))
+        if len(numbers) < len(given):
+            twice = next(each for number, each in enumerate(given) if numbers[each] != number)
+            raise DataError(f"the ids hold {twice!r} more than once; expected each id once")
+        return numbers
 
     def __len__(self) -> int:
         return len(self.values)
@@ -89,25 +96,51 @@ class Ids:
 
 
 def column_of(name: str, values: Any) -> np.ndarray:
-    """Return a column of any library, or any iterable, as an array of one axis; mixed Python objects stay objects."""
+    """Return a column of any library, or any iterable, as an array of one axis.
+
+    What no other array holds exactly stays Python objects: mixed types, and large integers beside floats.
+    """
     check_unmasked(values)
     if hasattr(values, "to_pylist"):  # of Arrow, whose texts are no array
         values = values.to_pylist()
     elif hasattr(values, "to_numpy"):
-        values = np.asarray(values.to_numpy())
+        values = values.to_list() if _has_missing_integers(values) else np.asarray(values.to_numpy())
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
         raise DTypeError(f"{name} is {values!r}; expected a column: an array, a list, or another iterable")
     if not isinstance(values, np.ndarray):
         given = list(values)
-        kinds = set(map(type, given))
-        if kinds and (kinds <= {int} or kinds <= {float, int} or all(issubclass(each, np.generic) for each in kinds)):
-            values = np.asarray(given)
-        else:
+        values = _array_of_numbers(given)
+        if values is None:
             values = np.empty(len(given), object)
             values[:] = given
     if values.ndim != 1:
         raise ShapeError(f"{name} has shape {values.shape}; expected one axis, an entry for each row")
     return np.asarray(values)
+
+
+def _has_missing_integers(values: Any) -> bool:
+    """Whether a series of polars would become floats, in which large integers are no longer distinct."""
+    count = getattr(values, "null_count", None)
+    return callable(count) and count() > 0 and values.dtype.is_integer()
+
+
+def _array_of_numbers(given: list[Any]) -> np.ndarray | None:
+    """Return the array of a list of numbers or of NumPy's dates, if it holds them all exactly."""
+    kinds = "".join({_kind(each) for each in set(map(type, given))})
+    if set(kinds) <= set("iuf") and kinds:
+        array = np.asarray(given)
+        if array.dtype.kind != "f" or kinds == "f":
+            return array
+        # Beyond 2**53, floats leave out integers.
+        return array if "f" in kinds and not (np.abs(array) >= 2.0**53).any() else None
+    is_one_type = kinds == "b" or (kinds in ("c", "M", "m") and len({each.dtype for each in given}) == 1)
+    return np.asarray(given) if is_one_type else None
+
+
+def _kind(kind: type) -> str:
+    """Return the letter of a type of numbers or dates, as in `numpy.dtype.kind`; "O" for others."""
+    is_number = kind in (bool, int, float) or issubclass(kind, np.number | np.bool_ | np.datetime64)
+    return np.dtype(kind).kind if is_number else "O"
 
 
 def numbered(name: str, values: Any) -> tuple[np.ndarray, NDArray[np.int64]]:
@@ -153,36 +186,83 @@ def _as_array(values: list[Any]) -> np.ndarray:
     return array
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
-    return isinstance(value, float | np.floating) and value != value
+    return isinstance(value, float | np.floating) and bool(value != value)
 
 
-def _missing(name: str, row: int) -> DataError:
-    return DataError(f"{name} has no value in row {row}; leave out the row, or give it an id of its own")
+def _missing(name: str, row: int, remedy: str = "give it an id of its own") -> DataError:
+    return DataError(f"{name} has no value in row {row}; leave out the row, or {remedy}")
+
+
+def numbers_of(name: str, values: Any) -> np.ndarray:
+    """Return a column of numbers or dates as an array that holds them exactly, else one of objects or texts.
+
+    Raise `DataError` for a missing value.
+    """
+    column = column_of(name, values)
+    if column.dtype.kind == "O":
+        given = column.tolist()
+        for row, each in enumerate(given):
+            if _is_missing(each):
+                raise _missing(name, row, "fill in a value")
+        array = _array_of_numbers(given)
+        return column if array is None else array
+    if column.dtype.kind in "fM":
+        missing = np.isnat(column) if column.dtype.kind == "M" else np.isnan(column)
+        if missing.any():
+            raise _missing(name, int(missing.argmax()), "fill in a value")
+    return column
 
 
 def times_of(name: str, values: Any) -> np.ndarray:
     """Return times as int64, float64 or datetime64, as they are given; dates may be texts or Python's datetimes."""
-    column = column_of(name, values)
+    column = numbers_of(name, values)
     if column.dtype.kind in "OU":
-        given = [_without_zone(each) for each in column.tolist()]
-        try:
-            column = np.array(given, "datetime64[us]")
-        except (ValueError, TypeError):
-            raise DTypeError(
-                f"{name} has dtype {column.dtype}, such as {given[0]!r}; expected numbers, dates, or texts such as "
-                f"'2024-05-31T12:00'"
-            ) from None
+        return _dates(name, column)
     if column.dtype.kind not in "iufM":
         raise DTypeError(f"{name} has dtype {column.dtype}; expected numbers or dates")
-    missing = np.isnat(column) if column.dtype.kind == "M" else np.isnan(column)
-    if missing.any():
-        raise _missing(name, int(missing.argmax()))
+    if column.dtype.kind == "u" and column.size and column.max() >= 2**63:
+        row = int(column.argmax())
+        raise DataError(f"{name} holds {column[row]} in row {row}; expected numbers below 2**63")
     return column.astype(np.int64) if column.dtype.kind in "iu" else column
 
 
-def _without_zone(value: Any) -> Any:
-    aware = isinstance(value, datetime.datetime) and value.tzinfo is not None
-    return value.astimezone(datetime.UTC).replace(tzinfo=None) if aware else value
+# NumPy takes 1700000000 and 20240531 for years, and reads fractions up to the unit that it is asked for.
+_NUMBER, _NANOSECONDS = re.compile(r"\s*[+-]?[0-9]{5}"), re.compile(r"[.][0-9]{7}")
+
+
+def _dates(name: str, column: np.ndarray) -> np.ndarray:
+    """Return texts of dates and Python's datetimes as datetime64, of microseconds, or nanoseconds if one has them."""
+    given = [_as_written(each) for each in column.tolist()]
+    for row, each in enumerate(given):
+        is_text = isinstance(each, str)
+        if _NUMBER.match(each) if is_text else not isinstance(each, datetime.date | np.datetime64):
+            advice = "; numbers that are texts become numbers by np.array(column, float)"
+            raise DTypeError(
+                f"{name} holds {each!r} in row {row}; expected numbers that int64 or float64 holds exactly, dates, or "
+                f"texts such as '2024-05-31T12:00'{advice if is_text else ''}"
+            )
+    try:
+        dates = np.array(given, "datetime64[us]")
+    except (ValueError, TypeError):
+        raise DTypeError(
+            f"{name} has dtype {column.dtype}, such as {given[0]!r}; expected numbers, dates, or texts such as "
+            f"'2024-05-31T12:00'"
+        ) from None
+    if np.isnat(dates).any():  # of an empty text
+        raise _missing(name, int(np.isnat(dates).argmax()), "fill in a value")
+    if not any(_NANOSECONDS.search(each) for each in given if isinstance(each, str)):
+        return dates
+    finer = np.array(given, "datetime64[ns]")
+    if (finer.astype(dates.dtype) != dates).any():
+        raise DataError(f"{name} holds nanoseconds, and dates that are too far from 1970 for them")
+    return finer
+
+
+def _as_written(value: Any) -> Any:
+    """Return a datetime without its zone, at UTC, and one of pandas with nanoseconds as a text."""
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+    return value.isoformat() if getattr(value, "nanosecond", 0) else value

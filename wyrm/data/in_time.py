@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import numpy as np
@@ -47,6 +48,8 @@ def split_by_time(
         (at,) = times_of("at", [at])
         if (at.dtype.kind == "M") != (times.dtype.kind == "M"):
             raise DTypeError(f"at is {at!r}, but the timestamps have dtype {times.dtype}, such as {times[0]}")
+        if times.dtype.kind == "i" and at.dtype.kind == "f" and np.isfinite(at):
+            at = math.ceil(at)  # compared as floats, large times would be rounded
     test = times >= at
     if test.all() or not test.any():
         part = "training" if test.all() else "test"

@@ -13,7 +13,7 @@ from typing_extensions import Unpack
 
 from wyrm.data.checks import Rows, check_lengths, whole_number
 from wyrm.data.dataset import Dataset
-from wyrm.data.ids import Ids, column_of, numbered, times_of
+from wyrm.data.ids import Ids, column_of, numbered, numbers_of, times_of
 from wyrm.engines.tables import Table, column_names
 from wyrm.errors import DataError, DTypeError, OptionError, ShapeError
 from wyrm.graph.arrays import as_array
@@ -255,12 +255,23 @@ def _indices(name: str, values: Any, ids: np.ndarray | None, unknown: str) -> tu
 
 
 def _ratings(values: Any) -> NDArray[np.float32]:
-    column = column_of("ratings", values)
-    if column.dtype.kind not in "iufb":
+    column = numbers_of("ratings", values)
+    if column.dtype.kind == "O":
+        for row, each in enumerate(column.tolist()):
+            if not isinstance(each, int | float | np.number):
+                raise DTypeError(f"ratings hold {each!r} in row {row}; expected numbers, such as float({each!r})")
+    elif column.dtype.kind not in "iufb":
         raise DTypeError(f"ratings have dtype {column.dtype}; expected numbers")
-    if not np.isfinite(column).all():
-        raise DataError(f"ratings hold {column[~np.isfinite(column)][0]}; expected finite numbers")
-    return column.astype(np.float32)
+    try:
+        with np.errstate(over="ignore"):
+            ratings = column.astype(np.float32)
+    except OverflowError:
+        raise DataError("ratings hold an integer beyond the range of floats; expected numbers up to 3e38") from None
+    infinite = ~np.isfinite(ratings)
+    if infinite.any():
+        row = int(infinite.argmax())
+        raise DataError(f"ratings hold {column[row]} in row {row}; expected finite numbers, up to 3e38")
+    return ratings
 
 
 def _column(table: Any, name: str) -> Any:

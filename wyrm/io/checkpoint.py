@@ -55,7 +55,7 @@ def save(parameters: Parameters, path: FilePath, metadata: Mapping[str, str] | N
     The names are those of `named_parameters()` and `named_buffers()`. The format does not depend on the name of the
     file, which usually ends with ".safetensors". `metadata` maps strings to strings; `load_arrays` returns it. The
     write is atomic: an existing file is replaced once the new one is complete and on disk, and is unchanged if anything
-    fails before.
+    fails before. A digest in the file tells `load` whether it was damaged since.
 
     Raises:
         CheckpointError: the file cannot be written, or there are no parameters.
@@ -86,11 +86,12 @@ def load(parameters: Parameters, path: FilePath) -> None:
     The file must hold exactly these names, with these shapes and dtypes, and finite values. Everything is checked
     before the first parameter is set. Arrays of bfloat16 count as float32. The arrays may be divided over several
     files, which an index beside them lists, such as `model.safetensors.index.json`. The number of batches that batch
-    norms of PyTorch count, `num_batches_tracked`, is left out where no layer has it.
+    norms of PyTorch count, `num_batches_tracked`, is left out where no layer has it. A file without a digest, as of
+    other libraries and earlier versions, is read as it is.
 
     Raises:
-        CheckpointError: the file is missing, truncated, corrupt or of another format, or holds other parameters; the
-            message lists missing, extra and mismatched ones.
+        CheckpointError: the file is missing, truncated, corrupt, or of another format, or does not match its digest, or
+            holds other parameters; the message lists missing, extra and mismatched ones.
         DTypeError: the mapping holds something other than parameters.
 
     >>> import tempfile

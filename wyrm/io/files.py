@@ -1,5 +1,6 @@
 """Checkpoint files: atomic writing, reading, shards, and named arrays. Failures raise `CheckpointError`."""
 
+import hashlib
 import json
 import math
 import os
@@ -17,6 +18,8 @@ from wyrm.support.files import FilePath, path_of
 
 # The key that the format reserves for metadata.
 _RESERVED = "__metadata__"
+# The metadata of the digest of all arrays and other metadata.
+_DIGEST = "wyrm_digest"
 _KINDS = "fiub"
 
 
@@ -31,7 +34,7 @@ def save_arrays(path: FilePath, arrays: Mapping[str, np.ndarray], metadata: Mapp
     """Write arrays of floats, integers or booleans, of any shape, and text metadata to a safetensors file.
 
     The write is atomic: an existing file is replaced once the new one is complete and on disk, and is unchanged if
-    anything fails before.
+    anything fails before. The file has a digest, so that `load_arrays` refuses it if it was damaged.
 
     Raises:
         CheckpointError: the file cannot be written, or the format does not support a dtype.
@@ -49,7 +52,14 @@ def save_arrays(path: FilePath, arrays: Mapping[str, np.ndarray], metadata: Mapp
         write_arrays(temporary, os.fspath(path), arrays, metadata or {})
 
 
-def write_arrays(temporary: Path, file: str, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:
+def write_arrays(
+    temporary: Path,
+    file: str,
+    arrays: Mapping[str, np.ndarray],
+    metadata: Mapping[str, str],
+    *,
+    with_digest: bool = True,
+) -> None:
     """Write to `temporary`, the path that `replacing` returned for `file`; errors name `file`."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
@@ -59,6 +69,9 @@ def write_arrays(temporary: Path, file: str, arrays: Mapping[str, np.ndarray], m
         if not isinstance(name, str) or not isinstance(value, str):
             raise DTypeError(f"saving {file!r}: metadata must map strings to strings, not {name!r}: {value!r}")
     contents = {name: _writable(file, name, array) for name, array in arrays.items()}
+    if with_digest:
+        text.pop(_DIGEST, None)
+        text[_DIGEST] = digest_of(dict(sorted(text.items())), sorted(contents.items()))
     try:
         save_file(contents, temporary, text or None)
     except SafetensorError as error:
@@ -73,17 +86,27 @@ def _writable(file: str, name: object, array: Any) -> np.ndarray:
         raise DTypeError(
             f"saving {file!r}: {name} has dtype {contents.dtype}; a file stores floats, integers and booleans"
         )
-    return contents
+    return contents.astype(contents.dtype.newbyteorder("="), copy=False)
+
+
+def digest_of(content: Mapping[str, Any], arrays: Iterable[tuple[str, np.ndarray]]) -> str:
+    """Return the SHA-256 of arrays, sorted by name, and of JSON values beside them."""
+    digest = hashlib.sha256(json.dumps(content).encode())
+    for name, array in arrays:
+        digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
 
 
 def load_arrays(path: FilePath) -> Arrays:
     """Return the arrays and the text metadata of a safetensors file; arrays of bfloat16 become float32.
 
-    `path` may be the index of files that the arrays are divided over, such as `model.safetensors.index.json`.
+    `path` may be the index of files that the arrays are divided over, such as `model.safetensors.index.json`. A file
+    without a digest, as of other libraries and earlier versions, is read as it is.
 
     Raises:
-        CheckpointError: the file is missing, unreadable, truncated, corrupt or of another format, or has a dtype that
-            NumPy lacks, or an index does not fit its files; the message names the file.
+        CheckpointError: the file is missing, unreadable, truncated, corrupt or of another format, does not match its
+            digest, or has a dtype that NumPy lacks, or an index does not fit its files; the message names the file.
 
     >>> load_arrays("missing.safetensors")
     Traceback (most recent call last):
@@ -126,12 +149,24 @@ def load_some(path: FilePath, names: Iterable[str]) -> dict[str, np.ndarray]:
 
 
 def read_arrays(path: FilePath, file: Any, names: Iterable[str]) -> dict[str, np.ndarray]:
-    """Return the named arrays of a file that is open; arrays of bfloat16 become float32."""
+    """Return the named arrays of a file that is open; arrays of bfloat16 become float32.
+
+    Raise `CheckpointError` if the file has a digest, and any of its arrays or metadata does not match it.
+    """
     parts = {name: file.get_slice(name) for name in names}
     halves = {name: part.get_shape() for name, part in parts.items() if part.get_dtype() == _BFLOAT16}
     read = _read_bfloat16(path, halves) if halves else {}
     # Copied, since the reader's array may be a memory map of the file, which another process may truncate.
-    return {name: read[name] if name in read else np.array(file.get_tensor(name)) for name in parts}
+    found = {name: read[name] if name in read else np.array(file.get_tensor(name)) for name in parts}
+    digest = (file.metadata() or {}).get(_DIGEST)
+    if digest is not None:
+        every = ((name, found[name] if name in found else file.get_tensor(name)) for name in sorted(file.keys()))
+        if digest != digest_of(metadata_of(file), every):
+            raise CheckpointError(
+                f"{os.fspath(path)!r} is corrupt: its contents have changed since it was written; a program that "
+                f"changes them on purpose leaves out the metadata {_DIGEST!r}"
+            )
+    return found
 
 
 def _read_bfloat16(path: FilePath, shapes: Mapping[str, Sequence[int]]) -> dict[str, np.ndarray]:
@@ -151,8 +186,8 @@ def _read_bfloat16(path: FilePath, shapes: Mapping[str, Sequence[int]]) -> dict[
 
 
 def metadata_of(file: Any) -> dict[str, str]:
-    """Return the text metadata of a file that is open."""
-    return dict(file.metadata() or {})
+    """Return the text metadata of a file that is open, sorted by name, without the digest."""
+    return {name: text for name, text in sorted((file.metadata() or {}).items()) if name != _DIGEST}
 
 
 class Outline(NamedTuple):

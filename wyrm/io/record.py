@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from wyrm.errors import CheckpointError, DTypeError, NotFinite
-from wyrm.io.files import opened
+from wyrm.io.files import digest_of, opened
 from wyrm.support.files import FilePath
 from wyrm.support.options import MOST_STEPS
 
@@ -35,16 +34,7 @@ class CheckpointRecord(NamedTuple):
     def text(self, arrays: Mapping[str, np.ndarray]) -> str:
         """Return the record as one line of JSON, with a digest of itself and the arrays."""
         content = {"version": _VERSION, **self._asdict()}
-        return json.dumps(content | {"digest": _digest(content, sorted(arrays.items()))})
-
-
-def _digest(content: Mapping[str, Any], arrays: Iterable[tuple[str, np.ndarray]]) -> str:
-    """Return the SHA-256 of the arrays, sorted by name, and of the record without its digest."""
-    digest = hashlib.sha256(json.dumps(content).encode())
-    for name, array in arrays:
-        digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())
-        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
+        return json.dumps(content | {"digest": digest_of(content, sorted(arrays.items()))})
 
 
 def parsed(path: FilePath, metadata: Mapping[str, str], arrays: Iterable[tuple[str, np.ndarray]]) -> CheckpointRecord:
@@ -62,7 +52,7 @@ def parsed(path: FilePath, metadata: Mapping[str, str], arrays: Iterable[tuple[s
         raise CheckpointError(f"{file!r} is corrupt: its record cannot be read ({error})") from error
     if version != _VERSION:
         raise CheckpointError(f"{file!r} has format version {version!r}; this library reads version {_VERSION}")
-    if digest != _digest(content, arrays):
+    if digest != digest_of(content, arrays):
         raise CheckpointError(f"{file!r} is corrupt: its contents have changed since it was written")
     del content["version"]
     try:

@@ -338,7 +338,7 @@ def _write(path: Path, arrays: Mapping[str, np.ndarray], record: CheckpointRecor
         description.write_text(json.dumps(json.loads(text), indent=2) + "\n", encoding="utf-8")
         flush(description)
         with replacing(path) as temporary:
-            write_arrays(temporary, os.fspath(path), arrays, {KEY: text})
+            write_arrays(temporary, os.fspath(path), arrays, {KEY: text}, with_digest=False)  # the record has one
             flush(temporary)
             # Both new files are on disk now. The old description is removed before they replace the old ones: if the
             # process dies, there is a correct description or none.
