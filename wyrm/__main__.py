@@ -68,7 +68,7 @@ def _print_versions() -> None:
 
 
 def _watch(options: argparse.Namespace) -> None:
-    from wyrm.watch.server import PORT, serve
+    from wyrm.watch.serving import PORT, serve
 
     def ready(address: str) -> None:
         print(f"{address}  (Ctrl-C ends the server; trainings go on)", flush=True)  # noqa: T201  # the output

@@ -84,6 +84,12 @@ def test_einsum_contracts_in_the_cheapest_order() -> None:
         np.testing.assert_allclose(other.forward(), cheap.forward(), rtol=1e-12)
 
 
+def test_einsum_of_three_operands_names_the_axes_that_differ() -> None:
+    x, y = wy.Input(dims=(2, 3)), wy.Input(dims=(3, 4))
+    with pytest.raises(wy.errors.ShapeError, match=r"axis 'k': 4 against 2"):
+        wy.einsum("ij,jk,kl->il", x, y, x)
+
+
 def test_einsum_keeps_the_names_of_axes() -> None:
     class Batch(wy.Dim): ...
 

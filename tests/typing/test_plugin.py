@@ -143,6 +143,7 @@ MESSAGES = {
     "x_ab[0, 0, 0]": "[...] of (A, B): the operand has 2 axes, but the key indexes 3",
     "wy.where(x_ab > 0.0, x_ab, x_ba)": "where of (A, B) and (A, B) and (B, A): A against B",
     "wy.einsum('ij,jk->ik', x_ab, x_ab)": "einsum of (A, B) and (A, B): axis 'j': B against A",
+    "wy.einsum('ij,jk,kl->il', x_ab, x_bc, x_ab)": ("einsum of (A, B) and (B, C) and (A, B): axis 'k': C against A"),
     "wy.concatenate([x_ab, x_bc])": "concatenate of (A, B) and (B, C): B against C",
     "wy.losses.mse(x_ab, x_ba)": "mse of (A, B) and (B, A): A against B",
 }

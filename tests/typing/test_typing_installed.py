@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -67,3 +69,15 @@ def test_the_types_of_public_names_are_known(installed: Path, tmp_path: Path) ->
         if diagnostic["message"].startswith(CAUSES)
     ]
     assert report["completenessScore"] >= 0.95, "\n".join(unknown)
+
+
+def test_only_the_types_of_numpy_are_read(installed: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mypy", "--python-executable", str(installed / "bin" / "python"), "--verbose"]
+    command += ["--config-file", os.devnull, "--cache-dir", os.devnull, "-c", "import wyrm"]
+    variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "MYPYPATH")}
+    variables["PYTHONPATH"] = str(tmp_path)  # mypy itself runs outside of the repository
+    run = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=True)
+    read = re.findall(r"^LOG:  Parsing (.+) \(([\w.]+)\)$", run.stderr, re.MULTILINE)
+    packages = Counter(module.partition(".")[0] for path, module in read if "typeshed" not in Path(path).parts)
+    assert packages.keys() == {"wyrm", "numpy", "__main__"}, run.stderr[-1000:]
+    assert packages["wyrm"] > 100

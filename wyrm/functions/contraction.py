@@ -15,7 +15,7 @@ from wyrm.graph.leaves import Constant
 from wyrm.graph.node import Node
 from wyrm.graph.typing import S2, A, Array, D, K, M, N, Shaped
 from wyrm.ops.elementwise.elementwise import L, R, S
-from wyrm.ops.products.einsum import LETTERS, Einsum
+from wyrm.ops.products.einsum import LETTERS, Einsum, axes_by_letter
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import is_integer
 
@@ -237,6 +237,8 @@ def einsum(*operands: Any, optimize: Path = True) -> Any:
         terms, result, parts = _without_ellipsis(terms, result, list(nodes))
         _check(terms, result)
         pairs = [_diagonal(term, node) for term, node in zip(terms, parts, strict=True)]
+        if len(pairs) > 2:  # `numpy.einsum_path` would raise an error that names no axis
+            axes_by_letter([term for term, _ in pairs], [node.dims for _, node in pairs])
     except ShapeError as error:
         raise shape_error("einsum", str(error), nodes) from None
     return _contracted([term for term, _ in pairs], result, [node for _, node in pairs], optimize)

@@ -15,6 +15,7 @@ from wyrm.errors import CheckpointError, DTypeError
 from wyrm.graph.arrays import as_array
 from wyrm.support import files as _files
 from wyrm.support.files import FilePath, path_of
+from wyrm.support.imports import unread
 
 # The key that the format reserves for metadata.
 _RESERVED = "__metadata__"
@@ -216,13 +217,12 @@ def opened(path: FilePath) -> Iterator[Any]:
     Raise `CheckpointError` for a file that is missing, unreadable, truncated, corrupt or of another format, or that has
     a dtype which NumPy lacks; also for such errors inside the block.
     """
-    from safetensors import SafetensorError, safe_open
-
+    safetensors = unread("safetensors")
     file = os.fspath(path_of("file", path))
     try:
         with Path(path).open("rb"):  # safe_open's errors for an unreadable file are less clear
             pass
-        with safe_open(file, framework="numpy") as reader:
+        with safetensors.safe_open(file, framework="numpy") as reader:
             yield reader
     except CheckpointError:
         raise
@@ -232,7 +232,7 @@ def opened(path: FilePath) -> Iterator[Any]:
         raise CheckpointError(f"cannot read {file!r}: {error.strerror or error}") from error
     except MemoryError as error:
         raise CheckpointError(f"{file!r} does not fit in memory") from error
-    except SafetensorError as error:
+    except safetensors.SafetensorError as error:
         with Path(path).open("rb") as stream:
             archive = stream.read(2) == b"PK"  # of a ZIP file, which `torch.save` writes
         convert = "; safetensors.torch.save_file(torch.load(path), 'model.safetensors') converts files of torch.save"

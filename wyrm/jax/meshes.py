@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,14 +12,11 @@ from wyrm.errors import DTypeError, OptionError
 from wyrm.jax.lowering import require_jax
 from wyrm.support.options import whole
 
-if TYPE_CHECKING:
-    from jax.sharding import Mesh
-
 
 def make_hybrid_mesh(
     between: Mapping[str, int], within: Mapping[str, int], *, devices: Sequence[Any] | None = None
-) -> Mesh:
-    """Return a mesh of devices in several slices: axes `between` the slices first, then axes `within` each of them.
+) -> Any:
+    """Return a `jax.sharding.Mesh` of devices in several slices: axes `between` them first, then axes `within` each.
 
     A slice is what fast links connect: the chips of a TPU pod slice, or the devices of one process where devices have
     no slice. Devices of a single process without slices, such as simulated ones, are divided in their order, to try

@@ -14,6 +14,7 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
 from wyrm.graph.schedule import Schedule
+from wyrm.support.imports import unread
 
 # The sizes of open axes that a file is tried with, until two fit: 1, where runtimes broadcast, and larger ones.
 _SIZES = (1, 3, 16, 64)
@@ -74,8 +75,7 @@ def _computed(
     compute: Callable[[int], tuple[Callable[..., Any], Sequence[Any]]], size: int
 ) -> Iterator[tuple[list[np.ndarray], list[np.ndarray]]]:
     """Yield data and what JAX computes from them: for numbers of any sign, and for numbers between 0 and 1."""
-    import jax
-
+    jax = unread("jax")
     try:
         function, arguments = compute(size)
         compiled = jax.jit(function, compiler_options={"xla_backend_optimization_level": 0}).lower(*arguments).compile()

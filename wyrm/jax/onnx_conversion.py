@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from wyrm.support.imports import unread
+
 # Takes the function of a package and returns the one that stands in its place.
 Adapter = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -82,13 +84,10 @@ def adapted() -> Iterator[None]:
 
     Functions that another version of jax2onnx or `onnx_ir` lacks, or has with other parameters, stay as they are.
     """
-    from jax2onnx.plugins.plugin_system import import_all_plugins
-    from onnx_ir import _core
-
-    import_all_plugins()
+    unread("jax2onnx.plugins.plugin_system").import_all_plugins()
     modules = [module for name, module in sys.modules.items() if name.startswith("jax2onnx.")]
     wanted: list[tuple[Any, tuple[str, ...], Adapter]] = [
-        (_core, ("_maybe_convert_to_symbolic_dim", "dim"), _with_named_axes)
+        (unread("onnx_ir._core"), ("_maybe_convert_to_symbolic_dim", "dim"), _with_named_axes)
     ]
     wanted += [(module, key, adapter) for key, adapter in _OF_JAX2ONNX.items() for module in modules]
     kept = [

@@ -27,6 +27,7 @@ from wyrm.jax.onnx_conversion import adapted
 from wyrm.jax.onnx_functions import OnnxNamespace
 from wyrm.jax.onnx_rewriting import rewritten
 from wyrm.jax.onnx_rules import RULES
+from wyrm.support.imports import unread
 from wyrm.support.options import flag
 from wyrm.train.program import Program
 
@@ -109,8 +110,7 @@ def _types_of_process() -> Iterator[None]:
 
     In a block of `jax.enable_x64`, jax2onnx takes the block's choice for that of the process, and sets it for good.
     """
-    import jax
-
+    jax = unread("jax")
     with ThreadPoolExecutor(1) as threads:  # blocks hold for their own thread alone
         before = threads.submit(jax.config.read, "jax_enable_x64").result()
     try:

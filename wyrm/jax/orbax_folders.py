@@ -12,6 +12,7 @@ from typing import Any
 
 from wyrm.engines.jax.processes import computing
 from wyrm.errors import CheckpointError, OptionError, ProcessLost
+from wyrm.support.imports import unread
 
 ARRAYS, COUNTERS = "arrays", "counters"
 
@@ -59,7 +60,7 @@ def opened(folder: str | os.PathLike[str], keep: int | None = None, *, backgroun
     A checkpoint that is being written is waited for. With `background` the manager stays open: give it to `writing`.
     """
     try:
-        import orbax.checkpoint as orbax
+        orbax = unread("orbax.checkpoint")
     except ImportError as error:
         raise OptionError("checkpoints of engine='jax' need Orbax: pip install 'wyrm-autodiff[jax]'") from error
     writing.finish()

@@ -36,6 +36,15 @@ class Late:
         return getattr(owner if instance is None else instance, self.name)
 
 
+def unread(module: str) -> Any:
+    """Import a module of another package without having type checkers read it for whoever imports wyrm.
+
+    Of installed packages mypy skips the bodies of functions, with the imports in them, but not those of generators and
+    of methods that assign attributes: there `import jax` would have it read all of JAX.
+    """
+    return importlib.import_module(module)
+
+
 # The names of each package by the module that defines them; `wyrm.declare` reads it.
 PACKAGES: dict[str, dict[str, tuple[str, str]]] = {}
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from typing_extensions import Unpack
 
-from wyrm.engines.jax import AxisSharding
+from wyrm.engines.jax import AxisSharding, Mesh
 from wyrm.engines.native import LoopOption
 from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.engines.registry import DEFAULT, EngineName, checked_options
@@ -19,9 +19,6 @@ from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import whole
 from wyrm.train.arguments import EngineOptions, Metrics, apart, without_defaults
 from wyrm.train.program import Program
-
-if TYPE_CHECKING:
-    from jax.sharding import Mesh
 
 
 @overload

@@ -10,7 +10,7 @@ live. `RunLogger` is the callback with more options, `RunWriter` writes the same
 
 `writer` appends `records` to files in `folders`: the values as `points`, norms and histograms by `measures`, the
 options of the run by `config`; `tensorboard` writes for TensorBoard. `runs` reads the files, `summaries` keeps what the
-table of runs shows; `server` serves them and the page.
+table of runs shows; `serving` starts the `server` of them and the page.
 """
 
 from wyrm.support.imports import lazy_imports
@@ -20,7 +20,7 @@ __getattr__, __dir__, __all__ = lazy_imports(
     __name__,
     {
         "logger": "RunLogger",
-        "server": "serve",
+        "serving": "serve",
         "writer": "RunWriter",
     },
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import hmac
-import importlib
 import json
 import os
 import re
@@ -15,57 +14,27 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from wyrm.errors import OptionError
-from wyrm.support.options import whole
 from wyrm.view.html import asset, html_page
 from wyrm.watch.records import EVENTS, is_written
 from wyrm.watch.runs import Histograms, RunFolder, Runs, records_after
 from wyrm.watch.summaries import Summaries
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-FilePath = str | os.PathLike[str]
-PORT = 8477
 # Runs whose records one answer holds; a page that shows more asks again.
 _MOST_PARTS = 64
 
 
-def serve(
-    paths: Sequence[FilePath],
-    *,
-    port: int = PORT,
-    token: str | None = None,
-    ready: Callable[[str], object] = print,
-) -> None:
-    """Serve the page of some runs until Ctrl-C; `ready` is called with its address.
-
-    Each path is the folder of a run, or one that holds such folders at any depth. The server listens on 127.0.0.1, and
-    only whoever knows the token in the address may read. `token` is by default one that this user's servers share, so
-    that an open page finds the server again after a restart. Port 0 is any that is free. A connection has 20 seconds
-    for a request and its answer; beyond 128 connections, each new one ends the one that has waited longest.
-
-    Raise `DataError` for a path that is no folder, `OptionError` for a port that is not free, `ImportError` without
-    the packages starlette and uvicorn.
-    """
-    runs = Runs(paths)
-    _uvicorn()
-    own = own_token() if token is None else token
-    with listening(whole("port", port, 0)) as listener:
-        ready(f"http://127.0.0.1:{listener.getsockname()[1]}/{own}/")
-        server_of(runs, own).run(sockets=[listener])
-
-
 def server_of(runs: Runs, token: str) -> Any:
     """Return uvicorn's server of a page of runs, without a log, which would contain the token."""
-    uvicorn = _uvicorn()
-    from wyrm.watch.server import BoundedProtocol
-
     config = uvicorn.Config(
         application(runs, token), log_config=None, access_log=False, server_header=False, date_header=False,
         lifespan="off", ws="none", loop="asyncio", http=BoundedProtocol, timeout_graceful_shutdown=1,
@@ -75,10 +44,6 @@ def server_of(runs: Runs, token: str) -> Any:
 
 def application(runs: Runs, token: str) -> Application:
     """Return the ASGI application of a page of runs."""
-    from starlette.applications import Starlette
-    from starlette.responses import Response
-    from starlette.routing import Route
-
     histograms_of, summaries = Histograms(), Summaries()
     page()  # made now, not for the first request
 
@@ -200,18 +165,6 @@ def listening(port: int) -> socket.socket:
             ) from None
         raise OptionError(f"cannot listen on port {port}: {error}; give another port with --port") from None
     return listener
-
-
-def _uvicorn() -> Any:
-    """Return the module uvicorn; raise `ImportError` that says what to install."""
-    try:
-        importlib.import_module("starlette")
-        return importlib.import_module("uvicorn")
-    except ImportError as error:
-        raise ImportError(
-            f"the page of runs needs the packages starlette and uvicorn ({error.name} is missing): "
-            f"pip install 'wyrm-autodiff[watch]'"
-        ) from None
 
 
 # Seconds from the start of a connection, or its last answer, to the end of its next answer; the page waits 15 seconds.

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView
-from typing import TYPE_CHECKING, Literal, Protocol, TypedDict
+from typing import Any, Literal, Protocol, TypedDict
+
+import numpy as np
 
 from wyrm.graph.axes import Dim
 
-if TYPE_CHECKING:
-    from jax.sharding import Mesh
+
+class Mesh(Protocol):
+    """A `jax.sharding.Mesh`, for type checkers: they need not read JAX for it."""
+
+    axis_names: tuple[Any, ...]
+    devices: np.ndarray
 
 
 class AxisSharding(Protocol):

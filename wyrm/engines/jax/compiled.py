@@ -15,6 +15,7 @@ from wyrm.engines.jax.state import DeviceState, Placement, exchange
 from wyrm.engines.jax.step import StepFunctions
 from wyrm.engines.jax.updates import all_finite
 from wyrm.errors import Unavailable
+from wyrm.support.imports import unread
 
 
 class CompiledFunctions:
@@ -96,16 +97,14 @@ class CompiledFunctions:
     @contextmanager
     def precision(self) -> Iterator[None]:
         """Return a context in which JAX has 64-bit types if the graph needs them, and the precision of products."""
-        import jax
-
+        jax = unread("jax")
         products = {None: "default", "highest": "highest", "tf32": "tensorfloat32"}[self._precision]
         with jax.default_matmul_precision(products), jax.enable_x64(True) if self.graph.wide else nullcontext():
             yield
 
     def execute(self, function: Any, *arguments: Any) -> Any:
         """Call a compiled function."""
-        import jax
-
+        jax = unread("jax")
         arrays, structure = jax.tree.flatten(arguments)
         self.last = (
             function,

@@ -33,6 +33,7 @@ from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array, check_shape, store, stored
 from wyrm.ops.random.philox_jax import step_words
+from wyrm.support.imports import unread
 from wyrm.support.interrupts import deferred
 from wyrm.support.options import whole
 
@@ -93,9 +94,7 @@ class JaxEngine(Engine):
         self.placement: Placement = _placement(self.graph, mesh, sharding, evaluates)
         narrow = None
         if compute_dtype == "bfloat16":
-            import jax.numpy as jnp
-
-            narrow = jnp.bfloat16
+            narrow = unread("jax.numpy").bfloat16
         self.functions: StepFunctions = StepFunctions(self.graph, narrow, self.placement.sharding)
         self.state: DeviceState = DeviceState(self.graph, self.placement, self.functions.stacks)
         self.local_steps: LocalSteps | None = None

@@ -31,6 +31,7 @@ from wyrm.graph.storage import bound_array
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.elementwise.formula import FormulaCall, interpret
 from wyrm.ops.random.philox import COUNTERS
+from wyrm.support.imports import unread
 
 
 class LoopChecks:
@@ -75,9 +76,7 @@ class LoopChecks:
         """Raise `IndexOutOfRange` if steps since the last call reported an index; `state` says what they changed."""
         if not self._checks:
             return
-        import jax
-
-        jax.effects_barrier()
+        unread("jax").effects_barrier()
         error, self._error = self._error, None
         if error is not None:
             raise IndexOutOfRange(f"{error}{state}")

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from wyrm.engines.jax.state import Placement
 from wyrm.errors import OptionError, ProcessLost, WyrmError
 from wyrm.graph.base import BaseNode, describe
+from wyrm.support.imports import unread
 
 # Words in the errors that JAX raises when a process cannot be reached.
 _LIBRARIES = ("gloo", "nccl", "rccl", "coordination service")
@@ -93,8 +94,7 @@ class _Processes:
 
     def _look(self) -> None:
         """End this process if it still computes some seconds after another one has left."""
-        import jax
-
+        jax = unread("jax")
         seen: dict[int, float] = {}
         while not self._ending.wait(_PERIOD):
             with suppress(jax.errors.JaxRuntimeError):

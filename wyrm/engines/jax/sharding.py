@@ -18,6 +18,7 @@ from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.leaves import Constant
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.rows import RowSparse
+from wyrm.support.imports import unread
 
 # The mesh axes that an axis is divided over; () for a replicated axis.
 MeshAxes: TypeAlias = tuple[str, ...]
@@ -40,10 +41,9 @@ class Sharding:
     """
 
     def __init__(self, mesh: Any, axes: AxisSharding) -> None:
-        from jax.sharding import AxisType
-
+        axis_type = unread("jax.sharding").AxisType
         # `jax.make_mesh` makes explicit axes, whose operations take placements as arguments; here XLA infers them.
-        self.mesh: Any = mesh.update(axis_types=(AxisType.Auto,) * len(mesh.axis_names))
+        self.mesh: Any = mesh.update(axis_types=(axis_type.Auto,) * len(mesh.axis_names))
         self.axes: dict[type[Dim], MeshAxes] = {}
         # The names of the parameters' axes, known after `check`.
         self._parameter_axes: frozenset[type[Dim] | None] = frozenset()

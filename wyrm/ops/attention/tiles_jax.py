@@ -15,6 +15,7 @@ import numpy as np
 from wyrm.ops.attention.scores_jax import Scores
 from wyrm.ops.kernels.loops_jax import scan
 from wyrm.ops.random.philox_jax import Words
+from wyrm.support.imports import unread
 
 if TYPE_CHECKING:
     from wyrm.ops.attention.attention import Attention, AttentionGradient
@@ -40,8 +41,7 @@ class Tiles(Scores):
     def __init__(
         self, node: Attention | AttentionGradient, qkv: Any, mask: Any, random_keys: Words | tuple[()], rows: int
     ) -> None:
-        import jax.numpy as jnp
-
+        jnp = unread("jax.numpy")
         super().__init__(node, qkv)
         self._rows, self._count = rows, -(-self._time // rows)
         self.queries, self.keys, self.values = (self.tiled(qkv[:, :, i]) for i in range(3))

@@ -9,14 +9,14 @@ import numpy as np
 
 from wyrm.graph.jax_form import JaxForm, Lowering
 from wyrm.ops.kernels.loops_jax import scan
+from wyrm.support.imports import unread
 
 
 class _Alignments:
     """The states of each sequence, blank, label 0, blank, ..., blank, and what they emit; all are JAX arrays."""
 
     def __init__(self, operands: Sequence[Any], blank: int) -> None:
-        import jax.numpy as jnp
-
+        jnp = unread("jax.numpy")
         log_probability, labels, steps, lengths = operands
         batch, time, _ = log_probability.shape
         self.steps, self.lengths, self._length = steps, lengths, time

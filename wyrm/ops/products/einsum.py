@@ -25,6 +25,22 @@ LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _CHAIN = 1024
 
 
+def axes_by_letter(terms: Sequence[str], operands: Sequence[Dims]) -> dict[str, Axis]:
+    """Return the axis that each letter names; raise `ShapeError` where a letter names axes that differ."""
+    axes: dict[str, Axis] = {}
+    for term, dims in zip(terms, operands, strict=True):
+        if len(term) != len(dims):
+            raise ShapeError(f"{term!r} names {len(term)} axes, but the operand has {len(dims)}")
+        if len(set(term)) != len(term):
+            raise ShapeError(f"{term!r} names an axis twice; diagonals are not supported")
+        for letter, axis in zip(term, dims, strict=True):
+            try:
+                axes[letter] = unify(axes[letter], axis) if letter in axes else axis
+            except ShapeError as error:
+                raise ShapeError(f"axis {letter!r}: {error}") from None
+    return axes
+
+
 class Einsum(Product[Left_co, Right_co, Axes]):
     """Einstein summation of two operands: the sum of products over the letters that the result lacks."""
 
@@ -44,17 +60,7 @@ class Einsum(Product[Left_co, Right_co, Axes]):
 
     def shape_rule(self) -> Dims:
         x, y, result = self.terms()
-        axes: dict[str, Axis] = {}
-        for term, parent in zip((x, y), self.parents, strict=True):
-            if len(term) != len(parent.dims):
-                raise ShapeError(f"{term!r} names {len(term)} axes, but the operand has {len(parent.dims)}")
-            if len(set(term)) != len(term):
-                raise ShapeError(f"{term!r} names an axis twice; diagonals are not supported")
-            for letter, axis in zip(term, parent.dims, strict=True):
-                try:
-                    axes[letter] = unify(axes[letter], axis) if letter in axes else axis
-                except ShapeError as error:
-                    raise ShapeError(f"axis {letter!r}: {error}") from None
+        axes = axes_by_letter((x, y), [parent.dims for parent in self.parents])
         if len(set(result)) != len(result) or not set(result) <= set(axes):
             raise ShapeError(f"the result {result!r} must use letters of the operands, each at most once")
         return tuple(axes[letter] for letter in result)
