@@ -285,6 +285,18 @@ class Plus(Derived, Generic[A, B]):
 
     _combine = staticmethod(sum)  # type: ignore[assignment]  # sum is overloaded; on list[int] it gives int
 
+    @property
+    def _key(self) -> tuple[int, tuple[Axis, ...]]:
+        """The sum of the parts that are numbers, wherever they stand, and the other parts in order."""
+        numbers = sum(part for part in self.parts if not isinstance(part, Dim))
+        return numbers, tuple([part for part in self.parts if isinstance(part, Dim)])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plus) and (self.parts == other.parts or self._key == other._key)
+
+    def __hash__(self) -> int:
+        return hash((Plus, self._key))
+
 
 class Times(Derived, Generic[A, B]):
     """The axis of several axes flattened into one.
