@@ -21,7 +21,8 @@ class Network(wy.nn.Module):
 def train(epochs: int = 5) -> float:
     pictures, directions = stripes()
     wy.nn.seed(0)
-    images, labels = wy.Input(dims=(wy.Dim(), 1, 16, 16)), wy.IndexInput(dims=(wy.Dim(),))
+    batch = wy.Dim()
+    images, labels = wy.Input(dims=(batch, 1, 16, 16)), wy.IndexInput(dims=(batch,))
     loss = Network()(images).cross_entropy(labels)
     program = wy.compile(loss, wy.optim.Adam(loss.parameters(), learning_rate=3e-3))
     for epoch in range(epochs):

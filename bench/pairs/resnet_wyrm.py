@@ -47,7 +47,8 @@ def fit(images: Array, labels: Labels, epochs: int, seed: int = 0) -> tuple[ResN
     """Return the network after some epochs, and the mean loss of the last."""
     wy.nn.seed(seed)
     network = ResNet(int(labels.max()) + 1)
-    x, y = wy.Input(dims=(wy.Dim(), *images.shape[1:]), name="images"), wy.IndexInput(dims=(wy.Dim(),), name="labels")
+    batch = wy.Dim()
+    x, y = wy.Input(dims=(batch, *images.shape[1:]), name="images"), wy.IndexInput(dims=(batch,), name="labels")
     loss = network(x).cross_entropy(y)
     data = wy.data.Dataset(images=images, labels=labels).map(shifted, seed=seed)
     loader = wy.data.DataLoader(data, batch_size=64, seed=seed)

@@ -144,7 +144,7 @@ def test_training_on_changed_images() -> None:
     def losses() -> list[float]:
         wy.nn.seed(0)
         images = wy.Input(dims=(wy.Dim(), 3, 9, 7), name="images")
-        labels = wy.IndexInput(dims=(wy.Dim(),), name="labels")
+        labels = wy.IndexInput(dims=images.dims[:1], name="labels")
         loss = wy.nn.Linear(189, 3)(images.flatten(1)).cross_entropy(labels)
         program = wy.compile(loss, wy.optim.SGD(loss.parameters(), learning_rate=0.01))
         return list(wy.train.fit(program, wy.data.DataLoader(data, 16), epochs=2)["loss"])

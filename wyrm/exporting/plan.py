@@ -17,7 +17,7 @@ from wyrm.exporting.names import identifier
 from wyrm.exporting.numbers import Formulas, PlannedRate, StepNumbers, means, planned, step_numbers
 from wyrm.exporting.routines import ArrayRegions, Code, Word
 from wyrm.exporting.runs import BoundRun, place_run
-from wyrm.graph.axes import Dim, axis_size, open_axes, resolve
+from wyrm.graph.axes import Dim, axis_size, class_text, open_axes, resolve
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_operands import used
 from wyrm.graph.leaves import Input
@@ -123,7 +123,7 @@ def axes_of(graphs: Sequence[NativeGraph], sizes: Mapping[type[Dim], int]) -> Ax
             if axis is not batch and axis not in found:
                 raise ShapeError(
                     f"{describe(leaf)} has the axis {axis.__name__} without a size, and an export has fixed memory: "
-                    f"say its size, as in sizes={{{axis.__name__}: 16}}"
+                    f"say its size, as in sizes={{{class_text(axis)}: 16}}"
                 )
     return Axes(batch, found)
 

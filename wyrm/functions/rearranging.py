@@ -283,6 +283,8 @@ def pad(array: Operand, pad_width: Widths, mode: PadMode = "constant", constant_
 
 def _with_constants(x: Node, axis: int, widths: tuple[int, int], values: np.ndarray) -> Node:
     dims: Any = x.dims
-    shapes: Any = [(*dims[:axis], width, *dims[axis + 1 :]) for width in widths]
-    ends = [as_constant(value, x.dtype).broadcast_to(shape) for shape, value in zip(shapes, values, strict=True)]
-    return concatenate([ends[0], x, ends[1]], axis)
+    before, after = [
+        [as_constant(value, x.dtype).broadcast_to((*dims[:axis], width, *dims[axis + 1 :]))] if width else []
+        for width, value in zip(widths, values, strict=True)
+    ]
+    return concatenate([*before, x, *after], axis)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, SupportsIndex, TypeGuard, overload
+from weakref import WeakValueDictionary
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -46,6 +49,13 @@ class Dim:
     >>> Batch() * 2, 1 + Batch(3)
     (Times[Batch(), 2], Plus[1, Batch(3)])
 
+    `Dim()` itself, without a class and a size, is an axis of its own: it equals no other one. Nodes that share it are
+    given the same object.
+
+    >>> rows, entries = Dim(), Dim()
+    >>> rows == rows, rows == entries
+    (True, False)
+
     Raise `ShapeError` for a negative size, and in `int(dim)` or `range(dim)` while the size is unknown.
     """
 
@@ -55,10 +65,15 @@ class Dim:
     derived: ClassVar[bool] = False
 
     def __init__(self, size: SupportsIndex | None = None) -> None:
-        if size is not None and not hasattr(type(size), "__index__"):
+        if size is None:
+            self._size = None
+            if type(self) is Dim:
+                self.__class__ = _unnamed()
+            return
+        if not hasattr(type(size), "__index__"):
             raise TypeError(f"{type(self).__name__}: a size is a whole number, not {size!r}")
-        self._size = None if size is None else operator.index(size)
-        if self._size is not None and self._size < 0:
+        self._size = operator.index(size)
+        if self._size < 0:
             raise ShapeError(f"{type(self).__name__}: a size must be at least 0, not {self._size}")
 
     @property
@@ -152,6 +167,51 @@ def _part(axis: Dim | SupportsIndex) -> Axis:
     return axis if isinstance(axis, Dim) else operator.index(axis)
 
 
+class UnnamedDim(Dim):
+    """The base class of the classes that stand for the axes `Dim()`, one for each: a class tells axes apart.
+
+    `number` is 0 until a message tells two such axes apart. Pickles find the class by its `token`.
+    """
+
+    __slots__ = ()
+    token: ClassVar[str]
+    number: ClassVar[int] = 0
+
+    def __repr__(self) -> str:
+        number = f"#{self.number}" if self.number else ""
+        return f"Dim{number}({'' if self._size is None else self._size})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restored, (self.token, self._size)
+
+
+_unnamed_classes: WeakValueDictionary[str, type[UnnamedDim]] = WeakValueDictionary()
+_numbers = count(1)
+
+
+def _unnamed(token: str | None = None) -> type[UnnamedDim]:
+    """Return the class of a new axis without a name, or of the one that a pickle knows by this token."""
+    found = None if token is None else _unnamed_classes.get(token)
+    if found is None:
+        token = token or os.urandom(16).hex()
+        # Where the name of an axis becomes that of a variable or of a symbol, this is the name.
+        found = type("Dim", (UnnamedDim,), {"__slots__": (), "__module__": __name__, "token": token})
+        found = _unnamed_classes.setdefault(token, found)
+    return found
+
+
+def _restored(token: str, size: int | None) -> UnnamedDim:
+    """Return an axis without a name from a pickle: the same one, in this process, for the same token."""
+    return _unnamed(token)(size)
+
+
+def _told_apart(axes: Iterable[Dim]) -> None:
+    """Number the axes without a name, so that from here on messages tell them apart: `Dim#1()` and `Dim#2()`."""
+    for axis in axes:
+        if isinstance(axis, UnnamedDim) and not axis.number:
+            type(axis).number = next(_numbers)
+
+
 class One(Dim):
     """The axis of size 1 that `keepdims=True` leaves behind; it broadcasts against any axis.
 
@@ -225,6 +285,18 @@ class Plus(Derived, Generic[A, B]):
 
     _combine = staticmethod(sum)  # type: ignore[assignment]  # sum is overloaded; on list[int] it gives int
 
+    @property
+    def _key(self) -> tuple[int, tuple[Axis, ...]]:
+        """The sum of the parts that are numbers, wherever they stand, and the other parts in order."""
+        numbers = sum(part for part in self.parts if not isinstance(part, Dim))
+        return numbers, tuple([part for part in self.parts if isinstance(part, Dim)])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plus) and (self.parts == other.parts or self._key == other._key)
+
+    def __hash__(self) -> int:
+        return hash((Plus, self._key))
+
 
 class Times(Derived, Generic[A, B]):
     """The axis of several axes flattened into one.
@@ -277,6 +349,20 @@ def axis_name(axis: Axis) -> str:
     return repr(axis) if type(axis).derived else type(axis).__name__
 
 
+def class_text(name: type[Dim]) -> str:
+    """Return how code names the class of an axis: `Batch`, and `type(axis)` for that of an axis `Dim()`."""
+    return "type(axis)" if issubclass(name, UnnamedDim) else name.__name__
+
+
+def distinct_names(texts: Sequence[str]) -> list[str]:
+    """Return the names of axes; one that several axes have gets a number.
+
+    >>> distinct_names(["Dim", "Batch", "Dim"])
+    ['Dim_0', 'Batch', 'Dim_2']
+    """
+    return [text if texts.count(text) == 1 else f"{text}_{i}" for i, text in enumerate(texts)]
+
+
 def open_axes(dims: Iterable[Axis]) -> Iterator[type[Dim]]:
     """Yield the names of the axes that get their size from data, those inside derived axes too."""
     for axis in dims:
@@ -308,11 +394,7 @@ def unify(left: Axis, right: Axis) -> Axis:
     if isinstance(left, Dim) and isinstance(right, Dim):
         named = _named(left) and _named(right)
         if named and type(left) is not type(right):
-            same = sizes[0] is not None and sizes[0] == sizes[1]
-            equal = "equal sizes, different names" if same else "different axes"
-            again = type(left).__name__ == type(right).__name__
-            reason = f"two classes are named {type(left).__name__}; was it defined again?" if again else equal
-            raise ShapeError(f"{left!r} against {right!r} ({reason})")
+            raise ShapeError(_two_names(left, right))
         if sizes[0] is not None and sizes[1] is not None:
             if sizes[0] != sizes[1]:
                 raise ShapeError(f"{left!r} against {right!r}")
@@ -331,6 +413,23 @@ def unify(left: Axis, right: Axis) -> Axis:
     if sizes[0] != sizes[1]:
         raise ShapeError(f"{left!r} against {right!r}")
     return left if isinstance(left, Dim) else right
+
+
+def _two_names(left: Dim, right: Dim) -> str:
+    """Return why two axes whose classes differ are not the same."""
+    if isinstance(left, UnnamedDim) and isinstance(right, UnnamedDim):
+        _told_apart((left, right))
+        return (
+            f"{left!r} against {right!r} (each Dim() is an axis of its own; give both inputs the same one, as in "
+            f"rows = wy.Dim(), or name it: class Rows(wy.Dim): ...)"
+        )
+    if isinstance(left, UnnamedDim) or isinstance(right, UnnamedDim):
+        reason = "different axes: each Dim() is one of its own; give both inputs the same axis"
+    elif type(left).__name__ == type(right).__name__:
+        reason = f"two classes are named {type(left).__name__}; was it defined again?"
+    else:
+        reason = "equal sizes, different names" if left.size == right.size is not None else "different axes"
+    return f"{left!r} against {right!r} ({reason})"
 
 
 def broadcast(left: Dims, right: Dims) -> Dims:

@@ -11,7 +11,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, IndexOutOfRange, MissingShape, RegistrationError, ShapeError
-from wyrm.graph.axes import Dims, axis_size
+from wyrm.graph.axes import Dims, UnnamedDim, axis_size
 from wyrm.graph.op import Op, Stateful, set_cell, set_runner
 from wyrm.graph.registration import register
 from wyrm.graph.source_location import Origin, SourceLocation, built_nodes, location_of, user_origin
@@ -388,5 +388,19 @@ def explain(node: BaseNode, reason: str) -> str:
         names = ("operand",)
     width = max(map(len, names), default=0)
     lines += [f"  {name:{width}}  {describe(parent)}" for name, parent in zip(names, node.parents, strict=True)]
+    lines += _inputs_of_unnamed(node)
     lines.append(f"  at {encodable(node.location.filename)}:{node.location.line}: {node.location.source}")
     return "\n".join(lines)
+
+
+def _inputs_of_unnamed(node: BaseNode) -> list[str]:
+    """Return a line that says which leaves have the axes `Dim()` that a message tells apart, if it does."""
+    apart = {axis for parent in node.parents for axis in parent.dims if isinstance(axis, UnnamedDim) and axis.number}
+    if len(apart) < 2:
+        return []
+    found: dict[UnnamedDim, str] = {}
+    for leaf in topological_order(node.parents):
+        for axis in leaf.dims if leaf.is_leaf else ():
+            if axis in apart:
+                found.setdefault(axis, label(leaf))
+    return [f"  {', '.join(f'{axis!r} is an axis of {name}' for axis, name in found.items())}"] if found else []

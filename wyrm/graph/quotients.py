@@ -110,10 +110,11 @@ def _expression(axis: Axis) -> tuple[Axis, int, int, int]:
     if isinstance(axis, Times | Plus):
         unsized = [part for part in axis.parts if axis_size(part) is None]
         known = [size for part in axis.parts if (size := axis_size(part)) is not None]
+        if len(unsized) == 1 and isinstance(axis, Plus):
+            base, factor, addend, divisor = _expression(unsized[0])
+            return base, factor, addend + sum(known) * divisor, divisor
         if len(unsized) == 1 and 0 not in known:
             base, factor, addend, divisor = _expression(unsized[0])
-            if isinstance(axis, Plus):
-                return base, factor, addend + sum(known) * divisor, divisor
             times = math.prod(known)
             if divisor > 1:
                 base, factor, addend, divisor = _whole(unsized[0])

@@ -35,6 +35,8 @@ from wyrm.support.texts import exact
 # that the garbage collector must visit.
 _PLAIN: dict[type[BaseNode], int] = {}
 _numbers = count()
+# Axes of these classes have a size and no name.
+_NAMELESS = (Dim, One)
 _NO_SHAPES: Mapping[BaseNode, tuple[int, ...]] = MappingProxyType({})
 
 
@@ -239,7 +241,7 @@ def _one_size_per_name(
             continue
         seen.add(id(dims))
         for axis in dims:
-            if not isinstance(axis, Dim) or axis.derived or isinstance(axis, One):
+            if not isinstance(axis, Dim) or axis.derived or type(axis) in _NAMELESS:
                 continue
             size = axis_size(axis)
             if size is None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from wyrm.engines.jax.lower import Lowerer, Sizes
 from wyrm.engines.jax.sharding_table import unique_names
 from wyrm.errors import DTypeError, OptionError, WyrmError
-from wyrm.graph.axes import Dim, open_axes, resolve
+from wyrm.graph.axes import Dim, class_text, distinct_names, open_axes, resolve
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
@@ -113,7 +113,7 @@ def _traced(build: Callable[[], T], names: Sequence[type[Dim]]) -> T:
 
 def for_fixed_sizes(names: Sequence[type[Dim]]) -> str:
     """Return how to export for fixed sizes of open axes, or nothing without such."""
-    given = ", ".join(f"{name.__name__}: 32" for name in names)
+    given = ", ".join(f"{class_text(name)}: 32" for name in names)
     return f"To export it for fixed sizes, give sizes={{{given}}}. " if names else ""
 
 
@@ -125,9 +125,8 @@ def arguments_of(inputs: Sequence[BaseNode], sizes: Mapping[type[Dim], int]) -> 
     names = [
         name for name in dict.fromkeys(open_axes(axis for leaf in inputs for axis in leaf.dims)) if name not in sizes
     ]
-    texts = [name.__name__.lower().strip("_") for name in names]
-    numbered = [text if texts.count(text) == 1 else f"{text}_{i}" for i, text in enumerate(texts)]
-    symbols = jax.export.symbolic_shape(", ".join(numbered)) if names else ()
+    texts = distinct_names([name.__name__.lower().strip("_") for name in names])
+    symbols = jax.export.symbolic_shape(", ".join(texts)) if names else ()
     known = {**sizes, **dict(zip(names, symbols, strict=True))}
     return [jax.ShapeDtypeStruct(resolve(leaf.dims, known), canonicalize_dtype(leaf.dtype)) for leaf in inputs], names
 

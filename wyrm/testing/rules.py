@@ -13,7 +13,7 @@ import numpy as np
 from wyrm.engines.combination import Combination, RowDependence, row_dependence
 from wyrm.errors import DTypeError, IndexOutOfRange, NotSet, WyrmError
 from wyrm.functions.mapping import batched
-from wyrm.graph.axes import Dim
+from wyrm.graph.axes import Dim, UnnamedDim
 from wyrm.graph.base import BaseNode, Undefined, Zero, describe
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS
@@ -161,7 +161,8 @@ def of_copies(each: Alone) -> list[Finding]:
     node, found = each.node, []
     (value,) = reference([node])
     ways: dict[str, Any] = {"copy.deepcopy": lambda: copy.deepcopy(node)}
-    classes = [type(node), *(type(axis) for x in (node, *node.parents) for axis in x.dims)]
+    axes = [axis for x in (node, *node.parents) for axis in x.dims if not isinstance(axis, UnnamedDim)]
+    classes = [type(node), *map(type, axes)]
     if all(map(_has_a_name, classes)):
         ways["pickle"] = lambda: pickle.loads(pickle.dumps(node))
     for way, made in ways.items():

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from wyrm.engines.graph import expand
 from wyrm.errors import OptionError, ShapeError
-from wyrm.graph.axes import Dim, open_axes, resolve
+from wyrm.graph.axes import Dim, class_text, distinct_names, open_axes, resolve
 from wyrm.graph.base import BaseNode, format_dims, label
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.traversal import topological_order
@@ -155,7 +155,7 @@ def summary(
     ]
     if flops.by_parameter.get(None):
         rows.append(LayerSummary("(between layers)", "", "", 0, flops.by_parameter[None]))
-    names = {axis.__name__: size for axis, size in bound.items()}
+    names = dict(zip(distinct_names([axis.__name__ for axis in bound]), bound.values(), strict=True))
     return Summary(tuple(rows), names, tuple(sorted(flops.uncounted)))
 
 
@@ -194,7 +194,7 @@ def _sizes(outputs: Sequence[BaseNode], given: Mapping[type[Dim], int]) -> dict[
     found = {axis: 1 for node in topological_order(outputs) for axis in open_axes(node.dims)}
     for axis, size in given.items():
         if axis not in found:
-            named = ", ".join(each.__name__ for each in found) or "none"
+            named = ", ".join(map(class_text, found)) or "none"
             raise OptionError(f"{axis.__name__} is not an open axis of this graph, whose open axes are: {named}")
         found[axis] = whole(f"the size of {axis.__name__}", size, 1)
     return found

@@ -90,7 +90,9 @@ class Concatenate(_Joined[Parents_co, Axes]):
         entries: list[Range] = [(start, stop, None) for start, stop in itertools.pairwise(bounds[: at + 1])]
         entries += [(bounds[at], bounds[at] - total or None, None)]
         entries += [(start - total, stop - total or None, None) for start, stop in itertools.pairwise(bounds[at + 1 :])]
-        return tuple(self.part_of(gradient, entry) for entry in entries)
+        # From the end, a part without elements would begin at 0, as the whole axis does.
+        parts = [(0, 0, None) if size == 0 else entry for size, entry in zip(sizes, entries, strict=True)]
+        return tuple(self.part_of(gradient, entry) for entry in parts)
 
 
 @LOOPS.register(Concatenate)
@@ -122,6 +124,7 @@ def _parts(what: str, given: object) -> list[Node]:
 
 def _joined_axis(axes: Sequence[Axis]) -> Axis:
     """Return the axis of parts joined along these axes; raise `ShapeError` if two get their sizes from data."""
+    axes = [axis for axis in axes if axis_size(axis) != 0] or axes[:1]
     if len(axes) == 1:
         return axes[0]
     unsized = [axis for axis in axes if axis_size(axis) is None]
@@ -131,9 +134,10 @@ def _joined_axis(axes: Sequence[Axis]) -> Axis:
             f"to join may"
         )
     known = sum(size for axis in axes if (size := axis_size(axis)) is not None)
-    if unsized and isinstance(unsized[0], Quotient):
+    named = sum(isinstance(axis, Dim) for axis in axes)
+    if unsized and (named == 1 or isinstance(unsized[0], Quotient)):
         return scaled(unsized[0], 1, known)
-    return Plus(axes) if any(isinstance(axis, Dim) for axis in axes) else known
+    return Plus(axes) if named else known
 
 
 Joinable = Node | Array
