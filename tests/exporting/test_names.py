@@ -18,8 +18,8 @@ COMPILERS = [["gcc", "-std=gnu11"], ["g++", "-std=gnu++20", "-x", "c++"], ["gcc"
 # Words of the languages, macros, types, and names of generated code, of the example and of objects in JavaScript.
 WORDS = [
     "private", "template", "bool", "NULL", "linux", "entry", "class", "restrict", "int64_t", "uint8_t", "size_t",
-    "FILE", "EOF", "stderr", "errno", "INT64_MAX", "memory", "rows", "results", "order", "v1", "body3", "printf",
-    "check", "main", "path", "room", "exit", "malloc", "constructor", "then", "prototype", "hasOwnProperty",
+    "FILE", "EOF", "stderr", "errno", "INT64_MAX", "memory", "rows", "results", "order", "v1", "body3",
+    "printf", "check", "main", "path", "room", "exit", "malloc", "constructor", "then", "prototype", "hasOwnProperty",
     "arguments", "static_assert", "and", "xor_eq", "complex", "I", "M_PI", "__proto__", "_",
     "é", "a b", "7", "x.y", "%x", '"', "*/", "\n",
 ]  # fmt: skip
