@@ -71,7 +71,7 @@ def of_fit(folder: str) -> dict[str, Any]:
         written[0] += 1
         write(*arguments)
 
-    Checkpoints._write = counted  # type: ignore[method-assign]
+    setattr(Checkpoints, "_write", counted)  # noqa: B010  # no other method counts
     found: list[Any] = []
     for epochs in (3, 12):
         table, program, _ = training()

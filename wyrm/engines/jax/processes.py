@@ -218,7 +218,7 @@ def agreeing() -> Iterator[None]:
     lengths = _of_all([len(text)]).reshape(-1)
     if not lengths.any():
         return
-    padded = np.frombuffer(text.ljust(int(lengths.max()), b"\0"), np.uint8)
+    padded = np.frombuffer(text.ljust(int(lengths.max()), b"\0"), np.uint8).astype(np.uint32)
     texts = [bytes(row[:length].astype(np.uint8)) for row, length in zip(_of_all(padded), lengths, strict=True)]
     first = int(np.argmax(lengths > 0))
     name, _, message = texts[first].decode().partition("\n")
