@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypedDict
 
 import numpy as np
@@ -162,6 +163,18 @@ class Engine(ABC):
         """
         columns.check_batches(options.batch_size)
         check_open_ranges(self.graph, columns, min(columns.rows, options.batch_size))
+
+    def checking(self) -> AbstractContextManager[None]:
+        """Return a context for `check_epoch` and what is checked before it; several processes raise the same error."""
+        return nullcontext()
+
+    def gather(self) -> None:
+        """Let each process read all parameters, buffers and the optimizer's state; every process calls it."""
+        return
+
+    def agreed(self, value: float) -> float:
+        """Return the value that the first of the processes that train together gives; every process calls it."""
+        return value
 
     @classmethod
     def function(cls, outputs: Sequence[BaseNode], inputs: Sequence[BaseNode]) -> FixedShapeFunction:

@@ -148,9 +148,10 @@ def train_epoch(engine: Engine, data: Any, options: EpochOptions, totals: Totals
         _train_on_batches(engine, epoch, data)
         engine.epochs += 1
         return epoch.mean()
-    columns = checked_columns(data, graph.inputs, graph.ranges.limits)
-    check_contrast(graph, columns, options.batch_size)
-    engine.check_epoch(columns, options, in_batches=False)
+    with engine.checking():
+        columns = checked_columns(data, graph.inputs, graph.ranges.limits)
+        check_contrast(graph, columns, options.batch_size)
+        engine.check_epoch(columns, options, in_batches=False)
     epoch.totals = totals.for_columns(columns.given, columns.singly)
     with deferred, engine.position.epoch(epoch.rows_of(columns.rows), len(totals.nodes)) as done:
         epoch.skipped = done.batches
@@ -195,11 +196,12 @@ def _train_on_batches(engine: Engine, epoch: Epoch, batches: Any) -> None:
     ):
         for chunk in chunks(islice(batches, done.batches, None), graph.inputs, options.accumulate):
             with chunk.naming_its_place():
-                columns = checked_columns(chunk.columns, graph.inputs, graph.ranges.limits)
-                epoch.options = options._replace(batch_size=chunk.batch_size)
-                epoch.totals = totals.for_columns(columns.given, columns.singly)
-                check_contrast(graph, columns, chunk.batch_size)
-                engine.check_epoch(columns, epoch.options, in_batches=True)
+                with engine.checking():
+                    columns = checked_columns(chunk.columns, graph.inputs, graph.ranges.limits)
+                    epoch.options = options._replace(batch_size=chunk.batch_size)
+                    epoch.totals = totals.for_columns(columns.given, columns.singly)
+                    check_contrast(graph, columns, chunk.batch_size)
+                    engine.check_epoch(columns, epoch.options, in_batches=True)
                 with deferred:
                     engine.train(columns, epoch)
     if not epoch.done.rows:

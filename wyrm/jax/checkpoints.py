@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wyrm.engines.jax.engine import JaxEngine
-from wyrm.engines.jax.processes import computing
 from wyrm.engines.jax.state import State
 from wyrm.errors import CheckpointError, DTypeError
 from wyrm.graph.base import BaseNode, label
@@ -189,9 +188,7 @@ def gather(program: Program[Any, Any]) -> None:
     >>> float(x)
     0.5
     """
-    engine = jax_engine(program, "wy.jax.gather")
-    with engine.compiled.precision(), computing():
-        engine.state.gather()
+    jax_engine(program, "wy.jax.gather").gather()
 
 
 def _names(program: Program[Any, Any]) -> dict[str, BaseNode]:

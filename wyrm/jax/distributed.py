@@ -14,11 +14,14 @@ from wyrm.engines.jax.processes import Part, part_of
 from wyrm.errors import DTypeError, OptionError, ProcessLost
 from wyrm.graph.base import BaseNode, describe
 from wyrm.jax.lowering import jax_engine, shown
+from wyrm.jax.meeting import meet
 from wyrm.support.options import whole
 from wyrm.train.program import Program
 
 # Seconds without a heartbeat after which JAX takes a process for dead and ends the others.
 _HEARTBEAT_SECONDS = 20
+# Seconds, a week, that a process which has ended its script waits for others that go on alone. JAX would abort it.
+_SHUTDOWN_SECONDS = 7 * 24 * 3600
 
 
 def initialize(
@@ -47,6 +50,7 @@ def initialize(
     """
     import jax
 
+    whole("timeout", timeout, 1)
     if process is not None:
         whole("process", process, 0)
     if processes is not None and whole("processes", processes, 1) == 1 and not process:
@@ -60,14 +64,17 @@ def initialize(
         raise DTypeError(f"coordinator must be 'HOST:PORT', such as '10.0.0.1:8476', not {coordinator!r}")
     if coordinator is not None and not coordinator.rpartition(":")[2].isdigit():
         raise OptionError(f"coordinator must be 'HOST:PORT', such as '10.0.0.1:8476', not {coordinator!r}")
+    if coordinator is not None and processes is not None and process is not None:
+        meet(coordinator, processes, process, timeout)
     with _same_sigterm():
         try:
             jax.distributed.initialize(
                 coordinator,
                 processes,
                 process,
-                initialization_timeout=whole("timeout", timeout, 1),
+                initialization_timeout=timeout,
                 heartbeat_timeout_seconds=_HEARTBEAT_SECONDS,
+                shutdown_timeout_seconds=_SHUTDOWN_SECONDS,
             )
         except ValueError as error:
             raise OptionError(

@@ -42,6 +42,8 @@ class Checkpoint(Monitor):
     complete. A kill at any moment leaves the checkpoints before. An error of writing is raised after the next steps or
     at the end of the training. With `background=False` training waits for the disk.
 
+    Of several processes that train together, the first one writes; all of them restore, from a folder that they share.
+
     Raise `OptionError` for `every` or `keep_last` below 1, `every_seconds` below 0 or with threads or `best_only`,
     `CheckpointError` for what cannot be written or does not match.
 
@@ -141,7 +143,7 @@ class Checkpoint(Monitor):
         self._raise_error_of(self.checkpoints.check)
         done = run.program._engine.position.done.rows
         # The end of an epoch has a checkpoint of its own, and training does not wait for the last one.
-        if self._is_late() and done != run.rows and not self.checkpoints.is_writing:
+        if self._is_late(run, waits=False) and done != run.rows:
             self._save(run, {"position": run.program._engine.position.state()}, self._loader_epoch, None)
             self._is_within = True
 
@@ -149,7 +151,7 @@ class Checkpoint(Monitor):
         """Save a checkpoint if one is due."""
         self._raise_error_of(self.checkpoints.check)
         improved = self.improved(values)
-        due = run.epoch % self.every == 0 or run.epoch == run.epochs or run.stopping or self._is_late()
+        due = run.epoch % self.every == 0 or run.epoch == run.epochs or run.stopping or self._is_late(run)
         if improved if self.best_only else due:
             self._save(run, {}, run.data.epoch if _counts_epochs(run.data) else None, self.value(values))
 
@@ -157,9 +159,15 @@ class Checkpoint(Monitor):
         """Wait for the checkpoint that is being written; raise its error."""
         self._raise_error_of(self.checkpoints.wait)
 
-    def _is_late(self) -> bool:
-        """Whether `every_seconds` have passed since the last checkpoint."""
-        return self.every_seconds is not None and time.perf_counter() - self._saved_at >= self.every_seconds
+    def _is_late(self, run: Run, *, waits: bool = True) -> bool:
+        """Whether `every_seconds` have passed since the last checkpoint, on the first process.
+
+        Unless the training `waits` for it, the last one has been written too.
+        """
+        if self.every_seconds is None:
+            return False
+        late = time.perf_counter() - self._saved_at >= self.every_seconds
+        return bool(run.program._engine.agreed(late and (waits or not self.checkpoints.is_writing)))
 
     def _save(self, run: Run, state: dict[str, Any], loader_epoch: int | None, score: float | None) -> None:
         self._raise_error_of(self.checkpoints.wait)
@@ -169,9 +177,11 @@ class Checkpoint(Monitor):
         if loader_epoch is not None:
             state["loader"] = loader_epoch
         self._is_within = False
-        self.checkpoints.save(
-            program["steps"], self._named(run), run.optimizer, state, score, wait=not self.background
-        )  # fmt: skip
+        run.program._engine.gather()
+        if run.program._engine.processes[0] == 0:
+            self.checkpoints.save(
+                program["steps"], self._named(run), run.optimizer, state, score, wait=not self.background
+            )  # fmt: skip
         self._saved_at = time.perf_counter()
 
     def _raise_error_of(self, ask: Callable[[], None]) -> None:

@@ -114,12 +114,13 @@ def fit(
                 callback.on_start(run)
             if run.restored is not None:
                 load_states(steps, run.restored)
-            while run.epoch < epochs and not run.stopping:
+            # Processes that train together have the seconds of the first one, and stop when it does.
+            while run.epoch < epochs and not program._engine.agreed(run.stopping):
                 for callback in steps:
                     callback.on_epoch_start(run)
                 rate, start = run.optimizer.learning_rate, time.perf_counter()
                 means = program.epoch(held, **options._replace(progress=_bar_of(run))._asdict())
-                seconds = time.perf_counter() - start
+                seconds = program._engine.agreed(time.perf_counter() - start)
                 values = means if isinstance(means, dict) else {"loss": means}
                 values |= validate() if validate is not None else {}
                 values |= {"learning_rate": rate, "seconds": seconds}

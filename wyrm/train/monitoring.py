@@ -136,6 +136,7 @@ class EarlyStopping(Monitor):
         if self.improved(values):
             self._best_epoch = run.epoch
             if self.restore_best:
+                run.program._engine.gather()
                 self._best_values = [np.array(leaf.value) for leaf in self._leaves]
         elif self.epochs_without_improvement >= self.patience:
             run.stop()

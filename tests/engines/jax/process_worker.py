@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 import wyrm as wy
-from tests.engines.jax import process_tables
+from tests.engines.jax import process_tables, process_together
 
 # After so many seconds a process ends.
 TIMEOUT = 180
@@ -42,7 +42,8 @@ class Options:
     processes: int = 1
     process: int = 0
     coordinator: str = ""
-    # What they train: a "network" with the options below, or the "tables" of `process_tables`.
+    # What they do: train a "network" with the options below or the "tables" of `process_tables`, or one of
+    # `process_together.FOUND`.
     model: str = "network"
     # What is divided over the mesh, which has all devices: "data", "fsdp" for parameters too, "none" without a mesh.
     sharding: str = "data"
@@ -140,8 +141,9 @@ def train(options: Options) -> None:
     if options.processes > 1:
         wy.jax.initialize(options.coordinator, options.processes, options.process)
     output = Path(options.output)
-    if options.model == "tables":
-        output.write_text(json.dumps(process_tables.found(options.folder)), encoding="utf-8")
+    if options.model != "network":
+        found = process_tables.found if options.model == "tables" else process_together.FOUND[options.model]
+        output.write_text(json.dumps(found(options.folder)), encoding="utf-8")
         return
     training = Training(options)
     means = training.train()

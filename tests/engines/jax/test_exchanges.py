@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import wyrm as wy
 from tests.once import computed_once
 from tests.subprocesses import on_simulated_devices
+from wyrm.engines.jax.row_exchange import RowExchange
+from wyrm.errors import OptionError
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +48,15 @@ def test_products_over_divided_columns_and_their_check_are_exchanged_once_each(f
     assert found["columns 2 pairs"]["collectives"] == ["collective-permute"] * 2
     assert found["columns 4 pairs"]["collectives"] == ["collective-permute"] * 4
     assert found["columns 8 pairs"]["collectives"] == found["columns 8 XLA"]["collectives"] == ["all-reduce"] * 2
+
+
+def test_a_table_whose_row_numbers_devices_cannot_exchange_is_refused() -> None:
+    class Rows(wy.Dim): ...
+
+    sharding: Any = SimpleNamespace(
+        row_axes=lambda table: ("data",), devices=lambda axes: 4, of=lambda table: SimpleNamespace(spec=("data", None))
+    )
+    most = RowExchange(sharding, wy.Input(dims=(Rows(2**31 - 4), 2), name="table"), ())
+    assert most._bounds().tolist() == [owner * (2**29 - 1) for owner in range(5)]
+    with pytest.raises(OptionError, match=r"table .* has 2,147,483,648 rows, and devices exchange row numbers below"):
+        RowExchange(sharding, wy.Input(dims=(Rows(2**31), 2), name="table"), ())

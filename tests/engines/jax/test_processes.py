@@ -114,6 +114,31 @@ def test_a_process_that_is_killed_while_the_other_saves(server: Server, tmp_path
     assert "ProcessLost" in server.run(tmp_path, 2, sharding="fsdp", **options)[0].text
 
 
+def test_an_index_out_of_range_on_one_process_is_the_same_error_on_all(server: Server, tmp_path: Path) -> None:
+    found = server.found(tmp_path, 2, model="an index")
+    loader, columns = found["errors"]
+    assert "on process 1: column items holds 99 in row 1, but index of table" in loader
+    assert "on process 1: column items holds 99 in row 3, but index of table" in columns
+    assert all(text.endswith("no parameter has moved") for text in (loader, columns)) and not found["moved"]
+
+
+def test_all_processes_decide_the_same_in_fit_and_one_writes(server: Server, tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints"
+    both = server.found(tmp_path, 2, model="fit", folder=str(folder))["trainings"]
+    written = [int((folder / f"written-{process}.txt").read_text()) for process in range(2)]
+    assert written[0] >= 12 and written[1] == 0
+    assert both[0][0] == "completed" and len(both[1][1]["loss"]) > 3 and both[1][1]["loss"][:3] == both[0][1]["loss"]
+    alone = server.found(tmp_path, 1, model="fit", folder=str(tmp_path / "alone"))["trainings"]
+    for (stopped, history, table), (expected_stopped, expected, values) in zip(both, alone, strict=True):
+        assert stopped == expected_stopped
+        np.testing.assert_allclose(history["loss"], expected["loss"], rtol=1e-4)
+        np.testing.assert_allclose(table, values, rtol=1e-4, atol=1e-5)
+
+
+def test_a_process_goes_on_alone_after_the_others_have_ended(server: Server, tmp_path: Path) -> None:
+    assert server.found(tmp_path, 2, model="one left") == {"sum": 6.0, "jax": 3.0}
+
+
 @pytest.mark.parametrize("raised", [ValueError, "JaxRuntimeError"])
 def test_errors_of_collectives_name_the_loss(raised: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import jax

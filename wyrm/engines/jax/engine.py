@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from wyrm.engines.jax.epoch import JaxEpoch
 from wyrm.engines.jax.graph import JaxGraph, index_error
 from wyrm.engines.jax.local_steps import LocalSteps
 from wyrm.engines.jax.namespace import narrowed
-from wyrm.engines.jax.processes import Part, check_same, computing, part_of
+from wyrm.engines.jax.processes import Part, agreed, agreeing, check_same, computing, part_of
 from wyrm.engines.jax.state import DeviceState, Placement, exchange, gathered, on_host, without_padding
 from wyrm.engines.jax.step import StepFunctions
 from wyrm.engines.module_paths import paths_of_leaves
@@ -126,13 +126,32 @@ class JaxEngine(Engine):
     @contextmanager
     def running(self) -> Iterator[None]:
         """Return a context for computations: JAX has the graph's types, and a lost process raises `ProcessLost`."""
-        with self.compiled.precision(), computing():
+        with self.compiled.precision(), self._together():
             if not self._began:
                 # A value that is newer on the devices was computed by all processes together.
                 leaves = [leaf for leaf in self.graph.trained if stored(leaf).newer is None]
                 check_same({f"the value of {describe(leaf)}": bound_array(leaf) for leaf in leaves})
                 self._began = True
             yield
+
+    def _together(self) -> AbstractContextManager[None]:
+        """Return a context for what all processes do; a program of this process alone goes on without the others."""
+        return computing() if self.placement.several_processes else nullcontext()
+
+    @contextmanager
+    def checking(self) -> Iterator[None]:
+        """Return a context for checks of data; an error on one of several processes is raised by all of them."""
+        if not self.placement.several_processes:
+            yield
+            return
+        with computing(), agreeing():
+            yield
+
+    def gather(self) -> None:
+        """Copy what is trained to the memory of each process; a process that trains alone copies what it reads."""
+        if self.placement.several_processes:
+            with self.compiled.precision(), computing():
+                self.state.gather()
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
@@ -318,9 +337,18 @@ class JaxEngine(Engine):
     @property
     def processes(self) -> tuple[int, int]:
         """The index of this process among those that train together, and their number."""
+        if not self.placement.several_processes:
+            return 0, 1
         import jax
 
         return int(jax.process_index()), int(jax.process_count())
+
+    def agreed(self, value: float) -> float:
+        """Return the value that process 0 gives, of those that run this program together."""
+        if not self.placement.several_processes:
+            return value
+        with computing():
+            return agreed(value)
 
     @classmethod
     def rule(cls, node: BaseNode) -> object:

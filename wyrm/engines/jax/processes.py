@@ -24,6 +24,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm import errors
 from wyrm.engines.jax.state import Placement
 from wyrm.errors import OptionError, ProcessLost, WyrmError
 from wyrm.graph.base import BaseNode, describe
@@ -197,7 +198,33 @@ def agreed(value: float) -> float:
     """Return the value that process 0 gives; every process calls it."""
     from jax.experimental.multihost_utils import broadcast_one_to_all
 
-    return float(broadcast_one_to_all(np.float32(value)))
+    # As words: JAX makes float64 numbers float32.
+    words = broadcast_one_to_all(np.array([value], np.float64).view(np.uint32))
+    return float(np.asarray(words, np.uint32).view(np.float64)[0])
+
+
+@contextmanager
+def agreeing() -> Iterator[None]:
+    """Return a context whose error of this library, on any process, is raised by all; every process enters it.
+
+    They all raise the error of the first process that has one, before any of them computes.
+    """
+    error: WyrmError | None = None
+    try:
+        yield
+    except WyrmError as found:
+        error = found
+    text = b"" if error is None else f"{type(error).__name__}\n{error}".encode()
+    lengths = _of_all([len(text)]).reshape(-1)
+    if not lengths.any():
+        return
+    padded = np.frombuffer(text.ljust(int(lengths.max()), b"\0"), np.uint8).astype(np.uint32)
+    texts = [bytes(row[:length].astype(np.uint8)) for row, length in zip(_of_all(padded), lengths, strict=True)]
+    first = int(np.argmax(lengths > 0))
+    name, _, message = texts[first].decode().partition("\n")
+    if error is not None and all(each == text for each in texts):
+        raise error
+    raise getattr(errors, name, WyrmError)(f"on process {first}: {message}") from error
 
 
 def check_same(named: Mapping[str, object]) -> None:

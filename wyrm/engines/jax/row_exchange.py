@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wyrm.engines.jax.touched_rows import by_sorting, summed
-from wyrm.graph.base import BaseNode
+from wyrm.errors import OptionError
+from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.rows import RowSparse
 
 if TYPE_CHECKING:
@@ -83,6 +84,11 @@ class RowExchange:
         self.owners: int = sharding.devices(self.mesh_axes)
         # The rows of each owner. The last rows of the last owners may be padding.
         self.rows: int = -(-self.shape[0] // self.owners)
+        if self.padding > np.iinfo(np.int32).max:
+            raise OptionError(
+                f"{describe(table)} has {self.shape[0]:,} rows, and devices exchange row numbers below 2**31: divide "
+                f"its columns over the mesh instead of its rows, or make several tables of it"
+            )
         self._columns: tuple[Any, ...] = tuple(sharding.of(table).spec[1:])
         self._column_axes: MeshAxes = tuple(
             name for entry in self._columns for name in ((entry,) if isinstance(entry, str) else entry or ())

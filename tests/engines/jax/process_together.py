@@ -1,0 +1,98 @@
+"""What several processes decide together, and what one of them does alone; `process_worker` runs it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import wyrm as wy
+from wyrm.engines.jax.processes import _processes
+from wyrm.errors import IndexOutOfRange
+from wyrm.io import Checkpoints
+from wyrm.train import Checkpoint, EarlyStopping, fit
+
+ITEMS, WIDTH, ROWS, BATCH = 8, 4, 16, 4
+
+
+class Batch(wy.Dim): ...
+
+
+class Items(wy.Dim): ...
+
+
+def training() -> tuple[Any, Any, Any]:
+    """Return a table whose rows the processes divide, the program that trains it, and its input of rows."""
+    start = np.random.default_rng(0).normal(size=(ITEMS, WIDTH)).astype(np.float32)
+    table = wy.Parameter(start, (Items(ITEMS), WIDTH), name="table")
+    items, wanted = wy.IndexInput(dims=(Batch(),), name="items"), wy.Input(dims=(Batch(),), name="wanted")
+    loss = (table.index(items).sum(axis=1) - wanted).square().mean()
+    mesh = jax.make_mesh((len(jax.devices()),), ("data",))
+    sharding: dict[type[wy.Dim], str] = {Batch: "data", Items: "data"}
+    return table, wy.compile(loss, wy.optim.Adam([table], 0.1), engine="jax", mesh=mesh, sharding=sharding), items
+
+
+def columns() -> dict[str, np.ndarray]:
+    return {"items": np.arange(ROWS) % ITEMS, "wanted": np.ones(ROWS, np.float32)}
+
+
+def of_an_index(folder: str) -> dict[str, Any]:
+    """Return what is raised where only the last process has an index out of range, and whether anything moved."""
+    table, program, items = training()
+    wy.jax.gather(program)
+    before, errors, data = table.value.copy(), list[str](), columns()
+    part = wy.jax.part_of_process(program, items)
+    if part.index == part.count - 1:
+        data["items"][[BATCH - 1, ROWS - 1]] = 99
+
+    def batches() -> Iterator[dict[str, np.ndarray]]:
+        for start in range(0, ROWS, BATCH):
+            rows = slice(start, start + BATCH)
+            yield {name: column[rows][part.rows(BATCH)] for name, column in data.items()}
+
+    for given, options in ((batches(), {}), (data, {"batch_size": BATCH})):
+        try:
+            program.epoch(given, **options)
+        except IndexOutOfRange as error:
+            errors.append(str(error))
+    wy.jax.gather(program)
+    return {"errors": errors, "moved": bool((table.value != before).any())}
+
+
+def of_fit(folder: str) -> dict[str, Any]:
+    """Return the history of a training that stops early, is saved, and goes on; and how often this process wrote."""
+    written, write = [0], Checkpoints._write
+
+    def counted(*arguments: Any) -> None:
+        written[0] += 1
+        write(*arguments)
+
+    setattr(Checkpoints, "_write", counted)  # noqa: B010  # no other method counts
+    found: list[Any] = []
+    for epochs in (3, 12):
+        table, program, _ = training()
+        callbacks = [EarlyStopping(patience=1), Checkpoint(folder, every_seconds=0.0, resume=True, keep_last=100)]
+        history = fit(program, columns(), epochs=epochs, batch_size=BATCH, callbacks=callbacks)
+        wy.jax.gather(program)
+        found.append([history.stopped, dict(history), table.value.tolist()])
+    process = jax.process_index()
+    (Path(folder) / f"written-{process}.txt").write_text(str(written[0]), encoding="utf-8")
+    return {"trainings": found}
+
+
+def of_one_left(folder: str) -> dict[str, Any]:
+    """Return what the first process computes once all others have left."""
+    _, program, _ = training()
+    program.epoch(columns(), batch_size=BATCH)
+    x = wy.Input(dims=(3,), name="x")
+    alone = wy.compile((x * 2.0).sum(), engine="jax")
+    while jax.process_index() == 0 and not _processes._left:
+        time.sleep(0.05)
+    return {"sum": float(alone({x: np.ones(3)})), "jax": float(jax.numpy.ones(3).sum())}
+
+
+FOUND = {"an index": of_an_index, "fit": of_fit, "one left": of_one_left}
