@@ -63,7 +63,8 @@ def test_batches_of_several_lengths_train_as_one_call_each(engine: str, sizes: l
 def test_fit_takes_batches_of_several_lengths(engine: str) -> None:
     x, slope, loss = _regression()
     program: Any = wy.compile(loss, wy.optim.SGD([slope], learning_rate=0.1), engine=engine)
-    history = wy.train.fit(program, [{x: each} for each in _texts([(2, 3), (2, 4), (1, 4)])], epochs=3)
+    batches: Any = [{x: each} for each in _texts([(2, 3), (2, 4), (1, 4)])]
+    history = wy.train.fit(program, batches, epochs=3)
     assert history["loss"][-1] < history["loss"][0]
 
 
