@@ -111,6 +111,12 @@ class DataLoader:
         whole, rest = divmod(len(self.dataset), self.batch_size)
         return whole + (1 if rest and not self.drop_last else 0)
 
+    @property
+    def last_batch_size(self) -> int:
+        """The number of rows of the last batch of an epoch, which may be smaller than the others."""
+        rest = len(self.dataset) % self.batch_size
+        return rest if rest and not self.drop_last else self.batch_size
+
     def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
         # Not in the generator, which would count an epoch only at its first batch.
         epoch, order = self._epoch, self._order(self._epoch)

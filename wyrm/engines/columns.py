@@ -38,6 +38,14 @@ class Columns(NamedTuple):
                 shapes[leaf] = column.shape[1:] if self.singly else (batch, *column.shape[1:])
         return shapes
 
+    def batch_sizes(self, batch: int, last: int | None = None) -> list[int]:
+        """Return the sizes of the batches of these rows: that of the first, and that of a smaller last one.
+
+        `last` is the size of one after these rows.
+        """
+        rest = self.rows % batch if self.rows > batch else 0
+        return list(dict.fromkeys(size for size in (min(self.rows, batch), rest, last) if size))
+
     def check_batches(self, batch: int, rows: int | None = None) -> None:
         """Raise `ShapeError` if batches of this size do not fit the inputs; `rows` are by default all rows."""
         rows = self.rows if rows is None else rows

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from enum import Enum
 
-from wyrm.graph.axes import Dim, Dims, axis_size, open_axes
+from wyrm.graph.axes import Derived, Dim, Dims, axis_size, open_axes
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_maps import IndexLoad, IndexMap, LoopIndex
 from wyrm.graph.loop_form import LOOPS
@@ -43,8 +43,9 @@ def combinations_of(
     `simplified` maps every node to one that is made of simpler ops.
     """
     nodes = list(outputs)
-    if any(not leaf.dims or axis_size(leaf.dims[0]) is not None for leaf in columns):
-        return [Combination.MIXED] * len(nodes)  # a batch of fixed size has no parts
+    first = [leaf.dims[0] if leaf.dims else 1 for leaf in columns]
+    if any(axis_size(axis) is not None or isinstance(axis, Derived) for axis in first):
+        return [Combination.MIXED] * len(nodes)  # a batch of fixed size, or of a multiple of another, has no parts
     found = dependences_of(nodes, columns, simplified)
     results = [Combination.MIXED if found is None else found[0][output] for output in nodes]
     return [dependence if isinstance(dependence, Combination) else Combination.MIXED for dependence in results]

@@ -23,7 +23,7 @@ import numpy as np
 from wyrm.engines.columns import Columns, check_open_ranges, checked_inputs
 from wyrm.engines.epochs import EpochPosition
 from wyrm.engines.graph import ProgramGraph
-from wyrm.errors import OptionError, Unavailable
+from wyrm.errors import IndexOutOfRange, OptionError, ShapeError, Unavailable
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode
 
@@ -123,6 +123,8 @@ class Engine(ABC):
         self.graph = graph
         self.steps = self.epochs = 0
         self.position: EpochPosition = EpochPosition()
+        # The shapes of inputs that fitted the graph in the last epoch.
+        self._fitting: list[dict[BaseNode, tuple[int, ...]]] = []
 
     # --- what it must define --------------------------------------------------------------------------------------
 
@@ -175,6 +177,21 @@ class Engine(ABC):
     def agreed(self, value: float) -> float:
         """Return the value that the first of the processes that train together gives; every process calls it."""
         return value
+
+    def check_sizes(self, columns: Columns, batches: Sequence[int], *, in_batches: bool) -> None:
+        """Raise the error of a run for batches of one of these sizes; the second is that of a smaller last batch."""
+        known, self._fitting = self._fitting, []
+        for batch in batches:
+            shapes = columns.shapes(self.graph.inputs, batch)
+            if shapes not in known:
+                try:
+                    self.graph.schedule.bind(shapes)
+                except (ShapeError, IndexOutOfRange) as error:
+                    if batch == batches[0]:
+                        raise
+                    rows = f"{batch:,} row{'s' * (batch > 1)}"
+                    raise type(error)(f"{error}\n  in the last batch, of {rows}") from None
+            self._fitting.append(shapes)
 
     @classmethod
     def function(cls, outputs: Sequence[BaseNode], inputs: Sequence[BaseNode]) -> FixedShapeFunction:

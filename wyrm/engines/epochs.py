@@ -152,6 +152,7 @@ def train_epoch(engine: Engine, data: Any, options: EpochOptions, totals: Totals
         columns = checked_columns(data, graph.inputs, graph.ranges.limits)
         check_contrast(graph, columns, options.batch_size)
         engine.check_epoch(columns, options, in_batches=False)
+        engine.check_sizes(columns, columns.batch_sizes(options.batch_size), in_batches=False)
     epoch.totals = totals.for_columns(columns.given, columns.singly)
     with deferred, engine.position.epoch(epoch.rows_of(columns.rows), len(totals.nodes)) as done:
         epoch.skipped = done.batches
@@ -190,6 +191,8 @@ class Chunk:
 def _train_on_batches(engine: Engine, epoch: Epoch, batches: Any) -> None:
     """Train on all batches in order, a chunk at a time."""
     graph, totals, options = engine.graph, epoch.totals, epoch.options
+    # The rows of the last batch, if the loader knows them.
+    last: int | None = getattr(batches, "last_batch_size", None)
     with (
         bar(row_count(batches), options.progress) as epoch.bar,
         engine.position.epoch({"batches": "of a loader"}, len(totals.nodes)) as done,
@@ -202,6 +205,7 @@ def _train_on_batches(engine: Engine, epoch: Epoch, batches: Any) -> None:
                     epoch.totals = totals.for_columns(columns.given, columns.singly)
                     check_contrast(graph, columns, chunk.batch_size)
                     engine.check_epoch(columns, epoch.options, in_batches=True)
+                    engine.check_sizes(columns, columns.batch_sizes(chunk.batch_size, last), in_batches=True)
                 with deferred:
                     engine.train(columns, epoch)
     if not epoch.done.rows:
@@ -209,9 +213,10 @@ def _train_on_batches(engine: Engine, epoch: Epoch, batches: Any) -> None:
 
 
 def chunks(batches: Iterable[object], inputs: Sequence[BaseNode], accumulate: int = 1) -> Iterator[Chunk]:
-    """Join consecutive batches of equal sizes into chunks of about 64 MB, each of whole steps of `accumulate` batches.
+    """Join consecutive batches of equal shapes into chunks of about 64 MB, each of whole steps of `accumulate` batches.
 
-    A smaller batch, as at the end of a data set, may be the last one of a step.
+    A smaller batch, as at the end of a data set, may be the last one of a step. A larger one, and one with other sizes
+    along the other axes, begins a new step.
     """
     held: list[dict[BaseNode, np.ndarray]] = []
     first = size = last = held_bytes = 0
@@ -220,7 +225,7 @@ def chunks(batches: Iterable[object], inputs: Sequence[BaseNode], accumulate: in
         rows = _rows(given)
         inside = len(held) % accumulate > 0
         fits = last == size and (rows == size or (rows < size and inside)) and (inside or held_bytes <= _BYTES)
-        if held and not (fits and given.keys() == held[0].keys()):
+        if held and not (fits and _shapes_of_rows(given) == _shapes_of_rows(held[0])):
             yield _joined(held, size, first)
             first += len(held)
             held, held_bytes = [], 0
@@ -230,6 +235,10 @@ def chunks(batches: Iterable[object], inputs: Sequence[BaseNode], accumulate: in
         held_bytes += sum(array.nbytes for array in given.values())
     if held:
         yield _joined(held, size, first)
+
+
+def _shapes_of_rows(given: Mapping[BaseNode, np.ndarray]) -> dict[BaseNode, tuple[int, ...]]:
+    return {leaf: array.shape[1:] for leaf, array in given.items()}
 
 
 def _rows(given: Mapping[BaseNode, np.ndarray]) -> int:

@@ -168,14 +168,15 @@ class Program(ExplainsNames, Inspected, Generic[R, E], metaclass=ExplainsNamesOf
         the mean loss so far, or is one with a method `update(rows)`. `accumulate` batches make one step with the mean
         of their gradients, weighted by their rows: for a mean over rows, the step of one batch that large, in the
         memory of a small one. The last step of an epoch may have fewer batches, and so may one that is followed by a
-        batch of another size, unless that is smaller and the last. Threads that accumulate are synchronized.
+        batch of another shape, unless that has fewer rows and is the last. Threads that accumulate are synchronized.
 
         On several processes (`wy.jax.initialize`), each passes the same columns and reads the rows of its own devices.
         The batches of a loader are each process's own rows, see `wy.jax.part_of_process`.
 
         Raise `DataError` for a column that is missing or has nulls, `ShapeError`, `DTypeError`, `NotFinite`, or
-        `IndexOutOfRange` naming the column and row, before any parameter changes. Raise `Diverged` for a loss that is
-        not finite, and restore the last finite parameters.
+        `IndexOutOfRange` naming the column and row, before any parameter changes: the size of a smaller last batch is
+        checked before the first step too, unless an iterable other than a `wy.data.DataLoader` gives it. Raise
+        `Diverged` for a loss that is not finite, and restore the last finite parameters.
         """
         in_batches = is_batches(columns)
         options = checked_options(

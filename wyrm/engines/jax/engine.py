@@ -254,6 +254,11 @@ class JaxEngine(Engine):
             for leaf in self.graph.inputs:
                 self.placement.sharding.check_leaf(leaf, sizes)
 
+    def check_sizes(self, columns: Columns, batches: Sequence[int], *, in_batches: bool) -> None:
+        """Raise the error of a run for batches of one of these sizes, of which each process may give a part."""
+        count = self.part(columns).count if in_batches else 1
+        super().check_sizes(columns, [batch * count for batch in batches], in_batches=in_batches)
+
     def part(self, columns: Columns) -> Part:
         """Return the part of each batch that a loader of this process gives."""
         parts = {part_of(self.placement, leaf) for leaf in columns.given}
