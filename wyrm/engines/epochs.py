@@ -99,6 +99,8 @@ class Epoch:
     in_batches: bool
     bar: LossBar = field(default_factory=NoBar)
     skipped: int = 0
+    # The rows and losses that are counted and not yet shown, in parts.
+    unshown: list[tuple[int, float]] = field(default_factory=list)
 
     @property
     def done(self) -> Done:
@@ -130,9 +132,19 @@ class Epoch:
 
     def add(self, batches: int, rows: int, sums: NDArray[np.float64], losses: float) -> None:
         """Count finished batches; `sums` adds up weighted outputs, `losses` the losses of rows for the progress bar."""
-        done = self.position.done
-        self.position.done = Done(done.batches + batches, done.rows + rows, done.sums + sums)
-        self.bar.add(rows, losses)
+        self.count(batches, rows, sums, losses)
+        self.show()
+
+    def count(self, batches: int, rows: int, sums: NDArray[np.float64], losses: float) -> None:
+        """Count finished batches as `add` does, for `show` to tell the bar."""
+        self.position.done = self.position.done.plus(batches, rows, sums)
+        self.unshown.append((rows, losses))
+
+    def show(self) -> None:
+        """Tell the bar what was counted since; in the thread of the epoch alone, because callbacks may act there."""
+        taken = [self.unshown.pop() for _ in range(len(self.unshown))]
+        if taken:
+            self.bar.add(sum(rows for rows, _ in taken), sum(losses for _, losses in taken))
 
     def mean(self) -> list[float]:
         """Return the outputs for all rows that are done."""

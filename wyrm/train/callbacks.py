@@ -252,7 +252,8 @@ class Callback:
     def on_steps(self, run: Run) -> None:
         """Act between the steps of an epoch, some ten times a second and after its last one.
 
-        Parameters and optimizer are as after the last step; threads that share them go on.
+        Parameters and optimizer are as after the last step; threads that share them go on. `run.program` can evaluate
+        and be copied here, and other programs can be used; it cannot train, because it is within an epoch.
         """
 
     def on_epoch_end(self, run: Run, values: MutableMapping[str, float]) -> None:

@@ -102,6 +102,8 @@ class Program(ExplainsNames, Inspected, Generic[R, E], metaclass=ExplainsNamesOf
         self._evaluator = Evaluator(self._made_for_evaluation)
         # Reentrant, because a signal handler that runs between two steps may read the state.
         self._lock = threading.RLock()
+        # Whether an epoch is in progress: its callbacks, its bar and its batches run in the thread that has the lock.
+        self._in_epoch = False
         _programs.add(self)
 
     @property
@@ -113,11 +115,14 @@ class Program(ExplainsNames, Inspected, Generic[R, E], metaclass=ExplainsNamesOf
         """Compute the outputs: one array for one output, else a list. With an optimizer, also do one step.
 
         Raise `ShapeError`, `DTypeError`, `NotFinite` or `IndexOutOfRange` for invalid data, and `Diverged` for a loss,
-        a gradient or a new parameter that is not finite; nothing has changed then.
+        a gradient or a new parameter that is not finite; nothing has changed then. Raise `OptionError` for a step
+        within an epoch of this program.
         """
         if self._modes:
             warn_of_training(self._modes, self._predicts)
         with self._lock:
+            if self._in_epoch:
+                raise _inside_epoch("a step")
             data: object = {} if feed is None else feed
             if pinned_step() is not None:
                 with drawing(self._engine):
@@ -176,7 +181,9 @@ class Program(ExplainsNames, Inspected, Generic[R, E], metaclass=ExplainsNamesOf
         Raise `DataError` for a column that is missing or has nulls, `ShapeError`, `DTypeError`, `NotFinite`, or
         `IndexOutOfRange` naming the column and row, before any parameter changes: the size of a smaller last batch is
         checked before the first step too, unless an iterable other than a `wy.data.DataLoader` gives it. Raise
-        `Diverged` for a loss that is not finite, and restore the last finite parameters.
+        `Diverged` for a loss that is not finite, and restore the last finite parameters. Raise `OptionError` within an
+        epoch of this program, as in a callback or in a generator of batches; `evaluate` and other programs can be used
+        there.
         """
         in_batches = is_batches(columns)
         options = checked_options(
@@ -188,8 +195,14 @@ class Program(ExplainsNames, Inspected, Generic[R, E], metaclass=ExplainsNamesOf
                 raise ShapeError(
                     "this program has no optimizer, so there is no epoch to train; call it for its outputs"
                 )
+            if self._in_epoch:
+                raise _inside_epoch("an epoch")
             refuse_epoch(self._engine.graph.schedule.leaves)
-            return self._means(train_epoch(self._engine, columns, options, self._totals, in_batches=in_batches))
+            self._in_epoch = True
+            try:
+                return self._means(train_epoch(self._engine, columns, options, self._totals, in_batches=in_batches))
+            finally:
+                self._in_epoch = False
 
     def _means(self, values: Sequence[float]) -> E:
         answer: Any = values[0] if self._single else list(values)
@@ -271,6 +284,8 @@ class Program(ExplainsNames, Inspected, Generic[R, E], metaclass=ExplainsNamesOf
         with self._lock:
             if self.optimizer is None:
                 raise ShapeError("this program has no optimizer, so it has no gradients; call it for its outputs")
+            if self._in_epoch:
+                raise _inside_epoch("a backward pass")
             threads, blas_threads = whole("threads", threads, 1), whole("blas_threads", blas_threads, 1)
             checked_weight(weight, self._outputs[0].dtype)
             graph = self._engine.graph
@@ -336,7 +351,7 @@ class Program(ExplainsNames, Inspected, Generic[R, E], metaclass=ExplainsNamesOf
         if self._lock.acquire(blocking=False):
             self._lock.release()
         else:
-            self._lock = threading.RLock()
+            self._lock, self._in_epoch = threading.RLock(), False
             self._engine.after_fork()
             self._evaluator = Evaluator(self._made_for_evaluation)
 
@@ -346,6 +361,13 @@ class Program(ExplainsNames, Inspected, Generic[R, E], metaclass=ExplainsNamesOf
     def __repr__(self) -> str:
         what = ", ".join(map(label, self._outputs))
         return f"<Program {what}{'' if self.optimizer is None else f', trained by {self.optimizer!r}'}>"
+
+
+def _inside_epoch(what: str) -> OptionError:
+    return OptionError(
+        f"this program is in an epoch, so its callbacks, its progress bar and its batches cannot begin {what}: train "
+        f"after the epoch, or compile another program to train. evaluate() and other programs can be used within it"
+    )
 
 
 def _build(

@@ -164,6 +164,7 @@ class NativeEpoch:
         finally:
             self._set_rate(prepared.longest, time.perf_counter() - start)
             self._count(prepared.totals, prepared.batches)
+            self.epoch.show()
         ended = prepared.ended_by()
         if ended is None:
             return
@@ -206,6 +207,7 @@ class NativeEpoch:
             for thread, own in enumerate(shares)
         ]
         self.engine.pool.run(jobs, self.stop)
+        self.epoch.show()
         if self.failed_at is not None:
             return
         order = np.concatenate([self.rest[each] for phase in partition.phases for ranges in phase for each in ranges])
@@ -215,6 +217,7 @@ class NativeEpoch:
             # One step on the remaining rows, fewer than a batch.
             rest = order[filling:]
             self._chunk(self._binding(len(rest), 0), 1, len(rest), self.engine.steps, rest, numbers[-1:])
+            self.epoch.show()
 
     def _run_phases(
         self,
@@ -270,6 +273,8 @@ class NativeEpoch:
             start = time.perf_counter()
             done += self._chunk(binding, chunk, self.batch, step + done, order[done * self.batch :], numbers[done:])
             self._set_rate(chunk, time.perf_counter() - start)
+            if thread == 0:
+                self.epoch.show()
             if in_main and self.failed_at is None:
                 self._take_snapshot_if_due()
             deliver()
@@ -315,7 +320,7 @@ class NativeEpoch:
         sums = np.add.reduce(outputs * self.epoch.totals.weights(batches[:, None]))
         self.steps += done
         self.engine.count(done)
-        self.epoch.add(done, rows, sums, float(weighted[0]))
+        self.epoch.count(done, rows, sums, float(weighted[0]))
         return done
 
     def _take_snapshot_if_due(self) -> None:
