@@ -535,13 +535,13 @@ def test_a_loss_that_is_not_finite_leaves_finite_parameters(engine: str) -> None
     assert program.epoch({x: data[:6]}, batch_size=2) == pytest.approx(float(np.mean([1.0, 0.5, 0.0])) - steps * 0.5)
 
 
-OPTIMIZERS: list[Any] = [
+ALL_KINDS: list[Any] = [
     wy.optim.SGD, wy.optim.Adadelta, wy.optim.Adafactor, wy.optim.Adagrad, wy.optim.Adam, wy.optim.AdamW,
     wy.optim.Adamax, wy.optim.LAMB, wy.optim.LARS, wy.optim.Lion, wy.optim.NAdam, wy.optim.RAdam, wy.optim.RMSprop,
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", OPTIMIZERS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 def test_a_call_whose_gradient_is_not_finite_changes_nothing(engine: str, kind: Any) -> None:
     weight, x = wy.Parameter(1.0, name="weight"), wy.Input(name="x")
     optimizer = kind([weight], learning_rate=0.1)

@@ -112,7 +112,7 @@ def test_an_interrupt_inside_a_step_of_a_python_loop_waits_for_its_end(
     program = wy.compile((a * x.sum()).sum() + (b * 2.0).sum(), optimizer, loop="python")
     program({x: [1.0]})
     entries = cast(Any, program._engine).runner._entries
-    (update,) = (function for function in entries if function.__name__.startswith("update"))
+    (update,) = (function for function in entries if function.__name__.startswith("update_all"))
     monkeypatch.setitem(entries, update, pressed_after(entries[update], 7))
     with pytest.raises(KeyboardInterrupt):
         program.epoch({x: np.ones(40)})

@@ -288,10 +288,11 @@ def test_quotients_by_roots_are_within_3_ulp_and_right_at_the_edges() -> None:
     root = np.sqrt((totals + gradient * gradient).astype(np.float64)) + np.float32(1e-10)
     expected = -0.5 * gradient.astype(np.float64) / root
     assert np.max(np.abs(moved - expected) / np.spacing(np.abs(expected).astype(np.float32))) < 3
-    # A square that overflows makes an infinite sum, which ends all steps.
-    edges = np.array([1e20, -1e20, 0.0, 1e-30] * 16, np.float32)
+    edges = np.array([1e19, -1e19, 0.0, 1e-30] * 16, np.float32)
     _, moved = taken(edges, np.zeros_like(edges))
-    np.testing.assert_allclose(moved, np.array([0.0, 0.0, 0.0, -5e-21] * 16), rtol=1e-6)
+    np.testing.assert_allclose(moved, np.array([-0.5, 0.5, 0.0, -5e-21] * 16), rtol=1e-6)
+    with pytest.raises(Diverged, match="the optimizer's state became NaN or infinite"):
+        taken(10.0 * edges, np.zeros_like(edges))  # its square overflows
 
 
 @pytest.mark.parametrize(("epsilon", "dtype", "quick"), [(1e-8, "f4", True), (0.0, "f4", False), (1e-8, "f8", False)])
