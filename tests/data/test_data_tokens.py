@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wyrm as wy
@@ -15,6 +15,7 @@ from wyrm.data import TokenBlocks
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange, ShapeError
 
 
+@settings(deadline=None)
 @given(st.integers(1, 9), st.integers(0, 60))
 def test_blocks_are_slices_of_the_tokens(context: int, more: int) -> None:
     tokens = np.random.default_rng(more).integers(0, 100, context + 1 + more)

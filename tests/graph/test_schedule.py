@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wyrm as wy
@@ -30,6 +30,7 @@ def names(schedule: Schedule) -> list[str]:
     return [node.op_name() for node in schedule.nodes]
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), min_size=1, max_size=30), st.integers(0, 99))
 def test_parents_come_before_children_and_each_node_once(edges: list[tuple[int, int]], last: int) -> None:
     nodes: list[Any] = [parameter(1.0), parameter(2.0)]

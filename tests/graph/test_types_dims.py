@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wyrm as wy
@@ -122,6 +122,7 @@ def test_a_named_axis_does_not_stretch_to_another_name_however_small() -> None:
     assert broadcast((1,), (Batch(),)) == (Batch(),)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 3), max_size=4), st.lists(st.integers(1, 3), max_size=4))
 def test_broadcast_is_numpys(left: list[int], right: list[int]) -> None:
     try:
@@ -133,6 +134,7 @@ def test_broadcast_is_numpys(left: list[int], right: list[int]) -> None:
         assert broadcast(tuple(left), tuple(right)) == expected
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 3), max_size=3))
 def test_broadcast_keeps_names_on_either_side(sizes: list[int]) -> None:
     named = tuple(type(f"Axis{i}", (wy.Dim,), {"__slots__": ()})(size) for i, size in enumerate(sizes))

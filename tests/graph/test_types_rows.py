@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wyrm.graph.rows import RowSparse
@@ -23,6 +23,7 @@ def dense(sparse: RowSparse) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]
     return result
 
 
+@settings(deadline=None)
 @given(rows_lists)
 def test_duplicate_rows_count_as_their_sum(rows: list[int]) -> None:
     sparse = make(rows)
@@ -30,6 +31,7 @@ def test_duplicate_rows_count_as_their_sum(rows: list[int]) -> None:
     np.testing.assert_allclose(np.asarray(sparse), dense(sparse))
 
 
+@settings(deadline=None)
 @given(rows_lists)
 def test_summed_names_each_row_once_in_order(rows: list[int]) -> None:
     summed = make(rows).summed()
@@ -37,6 +39,7 @@ def test_summed_names_each_row_once_in_order(rows: list[int]) -> None:
     np.testing.assert_allclose(summed.dense(), dense(make(rows)), atol=1e-15)
 
 
+@settings(deadline=None)
 @given(rows_lists, rows_lists)
 def test_joined_is_the_sum(left: list[int], right: list[int]) -> None:
     joined = make(left, 1).joined(make(right, 2))

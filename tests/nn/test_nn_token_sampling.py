@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wyrm as wy
@@ -91,6 +91,7 @@ def test_a_draw_of_almost_one_falls_on_a_token_that_is_possible() -> None:
     assert (sample_tokens(logits[:, ::-1], Drawn(*[0.0] * 500)) >= 800).all()  # type: ignore[arg-type]  # no generator
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([-math.inf, -2.0, -0.5, 0.0, 0.7, 1.0, 3.0]), min_size=1, max_size=6).filter(
         lambda logits: max(logits) > -math.inf

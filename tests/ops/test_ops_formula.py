@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wyrm as wy
@@ -31,6 +31,7 @@ def extend(children: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 expressions = st.recursive(st.sampled_from(["x", "y", "factor", "2.0", "0.5"]), extend, max_leaves=8)
 
 
+@settings(deadline=None)
 @given(expressions)
 def test_any_formula_equals_its_evaluation_by_python(expression: str) -> None:
     formula = f"({expression}) + x * y * x"
