@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tests.pytorch import torch
 from tests.samples.sample import Sample, mask, normal
 from wyrm.ops.attention.attention import Attention, AttentionGradient, AttentionMask
-from wyrm.ops.attention.cached_attention import CachedAttention
+from wyrm.ops.attention.cached_attention import CachedAttention, CachedStep
 from wyrm.ops.random.dropout_mask import drop_threshold, dropout_mask, kept_factor
 from wyrm.ops.random.philox import STEP
 
@@ -71,10 +71,10 @@ def attention_mask(part: int, *operands: Any, **options: Any) -> NDArray[Any]:
 
 
 def cached_attention(qkv: Any, cache: Any, allowed: Any) -> NDArray[Any]:
-    """Return the value of `CachedAttention`: the last row of a causal attention to the filled part of the cache."""
+    """Return the value of `CachedAttention`: the last rows of a causal attention to the filled part of the cache."""
     past = cache[..., allowed].transpose(0, 4, 1, 2, 3)
-    whole = np.concatenate([np.concatenate([past[:, :, :1], past], axis=2), qkv[:, None]], axis=1)
-    return attention(whole, causal=True)[:, -1]
+    whole = np.concatenate([np.concatenate([past[:, :, :1], past], axis=2), qkv], axis=1)
+    return attention(whole, causal=True)[:, past.shape[1] :]
 
 
 def samples() -> list[Sample]:
@@ -120,13 +120,14 @@ def samples() -> list[Sample]:
                     name=f"AttentionMask-{name}-{part}", empty=False, tags=tags,
                 )
             )  # fmt: skip
-    cached = normal(BATCH, 3, HEADS, FEATURES), normal(BATCH, 2, HEADS, FEATURES, TIME)
-    for name, seen in (("begun", [True, True, False, False, False]), ("empty", [False] * TIME)):
-        samples.append(
-            Sample(
-                CachedAttention, CachedAttention, (*cached, np.array(seen)), cached_attention,
-                name=f"CachedAttention-{name}", empty=False,
-                misfit=(normal(BATCH, 3, HEADS, FEATURES + 1), cached[1], np.array(seen)),
-            )
-        )  # fmt: skip
+    cache = normal(BATCH, 2, HEADS, FEATURES, TIME)
+    for op, time in ((CachedAttention, TIME - 1), (CachedStep, 1)):
+        for name, seen in (("begun", [True, True, False, True, False]), ("empty", [False] * TIME)):
+            samples.append(
+                Sample(
+                    op, op, (normal(BATCH, time, 3, HEADS, FEATURES), cache, np.array(seen)), cached_attention,
+                    name=f"{op.__name__}-{name}", empty=False,
+                    misfit=(normal(BATCH, time, 3, HEADS, FEATURES + 1), cache, np.array(seen)),
+                )
+            )  # fmt: skip
     return samples

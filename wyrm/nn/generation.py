@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
 from wyrm.graph.arrays import as_array
+from wyrm.graph.axes import Axis, Dim, One
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Constant, Input
@@ -18,65 +21,146 @@ from wyrm.graph.node import Node
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.storage import bound_array
 from wyrm.nn.gpt2 import GPT2, GPT2Config
-from wyrm.ops.attention.cached_attention import CachedAttention
+from wyrm.ops.attention.cached_attention import CachedAttention, CachedStep
 from wyrm.ops.indexing.joining import stack
 from wyrm.support.options import number, whole
 from wyrm.train.compiling import compile
 
+if TYPE_CHECKING:
+    from wyrm.train.program import Program
 
-class CachedDecoder:
-    """A GPT-2 that takes one token of each sequence per step and caches the keys and values of earlier tokens.
 
-    `decoder.step(tokens)` takes the next token of each of `batch_size` sequences, (batch_size,), and returns the logits
-    of the token after it, (batch_size, vocab_size). They are those of `model.logits` without dropout, for the current
-    values of the parameters; `reset()` starts new sequences. `length` is the number of steps since then.
+class New(Dim):
+    """The new positions of each sequence in a pass of a decoder."""
 
-    >>> config = wy.nn.GPT2Config(vocab_size=7, n_positions=5, n_embd=4, n_layer=1, n_head=2)
-    >>> CachedDecoder(wy.nn.GPT2(config)).step(np.array([3])).shape
-    (1, 7)
+
+# The most tokens of each sequence that a pass takes: what a layer computes of them stays in the processor's cache.
+PASS = 128
+# Fewer tokens are read one by one unless there is a program for more already, which takes as long to make.
+_FEW = 12
+
+
+class _Pass:
+    """A program that takes new tokens of each sequence, with the keys and values of earlier ones.
+
+    It returns logits, if they are asked for, and the new queries, keys and values, (layer, batch, time, 3, heads,
+    features).
     """
 
-    def __init__(self, model: GPT2, batch_size: int = 1) -> None:
-        config, batch_size = model.config, whole("batch_size", batch_size, 1)
-        self.config: GPT2Config = config
-        self.batch_size: int = batch_size
-        dtype = model.head_weight.dtype
-        features = config.n_embd // config.n_head
-        self._tokens = IndexInput(dims=(batch_size,), name="tokens")
-        self._position = IndexInput(dims=(), name="position")
-        self._length = Input(dims=(), name="length", dtype=np.float64)
-        shape = (config.n_layer, batch_size, 2, config.n_head, features, config.n_positions)
-        self._cache: Parameter = Parameter(np.zeros(shape), name="cache", dtype=dtype)
-        allowed: Node = Constant(np.arange(config.n_positions, dtype=np.float64)) < self._length
-        x: Node = model.tokens(self._tokens) + model.positions(self._position)
+    def __init__(self, model: GPT2, cache: Parameter, time: Axis, attend: type[CachedAttention], *, logits: bool) -> None:
+        config = model.config
+        batch, _, heads, features, positions = cache.dims[1:]
+        self.tokens: IndexInput = IndexInput(dims=(batch, time), name="tokens")
+        self.positions: IndexInput = IndexInput(dims=(time,), name="positions")
+        self.length: Input = Input(dims=(), name="length", dtype=np.float64)
+        filled: Node = Constant(np.arange(config.n_positions, dtype=np.float64)) < self.length
+        x: Node = model.tokens(self.tokens) + model.positions(self.positions)
         new_qkv = []
         for layer, block in enumerate(model.blocks):
             attention = block.attention
-            qkv = attention.qkv(block.attention_norm(x)).reshape((batch_size, 3, config.n_head, features))
+            qkv = attention.qkv(block.attention_norm(x)).reshape((batch, time, 3, heads, features))
             new_qkv.append(qkv)
-            heads: Node = CachedAttention(qkv, self._cache[layer], allowed)
-            x = x + attention.out_proj(heads.reshape((batch_size, config.n_embd)))
+            found: Node = attend(qkv, cache[layer], filled)
+            x = x + attention.out_proj(found.reshape((batch, time, config.n_embd)))
             x = x + block.feed_forward(block.feed_forward_norm(x))
-        logits: Node = model.norm(x) @ model.head_weight.matrix_transpose()
-        self._program = compile([logits, stack(new_qkv)])
+        new: Node = stack(new_qkv)
+        outputs = [model.norm(x) @ model.head_weight.matrix_transpose(), new] if logits else [new]
+        self.program: Program[Any, Any] = compile(outputs)
+
+    def run(self, tokens: NDArray[np.int64], length: int) -> list[np.ndarray]:
+        """Return the outputs for tokens, (batch, time), behind `length` earlier ones."""
+        feed: dict[BaseNode, object] = {
+            self.tokens: tokens,
+            self.positions: np.arange(length, length + tokens.shape[1]),
+            self.length: float(length),
+        }
+        return self.program(feed)
+
+
+class CachedDecoder:
+    """A GPT-2 that takes the tokens of sequences one after the other and caches the keys and values of earlier tokens.
+
+    `decoder.step(tokens)` takes the next token of each of `batch_size` sequences, (batch_size,), and returns the logits
+    of the token after it, (batch_size, vocab_size). They are those of `model.logits` without dropout, for the current
+    values of the parameters. `decoder.read(tokens)` takes several tokens of each, (batch_size, time), at once, such as
+    a prompt without its last token, and returns nothing. `reset()` starts new sequences. `length` is the number of
+    tokens of each sequence since then.
+
+    Raise `DTypeError` for a model that is no `wy.nn.GPT2`.
+
+    >>> config = wy.nn.GPT2Config(vocab_size=7, n_positions=5, n_embd=4, n_layer=1, n_head=2)
+    >>> decoder = CachedDecoder(wy.nn.GPT2(config))
+    >>> decoder.read(np.array([[3, 1, 4]]))
+    >>> decoder.step(np.array([1])).shape, decoder.length
+    ((1, 7), 4)
+    """
+
+    def __init__(self, model: GPT2, batch_size: int = 1) -> None:
+        config, batch_size = as_gpt2("CachedDecoder", model).config, whole("batch_size", batch_size, 1)
+        self.config: GPT2Config = config
+        self.batch_size: int = batch_size
+        shape = (config.n_layer, batch_size, 2, config.n_head, config.n_embd // config.n_head, config.n_positions)
+        self._cache: Parameter = Parameter(np.zeros(shape), name="cache", dtype=model.head_weight.dtype)
+        self._step = _Pass(model, self._cache, One(), CachedStep, logits=True)
+        # The program that reads prompts is made for the first one. The model itself would be kept alive by its decoders.
+        self._read: _Pass | None = None
+        self._model: GPT2 = copy(model)
         self._parameters = [id(parameter) for parameter in model.parameters()]
         self.length: int = 0
 
     def step(self, tokens: NDArray[np.int64]) -> np.ndarray:
         """Return the logits after these tokens; raise `ShapeError` after `n_positions` steps."""
-        if self.length == self.config.n_positions:
-            raise ShapeError(f"the cache holds n_positions, {self.length} tokens; start a new sequence with .reset()")
-        position = np.array(self.length)
-        feed: dict[BaseNode, object] = {
-            self._tokens: tokens,
-            self._position: position,
-            self._length: float(self.length),
-        }
-        logits, new_qkv = self._program(feed)
-        bound_array(self._cache)[..., self.length] = new_qkv[:, :, 1:]
+        given = self._given("step", tokens, 1)
+        logits, new = self._step.run(given[:, None], self.length)
+        self._keep(new, self.length)
         self.length += 1
-        result: np.ndarray = logits
+        result: np.ndarray = logits[:, 0]
         return result
+
+    def read(self, tokens: NDArray[np.int64]) -> None:
+        """Take tokens of each sequence, (batch_size, time), in passes of many at once.
+
+        Raise `ShapeError` for more tokens than are left of `n_positions`, `IndexOutOfRange` for one outside the
+        vocabulary; the sequences are then as before.
+        """
+        given = self._given("read", tokens, 2)
+        time, first = given.shape[1], self.length
+        if self._read is None and time < _FEW:
+            passes, size = self._step, 1
+        else:
+            if self._read is None:
+                self._read = _Pass(self._model, self._cache, New(), CachedAttention, logits=False)
+            passes, size = self._read, PASS
+        for start in range(0, time, size):
+            *_, new = passes.run(given[:, start : start + size], first + start)
+            self._keep(new, first + start)
+        self.length = first + time
+
+    def _given(self, caller: str, tokens: object, axes: int) -> NDArray[np.int64]:
+        """Return tokens as an array, or raise an error that says what they must be."""
+        given, shape = as_array(tokens), ("batch_size", "time")[:axes]
+        if given.dtype.kind not in "iu":
+            raise DTypeError(f"CachedDecoder.{caller} takes the numbers of tokens, not {given.dtype}")
+        if given.ndim != axes or len(given) != self.batch_size:
+            raise ShapeError(
+                f"CachedDecoder.{caller} takes tokens of the shape ({', '.join(shape)}), with batch_size "
+                f"{self.batch_size}, not {given.shape}"
+            )
+        left = self.config.n_positions - self.length
+        if (given.shape[1] if axes == 2 else 1) > left:
+            raise ShapeError(
+                f"the cache holds {self.length} tokens of n_positions, {self.config.n_positions}, and has no room for "
+                f"{given.shape[1] if axes == 2 else 1}; start new sequences with .reset()"
+            )
+        outside = given[(given < 0) | (given >= self.config.vocab_size)]
+        if outside.size:
+            raise IndexOutOfRange(f"a token is {outside[0]}; it must be in 0..{self.config.vocab_size - 1}")
+        return given
+
+    def _keep(self, new: np.ndarray, first: int) -> None:
+        """Write the keys and values of new positions, from `first` on, to the cache."""
+        place = bound_array(self._cache)[..., first : first + new.shape[2]]
+        place[...] = new[:, :, :, 1:].transpose(0, 1, 3, 4, 5, 2)
 
     def uses_parameters_of(self, model: GPT2) -> bool:
         """Return whether the model still has the parameters that this decoder was made with."""
@@ -85,6 +169,14 @@ class CachedDecoder:
     def reset(self) -> None:
         """Start new sequences."""
         self.length = 0
+
+
+def as_gpt2(caller: str, model: object) -> GPT2:
+    """Return the model, or raise an error that says which one is needed."""
+    if isinstance(model, GPT2):
+        return model
+    made = f"the class {model.__name__}; make one of it first" if isinstance(model, type) else type(model).__name__
+    raise DTypeError(f"{caller} takes a wy.nn.GPT2, whose keys and values it caches, not {made}")
 
 
 def generate(
@@ -99,31 +191,40 @@ def generate(
 ) -> Iterator[int]:
     """Yield at most `max_new_tokens` tokens that continue the prompt; for the options see `sample_tokens`.
 
-    When the sequence reaches `n_positions`, generation goes on from its second half.
+    The prompt is read in passes of many tokens at once. When the sequence reaches `n_positions`, generation goes on
+    from its second half, which is read so again.
 
-    Raise `ShapeError` for a prompt that is empty or longer than `n_positions`, `IndexOutOfRange` for a token outside
-    the vocabulary, and what `sample_tokens` raises for its options.
+    Raise `DTypeError` for a model that is no `wy.nn.GPT2` and for a prompt that is no list of integers, `ShapeError`
+    for one that is empty or longer than `n_positions`, `IndexOutOfRange` for a token outside the vocabulary, and what
+    `sample_tokens` raises for its options.
 
     >>> model = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=7, n_positions=5, n_embd=4, n_layer=1, n_head=2))
     >>> len(list(generate(model, [1, 2], 8, seed=3)))
     8
     """
-    config, count, seed = model.config, whole("max_new_tokens", max_new_tokens, 0), whole("seed", seed, 0)
+    config = as_gpt2("generate", model).config
+    tokens = _prompt(prompt, config)
+    count, seed = whole("max_new_tokens", max_new_tokens, 0), whole("seed", seed, 0)
     top_k = None if top_k is None else whole("top_k", top_k, 1)
-    if not 0 < len(prompt) <= config.n_positions:
-        raise ShapeError(f"the prompt has {len(prompt)} tokens; expected 1 to {config.n_positions}, n_positions")
-    for position, token in enumerate(prompt):
-        if not isinstance(token, int | np.integer):
-            raise DTypeError(
-                f"prompt[{position}] is {token!r}; a prompt is one list of the numbers of tokens, as "
-                f"tokenizer.encode(text) gives"
-            )
-        if not 0 <= token < config.vocab_size:
-            raise IndexOutOfRange(f"prompt[{position}] is {token}; a token must be in 0..{config.vocab_size - 1}")
     # Options out of range raise here, not at the first token.
     sample_tokens(np.zeros((1, 1)), np.random.default_rng(0), temperature=temperature, top_k=top_k, top_p=top_p)
-    rng, tokens = np.random.default_rng(seed), [int(token) for token in prompt]
-    return _generated(model, tokens, count, rng, temperature, top_k, top_p)
+    return _generated(model, tokens, count, np.random.default_rng(seed), temperature, top_k, top_p)
+
+
+def _prompt(prompt: object, config: GPT2Config) -> list[int]:
+    """Return the tokens of a prompt, or raise an error that says what is wrong with it."""
+    what = "a prompt is one list of the numbers of tokens, as tokenizer.encode(text) gives"
+    if not isinstance(prompt, Sequence | np.ndarray) or (isinstance(prompt, np.ndarray) and prompt.ndim == 0):
+        raise DTypeError(f"the prompt is {prompt!r}; {what}")
+    given = list(prompt)
+    if not 0 < len(given) <= config.n_positions:
+        raise ShapeError(f"the prompt has {len(given)} tokens; expected 1 to {config.n_positions}, n_positions")
+    for position, token in enumerate(given):
+        if isinstance(token, bool) or not isinstance(token, int | np.integer):
+            raise DTypeError(f"prompt[{position}] is {token!r}; {what}")
+        if not 0 <= token < config.vocab_size:
+            raise IndexOutOfRange(f"prompt[{position}] is {token}; a token must be in 0..{config.vocab_size - 1}")
+    return [int(token) for token in given]
 
 
 # Idle decoders of each model, for the next generator: making one takes as long as generating many tokens.
@@ -148,8 +249,7 @@ def _generated(
             if decoder.length + len(pending) > model.config.n_positions:
                 pending = tokens[-(model.config.n_positions // 2 or 1) :]
                 decoder.reset()
-            for token in pending[:-1]:
-                decoder.step(np.array([token]))
+            decoder.read(np.array([pending[:-1]], np.int64))
             logits = decoder.step(np.array(pending[-1:]))
             (sampled,) = sample_tokens(logits, rng, temperature=temperature, top_k=top_k, top_p=top_p).tolist()
             tokens.append(sampled)

@@ -156,6 +156,27 @@ class _Attention(Node[tuple[Node, *tuple[Any, ...]], Axes], abstract=True):
         return exponentials / xp.where(total > 0.0, total, 1.0 + 0.0 * total), parts
 
 
+def tile_memory(
+    dtype: np.dtype, shape: tuple[int, ...], keys: int, tile: int, transposed: int = 2, scores: int = 1
+) -> tuple[Array, Array, Array]:
+    """Return scratch memory for a tile of queries in each slot: transposed, their scores, and sums of scores.
+
+    `shape` is that of the queries, (batch, time, heads, features), and `tile` the most queries of a tile.
+    """
+    batches, time, heads, features = shape
+    tile, pairs = min(tile, -(-max(1, time) // COLUMN) * COLUMN), batches * heads
+    slots = max(1, min(_SLOTS, pairs, pairs * time * keys // _SLOT_SCORES))
+    return (
+        scratch((slots, transposed, features, tile), dtype),
+        scratch((slots, scores, keys + keys % 2, tile + _APART), dtype), scratch((slots, 3, tile), dtype),
+    )  # fmt: skip
+
+
+def forward_tile(features: int) -> int:
+    """Return the most queries of a tile of a forward pass."""
+    return COLUMN if has_few(features) else _QUERIES
+
+
 class _AttentionLoops(ByKernel):
     def numbers(self, node: _Attention, features: int, heads: int) -> tuple[KernelArgument, ...]:
         """Return the kernel arguments after the arrays that all kernels share."""
@@ -168,14 +189,9 @@ class _AttentionLoops(ByKernel):
         self, node: _Attention, shape: tuple[int, ...], tile: int, transposed: int, scores: int
     ) -> tuple[Array, ...]:
         """Return scratch memory for a tile of queries: transposed, their scores, sums of scores, keys of masks."""
-        batches, time, heads, features = shape
-        tile, pairs = min(tile, -(-max(1, time) // COLUMN) * COLUMN), batches * heads
-        slots = max(1, min(_SLOTS, pairs, pairs * time * time // _SLOT_SCORES))
-        return (
-            scratch((slots, transposed, features, tile), node.dtype),
-            scratch((slots, scores, time + time % 2, tile + _APART), node.dtype),
-            scratch((slots, 3, tile), node.dtype), scratch((slots, 2, tile), np.uint32),
-        )  # fmt: skip
+        memory = tile_memory(node.dtype, shape, shape[1], tile, transposed, scores)
+        slots, _, columns = memory[2].shape
+        return *memory, scratch((slots, 2, columns), np.uint32)
 
     def mask_and_step(self, node: _Attention, operands: Sequence[Array]) -> tuple[Array, Array]:
         """Return the mask, empty where there is none, and the step as an array with one element."""
@@ -242,7 +258,7 @@ class _ForwardLoops(_AttentionLoops):
     def kernel_arguments(self, node: Attention, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         _, _, heads, features = out.shape
         mask, step = self.mask_and_step(node, operands)
-        scratch = self.scratch(node, out.shape, COLUMN if has_few(features) else _QUERIES, 2, 1)
+        scratch = self.scratch(node, out.shape, forward_tile(features), 2, 1)
         return operands[0], mask, step, out, *self.numbers(node, features, heads), *scratch
 
 

@@ -1,33 +1,36 @@
-"""Attention of one new position to cached keys and values, for generating text token by token."""
+"""Attention of new positions to cached keys and values, for generating text and reading prompts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Dims, axis_size, unify
 from wyrm.graph.base import ZERO, Gradient, format_dims, label
+from wyrm.graph.jax_form import JAX, Lowering
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array
-from wyrm.ops.attention.attention import MASKED_SCORE
-from wyrm.ops.attention.kernels import cached_attention_kernel
+from wyrm.ops.attention.attention import MASKED_SCORE, AttentionMask, forward_tile, tile_memory
+from wyrm.ops.attention.kernels import cached_attention_kernel, cached_step_kernel
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.gradients.accumulation import composite_vjp
 from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.kernels.native import scratch
+from wyrm.ops.products.jax_form import ProductForm
 
 
 class CachedAttention(Node[tuple[Node, Node, Node], Axes]):
-    """Attention of one new position to itself and to the cached earlier ones: the last row of a causal `Attention`.
+    """Attention of new positions to the cached earlier ones and, causally, to themselves: the last rows of `Attention`.
 
-    `qkv` has the axes (batch, 3, heads, features), `cache`, which holds keys and values, (batch, 2, heads, features,
-    positions), and the result (batch, heads, features). `allowed`, of the axis (positions,), is true where the cache is
-    filled.
+    `qkv` has the axes (batch, time, 3, heads, features), `cache`, which holds keys and values, (batch, 2, heads,
+    features, positions), and the result (batch, time, heads, features). `allowed`, of the axis (positions,), is true
+    where the cache is filled.
     """
 
     __slots__ = ()
@@ -44,36 +47,52 @@ class CachedAttention(Node[tuple[Node, Node, Node], Axes]):
 
     def shape_rule(self) -> Dims:
         qkv, cache, allowed = (parent.dims for parent in self.parents)
-        if len(qkv) != 4 or axis_size(qkv[1]) != 3:
-            raise ShapeError(f"qkv must have the axes (batch, 3, heads, features), not {format_dims(qkv)}")
+        if len(qkv) != 5 or axis_size(qkv[2]) != 3:
+            raise ShapeError(f"qkv must have the axes (batch, time, 3, heads, features), not {format_dims(qkv)}")
         if len(cache) != 5 or axis_size(cache[1]) != 2 or len(allowed) != 1:
             raise ShapeError(
                 f"the cache must have the axes (batch, 2, heads, features, positions) and its mask (positions,), "
                 f"not {format_dims(cache)} and {format_dims(allowed)}"
             )
         unify(cache[4], allowed[0])
-        return unify(qkv[0], cache[0]), unify(qkv[2], cache[2]), unify(qkv[3], cache[3])
+        return unify(qkv[0], cache[0]), qkv[1], unify(qkv[3], cache[2]), unify(qkv[4], cache[3])
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        qkv, cache, allowed = operands
-        scale = self.dtype.type(shape[2] ** -0.5) if shape[2] else self.dtype.type(1)
-        query, key, value = (qkv[:, i, :, :, None] for i in range(3))
-        own = xp.sum(query * key, axis=2)
-        scores = xp.concat([xp.where(allowed, xp.sum(query * cache[:, 0], axis=2), -xp.inf), own], axis=2) * scale
-        exponentials = xp.exp(scores - xp.max(scores, axis=2, keepdims=True))
-        weights = xp.astype(exponentials / xp.sum(exponentials, axis=2, keepdims=True), self.dtype)[:, :, None]
-        return xp.sum(weights * xp.concat([cache[:, 1], value], axis=3), axis=3)
+        return self.attend(xp, xp.matmul, *operands)
+
+    def attend(
+        self, xp: ArrayNamespace, product: Callable[[Array, Array], Array], qkv: Array, cache: Array, allowed: Array
+    ) -> Array:
+        """Return the value, with a function for products of matrices."""
+        _, time, _, _, features = qkv.shape
+        scale = self.dtype.type(features**-0.5) if features else self.dtype.type(1)
+        query, key, value = (xp.permute_dims(qkv[:, :, i], (0, 2, 1, 3)) for i in range(3))
+        places = xp.arange(time)
+        cached = xp.where(allowed, product(query, cache[:, 0]), -xp.inf)
+        own = xp.where(places[:, None] >= places, product(query, xp.permute_dims(key, (0, 1, 3, 2))), -xp.inf)
+        scores = xp.concat([cached, own], axis=3) * scale
+        exponentials = xp.exp(scores - xp.max(scores, axis=3, keepdims=True))
+        weights = xp.astype(exponentials / xp.sum(exponentials, axis=3, keepdims=True), self.dtype)
+        values = xp.concat([xp.permute_dims(cache[:, 1], (0, 1, 3, 2)), value], axis=2)
+        return xp.permute_dims(product(weights, values), (0, 2, 1, 3))
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         qkv, cache, allowed = (parent.erase() for parent in self.parents)
-        features = qkv.dims[3]
-        scale = self.dtype.type(int(features) ** -0.5)
-        query, key, value = (qkv[:, i].expand_dims(-1) for i in range(3))
-        cached = where(allowed, (query * cache[:, 0]).sum(axis=2), MASKED_SCORE)
-        scores: Node = concatenate([cached, (query * key).sum(axis=2)], axis=-1) * scale
-        weights = scores.softmax().expand_dims(2)
-        composed = (weights * concatenate([cache[:, 1], value], axis=-1)).sum(axis=-1)
-        return (*composite_vjp(composed, gradient, (qkv, cache)), ZERO)
+        scale = self.dtype.type(int(qkv.dims[4]) ** -0.5)
+        query, key, value = (qkv[:, :, i].transpose(0, 2, 1, 3) for i in range(3))
+        cached = where(allowed, query @ cache[:, 0] * scale, MASKED_SCORE)
+        later: Node = AttentionMask(
+            qkv, part="bias", alibi=False, causal=True, masked=False, dropout_rate=0.0, seed=0, stream=0
+        )
+        scores: Node = concatenate([cached, (query @ key.matrix_transpose()) * scale + later], axis=-1)
+        composed = scores.softmax() @ concatenate([cache[:, 1].matrix_transpose(), value], axis=2)
+        return (*composite_vjp(composed.transpose(0, 2, 1, 3), gradient, (qkv, cache)), ZERO)
+
+
+@JAX.register(CachedAttention)
+class _CachedAttentionForm(ProductForm):
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        return node.attend(lowering.xp, lowering.product, *operands)
 
 
 @LOOPS.register(CachedAttention)
@@ -85,5 +104,29 @@ class _CachedAttentionLoops(ByKernel):
         self, node: CachedAttention, operands: Sequence[Array], out: Array
     ) -> tuple[KernelArgument, ...]:
         qkv, cache, allowed = operands
+        _, time, _, features = out.shape
+        memory = tile_memory(node.dtype, out.shape, allowed.size + time, forward_tile(features))
+        return qkv, cache, allowed, out, node.dtype.type(features**-0.5), *memory
+
+
+class CachedStep(CachedAttention[Axes]):
+    """`CachedAttention` of one new position, the next of a text: its kernel has no products of matrices."""
+
+    __slots__ = ()
+
+    def shape_rule(self) -> Dims:
+        dims = super().shape_rule()
+        if axis_size(dims[1]) != 1:
+            raise ShapeError(f"qkv must have one position, not {format_dims(self.parents[0].dims)}")
+        return dims
+
+
+@LOOPS.register(CachedStep)
+class _CachedStepLoops(ByKernel):
+    takes_views = True
+    kernel = staticmethod(cached_step_kernel)
+
+    def kernel_arguments(self, node: CachedStep, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
+        qkv, cache, allowed = operands
         scores = scratch(allowed.size + 1, node.dtype)
-        return qkv, cache, allowed, out, node.dtype.type(out.shape[2] ** -0.5), scores
+        return qkv, cache, allowed, out, node.dtype.type(out.shape[3] ** -0.5), scores

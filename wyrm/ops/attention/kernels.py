@@ -14,6 +14,7 @@ from wyrm.ops.attention.weights import (
     multiply,
     score_gradients,
     transpose_into,
+    weigh,
 )
 from wyrm.ops.elementwise.fast_math import LOG2_E, exp, largest
 from wyrm.ops.kernels.sums import accumulated, add_scaled, natural, shared_turns
@@ -212,28 +213,79 @@ def softmax_row(scores: FloatArray, scale: np.floating) -> None:
         scores[j] *= inverse
 
 
-def cached_attention_kernel(
+def filled(allowed: BoolArray) -> int:
+    """Return the number of positions up to the last one that is true."""
+    seen = 0
+    for j in range(allowed.size):
+        seen = j + 1 if allowed[j] else seen
+    return seen
+
+
+def cached_step_kernel(
     qkv: FloatArray, cache: FloatArray, allowed: BoolArray, out: FloatArray, scale: np.floating, scores: FloatArray
 ) -> None:
-    """Fill `out`, of shape (batch, heads, features), for one new position.
+    """Fill `out`, of shape (batch, 1, heads, features), for one new position.
 
     `scores` is scratch memory for one more position than the cache holds.
     """
     batches, heads, features = cache.shape[0], cache.shape[2], cache.shape[3]
-    seen = 0
-    for j in range(allowed.size):
-        seen = j + 1 if allowed[j] else seen
+    seen = filled(allowed)
     for b in range(batches):
         for h in range(heads):
-            query = qkv[b, 0, h]
+            query = qkv[b, 0, 0, h]
             row = scores[: seen + 1]
             for j in range(seen + 1):
                 row[j] = 0
             for f in range(features):
                 add_scaled(cache[b, 0, h, f][:seen], query[f], row[:seen])
-            row[seen] = dot(query, qkv[b, 1, h])
+            row[seen] = dot(query, qkv[b, 0, 1, h])
             for j in range(seen):
                 row[j] = row[j] if allowed[j] else -np.inf
             softmax_row(row, scale)
             for f in range(features):
-                out[b, h, f] = dot(row[:seen], cache[b, 1, h, f][:seen]) + row[seen] * qkv[b, 2, h, f]
+                out[b, 0, h, f] = dot(row[:seen], cache[b, 1, h, f][:seen]) + row[seen] * qkv[b, 0, 2, h, f]
+
+
+def hide_unfilled(scores: FloatArray, allowed: BoolArray) -> None:
+    """Set the scores of cached keys that are not allowed to -inf."""
+    for key in range(scores.shape[0]):
+        if not allowed[key]:
+            for i in range(scores.shape[1]):
+                scores[key, i] = -np.inf
+
+
+def cached_attention_kernel(
+    qkv: FloatArray,
+    cache: FloatArray,
+    allowed: BoolArray,
+    out: FloatArray,
+    scale: np.floating,
+    transposed: FloatArray,
+    scores: FloatArray,
+    sums: FloatArray,
+) -> None:
+    """Fill `out`, of shape (batch, time, heads, features), for new positions, in tiles of queries.
+
+    Slots and scratch memory are as in `attention_kernel`, for the keys of cached and new positions together.
+    """
+    heads: int = qkv.shape[3]
+    time, pairs = qkv.shape[1], qkv.shape[0] * heads
+    slots, tile, one = sums.shape[0], sums.shape[2], scale.dtype.type(1)
+    for slot in shared_turns(slots, pairs * time * (allowed.size + time) // slots):
+        seen = filled(allowed)
+        for pair in range(pairs * slot // slots, pairs * (slot + 1) // slots):
+            b, h = pair // heads, pair % heads
+            for first in range(0, time, tile):
+                last = min(first + tile, time)
+                count = last - first
+                queries, result = transposed[slot, 0, :, :tile], transposed[slot, 1, :, :count]
+                weights = scores[slot, 0, : seen + last, :tile]
+                transpose_into(qkv[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries[:, :count])
+                multiply(cache[b, 0, h, :, :seen].T, queries, 0, False, count, weights[:seen])
+                multiply(qkv[b, :last, 1, h], queries, first, True, count, weights[seen:])
+                hide_unfilled(weights[:seen, :count], allowed)
+                weigh(weights, seen + first, count, True, sums[slot, :, :tile])
+                multiply_into(cache[b, 1, h, :, :seen], weights[:seen, :count], result, 0)
+                multiply_into(qkv[b, :last, 2, h].T, weights[seen:, :count], result, 1)
+                divide_rows(result, sums[slot, 1, :count])
+                transpose_into(result, one, out[b, first:last, h])

@@ -175,6 +175,18 @@ def drop(x: FloatArray, seen: int, row_words: IntegerArray, threshold: int, scal
         drop_pair(x[key], x[key + half], key, row_words, threshold, scale)
 
 
+def weigh(scores: FloatArray, first: int, count: int, causal: bool, sums: FloatArray) -> None:
+    """Turn the scores of `count` queries into unnormalized attention weights, in place; see `exponentials`."""
+    maxima, totals = sums[0], sums[1]
+    for low in range(0, count, COLUMN):
+        high, visible = low + COLUMN, visible_keys(scores.shape[0], first + low, causal)
+        if causal:
+            hide_later(scores[first + low : visible, low:high])
+        find_maxima(scores[:visible, low:high], maxima[low:high])
+        exponentiate(scores[:visible, low:high], maxima[low:high], totals[low:high])
+        clear(scores[visible:, low:high])
+
+
 @compiled_once
 def exponentials(
     queries: FloatArray,
@@ -195,7 +207,6 @@ def exponentials(
     exponentials are powers of 2. `allowed`, of shape (queries, keys), is empty where there is no mask.
     """
     seen: int = keys.shape[0]
-    maxima, totals = sums[0], sums[1]
     multiply(keys, queries, first, causal, count, out)
     if slope != 0:
         for key in range(seen):
@@ -203,13 +214,7 @@ def exponentials(
     if allowed.shape[1] > 0:
         for key in range(seen):
             hide(out[key][:count], allowed, key, first)
-    for low in range(0, count, COLUMN):
-        high, visible = low + COLUMN, visible_keys(seen, first + low, causal)
-        if causal:
-            hide_later(out[first + low : visible, low:high])
-        find_maxima(out[:visible, low:high], maxima[low:high])
-        exponentiate(out[:visible, low:high], maxima[low:high], totals[low:high])
-        clear(out[visible:, low:high])
+    weigh(out, first, count, causal, sums)
 
 
 def score_gradients(
