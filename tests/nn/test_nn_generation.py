@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.errors import IndexOutOfRange, ShapeError
+from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 from wyrm.nn.generation import CachedDecoder, generate
 
 CONFIG = wy.nn.GPT2Config(vocab_size=11, n_positions=8, n_embd=8, n_layer=2, n_head=2)
@@ -33,9 +33,50 @@ def test_the_cached_decoder_equals_the_model(dtype: Any) -> None:
         for place in range(8):
             found = decoder.step(texts[:, place])
             np.testing.assert_allclose(found, whole[:, place], rtol=1e-5, atol=1e-5 if dtype is np.float32 else 1e-12)
-        with pytest.raises(ShapeError, match=r"the cache holds n_positions, 8 tokens"):
+        with pytest.raises(ShapeError, match=r"the cache holds 8 tokens of n_positions, 8, and has no room for 1 more"):
             decoder.step(texts[:, 0])
         decoder.reset()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("parts", [[1], [2, 1], [19, 20], [39], [12, 1, 26]])
+def test_tokens_that_are_read_at_once_count_as_one_by_one(parts: list[int], dtype: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("wyrm.nn.generation.PASS", 16)
+    wy.nn.seed(3)
+    made = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=11, n_positions=40, n_embd=8, n_layer=2, n_head=2), dtype=dtype)
+    for parameter in made.parameters():
+        parameter.set(parameter.value + np.random.default_rng(2).normal(size=parameter.shape) * 0.3)
+    texts, place = np.random.default_rng(0).integers(0, 11, (3, 40)), 0
+    made.eval()
+    whole = made.logits(wy.IndexInput(texts)).forward()
+    decoder = CachedDecoder(made, batch_size=3)
+    for part in parts:
+        decoder.read(texts[:, place : place + part])
+        place += part
+    assert decoder.length == place
+    found = decoder.step(texts[:, place])
+    np.testing.assert_allclose(found, whole[:, place], rtol=1e-5, atol=1e-5 if dtype is np.float32 else 1e-12)
+
+
+def test_what_does_not_fit_is_not_read() -> None:
+    decoder = CachedDecoder(model(), batch_size=2)
+    decoder.read(np.ones((2, 5), np.int64))
+    with pytest.raises(ShapeError, match=r"holds 5 tokens of n_positions, 8, and has no room for 4 more"):
+        decoder.read(np.ones((2, 4), np.int64))
+    with pytest.raises(ShapeError, match=r"CachedDecoder.read takes tokens of the shape \(batch_size, time\)"):
+        decoder.read(np.ones(2, np.int64))
+    with pytest.raises(IndexOutOfRange, match=r"a token is 11; it must be in 0\.\.10"):
+        decoder.read(np.array([[1, 2], [3, 11]]))
+    with pytest.raises(DTypeError, match=r"CachedDecoder.step takes the numbers of tokens, not float64"):
+        decoder.step(np.ones(2))
+    assert decoder.length == 5
+
+
+def test_what_is_no_gpt2_is_refused() -> None:
+    with pytest.raises(DTypeError, match=r"generate takes a wy.nn.GPT2, whose keys and values it caches, not Linear"):
+        generate(cast(Any, wy.nn.Linear(3, 3)), [1], 1)
+    with pytest.raises(DTypeError, match=r"not the class GPT2; make one of it first"):
+        CachedDecoder(cast(Any, wy.nn.GPT2))
 
 
 def test_a_seed_gives_the_same_text_and_goes_beyond_n_positions() -> None:

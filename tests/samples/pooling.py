@@ -52,6 +52,11 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[Windows, ...], Any]] = {
     "1d": ((7,), (Sliding(Window(3, 2)),), (((0, 3, 1), (2, 5, 1), (4, 7, 1)),)),
     "pairs": ((5, 6), (_PAIR, _PAIR), (((0, 2, 1), (2, 4, 1)), ((0, 2, 1), (2, 4, 1), (4, 6, 1)))),
     "pairs-rest": ((4, 5), (_PAIR, _PAIR), (((0, 2, 1), (2, 4, 1)), ((0, 2, 1), (2, 4, 1)))),
+    "pairs-apart": ((4, 5), (Sliding(Window(2, 4)), _PAIR), (((0, 2, 1),), ((0, 2, 1), (2, 4, 1)))),
+    "slices-apart": (
+        (3, 2, 3), (Sliding(Window(1, 3)), _PAIR, _PAIR),
+        (((0, 1, 1),), ((0, 2, 1),), ((0, 2, 1),)),
+    ),
     "ceil": (
         (5, 4), (Sliding(Window(2, 2), True), Sliding(Window(3, 2, 1, 1), True)),
         (((0, 2, 1), (2, 4, 1), (4, 5, 1)), ((0, 2, 1), (1, 4, 1), (3, 4, 1))),

@@ -15,6 +15,11 @@ from wyrm.ops.elementwise.formula import FUNCTIONS, array_function
 _random = np.random.default_rng(7)
 
 
+def start(family: str) -> None:
+    """Begin the draws of a family of samples, which do not depend on how many another family makes."""
+    _random.bit_generator.state = np.random.default_rng([7, *family.encode()]).bit_generator.state
+
+
 def normal(*shape: int) -> NDArray[np.float64]:
     values: NDArray[np.float64] = _random.uniform(0.3, 1.7, shape) * _random.choice([-1.0, 1.0], shape)
     return values

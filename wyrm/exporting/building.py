@@ -97,7 +97,7 @@ def _build(
     graphs: list[NativeGraph] = [program._engine.graph for program in programs]
     axes = axes_of(graphs, sizes)
     if decoder is not None:
-        graphs.append(decoder._program._engine.graph)  # type: ignore[arg-type]  # the native engine's
+        graphs.append(decoder._step.program._engine.graph)  # type: ignore[arg-type]  # the native engine's
     check_names(name, predict, graphs)
     for graph in graphs:
         refuse(graph)

@@ -10,7 +10,6 @@ from wyrm.engines.native.ir.types import FLOAT64, INT64, scalar_of
 from wyrm.engines.native.kernels.values import NumKind
 from wyrm.engines.native.products.writer import Writer
 from wyrm.engines.native.stages.pipeline import NativeGraph
-from wyrm.errors import DTypeError
 from wyrm.exporting.batches import BatchSizes
 from wyrm.exporting.functions import MEMORY, ModuleText, code_of
 from wyrm.exporting.image import Kind, Region
@@ -20,8 +19,7 @@ from wyrm.exporting.routines import ArrayRegions, Code, Entry, array_kind
 from wyrm.exporting.runs import BoundRun, place_run
 from wyrm.exporting.writing import Value, address, call_kernel, load, refuse_if, store
 from wyrm.graph.storage import bound_array
-from wyrm.nn.generation import CachedDecoder
-from wyrm.nn.gpt2 import GPT2
+from wyrm.nn.generation import CachedDecoder, as_gpt2
 
 # The most tokens that a draw chooses from.
 MOST_CANDIDATES = 1024
@@ -43,14 +41,12 @@ class Generation:
 
 def decoder_of(model: object) -> CachedDecoder:
     """Return a decoder of a model."""
-    if not isinstance(model, GPT2):
-        raise DTypeError(f"generate takes a wy.nn.GPT2, not {type(model).__name__}")
-    return CachedDecoder(model)
+    return CachedDecoder(as_gpt2("generate", model))
 
 
 def plan_generation(decoder: CachedDecoder, code: Code, places: ArrayRegions) -> Generation:
     """Plan the functions of a decoder, whose cache has a place already."""
-    graph: NativeGraph = decoder._program._engine.graph  # type: ignore[assignment]  # the native engine's
+    graph: NativeGraph = decoder._step.program._engine.graph  # type: ignore[assignment]  # the native engine's
     run = place_run(graph, code, places, BatchSizes(1), None, {}, given=graph.inputs)
     number = scalar_of(decoder._cache.dtype)
     assert number is not None
@@ -109,8 +105,8 @@ def _next(functions: ModuleText, to: Writer, plan: Generation) -> None:
     refuse_if(to, to.compare("sge", length, config.n_positions), code_of("FULL"))
     table = functions.tables.fill(to, run.bound, "1", "0")
     given = {
-        decoder._tokens: ("i64", "%token"), decoder._position: ("i64", length),
-        decoder._length: ("double", to.new(f"sitofp i64 {length} to double")),
+        decoder._step.tokens: ("i64", "%token"), decoder._step.positions: ("i64", length),
+        decoder._step.length: ("double", to.new(f"sitofp i64 {length} to double")),
     }  # fmt: skip
     for leaf, (type, value) in given.items():
         store(to, type, value, functions.tables.pointer(to, run.fed[leaf].address, "1", "0"))

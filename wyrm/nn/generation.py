@@ -47,9 +47,11 @@ class _Pass:
     features).
     """
 
-    def __init__(self, model: GPT2, cache: Parameter, time: Axis, attend: type[CachedAttention], *, logits: bool) -> None:
+    def __init__(
+        self, model: GPT2, cache: Parameter, time: Axis, attend: type[CachedAttention], *, logits: bool
+    ) -> None:
         config = model.config
-        batch, _, heads, features, positions = cache.dims[1:]
+        batch, _, heads, features, _ = cache.dims[1:]
         self.tokens: IndexInput = IndexInput(dims=(batch, time), name="tokens")
         self.positions: IndexInput = IndexInput(dims=(time,), name="positions")
         self.length: Input = Input(dims=(), name="length", dtype=np.float64)
@@ -102,7 +104,7 @@ class CachedDecoder:
         shape = (config.n_layer, batch_size, 2, config.n_head, config.n_embd // config.n_head, config.n_positions)
         self._cache: Parameter = Parameter(np.zeros(shape), name="cache", dtype=model.head_weight.dtype)
         self._step = _Pass(model, self._cache, One(), CachedStep, logits=True)
-        # The program that reads prompts is made for the first one. The model itself would be kept alive by its decoders.
+        # The program that reads prompts is made for the first one, of a copy: decoders do not keep the model alive.
         self._read: _Pass | None = None
         self._model: GPT2 = copy(model)
         self._parameters = [id(parameter) for parameter in model.parameters()]
@@ -147,10 +149,11 @@ class CachedDecoder:
                 f"{self.batch_size}, not {given.shape}"
             )
         left = self.config.n_positions - self.length
-        if (given.shape[1] if axes == 2 else 1) > left:
+        time = given.shape[1] if axes == 2 else 1
+        if time > left:
             raise ShapeError(
                 f"the cache holds {self.length} tokens of n_positions, {self.config.n_positions}, and has no room for "
-                f"{given.shape[1] if axes == 2 else 1}; start new sequences with .reset()"
+                f"{time} more; start new sequences with .reset()"
             )
         outside = given[(given < 0) | (given >= self.config.vocab_size)]
         if outside.size:
