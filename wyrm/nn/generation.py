@@ -76,7 +76,8 @@ class _Pass:
             self.positions: np.arange(length, length + tokens.shape[1]),
             self.length: float(length),
         }
-        return self.program(feed)
+        outputs: list[np.ndarray] = self.program(feed)
+        return outputs
 
 
 class CachedDecoder:
