@@ -22,11 +22,22 @@ def on_simulated_devices(module: str) -> Any:
     return json.loads(done.stdout)
 
 
-def error_without(package: str, statement: str) -> str:
-    """Return what a statement after `import wyrm as wy` writes to stderr where a package is not installed."""
-    program = (
-        "import importlib.util; real = importlib.util.find_spec; "
-        f"importlib.util.find_spec = lambda name, *rest: None if name == '{package}' else real(name, *rest); "
-        f"import wyrm as wy; {statement}"
-    )
+def error_without(packages: str, statement: str) -> str:
+    """Return what a statement after `import wyrm as wy` writes to stderr where packages, by spaces, are missing."""
+    program = f"""
+import importlib.util, sys
+import numpy as np
+
+missing, real = {packages.split()}, importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name in missing else real(name, *rest)
+
+class Missing:
+    def find_spec(self, name, *rest):
+        if name.partition(".")[0] in missing:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing())
+import wyrm as wy
+{statement}
+"""
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stderr

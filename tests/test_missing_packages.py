@@ -67,3 +67,9 @@ wy.view.summary(loss)
 print(wy.data.Interactions.of([1, 2], ["a", "b"]), file=sys.stderr)
 """
     assert error_without(packages, program).strip().endswith("Interactions(2 rows, 2 users, 2 items)")
+
+
+def test_compiled_lapack_without_scipy_names_scipy() -> None:
+    factor = "wy.compile(wy.linalg.cholesky(wy.Parameter(np.eye(3))))()"
+    (line,) = error_without("scipy", factor).strip().splitlines()[-1:]
+    assert "cannot be compiled: SciPy, whose BLAS and LAPACK the code calls, cannot be loaded" in line

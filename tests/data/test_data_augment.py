@@ -215,3 +215,12 @@ def test_a_shift_keeps_a_part_of_the_image() -> None:
     with pytest.raises(OptionError, match=r"pixels must be less than the height and the width, the axes 1 and 2 of"):
         wy.data.random_shift(GREY, drawn(), 7)
     assert wy.data.random_shift(GREY, drawn(), 6).shape == GREY.shape
+
+
+@pytest.mark.parametrize("function", [wy.data.random_crop, wy.data.random_shift, wy.data.random_flip, wy.data.cutout])
+@pytest.mark.parametrize("generator", [0, np.random.RandomState(0), np.random])
+def test_what_is_no_generator_is_refused(function: Any, generator: Any) -> None:
+    with pytest.raises(DTypeError, match=rf"{function.__name__}: generator is .*; expected one of NumPy, as np.random"):
+        function(np.zeros((2, 5, 5)), generator, 1)
+    with pytest.raises(DTypeError, match="mixup: generator is"):
+        wy.data.mixup(np.zeros((2, 5, 5)), np.array([0, 1]), generator, 2)

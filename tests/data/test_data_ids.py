@@ -241,7 +241,7 @@ ONE = Interactions.of(["a"], [1])
         (lambda: Interactions.of(["a"], [1, 2]), ShapeError, "'users' has 1, 'items' has 2"),
         (lambda: Interactions.of(["a"], [1], ["x"]), DTypeError, r"ratings hold 'x' in row 0; .* float\('x'\)"),
         (lambda: Interactions.of(["a"], [1], np.array(["x"])), DTypeError, "ratings have dtype <U1; expected numbers"),
-        (lambda: Interactions.of(["a"], [1], np.array([None])), DataError, "ratings has no value in row 0; .* fill in a value"),
+        (lambda: Interactions.of(["a"], [1], np.array([None])), DataError, "ratings has no value in row 0; .* fill"),
         (lambda: Interactions.of(["a"], [1], [1e39]), DataError, "ratings hold 1e[+]39 in row 0; .* up to 3e38"),
         (lambda: Interactions.of(["a"], [1], [10**39]), DataError, "ratings hold 10+ in row 0"),
         (lambda: Interactions.of(["a"], [1], [10**400]), DataError, "ratings hold an integer beyond the range"),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from wyrm.errors import OptionError
 
 ROWS = np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32)
 
@@ -72,6 +73,19 @@ def test_a_forgotten_eval(name: str) -> None:
         with pytest.warns(RuntimeWarning, match=PREDICTED.format(name)) as found:
             predict({X: ROWS})
         assert [each.filename for each in found] == [__file__]
+
+
+def test_a_model_that_its_factory_forgets(name: str) -> None:
+    def factory(mode: str) -> Any:
+        return getattr(made(name), mode)()(X)
+
+    output = factory("train")
+    with pytest.warns(RuntimeWarning, match=PREDICTED.format(name)):
+        wy.compile(output.softmax())({X: ROWS})
+    with pytest.raises(OptionError, match=rf"the graph of {name} \(.*\) was built in training mode"):
+        wy.compile(output.square().mean()).evaluate({X: ROWS})
+    wy.compile(output.square().mean())({X: ROWS})  # the loss of a batch
+    wy.compile(factory("eval").softmax())({X: ROWS})
 
 
 def test_an_eval_after_the_graph_was_built(name: str) -> None:

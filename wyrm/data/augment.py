@@ -146,9 +146,21 @@ class _ImagesByAxes(NamedTuple):
         return f"the axes {self.axes[0]} and {self.axes[1]} of images of shape {self.array.shape}"
 
 
-def _prepared(name: str, images: ArrayLike | Sequence[Any], axes: tuple[int, int] | None) -> _ImagesByAxes:
-    """Return the images with the axes that a function, of this name, changes."""
+def _check_generator(name: str, generator: object) -> None:
+    """Raise `DTypeError` for what is no generator; `name` is that of the function that draws from it."""
+    if not isinstance(generator, np.random.Generator):
+        raise DTypeError(
+            f"{name}: generator is {generator!r}; expected one of NumPy, as np.random.default_rng(0), which "
+            f"Dataset.map(function, seed=0) gives to its function"
+        )
+
+
+def _prepared(
+    name: str, images: ArrayLike | Sequence[Any], generator: object, axes: tuple[int, int] | None
+) -> _ImagesByAxes:
+    """Return the images with the axes that a function, of this name, changes; check its generator."""
     array = as_images(images)
+    _check_generator(name, generator)
     if axes is None:
         axes, shape = _HEIGHT_AND_WIDTH, array.shape
         if len(shape) == 4 and shape[1] in _CHANNELS and shape[3] not in _CHANNELS and min(shape[2:]) > shape[1]:
@@ -181,6 +193,7 @@ def random_crop(
     Raises:
         ShapeError: the padded images are smaller than `size`, `axes` are not two of theirs after the first, or they are
             left out and the channels come before height and width.
+        DTypeError: `generator` is no generator of NumPy.
         OptionError: a number of pixels is not an integer of at least 1, or 0 for the padding.
 
     >>> images = np.arange(2 * 5 * 5).reshape(2, 5, 5)
@@ -193,7 +206,8 @@ def random_crop(
     height, width = (whole("random_crop: size", each, 1) for each in given)
     border = whole("random_crop: padding", padding, 0)
     choice("random_crop: mode", mode, ("constant", "edge", "reflect"))
-    return _cropped("random_crop", _prepared("random_crop", images, axes), generator, (height, width), border, mode)
+    prepared = _prepared("random_crop", images, generator, axes)
+    return _cropped("random_crop", prepared, generator, (height, width), border, mode)
 
 
 def _cropped(
@@ -232,7 +246,7 @@ def random_shift(
     >>> float(random_shift(image, np.random.default_rng(0), 2).sum())
     1.0
     """
-    prepared, border = _prepared("random_shift", images, axes), whole("random_shift: pixels", pixels, 0)
+    prepared, border = _prepared("random_shift", images, generator, axes), whole("random_shift: pixels", pixels, 0)
     choice("random_shift: mode", mode, ("constant", "edge", "reflect"))
     height, width = prepared.view.shape[1:3]
     if border and border >= min(height, width):
@@ -258,7 +272,7 @@ def random_flip(
     >>> random_flip(np.array([[[1, 2, 3]]]), np.random.default_rng(0), probability=1.0).tolist()
     [[[3, 2, 1]]]
     """
-    prepared = _prepared("random_flip", images, axes)
+    prepared = _prepared("random_flip", images, generator, axes)
     if number("random_flip: probability", probability, 0.0) > 1.0:
         raise OptionError(f"random_flip: probability must be in [0, 1], not {probability}")
     chosen = generator.random(len(prepared.array)) < probability
@@ -286,7 +300,7 @@ def cutout(
     >>> int(cutout(np.ones((1, 8, 8), np.uint8), np.random.default_rng(0), 3).sum())
     55
     """
-    prepared = _prepared("cutout", images, axes)
+    prepared = _prepared("cutout", images, generator, axes)
     length = whole("cutout: size", size, 1)
     inside = []
     for pixels in prepared.view.shape[1:3]:
@@ -313,7 +327,7 @@ def mixup(
     empirical risk minimization" (2018).
 
     Raises:
-        DTypeError: the labels are not integers.
+        DTypeError: the labels are not integers, or `generator` is no generator of NumPy.
         ShapeError: there is not one label for each image.
         DataError: a label is not one of `num_classes`.
         OptionError: `alpha` is not above 0.
@@ -324,6 +338,7 @@ def mixup(
     (dtype('float32'), (2, 3), [1.0, 1.0])
     """
     array, classes = as_images(images), as_array(labels)
+    _check_generator("mixup", generator)
     count, concentration = whole("mixup: num_classes", num_classes, 1), number("mixup: alpha", alpha, 0.0)
     if concentration == 0.0:
         raise OptionError("mixup: alpha must be above 0, not 0")

@@ -23,17 +23,23 @@ class HasMode(Protocol):
 
 
 class Mode(NamedTuple):
-    """A layer in training mode that built a node, where that is, and the model around it, if there is one."""
+    """A layer in training mode that built a node, where that is, and the model around it, if there is one.
+
+    A model that has ended has the mode that it had then: nobody can change it any more.
+    """
 
     node: str
     module: weakref.ref[HasMode]
     model: weakref.ref[Any] | None
+    model_trained: bool
 
 
 class _Built(NamedTuple):
     node: weakref.ref[BaseNode]
+    kind: str
     module: weakref.ref[HasMode]
     model: weakref.ref[Any] | None
+    model_trained: bool
 
 
 N = TypeVar("N", bound=BaseNode)
@@ -52,8 +58,15 @@ def record_training_mode(node: N, module: HasMode) -> N:
         _built.pop(key, None)
 
     outermost = _outermost_call()
-    model = None if outermost is None or outermost.module is module else outermost.called
-    _built[key] = _Built(weakref.ref(node, forget), weakref.ref(module), model)
+    model: Any = None if outermost is None or outermost.module is module else outermost.module
+    called = None if outermost is None or model is None else outermost.called
+    _built[key] = _Built(
+        weakref.ref(node, forget),
+        type(module).__name__,
+        weakref.ref(module),
+        called,
+        model is not None and model.training,
+    )
     return node
 
 
@@ -81,11 +94,10 @@ def modes_of(outputs: Iterable[BaseNode]) -> list[Mode]:
     if not _built:
         return []
     found = ((node, _built[id(node)]) for node in topological_order(outputs) if id(node) in _built)
-    return [Mode(_described(node, built.module()), built.module, built.model) for node, built in found]
-
-
-def _described(node: BaseNode, module: object) -> str:
-    return f"the graph of {type(module).__name__} ({location_of(node.origin)})"
+    return [
+        Mode(f"the graph of {built.kind} ({location_of(node.origin)})", built.module, built.model, built.model_trained)
+        for node, built in found
+    ]
 
 
 def warn_of_training(modes: Iterable[Mode], predicts: bool = False) -> None:
@@ -93,16 +105,16 @@ def warn_of_training(modes: Iterable[Mode], predicts: bool = False) -> None:
 
     If it `predicts`, also for a model that is still in training: predictions then depend on the batch, or are random.
     """
-    for node, reference, of_model in modes:
+    for node, reference, of_model, model_trained in modes:
         module, model = reference(), None if of_model is None else of_model()
-        text = ""
+        trains, text = model_trained if model is None else model.training, ""
         if module is not None and not module.training:
             text = (
                 f"{node} was built in training, and the module is in evaluation now; a graph keeps the mode that it "
                 f"was built in. For values without training behaviour, build it again after eval(); to continue "
                 f"training, call train() on the model first"
             )
-        elif predicts and module is not None and model is not None and model.training:
+        elif predicts and trains:
             text = (
                 f"{node} was built in training, so this program's outputs depend on the other rows of the batch or on "
                 f"random numbers: build the graph after model.eval(), as in model.eval(); predict = "

@@ -13,7 +13,7 @@ from wyrm.engines.jax import processes as lost
 from wyrm.engines.jax.processes import Part, part_of
 from wyrm.errors import DTypeError, OptionError, ProcessLost
 from wyrm.graph.base import BaseNode, describe
-from wyrm.jax.lowering import jax_engine, shown
+from wyrm.jax.lowering import jax_engine, require_jax, shown
 from wyrm.jax.meeting import meet
 from wyrm.support.options import whole
 from wyrm.train.program import Program
@@ -48,6 +48,7 @@ def initialize(
 
     >>> wy.jax.initialize(processes=1)
     """
+    require_jax("wy.jax.initialize")
     import jax
 
     whole("timeout", timeout, 1)

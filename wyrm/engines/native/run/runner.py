@@ -223,9 +223,12 @@ class NativeRunner:
         except NotCompiled as error:
             raise RegistrationError(f"{self.name} has a kernel that cannot be compiled: {error}") from None
         except (ImportError, OSError) as error:
+            needs = "llvmlite, which compiles for this processor,"
+            if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "scipy":
+                needs = "SciPy, whose BLAS and LAPACK the code calls,"
             raise CompileError(
-                f"{self.name} cannot be compiled: llvmlite, which compiles for this processor, cannot be loaded: "
-                f"{error}; the reference engine needs no compiler: wy.run(node), or wy.function(..., engine='auto')"
+                f"{self.name} cannot be compiled: {needs} cannot be loaded: {error}; the reference engine needs no "
+                f"compiler: wy.run(node), or wy.function(..., engine='auto')"
             ) from error
         except RuntimeError as error:
             if type(error) is not RuntimeError:  # llvmlite raises exactly this class
