@@ -213,7 +213,7 @@ def _told_apart(axes: Iterable[Dim]) -> None:
 
 
 class One(Dim):
-    """The axis of size 1 that `keepdims=True` leaves behind; it broadcasts against any axis.
+    """The axis of size 1 that `None` and `keepdims=True` make, so that it broadcasts against any axis.
 
     >>> One()
     One(1)
@@ -435,7 +435,10 @@ def _two_names(left: Dim, right: Dim) -> str:
 def broadcast(left: Dims, right: Dims) -> Dims:
     """Broadcast axes by NumPy's rule: they are aligned at the right, and an axis of size 1 stretches.
 
-    Two named axes must be the same, whatever their sizes: `Batch(1)` is a batch that happens to be small.
+    Two named axes must be the same, whatever their sizes: `Batch(1)` is a batch that happens to be small. Raise
+    `ShapeError` where an axis of size 1 that is not `One` would stretch along an axis that its operand has already, and
+    the other operand has nothing to face that: (batch, 1) against (batch,) is a column of predictions against targets,
+    not all their pairs, which (batch, 1) against (1, batch) is.
     """
     if left is right or not right or left == right:
         return left
@@ -444,15 +447,43 @@ def broadcast(left: Dims, right: Dims) -> Dims:
     if len(left) < len(right):
         left, right = right, left
     offset = len(left) - len(right)
-    return left[:offset] + tuple(_stretch(a, b) for a, b in zip(left[offset:], right, strict=True))
+    joined = left[:offset] + tuple(map(_stretch, left[offset:], right))
+    if offset:
+        kinds = [*map(type, joined)]
+        if len(kinds) > len({*kinds}):  # few shapes have two axes of one class, besides numbers
+            _refuse_pairs(left, right, joined)
+    return joined
 
 
 def _stretch(left: Axis, right: Axis) -> Axis:
+    if isinstance(right, One):
+        return left
+    if isinstance(left, One):
+        return right
     if _named(left) and _named(right):
         return unify(left, right)
     if axis_size(left) == 1 and not (isinstance(left, Dim) and axis_size(right) == 1):
         return right
     return left if axis_size(right) == 1 else unify(left, right)
+
+
+def _refuse_pairs(left: Dims, right: Dims, joined: Dims) -> None:
+    """Raise `ShapeError` if an axis of size 1 stretches along an axis that `left` has before those of `right`."""
+    for position in range(-len(right), 0):
+        one, axis = left[position], right[position]
+        if axis_size(one) != 1 or isinstance(one, One) or axis_size(axis) == 1 or not isinstance(axis, Dim):
+            continue
+        if any(_is_same(axis, each) for each in left[: -len(right)]):
+            raise ShapeError(
+                f"the result would have the axes ({', '.join(map(repr, joined))}), {axis!r} twice: axis {position} of "
+                f"({', '.join(map(repr, left))}) has size 1 and stretches. Remove it with .squeeze({position}); if all "
+                f"pairs are meant, make it with None, as in x[:, None]"
+            )
+
+
+def _is_same(axis: Dim, other: Axis) -> bool:
+    """Return whether two axes are one by their name; axes that have a size alone are none."""
+    return type(axis) is type(other) is not Dim and (_named(axis) or axis == other)
 
 
 def normalize_axis(axis: SupportsIndex, ndim: int) -> int:
@@ -471,7 +502,8 @@ def reduced_dims(dims: Dims, axis: tuple[int, ...], keepdims: bool) -> Dims:
     """Return the axes that remain after a reduction over `axis`."""
     if not keepdims:
         return tuple(d for i, d in enumerate(dims) if i not in axis)
-    return tuple((1 if isinstance(d, int) else One()) if i in axis else d for i, d in enumerate(dims))
+    one: Axis = One() if any(isinstance(d, Dim) for d in dims) else 1
+    return tuple(one if i in axis else d for i, d in enumerate(dims))
 
 
 def all_axes(axis: AxisLike, ndim: int) -> tuple[int, ...]:
