@@ -113,6 +113,7 @@ _SIZE = re.compile(r"(?<=\w)\(\d*\)")
 _OP = re.compile(r"^\w+(?: of \S+|\(.*?\))?: ")
 _CARRY = re.compile(r"( has the axes \(.*?\) but becomes )\w+ (\(.*?\)).*")
 _ITSELF = re.compile(r"^\S+ is the operand and")
+_PAIRS = re.compile(r"^the result would have the axes .*, (.+) twice: .*(\.squeeze\(.*?\)).*")
 _BESIDE = re.compile(r", in the operand(?:, the operand)*$")
 _LEAF = re.compile(r"\b\w+ \((?:[^()]|\(\d*\))*\) \w+ \(at [^()]*\)")
 
@@ -164,7 +165,7 @@ def message_with_sizes(called: Any, operands: Sequence[BaseNode], error: Excepti
         return text
     kind = called if hasattr(called, "__name__") else type(called)
     name = OPERATORS.get(f"__{kind.__name__.strip('_')}__", kind.__name__)
-    shapes = " and ".join(format_dims(x.dims) for x in operands).replace("_Open()", "Any")
+    shapes = " and ".join(format_dims(x.dims) for x in operands).replace("Any()", "Any")
     return f"{name} of {shapes}: {_brief(text)}"
 
 
@@ -172,7 +173,9 @@ def _brief(reason: str) -> str:
     """Return a reason without the name of the op; of a long one, the two axes that do not fit."""
     reason = _CARRY.sub(r"\1\2", reason)
     reason = _BESIDE.sub("", _OP.sub("", _LEAF.sub("the operand", reason.replace(" (different axes)", ""))))
-    reason = _ITSELF.sub("the operand", reason)
+    reason = _PAIRS.sub(
+        r"\1 twice in the result: remove the axis of size 1 with \2", _ITSELF.sub("the operand", reason)
+    )
     detail, separator, pair = reason.rpartition(": ")
     return pair if separator and " against " in pair and len(detail) > 30 else reason
 

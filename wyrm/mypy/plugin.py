@@ -165,6 +165,8 @@ class WyrmPlugin(Plugin):
     def _of_method(self, name: str, context: MethodContext) -> Type:
         receiver = context.type
         if not _has_known_axes(receiver):
+            assert isinstance(context.api, TypeChecker)
+            report_sizes(context.api, self._text(context), context.context)
             return context.default_return_type
         assert isinstance(receiver, Instance)
         return MethodCall(self, self._axes, self._text(context), name, receiver, context).type()

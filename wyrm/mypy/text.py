@@ -48,13 +48,13 @@ from mypy.nodes import (
     UnaryExpr,
     Var,
 )
-from mypy.types import Instance, TupleType, Type, UnpackType, get_proper_type
+from mypy.types import Instance, Type, get_proper_type
 
 import wyrm as wy
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import One
 from wyrm.graph.base import BaseNode
-from wyrm.mypy.reading import DIM, AxisClasses, UnknownType, base_of, is_node, shape_of
+from wyrm.mypy.reading import DIM, AxisClasses, AxisReader, UnknownType, base_of, is_node
 from wyrm.nn import Module, Sequential
 
 # Leaves and layers that are made where their arguments are known; the largest product of numbers among these.
@@ -63,13 +63,15 @@ _LAYERS = "wyrm.nn."
 _LARGEST = 1_500_000
 # The sizes of a layer's parameters that are tried as those of its operand, and errors that are about sizes alone.
 _CHOICES = 12
-_SIZES = re.compile(r"(?<![\w(])\d+ against \d+(?:;|$)")
+_SIZES = re.compile(r"(?<![\w(])\d+ against \d+(?:;|$)|\.squeeze\(")
 _CONSTANTS = {"builtins.True": True, "builtins.False": False, "builtins.None": None}
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
     "%": operator.mod, "**": operator.pow, "@": operator.matmul, ">>": operator.rshift, "&": operator.and_,
     "|": operator.or_, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+# Operators that do not broadcast all axes.
+_PRODUCTS = frozenset({"@", ">>"})
 # The attributes of statements and expressions that hold their parts; classes of mypy cannot be visited otherwise.
 _PARTS: Mapping[str, tuple[str, ...]] = {
     "Block": ("body",), "ClassDef": ("decorators", "base_type_exprs", "defs"), "Decorator": ("decorators", "func"),
@@ -112,12 +114,6 @@ _READERS = (
 _READING = frozenset({"broadcast_to", "permute", "reshape", "transpose"})
 # Attributes of nodes and axes.
 _ATTRIBUTES = frozenset({"T", "dims", "mT", "ndim", "shape", "size"})
-
-
-def _open() -> wy.Dim:
-    """Return an axis of which nothing is known: each is of another class, for axes of one class have one size."""
-    found: wy.Dim = type("_Open", (wy.Dim,), {"__slots__": ()})()
-    return found
 
 
 class Failed(Exception):
@@ -299,16 +295,40 @@ class Text:
         if isinstance(expression, UnaryExpr) and expression.op == "-":
             return self._run(operator.neg, self.value(expression.expr))
         if isinstance(expression, OpExpr) and expression.op in _OPERATORS:
-            return self._run(_OPERATORS[expression.op], self.value(expression.left), self.value(expression.right))
+            return self._operated(expression.op, expression.left, expression.right)
         if isinstance(expression, ComparisonExpr) and len(expression.operators) == 1:
-            found = _OPERATORS.get(expression.operators[0])
-            if found is not None:
-                return self._run(found, *map(self.value, expression.operands))
+            return self._operated(expression.operators[0], *expression.operands)
         if isinstance(expression, IndexExpr):
             return self._run(operator.getitem, self.value(expression.base), self.value(expression.index))
         if isinstance(expression, RefExpr):
             return self._referred(expression)
         raise UnknownType
+
+    def _operated(self, symbol: str, left: Expression, right: Expression) -> Any:
+        """Return the result of an operator; a node of which the text tells nothing has the axes of its type."""
+        function = _OPERATORS.get(symbol)
+        known = [self._owner(each) for each in (left, right)]
+        nodes = [each for each in known if isinstance(each, BaseNode)]
+        if symbol not in _PRODUCTS and len(nodes) == 1 and 1 in nodes[0].shape:
+            pairs = zip((left, right), known, strict=True)
+            known = [self._of_type(each) if found is None else found for each, found in pairs]
+        if function is None or any(each is None for each in known):
+            raise UnknownType
+        return self._run(function, *known)
+
+    def _of_type(self, expression: Expression) -> BaseNode:
+        """Return a leaf with the axes of the type of a node."""
+        leaf: wy.Node = wy.Input(dims=self._axes(expression))
+        self._guessed[id(leaf)] = leaf
+        return leaf
+
+    def _axes(self, expression: Expression) -> Any:
+        """Return the axes of the type of a node, those without a name each another one."""
+        type_ = get_proper_type(self._type_of(expression))
+        if not is_node(type_):
+            raise UnknownType
+        assert isinstance(type_, Instance)
+        return AxisReader(self._classes).dims(type_)
 
     def _referred(self, expression: RefExpr) -> Any:
         if expression.fullname in _CONSTANTS:
@@ -394,19 +414,19 @@ class Text:
         return self._run(module, self._guess(module, expression))
 
     def _guess(self, module: Any, expression: Expression) -> BaseNode:
-        """Return a leaf of as many axes as an operand has that fits a module; one of them has the size that it asks."""
-        type_ = get_proper_type(self._type_of(expression))
-        shape = shape_of(type_) if isinstance(type_, Instance) and is_node(type_) else None
-        if not isinstance(shape, TupleType) or any(isinstance(item, UnpackType) for item in shape.items):
-            raise UnknownType
-        sizes = {size for parameter in module.parameters() for size in parameter.shape if isinstance(size, int)}
-        fitting = []
-        for position, size in itertools.product(range(len(shape.items)), sorted(sizes)[:_CHOICES]):
-            dims: Any = tuple(size if i == position else _open() for i in range(len(shape.items)))
-            leaf: wy.Node = wy.Input(dims=dims)
+        """Return a leaf of the axes of an operand's type that fits a module, or with one of a parameter among them."""
+        axes = self._axes(expression)
+        sizes = list(dict.fromkeys(axis for parameter in module.parameters() for axis in parameter.dims))
+        pairs = itertools.product(range(len(axes)), sizes[:_CHOICES])
+        choices = [axes, *((*axes[:i], size, *axes[i + 1 :]) for i, size in pairs)]
+        fitting: list[wy.Node] = []
+        for dims in choices:
             with suppress(Exception):
+                leaf: wy.Node = wy.Input(dims=dims)
                 module(leaf)
                 fitting.append(leaf)
+            if dims is axes and fitting:
+                break
         if len(fitting) != 1:
             raise UnknownType
         self._guessed[id(fitting[0])] = fitting[0]
