@@ -19,6 +19,10 @@ _TUPLE = re.compile(r"\btuple\[((?:[^\[\]]|\[(?:[^\[\]]|\[[^\[\]]*\])*\])*)\]")
 _ARGUMENT = re.compile(r'^Argument (.+?)(?: to "(\w+)"(?: of "\w+")?)? has incompatible type "(.+)"; expected "(.+)"$')
 _RETURNED = re.compile(r'^Incompatible return value type \(got "(.+)", expected "(.+)"\)$')
 _OVERLOADS = re.compile(r'^No overload variant of ".+" matches argument types? (.+)$')
+# About the data of a program, by the type variables of `wyrm.engines.tables`.
+_DATA = re.compile(
+    r'^Value of type variable "(?:Data|Feed|OptionalFeed)T" of "(\w+)"( of "Program")? cannot be "(.+)"$'
+)
 _TOKEN = re.compile(r"\[|\]|, | \| |[^\[\],|]+|[,|]")
 
 
@@ -52,6 +56,15 @@ def of_function(text: str, function: str) -> str | None:
     position = found[1].removeprefix('"').removesuffix('"')
     given, expected = abbreviated(found[3]), abbreviated(found[4])
     return f"{function}: argument {position} is {given}, expected {expected}"
+
+
+def of_data(text: str) -> str | None:
+    """Return mypy's message about the data of a program in short; None for a message about something else."""
+    found = _DATA.match(text)
+    if found is None:
+        return None
+    name, given = ("a program", found[3]) if found[1] == "__call__" else (found[1], found[3])
+    return f"{name} takes data by input, as in {{x: array}}, or a table, not {abbreviated(given)}"
 
 
 def abbreviated(text: str) -> str:

@@ -43,6 +43,7 @@ from mypy.nodes import (
     SliceExpr,
     StarExpr,
     StrExpr,
+    SymbolNode,
     TupleExpr,
     TypeInfo,
     UnaryExpr,
@@ -229,6 +230,10 @@ def _is_self(expression: NameExpr) -> bool:
     return isinstance(expression.node, Var) and expression.node.is_self
 
 
+def _is_of_self(expression: MemberExpr) -> bool:
+    return isinstance(expression.expr, NameExpr) and _is_self(expression.expr)
+
+
 def _is_constant(target: Expression, owner: TypeInfo) -> bool:
     """Return whether what a class body assigns a name is its value in all instances: fields have other ones."""
     constructor = owner.get("__init__")
@@ -343,9 +348,22 @@ class Text:
         return self._assigned(expression.node)
 
     def assigned(self, expression: Expression) -> Expression:
-        """Return what a variable holds that is assigned once; any other expression as it is."""
-        found = self._assignments.get(expression.node) if isinstance(expression, NameExpr) else None
+        """Return what a variable or attribute holds that is assigned once; any other expression as it is."""
+        key = expression.node if isinstance(expression, NameExpr) else None
+        if isinstance(expression, MemberExpr) and _is_of_self(expression):
+            key = self._of_self(expression)
+        found = self._assignments.get(key)
         return expression if found is None else found
+
+    def _of_self(self, expression: MemberExpr) -> SymbolNode | None:
+        """Return the attribute of `self` that an expression names; None for one that other code assigns too."""
+        assert isinstance(expression.expr, NameExpr) and isinstance(expression.expr.node, Var)
+        type_: Type | None = expression.expr.node.type
+        proper = get_proper_type(type_)
+        if not isinstance(proper, Instance) or expression.name in self._assignments:
+            return None
+        symbol = proper.type.get(expression.name)
+        return None if symbol is None else symbol.node
 
     def _assigned(self, variable: object) -> Any:
         value = self._assignments.get(variable)
@@ -357,17 +375,12 @@ class Text:
         return found
 
     def _attribute(self, expression: MemberExpr) -> Any:
-        owner = expression.expr
-        if isinstance(owner, NameExpr) and isinstance(owner.node, Var) and _is_self(owner):
-            type_: Type | None = owner.node.type
-            proper = get_proper_type(type_)
-            if isinstance(proper, Instance) and expression.name not in self._assignments:
-                symbol = proper.type.get(expression.name)
-                found = self._assigned(None if symbol is None else symbol.node)
-                if not _has_list(found):  # other files may change that of an attribute
-                    return found
+        if _is_of_self(expression):
+            found = self._assigned(self._of_self(expression))
+            if not _has_list(found):  # other files may change that of an attribute
+                return found
             raise UnknownType
-        value = self.value(owner)
+        value = self.value(expression.expr)
         if not isinstance(value, BaseNode | wy.Dim) or expression.name not in _ATTRIBUTES:
             raise UnknownType
         return self._run(getattr, value, expression.name)
