@@ -17,6 +17,7 @@ from mypy.errorcodes import CALL_ARG, TYPEDDICT_UNKNOWN_KEY
 from mypy.nodes import ARG_NAMED, ARG_STAR, ARG_STAR2, CallExpr, MypyFile, RefExpr, TypeInfo
 from mypy.options import Options
 from mypy.plugin import (
+    AttributeContext,
     ClassDefContext,
     FunctionContext,
     FunctionSigContext,
@@ -39,7 +40,8 @@ from wyrm.mypy.calls import (
 from wyrm.mypy.checking import arguments_of
 from wyrm.mypy.declared import keep_slots, without_slot
 from wyrm.mypy.functions import transform_of
-from wyrm.mypy.messages import OPERATORS
+from wyrm.mypy.layers import SEQUENTIAL, gap, type_of_parameter
+from wyrm.mypy.messages import AXES, OPERATORS
 from wyrm.mypy.programs import (
     COMPILE,
     FIT,
@@ -136,7 +138,7 @@ class WyrmPlugin(Plugin):
 
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
         if fullname.startswith("wyrm.nn.") and self._has_base(fullname, MODULE):
-            return guarded(self._of_layer, _returned)
+            return guarded(partial(self._of_layer, fullname), _returned)
         if not fullname.startswith("wyrm.") and any(self._has_base(fullname, base) for base in OPS_OF_USERS):
             return guarded(partial(self._of_own_op, fullname), _returned)
         if fullname == FIT:
@@ -147,6 +149,9 @@ class WyrmPlugin(Plugin):
             return guarded(partial(self._of_optimizer, fullname), _returned)
         function = run_time_function(fullname)
         return None if function is None else guarded(partial(self._of_function, fullname, function), _returned)
+
+    def get_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
+        return guarded(self._of_attribute, _as_typed) if fullname.startswith("wyrm.nn.") else None
 
     def get_base_class_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         return guarded(_prepare_op, _nothing) if fullname in OPS_OF_USERS else None
@@ -239,13 +244,20 @@ class WyrmPlugin(Plugin):
         call.name = fullname.rpartition(".")[2]
         return call.of_own_op(context.default_return_type)
 
-    def _of_layer(self, context: FunctionContext) -> Type:
+    def _of_layer(self, fullname: str, context: FunctionContext) -> Type:
         """Return the declared type of a layer; what its constructor refuses is an error."""
         assert isinstance(context.api, TypeChecker)
-        report_sizes(context.api, self._text(context), context.context)
+        found = gap(context) if fullname == SEQUENTIAL else None
+        if found is not None:
+            context.api.fail(found, context.context, code=AXES)
+        else:
+            report_sizes(context.api, self._text(context), context.context)
         return context.default_return_type
 
-    def _text(self, context: MethodContext | FunctionContext | FunctionSigContext) -> Text:
+    def _of_attribute(self, context: AttributeContext) -> Type:
+        return type_of_parameter(context, self._text(context))
+
+    def _text(self, context: MethodContext | FunctionContext | FunctionSigContext | AttributeContext) -> Text:
         """Return the values of the expressions of the file that mypy checks."""
         assert isinstance(context.api, TypeChecker)
         file = context.api.tree
@@ -288,6 +300,10 @@ def guarded(hook: Callable[[Any], Any], otherwise: Callable[[Any], Any]) -> Call
 
 def _as_declared(context: MethodSigContext | FunctionSigContext) -> CallableType:
     return context.default_signature
+
+
+def _as_typed(context: AttributeContext) -> Type:
+    return context.default_attr_type
 
 
 def _returned(context: MethodContext | FunctionContext) -> Type:

@@ -56,6 +56,7 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import One
 from wyrm.graph.base import BaseNode
 from wyrm.mypy.reading import DIM, AxisClasses, AxisReader, UnknownType, base_of, is_node
+from wyrm.mypy.writing import unknown
 from wyrm.nn import Module, Sequential
 
 # Leaves and layers that are made where their arguments are known; the largest product of numbers among these.
@@ -64,6 +65,8 @@ _LAYERS = "wyrm.nn."
 _LARGEST = 1_500_000
 # The sizes of a layer's parameters that are tried as those of its operand, and errors that are about sizes alone.
 _CHOICES = 12
+# The numbers of axes that leaves have where a layer's operand is not known; errors show the first.
+_COUNTS = (2, 1, 3, 4, 5)
 _SIZES = re.compile(r"(?<![\w(])\d+ against \d+(?:;|$)|\.squeeze\(")
 _CONSTANTS = {"builtins.True": True, "builtins.False": False, "builtins.None": None}
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -415,7 +418,40 @@ class Text:
         values = list(map(self.value, positional))
         if isinstance(function, type) and math.prod(_numbers([*values, *keywords.values()])) > _LARGEST:
             raise UnknownType
-        return self._run(function, *values, **keywords)
+        found = self._run(function, *values, **keywords)
+        if isinstance(found, Sequential):
+            self._follow(found.layers)
+        return found
+
+    def _follow(self, layers: Sequence[Any]) -> None:
+        """Raise `Failed` for a layer that does not fit what the ones before it make, whatever their operand is."""
+        for first, layer in enumerate(layers):
+            if isinstance(layer, Module) and layer.parameters():
+                followed = [self._followed(layers[first:], leaf) for leaf in self._operands(layer)]
+                if followed and all(followed):
+                    raise next(filter(None, followed))
+
+    def _operands(self, module: Any) -> Iterator[BaseNode]:
+        """Yield leaves of one axis or more that a module takes, one axis of each known from its parameters."""
+        sizes = list(dict.fromkeys(axis for parameter in module.parameters() for axis in parameter.dims))[:_CHOICES]
+        for count in _COUNTS:
+            axes: tuple[Any, ...] = tuple(self._classes.new("Any", unknown())() for _ in range(count))
+            yield from _fitting(module, [(*axes[:i], size, *axes[i + 1 :]) for i in range(count) for size in sizes])
+
+    def _followed(self, layers: Sequence[Any], leaf: BaseNode) -> Failed | None:
+        """Return the error of sizes that modules raise one after another for a leaf, up to one with parameters."""
+        self._guessed[id(leaf)] = leaf
+        found = leaf
+        try:
+            for i, layer in enumerate(layers):
+                found = self._run(layer, found)
+                if i and layer.parameters():
+                    break
+        except UnknownType:
+            pass
+        except Failed as failed:
+            return failed
+        return None
 
     def _module_called(self, module: Any, expression: Expression) -> Any:
         try:
@@ -431,15 +467,8 @@ class Text:
         axes = self._axes(expression)
         sizes = list(dict.fromkeys(axis for parameter in module.parameters() for axis in parameter.dims))
         pairs = itertools.product(range(len(axes)), sizes[:_CHOICES])
-        choices = [axes, *((*axes[:i], size, *axes[i + 1 :]) for i, size in pairs)]
-        fitting: list[wy.Node] = []
-        for dims in choices:
-            with suppress(Exception):
-                leaf: wy.Node = wy.Input(dims=dims)
-                module(leaf)
-                fitting.append(leaf)
-            if dims is axes and fitting:
-                break
+        choices = [(*axes[:i], size, *axes[i + 1 :]) for i, size in pairs]
+        fitting = list(_fitting(module, [axes])) or list(_fitting(module, choices))
         if len(fitting) != 1:
             raise UnknownType
         self._guessed[id(fitting[0])] = fitting[0]
@@ -492,6 +521,15 @@ class Text:
             raise Failed(called, nodes, error) from None
         except Exception:
             raise UnknownType from None
+
+
+def _fitting(module: Any, choices: Sequence[Any]) -> Iterator[wy.Node]:
+    """Yield leaves of those axes that a module takes."""
+    for dims in choices:
+        with suppress(Exception):
+            leaf: wy.Node = wy.Input(dims=dims)
+            module(leaf)
+            yield leaf
 
 
 def _has_list(value: Any) -> bool:
