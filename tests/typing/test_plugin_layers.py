@@ -12,6 +12,7 @@ from tests.typing.with_plugin import Checked
 PREAMBLE = """\
 from __future__ import annotations
 from typing import Generic
+import numpy as np
 from typing_extensions import TypeVar
 import wyrm as wy
 from wyrm.nn import *
@@ -57,6 +58,7 @@ RIGHT = (
     "Sequential(Linear(3, 4), Flatten(), Linear(20, 5))",
     "Sequential(Linear(3, 4), BatchNorm1d(7))",
     "Sequential(*[Linear(3, 3), Linear(3, 3)])",
+    "Linear(b, c)(np.zeros((2, 3), np.float32)).sum()",
 )
 WRONG = {
     "Sequential(Linear(a, b), relu, Linear(c, b))": "Sequential of Linear and Linear: B against C",
@@ -102,9 +104,11 @@ def test_a_gap_between_layers_is_an_error(said: dict[str, list[str]]) -> None:
     assert {each: said[each] for each in WRONG} == {each: [text] for each, text in WRONG.items()}
 
 
-def test_what_a_layer_makes_does_not_fit_the_next_at_run_time() -> None:
+def test_the_run_time_agrees() -> None:
     names: dict[str, Any] = {}
     exec(PREAMBLE.replace("reveal_type", "repr"), names)
+    for each in RIGHT:
+        eval(each, names)
     for each in WRONG:
         model = eval(each, names)
         for x in (wy.Input(dims=(5, int(n))) for n in (2, 3, 8)):

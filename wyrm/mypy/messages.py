@@ -55,6 +55,9 @@ def of_function(text: str, function: str) -> str | None:
         return None
     position = found[1].removeprefix('"').removesuffix('"')
     given, expected = abbreviated(found[3]), abbreviated(found[4])
+    pair = [each.rpartition(" -> ")[0] for each in (given, expected)]
+    if all(pair) and pair[0] != pair[1]:
+        return f"{function}: the function takes {pair[0]}, but gets {pair[1]}"
     return f"{function}: argument {position} is {given}, expected {expected}"
 
 
