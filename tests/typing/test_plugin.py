@@ -146,6 +146,15 @@ MESSAGES = {
     "wy.einsum('ij,jk,kl->il', x_ab, x_bc, x_ab)": ("einsum of (A, B) and (B, C) and (A, B): axis 'k': C against A"),
     "wy.concatenate([x_ab, x_bc])": "concatenate of (A, B) and (B, C): B against C",
     "wy.losses.mse(x_ab, x_ba)": "mse of (A, B) and (B, A): A against B",
+    "wy.losses.mse(x_ab, x_b)": "mse of (A, B) and (B,): (A, B) against (B,)",
+    "wy.losses.mse(wy.nn.Linear(b, 1)(x_ab), x_a)": "mse of (A, Any) and (A,): 2 axes against 1",
+    "wy.losses.cross_entropy(s, wy.IndexInput(dims=(a,)))": (
+        "cross_entropy of () and (A,): logits needs at least one axis, and the operand is a scalar"
+    ),
+    "x_abc * x_ab": "* of (A, B, C) and (A, B): B against A",
+    "x_ab * x_abc": "* of (A, B) and (A, B, C): B against A",
+    "wy.Input(dims=(a, b, wy.Dim(), wy.Dim())) * x_ab": "* of (A, B, Dim, Dim) and (A, B): Dim against A",
+    "wy.scan(lambda h, v: (h + v, None), x_ab, x_abc)": "+ of (A, B) and (B, C): A against B",
 }
 
 
@@ -274,6 +283,7 @@ OF_FUNCTIONS = {
     "wy.scan(lambda h, v: (h + v[0] * v[1], None), x_b, (x_ab, x_ba))": (
         "scan of (B,) and (A, B) and (B, A): sequence lengths differ: A, B"
     ),
+    "wy.scan(step, x_ab, x_abc)": "scan: the function takes ((B,), (B,)), but gets ((A, B), (B, C))",
     "wy.while_loop(lambda h: h.sum() > 1.0, lambda h: h.T, x_ab)": (
         "while_loop of (A, B): carry has the axes (A, B) but becomes (B, A)"
     ),

@@ -35,6 +35,8 @@ maps = wy.nn.MaxPool2d(2)(wy.nn.Conv2d(1, 4, 3)(x))
 first, second = wy.nn.Linear(7, 4), wy.nn.Linear(5, 3)
 w = wy.Parameter.zeros((7, 3))
 v = wy.Parameter.zeros((8, 3))
+table, target = wy.Input(dims=(Batch(), 8)), wy.Input(dims=(Batch(),))
+last = wy.nn.Linear(8, 1)
 changed = wy.nn.Linear(7, 7)
 changed = wy.nn.Linear(7, 5)
 kept, grown = [5, 7], [7]
@@ -74,6 +76,12 @@ RIGHT = (
     "wy.stack(steps, axis=1)",
     "wy.nn.ConvTranspose2d(4, 1, 2, stride=2)(maps)",
     "wy.nn.MultiHeadAttention(hid, 4)",
+    "last(table).squeeze(-1) - target",
+    "last(table) - target[:, None]",
+    "last(table) * table",
+    "target[:, None] - target",
+    "target[:, None] >= target[None, :]",
+    "table.mean(axis=1, keepdims=True) - target",
 )
 WRONG = {
     "wy.nn.Sequential(wy.nn.Conv2d(1, 4, 3), wy.nn.relu, wy.nn.Flatten(), wy.nn.Linear(145, 3))(x)": (
@@ -97,6 +105,17 @@ WRONG = {
     "y + wy.Input(dims=(4, 8))": "+ of (4, 7) and (4, 8): 7 against 8",
     "wy.concatenate([y, x], axis=0)": "concatenate(axis=0): input has 4 axes, input 2",
     "wy.nn.MultiHeadAttention(hid, 5)": "MultiHeadAttention: embed_dim 12 is not divisible by num_heads 5",
+    **{
+        f"{left} {sign} {right}": f"{sign} of {axes}: Batch() twice in the result: remove the axis of size 1 with "
+        ".squeeze(-1)"
+        for left, sign, right, axes in (
+            ("last(table)", "-", "target", "(Batch(), 1) and (Batch(),)"),
+            ("target", "*", "last(table)", "(Batch(),) and (Batch(), 1)"),
+            ("last(table)", ">=", "target", "(Batch(), 1) and (Batch(),)"),
+            ("(wy.nn.Linear(8, 5) >> wy.nn.Linear(5, 1))(table)", "-", "target", "(Batch(), 1) and (Batch(),)"),
+            ("table[:, :1]", "-", "target", "(Batch(), 1) and (Batch(),)"),
+        )
+    },
     "wy.nn.GroupNorm(3, 4)": "GroupNorm: 4 cannot be divided into 3 equal groups",
 }
 
@@ -107,6 +126,9 @@ from __future__ import annotations
 from typing import Any, TypeVar
 import wyrm as wy
 B = TypeVar("B", bound=wy.Dim)
+
+
+class Hid(wy.Dim): ...
 
 
 class Right(wy.nn.Module):
@@ -135,6 +157,26 @@ class Wrong(wy.nn.Module):
     def __call__(self, x: wy.Tensor[B, Any, Any, Any]) -> wy.Tensor[B, Any]:
         maps = self.second(self.first(x).relu())
         return self.last(self.linear(maps.flatten(1)).relu())
+
+
+class Regression(wy.nn.Module):
+    def __init__(self) -> None:
+        self.last = wy.nn.Linear(8, 1)
+
+    def right(self, x: wy.Tensor[B, Any], y: wy.Tensor[B]) -> wy.Tensor[()]:
+        pairs = (y[:, None] - y).square().mean()
+        return (self.last(x).squeeze(-1) - y).square().mean() + (self.last(x) * x).mean() + pairs
+
+    def wrong(self, x: wy.Tensor[B, Any], y: wy.Tensor[B]) -> wy.Tensor[()]:
+        predicted = self.last(x)
+        return (predicted - y).square().mean()
+
+
+def named(x: wy.Tensor[B, Hid], y: wy.Tensor[B], z: wy.Tensor[B, Hid], u: wy.Tensor[Hid]) -> None:
+    layer = wy.nn.Linear(Hid(8), 1)
+    layer(x) - z
+    layer(x) - u
+    y - layer(x)
 """
 
 
@@ -146,9 +188,15 @@ def test_sizes_between_the_layers_of_a_model_are_known(tmp_path_factory: pytest.
     found = {MODELS.splitlines()[line - 1].strip(): said for line, said in said_of.items()}
     assert {line: [text for _, text, _ in said] for line, said in found.items()} == {
         "maps = self.second(self.first(x).relu())": [
-            "Conv2d of (Any, 4, Any-2, Any-2): 4 against 5; the axes are (batch, channels, *sizes)"
+            "Conv2d of (B(), 4, Any-2, Any-2): 4 against 5; the axes are (batch, channels, *sizes)"
         ],
-        "return self.last(self.linear(maps.flatten(1)).relu())": ["Linear of (Any, 16): 16 against 17"],
+        "return self.last(self.linear(maps.flatten(1)).relu())": ["Linear of (B(), 16): 16 against 17"],
+        "return (predicted - y).square().mean()": [
+            "- of (B(), 1) and (B(),): B() twice in the result: remove the axis of size 1 with .squeeze(-1)"
+        ],
+        "y - layer(x)": [
+            "- of (B(),) and (B(), 1): B() twice in the result: remove the axis of size 1 with .squeeze(-1)"
+        ],
     }
 
 

@@ -38,7 +38,7 @@ class Feed(Protocol):
 
 # Type variables, so that type checkers infer the type of a dict from its entries alone.
 FeedT = TypeVar("FeedT", bound=Feed | Table)
-
+OptionalFeedT = TypeVar("OptionalFeedT", bound=Feed | Table | None)
 
 DataT = TypeVar("DataT", bound=Feed | Table | Loader | Iterator[Feed | Table])
 

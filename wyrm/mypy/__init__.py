@@ -14,6 +14,9 @@ do, in variables and attributes that are assigned once, the plugin makes these l
 
     Linear of (Batch(), 144): 144 against 145  [axes]
 
+Of programs, optimizers and layers it knows what these refuse: a parameter as a key of the data, an epoch without an
+optimizer, an engine or an option of a group that there is not, layers of a `Sequential` that do not follow.
+
 `float ** float`, which is `Any` for mypy because it may be complex, is a float with the plugin, and a function of NumPy
 of one number is a float64: a node divided by `width**0.5` or by `np.sqrt(width)` keeps its axes.
 

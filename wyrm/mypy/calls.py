@@ -24,11 +24,12 @@ from mypy.types import (
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Plus, Times
 from wyrm.mypy.checking import arguments_of, fail, member, report, type_of_call, without_context
-from wyrm.mypy.declared import differing, misplaced, of_other_kind
+from wyrm.mypy.declared import differing, differing_counts, misplaced, of_other_kind, unaligned
 from wyrm.mypy.functions import FunctionArguments
 from wyrm.mypy.messages import (
     AXES,
     OPERATORS,
+    REFLECTED,
     message,
     message_of_functions,
     message_with_sizes,
@@ -66,6 +67,8 @@ _LARGEST = 10_000
 # These take functions, and return the result of one of them, or those of many steps.
 _OF_BRANCHES = frozenset({"cond", "switch"})
 _OF_FUNCTIONS = _OF_BRANCHES | {"scan", "while_loop"}
+# The layer that takes arrays too; its declaration says it of nodes alone, so that errors name the axis that it takes.
+_LINEAR = "wyrm.nn.linear.Linear"
 # These may join axes into one, or make a new one of another.
 _JOINING = frozenset({"column_stack", "cumprod", "cumsum", "flatten", "ravel", "reshape", "resize"})
 
@@ -243,10 +246,18 @@ class _Call(ABC):
                 self._checker.fail(wrong, self._context.context, code=CALL_OVERLOAD)
                 return found
             shorten = partial(of_function, function=name)
-            report(self._checker, errors.filtered_errors(), (shorten, None))
+            report(self._checker, errors.filtered_errors(), (self._of_axes, AXES), (shorten, None))
             return found
         except RuntimeError:  # mypy cannot expand `*Bs` by a union of known and unknown axes
             return unknown()
+
+    def _of_axes(self, text: str) -> str | None:
+        """Return mypy's message that operands do not fit each other by their axes; None for another message."""
+        if not text.startswith("Cannot infer value"):
+            return None
+        return differing(self.name, self.declared(), self._arguments) or differing_counts(
+            self.name, self.declared(), self._arguments
+        )
 
 
 class MethodCall(_Call):
@@ -268,6 +279,13 @@ class MethodCall(_Call):
 
     def declared(self) -> Type:
         return member(self.name, self._receiver, self._context.context, self._checker)
+
+    def _of_axes(self, text: str) -> str | None:
+        if not text.startswith(("No overload variant", "Unsupported operand types")) or self.name not in OPERATORS:
+            return None
+        operands = [self._receiver, *(argument.type for argument in self._arguments)]
+        symbol = OPERATORS[self.name]
+        return None if symbol == "@" else unaligned(symbol, operands[::-1] if self.name in REFLECTED else operands)
 
     def _unbound(self) -> Type:
         symbol = self._receiver.type.get(self.name)
@@ -352,6 +370,11 @@ def type_of_module_call(context: MethodContext, receiver: Instance, text: Text) 
     checker = context.api
     callee, arguments = member("__call__", receiver, context.context, checker), arguments_of(context)
     name = receiver.type.name
+    if receiver.type.fullname == _LINEAR and [_is_array(each.type) for each in arguments] == [True]:
+        proper = get_proper_type(callee)
+        returned = get_proper_type(proper.ret_type) if isinstance(proper, CallableType) else None
+        if isinstance(returned, Instance):
+            return returned.copy_modified(args=[unknown() for _ in returned.args])
     with checker.msg.filter_errors(save_filtered_errors=True) as errors, without_context(checker):
         found = type_of_call(checker, callee, arguments, context.context, receiver)
     if errors.has_new_errors():
@@ -368,6 +391,11 @@ def type_of_module_call(context: MethodContext, receiver: Instance, text: Text) 
     if not errors.has_new_errors():
         report_sizes(checker, text, context.context)
     return found
+
+
+def _is_array(type_: Type) -> bool:
+    proper = get_proper_type(type_)
+    return isinstance(proper, Instance) and proper.type.fullname == "numpy.ndarray"
 
 
 def _has_times(axis: Axis) -> bool:

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from mypy.nodes import ARG_POS, AssignmentStmt, ClassDef, Expression, ListExpr, NameExpr, StrExpr, TupleExpr, TypeInfo
 from mypy.types import (
+    AnyType,
     CallableType,
     Instance,
     Overloaded,
     ProperType,
     TupleType,
     Type,
+    TypeVarTupleType,
     TypeVarType,
     UnionType,
     UnpackType,
@@ -66,10 +68,42 @@ def differing(name: str, callee: Type, arguments: Sequence[CheckedArgument]) -> 
         for declared, argument in zip(_declared(item, arguments) or (), arguments, strict=False):
             for variable, axis in _axes(declared, argument.type):
                 if seen.setdefault(variable, axis) != axis:
-                    nodes = [node for each in arguments if is_node(node := get_proper_type(each.type))]
-                    shapes = " and ".join(axes_of(node) for node in nodes if isinstance(node, Instance))
-                    return f"{name} of {shapes}: {seen[variable]} against {axis}"
+                    return f"{name} of {_shapes(arguments)}: {seen[variable]} against {axis}"
     return None
+
+
+def differing_counts(name: str, callee: Type, arguments: Sequence[CheckedArgument]) -> str | None:
+    """Return a message about arguments that are to have the same axes and have another number of them; else None."""
+    for item in _overloads(callee):
+        seen: dict[str, int] = {}
+        for declared, argument in zip(_declared(item, arguments) or (), arguments, strict=False):
+            given = get_proper_type(argument.type)
+            shape = shape_of(given) if isinstance(given, Instance) and is_node(given) else None
+            of = next(filter(None, map(_all_axes, _items(declared))), None)
+            if of is None or not isinstance(shape, TupleType) or any(isinstance(x, UnpackType) for x in shape.items):
+                continue
+            if seen.setdefault(of, len(shape.items)) != len(shape.items):
+                return f"{name} of {_shapes(arguments)}: {_counted(seen[of])} against {len(shape.items)}"
+    return None
+
+
+def unaligned(name: str, operands: Sequence[Type]) -> str | None:
+    """Return a message about the first two axes of two nodes that do not broadcast; None for none."""
+    nodes = [node for each in operands if is_node(node := get_proper_type(each)) and isinstance(node, Instance)]
+    shapes = [list(map(get_proper_type, shape.items)) for shape in map(shape_of, nodes) if isinstance(shape, TupleType)]
+    if len(shapes) != 2 or any(isinstance(axis, UnpackType) for axis in (*shapes[0], *shapes[1])):
+        return None
+    common = min(map(len, shapes))
+    for left, right in zip(*(shape[len(shape) - common :] for shape in shapes), strict=True):
+        if left != right and not (_stretches(left) or _stretches(right)):
+            axes = " and ".join(map(axes_of, nodes))
+            return f"{name} of {axes}: {name_of_axis(left)} against {name_of_axis(right)}"
+    return None
+
+
+def _stretches(axis: ProperType) -> bool:
+    """Return whether an axis may have the size 1, for which it fits any other."""
+    return isinstance(axis, AnyType) or (isinstance(axis, Instance) and axis.type.name == "One")
 
 
 def without_slot(op: TypeInfo, arguments: Sequence[CheckedArgument]) -> str | None:
@@ -99,6 +133,25 @@ def keep_slots(definition: ClassDef) -> None:
                 return
             found += [item.value for item in items if isinstance(item, StrExpr)]
     definition.info.metadata["wyrm"] = {"slots": found}
+
+
+def _shapes(arguments: Sequence[CheckedArgument]) -> str:
+    """Return the axes of the nodes among arguments."""
+    nodes = [node for each in arguments if is_node(node := get_proper_type(each.type))]
+    return " and ".join(axes_of(node) for node in nodes if isinstance(node, Instance))
+
+
+def _counted(axes: int) -> str:
+    return f"{axes} {'axis' if axes == 1 else 'axes'}"
+
+
+def _all_axes(declared: ProperType) -> str | None:
+    """Return the name of the type variable that stands for all axes of a declared node; None for another type."""
+    shape = shape_of(declared) if isinstance(declared, Instance) and is_node(declared) else None
+    if not isinstance(shape, TupleType) or len(shape.items) != 1 or not isinstance(shape.items[0], UnpackType):
+        return None
+    variable = get_proper_type(shape.items[0].type)
+    return variable.name if isinstance(variable, TypeVarTupleType) else None
 
 
 def _slots(op: TypeInfo) -> list[str] | None:

@@ -19,6 +19,10 @@ _TUPLE = re.compile(r"\btuple\[((?:[^\[\]]|\[(?:[^\[\]]|\[[^\[\]]*\])*\])*)\]")
 _ARGUMENT = re.compile(r'^Argument (.+?)(?: to "(\w+)"(?: of "\w+")?)? has incompatible type "(.+)"; expected "(.+)"$')
 _RETURNED = re.compile(r'^Incompatible return value type \(got "(.+)", expected "(.+)"\)$')
 _OVERLOADS = re.compile(r'^No overload variant of ".+" matches argument types? (.+)$')
+# About the data of a program, by the type variables of `wyrm.engines.tables`.
+_DATA = re.compile(
+    r'^Value of type variable "(?:Data|Feed|OptionalFeed)T" of "(\w+)"( of "Program")? cannot be "(.+)"$'
+)
 _TOKEN = re.compile(r"\[|\]|, | \| |[^\[\],|]+|[,|]")
 
 
@@ -51,7 +55,19 @@ def of_function(text: str, function: str) -> str | None:
         return None
     position = found[1].removeprefix('"').removesuffix('"')
     given, expected = abbreviated(found[3]), abbreviated(found[4])
+    pair = [each.rpartition(" -> ")[0] for each in (given, expected)]
+    if all(pair) and pair[0] != pair[1]:
+        return f"{function}: the function takes {pair[0]}, but gets {pair[1]}"
     return f"{function}: argument {position} is {given}, expected {expected}"
+
+
+def of_data(text: str) -> str | None:
+    """Return mypy's message about the data of a program in short; None for a message about something else."""
+    found = _DATA.match(text)
+    if found is None:
+        return None
+    name, given = ("a program", found[3]) if found[1] == "__call__" else (found[1], found[3])
+    return f"{name} takes data by input, as in {{x: array}}, or a table, not {abbreviated(given)}"
 
 
 def abbreviated(text: str) -> str:
@@ -113,6 +129,7 @@ _SIZE = re.compile(r"(?<=\w)\(\d*\)")
 _OP = re.compile(r"^\w+(?: of \S+|\(.*?\))?: ")
 _CARRY = re.compile(r"( has the axes \(.*?\) but becomes )\w+ (\(.*?\)).*")
 _ITSELF = re.compile(r"^\S+ is the operand and")
+_PAIRS = re.compile(r"^the result would have the axes .*, (.+) twice: .*(\.squeeze\(.*?\)).*")
 _BESIDE = re.compile(r", in the operand(?:, the operand)*$")
 _LEAF = re.compile(r"\b\w+ \((?:[^()]|\(\d*\))*\) \w+ \(at [^()]*\)")
 
@@ -164,7 +181,7 @@ def message_with_sizes(called: Any, operands: Sequence[BaseNode], error: Excepti
         return text
     kind = called if hasattr(called, "__name__") else type(called)
     name = OPERATORS.get(f"__{kind.__name__.strip('_')}__", kind.__name__)
-    shapes = " and ".join(format_dims(x.dims) for x in operands).replace("_Open()", "Any")
+    shapes = " and ".join(format_dims(x.dims) for x in operands).replace("Any()", "Any")
     return f"{name} of {shapes}: {_brief(text)}"
 
 
@@ -172,7 +189,9 @@ def _brief(reason: str) -> str:
     """Return a reason without the name of the op; of a long one, the two axes that do not fit."""
     reason = _CARRY.sub(r"\1\2", reason)
     reason = _BESIDE.sub("", _OP.sub("", _LEAF.sub("the operand", reason.replace(" (different axes)", ""))))
-    reason = _ITSELF.sub("the operand", reason)
+    reason = _PAIRS.sub(
+        r"\1 twice in the result: remove the axis of size 1 with \2", _ITSELF.sub("the operand", reason)
+    )
     detail, separator, pair = reason.rpartition(": ")
     return pair if separator and " against " in pair and len(detail) > 30 else reason
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mypy.checker import TypeChecker
-from mypy.errorcodes import CALL_ARG
+from mypy.errorcodes import CALL_ARG, TYPEDDICT_UNKNOWN_KEY
 from mypy.nodes import ARG_NAMED, ARG_STAR, ARG_STAR2, CallExpr, MypyFile, RefExpr, TypeInfo
 from mypy.options import Options
 from mypy.plugin import (
+    AttributeContext,
     ClassDefContext,
     FunctionContext,
     FunctionSigContext,
@@ -39,7 +40,20 @@ from wyrm.mypy.calls import (
 from wyrm.mypy.checking import arguments_of
 from wyrm.mypy.declared import keep_slots, without_slot
 from wyrm.mypy.functions import transform_of
-from wyrm.mypy.messages import OPERATORS
+from wyrm.mypy.layers import SEQUENTIAL, gap, type_of_parameter
+from wyrm.mypy.messages import AXES, OPERATORS
+from wyrm.mypy.programs import (
+    COMPILE,
+    FIT,
+    OPTIMIZER,
+    TAKES_DATA,
+    fits,
+    group_error,
+    is_checked_here,
+    own_signature,
+    report_engine,
+    type_of_run,
+)
 from wyrm.mypy.reading import MODULE, NODE, AxisClasses, base_of, is_node, shape_of
 from wyrm.mypy.scalars import POWERS, UFUNC, type_of_power, type_of_ufunc
 from wyrm.mypy.text import Text
@@ -93,18 +107,28 @@ class WyrmPlugin(Plugin):
 
     def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], CallableType] | None:
         if self._calls_module(fullname):
-            return guarded(self._signatures(of_modules=True), _as_declared)
+            return guarded(self._signatures(_always), _as_declared)
+        if fullname in TAKES_DATA:
+            return guarded(self._signatures(_of_run), _as_declared)
+        if fullname == TRANSFORMED:
+            return guarded(self._signatures(_is_misfit), _as_declared)
         is_known = self._builds_nodes(fullname) or fullname in CALLED
-        return guarded(self._signatures(), _as_declared) if is_known else None
+        return guarded(self._signatures(_is_taken), _as_declared) if is_known else None
 
     def get_function_signature_hook(self, fullname: str) -> Callable[[FunctionSigContext], CallableType] | None:
-        return None if run_time_function(fullname) is None else guarded(self._signatures(), _as_declared)
+        if self._is_optimizer(fullname):
+            return guarded(partial(self._group_signature, fullname), _as_declared)
+        if fullname == FIT:
+            return guarded(self._signatures(_of_run), _as_declared)
+        return None if run_time_function(fullname) is None else guarded(self._signatures(_always), _as_declared)
 
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
         if fullname in CALLED:
             return guarded(self._of_called, _returned)
         if fullname in POWERS or fullname == UFUNC:
             return guarded(type_of_ufunc if fullname == UFUNC else type_of_power, _returned)
+        if fullname in TAKES_DATA:
+            return guarded(partial(self._of_run, None, fullname.rpartition(".")[2]), _returned)
         if fullname == TRANSFORMED:
             return guarded(self._of_transformed, _returned)
         if self._calls_module(fullname):
@@ -114,11 +138,20 @@ class WyrmPlugin(Plugin):
 
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
         if fullname.startswith("wyrm.nn.") and self._has_base(fullname, MODULE):
-            return guarded(self._of_layer, _returned)
+            return guarded(partial(self._of_layer, fullname), _returned)
         if not fullname.startswith("wyrm.") and any(self._has_base(fullname, base) for base in OPS_OF_USERS):
             return guarded(partial(self._of_own_op, fullname), _returned)
+        if fullname == FIT:
+            return guarded(partial(self._of_run, FIT, "fit"), _returned)
+        if fullname == COMPILE:
+            return guarded(_of_compile, _returned)
+        if self._is_optimizer(fullname):
+            return guarded(partial(self._of_optimizer, fullname), _returned)
         function = run_time_function(fullname)
         return None if function is None else guarded(partial(self._of_function, fullname, function), _returned)
+
+    def get_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
+        return guarded(self._of_attribute, _as_typed) if fullname.startswith("wyrm.nn.") else None
 
     def get_base_class_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         return guarded(_prepare_op, _nothing) if fullname in OPS_OF_USERS else None
@@ -146,6 +179,26 @@ class WyrmPlugin(Plugin):
             return context.default_return_type
         return type_of_module_call(context, context.type, self._text(context))
 
+    def _is_optimizer(self, fullname: str) -> bool:
+        return fullname.startswith("wyrm.optim.") and self._has_base(fullname, OPTIMIZER)
+
+    def _of_run(self, function: str | None, name: str, context: MethodContext | FunctionContext) -> Type:
+        """Return the type of a call that gives a program data."""
+        symbol = None if function is None else self.lookup_fully_qualified(function)
+        return type_of_run(context, None if symbol is None else symbol.type, name, self._text(context))
+
+    def _group_signature(self, fullname: str, context: FunctionSigContext) -> CallableType:
+        """Return a signature that takes any arguments where a group of parameters has an option that is none."""
+        declared = context.default_signature
+        found = group_error(context.context, fullname, self._text(context))
+        return declared if found is None else _open(declared, first=True, returned=declared.ret_type)
+
+    def _of_optimizer(self, fullname: str, context: FunctionContext) -> Type:
+        found = group_error(context.context, fullname, self._text(context))
+        if found is not None:
+            context.api.fail(found, context.context, code=TYPEDDICT_UNKNOWN_KEY)
+        return context.default_return_type
+
     def _of_called(self, context: MethodContext) -> Type:
         """Return the type of a call of a function that is declared as a variable."""
         function = _called_function(context)
@@ -156,6 +209,9 @@ class WyrmPlugin(Plugin):
     def _of_transformed(self, context: MethodContext) -> Type:
         """Return the type of a call of what `vmap(f)` makes, where the declarations do not tell it."""
         declared, text = context.default_return_type, self._text(context)
+        own = own_signature(context)
+        if own is not None and not fits(own, context):
+            return declared
         callee = context.context.callee if isinstance(context.context, CallExpr) else None
         transform = None if callee is None else transform_of(callee, text)
         if transform is None or not isinstance(get_proper_type(declared), AnyType):
@@ -165,6 +221,8 @@ class WyrmPlugin(Plugin):
     def _of_method(self, name: str, context: MethodContext) -> Type:
         receiver = context.type
         if not _has_known_axes(receiver):
+            assert isinstance(context.api, TypeChecker)
+            report_sizes(context.api, self._text(context), context.context)
             return context.default_return_type
         assert isinstance(receiver, Instance)
         return MethodCall(self, self._axes, self._text(context), name, receiver, context).type()
@@ -186,13 +244,20 @@ class WyrmPlugin(Plugin):
         call.name = fullname.rpartition(".")[2]
         return call.of_own_op(context.default_return_type)
 
-    def _of_layer(self, context: FunctionContext) -> Type:
+    def _of_layer(self, fullname: str, context: FunctionContext) -> Type:
         """Return the declared type of a layer; what its constructor refuses is an error."""
         assert isinstance(context.api, TypeChecker)
-        report_sizes(context.api, self._text(context), context.context)
+        found = gap(context) if fullname == SEQUENTIAL else None
+        if found is not None:
+            context.api.fail(found, context.context, code=AXES)
+        else:
+            report_sizes(context.api, self._text(context), context.context)
         return context.default_return_type
 
-    def _text(self, context: MethodContext | FunctionContext) -> Text:
+    def _of_attribute(self, context: AttributeContext) -> Type:
+        return type_of_parameter(context, self._text(context))
+
+    def _text(self, context: MethodContext | FunctionContext | FunctionSigContext | AttributeContext) -> Text:
         """Return the values of the expressions of the file that mypy checks."""
         assert isinstance(context.api, TypeChecker)
         file = context.api.tree
@@ -201,8 +266,8 @@ class WyrmPlugin(Plugin):
         return self._file[1]
 
     @staticmethod
-    def _signatures(of_modules: bool = False) -> Callable[[SignatureContext], CallableType]:
-        """Return a hook for the overloads of one callee, which mypy passes in order.
+    def _signatures(is_taken: Callable[[SignatureContext], bool]) -> Callable[[SignatureContext], CallableType]:
+        """Return a hook for the overloads of one callee, which mypy passes in order, where the plugin checks a call.
 
         The first takes any arguments, and the others none that there are. mypy then checks each argument once, where it
         would check it for the types of each overload; nested calls would take time that is exponential in their depth.
@@ -211,9 +276,7 @@ class WyrmPlugin(Plugin):
 
         def opened(context: SignatureContext) -> CallableType:
             is_first = next(positions) == 0
-            if isinstance(context, MethodSigContext) and not of_modules and not _is_taken(context):
-                return context.default_signature
-            return _open(context.default_signature, is_first)
+            return _open(context.default_signature, is_first) if is_taken(context) else context.default_signature
 
         return opened
 
@@ -239,12 +302,21 @@ def _as_declared(context: MethodSigContext | FunctionSigContext) -> CallableType
     return context.default_signature
 
 
+def _as_typed(context: AttributeContext) -> Type:
+    return context.default_attr_type
+
+
 def _returned(context: MethodContext | FunctionContext) -> Type:
     return context.default_return_type
 
 
 def _nothing(context: ClassDefContext) -> None:
     pass
+
+
+def _of_compile(context: FunctionContext) -> Type:
+    report_engine(context)
+    return context.default_return_type
 
 
 def _prepare_op(context: ClassDefContext) -> None:
@@ -274,6 +346,22 @@ def _keep_axes(context: ClassDefContext) -> None:
             return
 
 
+def _always(context: MethodSigContext | FunctionSigContext) -> bool:
+    return True
+
+
+def _of_run(context: MethodSigContext | FunctionSigContext) -> bool:
+    return is_checked_here(context.context)
+
+
+def _is_misfit(context: MethodSigContext) -> bool:
+    """Return whether a function of arrays does not take as many arguments, or none of their names."""
+    assert isinstance(context.api, TypeChecker)
+    own = own_signature(context)
+    with context.api.msg.filter_errors():
+        return own is not None and not fits(own, context)
+
+
 def _is_taken(context: MethodSigContext) -> bool:
     """Return whether the plugin computes the type of a call of a method."""
     return _has_known_axes(context.type) or _called_function(context) is not None
@@ -289,7 +377,7 @@ def _has_known_axes(type_: Type) -> bool:
     return isinstance(type_, Instance) and is_node(type_) and isinstance(shape_of(type_), TupleType)
 
 
-def _open(signature: CallableType, first: bool) -> CallableType:
+def _open(signature: CallableType, first: bool, returned: Type | None = None) -> CallableType:
     """Return a signature that takes any arguments, or none that there are."""
     anything = Instance(signature.fallback.type.mro[-1], [])
     kinds = [ARG_STAR, ARG_STAR2] if first else [ARG_NAMED]
@@ -299,7 +387,7 @@ def _open(signature: CallableType, first: bool) -> CallableType:
         arg_kinds=kinds,
         arg_names=names,
         variables=[],
-        ret_type=unknown(),
+        ret_type=unknown() if returned is None else returned,
         unpack_kwargs=False,
     )
 

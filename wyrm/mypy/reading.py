@@ -126,28 +126,14 @@ def ones(_: int) -> Sizes:
     return lambda _: 1
 
 
-class Reader:
-    """Turns the arguments of one call into values."""
+class AxisReader:
+    """Turns types of nodes into axes."""
 
-    def __init__(
-        self,
-        checker: TypeChecker,
-        classes: AxisClasses,
-        sizes: Sizes,
-        functions: Callable[[Expression, Type, Reader], Callable[..., Any] | None] | None = None,
-    ) -> None:
-        self._checker, self._classes, self._size, self._functions = checker, classes, sizes, functions
+    def __init__(self, classes: AxisClasses, sizes: Sizes = None) -> None:
+        self._classes, self._size = classes, sizes
         self._sizes: dict[type[Dim], int] = {}
-        # The leaves, and the types that they stand for, in the order of the arguments.
-        self.leaves: list[tuple[Any, Instance]] = []
         # Whether an axis has no name, or a value is a guess: then an error may be false.
         self.guessed: bool = False
-        # The largest number among the arguments: an axis must be longer than what indexes it or cuts from it.
-        self.largest: int = 0
-        # Whether an array of unknown axes is among the arguments, which broadcasts only in an elementwise op.
-        self.has_array: bool = False
-
-    # --- axes -----------------------------------------------------------------------------------------------------
 
     def dims(self, node: Instance) -> tuple[Axis, ...]:
         """Return the axes of the type of a node."""
@@ -175,7 +161,25 @@ class Reader:
     def _sized(self, kind: type[Dim]) -> Dim:
         return kind() if self._size is None else kind(self._sizes.setdefault(kind, self._size(len(self._sizes))))
 
-    # --- values ---------------------------------------------------------------------------------------------------
+
+class Reader(AxisReader):
+    """Turns the arguments of one call into values."""
+
+    def __init__(
+        self,
+        checker: TypeChecker,
+        classes: AxisClasses,
+        sizes: Sizes,
+        functions: Callable[[Expression, Type, Reader], Callable[..., Any] | None] | None = None,
+    ) -> None:
+        super().__init__(classes, sizes)
+        self._checker, self._functions = checker, functions
+        # The leaves, and the types that they stand for, in the order of the arguments.
+        self.leaves: list[tuple[Any, Instance]] = []
+        # The largest number among the arguments: an axis must be longer than what indexes it or cuts from it.
+        self.largest: int = 0
+        # Whether an array of unknown axes is among the arguments, which broadcasts only in an elementwise op.
+        self.has_array: bool = False
 
     def node(self, type_: Instance) -> Any:
         """Return a leaf with the axes of a type of nodes: of indices, floats, or a mask."""

@@ -43,18 +43,20 @@ from mypy.nodes import (
     SliceExpr,
     StarExpr,
     StrExpr,
+    SymbolNode,
     TupleExpr,
     TypeInfo,
     UnaryExpr,
     Var,
 )
-from mypy.types import Instance, TupleType, Type, UnpackType, get_proper_type
+from mypy.types import Instance, Type, get_proper_type
 
 import wyrm as wy
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import One
 from wyrm.graph.base import BaseNode
-from wyrm.mypy.reading import DIM, AxisClasses, UnknownType, base_of, is_node, shape_of
+from wyrm.mypy.reading import DIM, AxisClasses, AxisReader, UnknownType, base_of, is_node
+from wyrm.mypy.writing import unknown
 from wyrm.nn import Module, Sequential
 
 # Leaves and layers that are made where their arguments are known; the largest product of numbers among these.
@@ -63,13 +65,17 @@ _LAYERS = "wyrm.nn."
 _LARGEST = 1_500_000
 # The sizes of a layer's parameters that are tried as those of its operand, and errors that are about sizes alone.
 _CHOICES = 12
-_SIZES = re.compile(r"(?<![\w(])\d+ against \d+(?:;|$)")
+# The numbers of axes that leaves have where a layer's operand is not known; errors show the first.
+_COUNTS = (2, 1, 3, 4, 5)
+_SIZES = re.compile(r"(?<![\w(])\d+ against \d+(?:;|$)|\.squeeze\(")
 _CONSTANTS = {"builtins.True": True, "builtins.False": False, "builtins.None": None}
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
     "%": operator.mod, "**": operator.pow, "@": operator.matmul, ">>": operator.rshift, "&": operator.and_,
     "|": operator.or_, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+# Operators that do not broadcast all axes.
+_PRODUCTS = frozenset({"@", ">>"})
 # The attributes of statements and expressions that hold their parts; classes of mypy cannot be visited otherwise.
 _PARTS: Mapping[str, tuple[str, ...]] = {
     "Block": ("body",), "ClassDef": ("decorators", "base_type_exprs", "defs"), "Decorator": ("decorators", "func"),
@@ -112,12 +118,6 @@ _READERS = (
 _READING = frozenset({"broadcast_to", "permute", "reshape", "transpose"})
 # Attributes of nodes and axes.
 _ATTRIBUTES = frozenset({"T", "dims", "mT", "ndim", "shape", "size"})
-
-
-def _open() -> wy.Dim:
-    """Return an axis of which nothing is known: each is of another class, for axes of one class have one size."""
-    found: wy.Dim = type("_Open", (wy.Dim,), {"__slots__": ()})()
-    return found
 
 
 class Failed(Exception):
@@ -233,6 +233,10 @@ def _is_self(expression: NameExpr) -> bool:
     return isinstance(expression.node, Var) and expression.node.is_self
 
 
+def _is_of_self(expression: MemberExpr) -> bool:
+    return isinstance(expression.expr, NameExpr) and _is_self(expression.expr)
+
+
 def _is_constant(target: Expression, owner: TypeInfo) -> bool:
     """Return whether what a class body assigns a name is its value in all instances: fields have other ones."""
     constructor = owner.get("__init__")
@@ -299,16 +303,40 @@ class Text:
         if isinstance(expression, UnaryExpr) and expression.op == "-":
             return self._run(operator.neg, self.value(expression.expr))
         if isinstance(expression, OpExpr) and expression.op in _OPERATORS:
-            return self._run(_OPERATORS[expression.op], self.value(expression.left), self.value(expression.right))
+            return self._operated(expression.op, expression.left, expression.right)
         if isinstance(expression, ComparisonExpr) and len(expression.operators) == 1:
-            found = _OPERATORS.get(expression.operators[0])
-            if found is not None:
-                return self._run(found, *map(self.value, expression.operands))
+            return self._operated(expression.operators[0], *expression.operands)
         if isinstance(expression, IndexExpr):
             return self._run(operator.getitem, self.value(expression.base), self.value(expression.index))
         if isinstance(expression, RefExpr):
             return self._referred(expression)
         raise UnknownType
+
+    def _operated(self, symbol: str, left: Expression, right: Expression) -> Any:
+        """Return the result of an operator; a node of which the text tells nothing has the axes of its type."""
+        function = _OPERATORS.get(symbol)
+        known = [self._owner(each) for each in (left, right)]
+        nodes = [each for each in known if isinstance(each, BaseNode)]
+        if symbol not in _PRODUCTS and len(nodes) == 1 and 1 in nodes[0].shape:
+            pairs = zip((left, right), known, strict=True)
+            known = [self._of_type(each) if found is None else found for each, found in pairs]
+        if function is None or any(each is None for each in known):
+            raise UnknownType
+        return self._run(function, *known)
+
+    def _of_type(self, expression: Expression) -> BaseNode:
+        """Return a leaf with the axes of the type of a node."""
+        leaf: wy.Node = wy.Input(dims=self._axes(expression))
+        self._guessed[id(leaf)] = leaf
+        return leaf
+
+    def _axes(self, expression: Expression) -> Any:
+        """Return the axes of the type of a node, those without a name each another one."""
+        type_ = get_proper_type(self._type_of(expression))
+        if not is_node(type_):
+            raise UnknownType
+        assert isinstance(type_, Instance)
+        return AxisReader(self._classes).dims(type_)
 
     def _referred(self, expression: RefExpr) -> Any:
         if expression.fullname in _CONSTANTS:
@@ -323,9 +351,22 @@ class Text:
         return self._assigned(expression.node)
 
     def assigned(self, expression: Expression) -> Expression:
-        """Return what a variable holds that is assigned once; any other expression as it is."""
-        found = self._assignments.get(expression.node) if isinstance(expression, NameExpr) else None
+        """Return what a variable or attribute holds that is assigned once; any other expression as it is."""
+        key = expression.node if isinstance(expression, NameExpr) else None
+        if isinstance(expression, MemberExpr) and _is_of_self(expression):
+            key = self._of_self(expression)
+        found = self._assignments.get(key)
         return expression if found is None else found
+
+    def _of_self(self, expression: MemberExpr) -> SymbolNode | None:
+        """Return the attribute of `self` that an expression names; None for one that other code assigns too."""
+        assert isinstance(expression.expr, NameExpr) and isinstance(expression.expr.node, Var)
+        type_: Type | None = expression.expr.node.type
+        proper = get_proper_type(type_)
+        if not isinstance(proper, Instance) or expression.name in self._assignments:
+            return None
+        symbol = proper.type.get(expression.name)
+        return None if symbol is None else symbol.node
 
     def _assigned(self, variable: object) -> Any:
         value = self._assignments.get(variable)
@@ -337,17 +378,12 @@ class Text:
         return found
 
     def _attribute(self, expression: MemberExpr) -> Any:
-        owner = expression.expr
-        if isinstance(owner, NameExpr) and isinstance(owner.node, Var) and _is_self(owner):
-            type_: Type | None = owner.node.type
-            proper = get_proper_type(type_)
-            if isinstance(proper, Instance) and expression.name not in self._assignments:
-                symbol = proper.type.get(expression.name)
-                found = self._assigned(None if symbol is None else symbol.node)
-                if not _has_list(found):  # other files may change that of an attribute
-                    return found
+        if _is_of_self(expression):
+            found = self._assigned(self._of_self(expression))
+            if not _has_list(found):  # other files may change that of an attribute
+                return found
             raise UnknownType
-        value = self.value(owner)
+        value = self.value(expression.expr)
         if not isinstance(value, BaseNode | wy.Dim) or expression.name not in _ATTRIBUTES:
             raise UnknownType
         return self._run(getattr, value, expression.name)
@@ -382,7 +418,40 @@ class Text:
         values = list(map(self.value, positional))
         if isinstance(function, type) and math.prod(_numbers([*values, *keywords.values()])) > _LARGEST:
             raise UnknownType
-        return self._run(function, *values, **keywords)
+        found = self._run(function, *values, **keywords)
+        if isinstance(found, Sequential):
+            self._follow(found.layers)
+        return found
+
+    def _follow(self, layers: Sequence[Any]) -> None:
+        """Raise `Failed` for a layer that does not fit what the ones before it make, whatever their operand is."""
+        for first, layer in enumerate(layers):
+            if isinstance(layer, Module) and layer.parameters():
+                followed = [self._followed(layers[first:], leaf) for leaf in self._operands(layer)]
+                if followed and all(followed):
+                    raise next(filter(None, followed))
+
+    def _operands(self, module: Any) -> Iterator[BaseNode]:
+        """Yield leaves of one axis or more that a module takes, one axis of each known from its parameters."""
+        sizes = list(dict.fromkeys(axis for parameter in module.parameters() for axis in parameter.dims))[:_CHOICES]
+        for count in _COUNTS:
+            axes: tuple[Any, ...] = tuple(self._classes.new("Any", unknown())() for _ in range(count))
+            yield from _fitting(module, [(*axes[:i], size, *axes[i + 1 :]) for i in range(count) for size in sizes])
+
+    def _followed(self, layers: Sequence[Any], leaf: BaseNode) -> Failed | None:
+        """Return the error of sizes that modules raise one after another for a leaf, up to one with parameters."""
+        self._guessed[id(leaf)] = leaf
+        found = leaf
+        try:
+            for i, layer in enumerate(layers):
+                found = self._run(layer, found)
+                if i and layer.parameters():
+                    break
+        except UnknownType:
+            pass
+        except Failed as failed:
+            return failed
+        return None
 
     def _module_called(self, module: Any, expression: Expression) -> Any:
         try:
@@ -394,19 +463,12 @@ class Text:
         return self._run(module, self._guess(module, expression))
 
     def _guess(self, module: Any, expression: Expression) -> BaseNode:
-        """Return a leaf of as many axes as an operand has that fits a module; one of them has the size that it asks."""
-        type_ = get_proper_type(self._type_of(expression))
-        shape = shape_of(type_) if isinstance(type_, Instance) and is_node(type_) else None
-        if not isinstance(shape, TupleType) or any(isinstance(item, UnpackType) for item in shape.items):
-            raise UnknownType
-        sizes = {size for parameter in module.parameters() for size in parameter.shape if isinstance(size, int)}
-        fitting = []
-        for position, size in itertools.product(range(len(shape.items)), sorted(sizes)[:_CHOICES]):
-            dims: Any = tuple(size if i == position else _open() for i in range(len(shape.items)))
-            leaf: wy.Node = wy.Input(dims=dims)
-            with suppress(Exception):
-                module(leaf)
-                fitting.append(leaf)
+        """Return a leaf of the axes of an operand's type that fits a module, or with one of a parameter among them."""
+        axes = self._axes(expression)
+        sizes = list(dict.fromkeys(axis for parameter in module.parameters() for axis in parameter.dims))
+        pairs = itertools.product(range(len(axes)), sizes[:_CHOICES])
+        choices = [(*axes[:i], size, *axes[i + 1 :]) for i, size in pairs]
+        fitting = list(_fitting(module, [axes])) or list(_fitting(module, choices))
         if len(fitting) != 1:
             raise UnknownType
         self._guessed[id(fitting[0])] = fitting[0]
@@ -459,6 +521,15 @@ class Text:
             raise Failed(called, nodes, error) from None
         except Exception:
             raise UnknownType from None
+
+
+def _fitting(module: Any, choices: Sequence[Any]) -> Iterator[wy.Node]:
+    """Yield leaves of those axes that a module takes."""
+    for dims in choices:
+        with suppress(Exception):
+            leaf: wy.Node = wy.Input(dims=dims)
+            module(leaf)
+            yield leaf
 
 
 def _has_list(value: Any) -> bool:

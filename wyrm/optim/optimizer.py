@@ -37,7 +37,7 @@ from wyrm.optim.options import (
     split_groups,
     with_options,
 )
-from wyrm.optim.rules import GRADIENT_SCALE, Rate, Rule, Update, Values, blend, decayed, norm, option_names
+from wyrm.optim.rules import GRADIENT_SCALE, Rate, Rule, Update, Values, blend, check_group, decayed, norm, option_names
 from wyrm.optim.state import AVERAGE, OptimizerState
 from wyrm.support.interrupts import deferred
 from wyrm.support.memory import aligned
@@ -154,12 +154,7 @@ class Optimizer(OptimizerState):
     def _member(self, group: Mapping[str, Any]) -> Optimizer:
         """Return the optimizer of a group: the options are this one's unless the group has its own."""
         own = {name: value for name, value in group.items() if name not in ("parameters", "learning_rate_factor")}
-        known = [*option_names(type(self)), *GROUP_OPTIONS]
-        if unknown := [name for name in own if name not in known]:
-            raise OptionError(
-                f"a group of {type(self).__name__} has no option {unknown[0]!r}; it may have "
-                f"{', '.join(['learning_rate_factor', *known])}"
-            )
+        known = check_group(type(self), own)
         factor = number("learning_rate_factor", group.get("learning_rate_factor", 1.0), 0.0)
         follows = "learning_rate" not in own
         if not follows and "learning_rate_factor" in group:

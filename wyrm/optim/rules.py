@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Self, overload
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from wyrm.engines.numpy.calls import BLOCK, BlockPlan
 from wyrm.engines.numpy.reference import ReferenceRunner
-from wyrm.errors import RegistrationError
+from wyrm.errors import OptionError, RegistrationError
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import Constant, Input
@@ -22,7 +22,7 @@ from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import store, stored
 from wyrm.ops.elementwise.comparison import where
-from wyrm.optim.options import STEP_OPTIONS, LearningRate, Precomputed, check_names
+from wyrm.optim.options import GROUP_OPTIONS, STEP_OPTIONS, LearningRate, Precomputed, check_names
 from wyrm.support.foreign_names import ExplainsNames, ForeignName, keywords_of
 from wyrm.support.options import number
 
@@ -213,6 +213,18 @@ def option_names(optimizer: type[GroupRules]) -> tuple[str, ...]:
         names = [each.name for each in named if each.kind is not inspect.Parameter.VAR_KEYWORD]
         found = _option_names[optimizer] = tuple(name for name in names if name not in STEP_OPTIONS)
     return found
+
+
+def check_group(optimizer: type[GroupRules], names: Iterable[str]) -> tuple[str, ...]:
+    """Return the options that a group of parameters may have; raise `OptionError` for a name that is none of them."""
+    known = (*option_names(optimizer), *GROUP_OPTIONS)
+    for name in names:
+        if name not in (*known, "parameters", "learning_rate_factor"):
+            raise OptionError(
+                f"a group of {optimizer.__name__} has no option {name!r}; it may have "
+                f"{', '.join(['learning_rate_factor', *known])}"
+            )
+    return known
 
 
 class GroupRules(ExplainsNames):

@@ -22,7 +22,7 @@ from wyrm.engines.progress import Bar, LossBar
 from wyrm.engines.recomputing import checked_names, recomputed
 from wyrm.engines.registry import DEFAULT, engine_class
 from wyrm.engines.registry import checked_options as checked_engine_options
-from wyrm.engines.tables import DataT, FeedT, is_batches
+from wyrm.engines.tables import DataT, FeedT, OptionalFeedT, is_batches
 from wyrm.engines.totals import Totals, likely_columns
 from wyrm.errors import OptionError, ShapeError
 from wyrm.graph.base import BaseNode, label
@@ -111,7 +111,7 @@ class Program(ExplainsNames, Inspected, Generic[R, E], metaclass=ExplainsNamesOf
         """The engine and its options, for copies."""
         return {"engine": self._engine_name, "remat": self._remat, **self._options}
 
-    def __call__(self, feed: FeedT | None = None) -> R:
+    def __call__(self, feed: OptionalFeedT = None) -> R:  # type: ignore[assignment]  # None fits its bound
         """Compute the outputs: one array for one output, else a list. With an optimizer, also do one step.
 
         Raise `ShapeError`, `DTypeError`, `NotFinite` or `IndexOutOfRange` for invalid data, and `Diverged` for a loss,

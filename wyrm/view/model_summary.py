@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from wyrm.engines.graph import expand
 from wyrm.errors import OptionError, ShapeError
@@ -96,6 +96,10 @@ def _cells(row: LayerSummary) -> tuple[str, ...]:
     return encodable(row.name), row.kind, encodable(row.axes), f"{row.parameters:,}", flops
 
 
+@overload
+def summary(model: Module, *inputs: BaseNode, sizes: Mapping[type[Dim], int] | None = None) -> Summary: ...
+@overload
+def summary(model: BaseNode | Sequence[BaseNode], *, sizes: Mapping[type[Dim], int] | None = None) -> Summary: ...
 @explains_keywords
 def summary(
     model: Module | BaseNode | Sequence[BaseNode], *inputs: BaseNode, sizes: Mapping[type[Dim], int] | None = None

@@ -18,8 +18,6 @@ wy.nn.Linear(in_, out, biased=False)  # error: [call-arg] Unexpected keyword arg
 wy.nn.Linear(in_, out, initializer="xavier")  # error: [arg-type] Argument "initializer" to "Linear" has incompatible type "str"; expected "Initializer"
 #@ layer_called_without_input
 wy.nn.Linear(in_, out)()  # error: [call-arg] Missing positional argument "x" in call to "__call__" of "Linear"
-#@ layer_of_an_array
-wy.nn.Linear(in_, out)(array)  # error: [arg-type] Argument 1 to "__call__" of "Linear" has incompatible type "ndarray[tuple[Any, ...],
 #@ layer_joined_to_a_product
 first, second = wy.nn.Linear(in_, hid), wy.nn.Linear(emb, out)
 network = first >> second  # error: [operator] Unsupported operand types for >>

@@ -56,5 +56,5 @@ layers: list[Callable[[wy.Tensor[Batch, Hid]], wy.Tensor[Batch, Hid]]] = [wy.nn.
 h = x @ w1
 r = x + h.tanh()  # error: [operator] Unsupported operand types for + ("Input[tuple[Batch, In]]" and "Tanh[MatMul[Any, Any, tuple[Batch, Hid]], tuple[Batch, Hid]]")
 #@ bias_may_be_missing
-layer = wy.nn.Linear(in_, out)
-x @ w + layer.bias  # error: [operator] No overload variant of "__add__" of "Node" matches argument type "None"
+def total(layer: wy.nn.Linear[In, Out]) -> wy.Node:
+    return x @ w + layer.bias  # error: [operator] No overload variant of "__add__" of "Node" matches argument type "None"

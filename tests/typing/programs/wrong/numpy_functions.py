@@ -80,6 +80,8 @@ wy.train.fit(train, {x: array}, epochs=1, callbacks=[lambda run: None])  # error
 #@ history_is_no_number
 train = wy.compile((x @ w).mean(), wy.optim.SGD([w], learning_rate=0.1))
 last: float = wy.train.fit(train, {x: array}, epochs=1)  # error: [assignment] Incompatible types in assignment (expression has type "History", variable has type "float")
+#@ summary_of_a_node_for_an_input
+wy.summary(x @ w, x)  # error: [call-overload] No overload variant of "summary" matches argument types "MatMul[Input[tuple[Batch, In]], Parameter[tuple[In, Out]], tuple[Batch, Out]]", "Input[tuple[Batch, In]]"
 #@ summary_is_no_list
 wy.summary(wy.nn.Linear(in_, out), x)[0]  # error: [index] Value of type "Summary" is not indexable
 #@ group_without_parameters

@@ -158,7 +158,8 @@ wy.nn.Linear(in_, out).parameters()["weight"]  # error: [call-overload] No overl
 model = wy.nn.Linear(in_, out)
 model.weight = model.weight * 0.5  # error: [assignment] Incompatible types in assignment (expression has type "Multiply[Parameter[tuple[In, Out]], Constant[Any], tuple[In, Out]]",
 #@ bias_that_may_be_missing_is_used
-wy.nn.Linear(in_, out).bias.sum()  # error: [union-attr] Item "None" of "Parameter[tuple[Out]] | None" has no attribute "sum"
+def total(biased: bool) -> wy.Node:
+    return wy.nn.Linear(in_, out, bias=biased).bias.sum()  # error: [union-attr] Item "None" of "Parameter[tuple[Out]] | None" has no attribute "sum"
 #@ program_of_other_outputs
 def predictor(program: wy.Program[list[NDArray[np.floating[Any]]], list[float]]) -> None: ...
 predictor(wy.compile(x @ w))  # error: [arg-type] Argument 1 to "predictor" has incompatible type "Program[ndarray[tuple[Any, ...], dtype[floating[Any]]], float]"; expected

@@ -67,7 +67,7 @@ train.epoch({x: array, y: y.value}, 32)  # error: [call-arg] Too many positional
 train = wy.compile((x @ w - y).square().mean(), wy.optim.SGD([w], learning_rate=0.1))
 losses: list[float] = train.epoch({x: array, y: y.value})  # error: [assignment] Incompatible types in assignment (expression has type "float", variable has type "list[float]")
 #@ program_called_by_an_array
-wy.compile(x @ w)(array)  # error: [arg-type] Argument 1 to "__call__" of "Program" has incompatible type "ndarray[tuple[Any, ...],
+wy.compile(x @ w)(array)  # error: [type-var] Value of type variable "OptionalFeedT" of "__call__" of "Program" cannot be "ndarray[tuple[Any, ...],
 #@ program_gives_arrays
 wy.compile(x @ w)({x: array}).backward()  # error: [attr-defined] "ndarray[tuple[Any, ...], dtype[floating[Any]]]" has no attribute "backward"
 #@ program_of_two_gives_a_list
