@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from tests import quick
+from tests import tiers
 from tests.browser import browser, open_page
 from tests.each import keywords_of
 from tests.once import shared_folder
@@ -97,17 +98,39 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         generator.bit_generator.state = state
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that runs all tests."""
+    parser.addoption("--exhaustive", action="store_true", help="run all tests, also those that take long")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Run all tests of what is asked for by a path, `-k` or `-m`; heed interrupts."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts what runs in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    asked = config.args_source == pytest.Config.ArgsSource.ARGS or config.option.keyword or config.option.markexpr
+    if asked:
+        config.option.exhaustive = True
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Import only files with quick tests, where these alone are asked for."""
     if config.getoption("markexpr") != "quick" or not collection_path.match("test_*.py"):
         return None
-    return True if not quick.entries_of(collection_path) else None
+    return True if not tiers.entries_of(collection_path, tuple(tiers.QUICK)) else None
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the quick tests, and let `-k` find tests by the names of their cases."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark quick and exhaustive tests, leave these out unless asked for, and let `-k` find tests by their cases."""
+    left_out = []
     for item in items:
         item.extra_keyword_matches.update(keywords_of(item))
-        if quick.is_quick(item.path, getattr(item, "originalname", item.name)):
+        name = getattr(item, "originalname", item.name)
+        if tiers.is_in(tiers.QUICK, item.path, name):
             item.add_marker(pytest.mark.quick)
+        if tiers.is_in(tiers.EXHAUSTIVE, item.path, name):
+            item.add_marker(pytest.mark.exhaustive)
+            left_out.append(item)
+    if left_out and not config.getoption("exhaustive"):
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item.get_closest_marker("exhaustive") is None]

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import wyrm
-from tests import quick
+from tests import tiers
 
 ROOT = Path(wyrm.__file__).parent
 FEWEST_LINES, MOST_LINES, MOST_ENTRIES = 40, 900, 30  # one idea, one file: so many lines are an alarm
@@ -45,5 +45,5 @@ def test_no_folder_has_too_many_entries() -> None:
     assert crowded <= CROWDED
 
 
-def test_the_quick_tests_are_there() -> None:
-    assert list(quick.missing()) == []
+def test_the_quick_and_the_exhaustive_tests_are_there() -> None:
+    assert list(tiers.missing()) == []

@@ -104,7 +104,6 @@ def test_steps_equal_those_of_the_reference(seed: int) -> None:
 
 
 @FEW
-@settings(deadline=None)
 @given(programs, st.lists(st.integers(1, 4), min_size=2, max_size=3), st.sampled_from(["compiled", "python"]))
 def test_several_outputs_for_any_size_equal_those_of_the_reference(
     described: Program, sizes: list[int], loop: Any
