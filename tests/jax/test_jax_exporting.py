@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.jax.exported_models import MODELS
 from tests.subprocesses import error_without
 from wyrm.engines.jax.namespace import namespace
 from wyrm.errors import OptionError
@@ -23,72 +23,23 @@ class Batch(wy.Dim): ...
 class Time(wy.Dim): ...
 
 
-def mlp() -> tuple[Any, list[Any]]:
-    x = wy.Input(dims=(Batch(), 6), name="x")
-    model = wy.nn.Linear(6, 16) >> wy.nn.relu >> wy.nn.LayerNorm(16) >> wy.nn.Linear(16, 3)
-    return model(x).softmax(), [x]
-
-
-def lstm() -> tuple[Any, list[Any]]:
-    x = wy.Input(dims=(Batch(), Time(7), 4), name="x")
-    return wy.nn.Linear(5, 2)(wy.nn.LSTM(4, 5)(x).sequence), [x]
-
-
-def gpt2() -> tuple[Any, list[Any]]:
-    tokens = wy.IndexInput(dims=(Batch(), Time(9)), name="tokens")
-    config = wy.nn.GPT2Config(vocab_size=40, n_positions=12, n_embd=16, n_layer=2, n_head=4)
-    return wy.nn.GPT2(config).eval().logits(tokens), [tokens]
-
-
-def recommender() -> tuple[Any, list[Any]]:
-    users, items = wy.IndexInput(dims=(Batch(),), name="user"), wy.IndexInput(dims=(Batch(),), name="item")
-    user, item, bias = wy.nn.Embedding(20, 8), wy.nn.Embedding(30, 8), wy.nn.Embedding(30, 1)
-    return (user(users) * item(items)).sum(-1) + bias(items)[:, 0], [users, items]
-
-
-MODELS = [mlp, lstm, gpt2, recommender]
-
-
-def data_for(inputs: list[Any], rows: int) -> list[Any]:
-    random = np.random.default_rng(rows)
-    shapes = [(rows, *(int(axis) for axis in leaf.dims[1:])) for leaf in inputs]
-    return [
-        random.integers(0, 20, shape).astype(np.int32) if leaf.dtype.kind == "i"
-        else random.standard_normal(shape).astype(np.float32)
-        for leaf, shape in zip(inputs, shapes, strict=True)
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("build", MODELS)
-def test_stablehlo_computes_the_outputs_for_any_batch(build: Callable[[], Any]) -> None:
-    wy.nn.seed(0)
-    output, inputs = build()
-    program = wy.compile(output)
-    exported = jax.export.deserialize(wy.jax.export(program).serialize())
+@pytest.mark.parametrize("name", ["perceptron", "lstm", "gpt2", "matrix_factorization"])
+def test_stablehlo_computes_the_outputs_for_any_batch(name: str) -> None:
+    model = MODELS[name]()
+    exported = jax.export.deserialize(wy.jax.export(model.outputs, model.inputs).serialize())
     for rows in (1, 5):
-        data = data_for(inputs, rows)
-        expected = program(dict(zip(inputs, data, strict=True)))
-        np.testing.assert_allclose(exported.call(*data), expected, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("build", MODELS)
-def test_onnx_computes_the_outputs_for_any_batch(build: Callable[[], Any], tmp_path: Path) -> None:
-    onnxruntime = pytest.importorskip("onnxruntime")
-    wy.nn.seed(0)
-    output, inputs = build()
-    wy.jax.to_onnx(output, tmp_path / "model.onnx")
-    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
-    assert [each.name for each in session.get_inputs()] == [leaf.name for leaf in inputs]
-    for rows in (1, 5):
-        data = data_for(inputs, rows)
-        expected = wy.compile(output)(dict(zip(inputs, data, strict=True)))
-        (found,) = session.run(None, {leaf.name: array for leaf, array in zip(inputs, data, strict=True)})
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+        data = model.data(rows)
+        for leaf, array in data.items():
+            leaf.set(array)
+        found = exported.call(*data.values())
+        values = found if len(model.outputs) > 1 else [found]
+        for value, expected in zip(values, wy.run(model.outputs), strict=True):
+            np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_sizes_fix_open_axes() -> None:
-    output, _ = mlp()
-    exported = wy.jax.export(output, sizes={Batch: 4})
+    x = wy.Input(dims=(Batch(), 6), name="x")
+    exported = wy.jax.export(wy.nn.Linear(6, 3)(x), sizes={Batch: 4})
     assert exported.in_avals[0].shape == (4, 6)
 
 

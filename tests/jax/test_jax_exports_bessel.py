@@ -1,12 +1,10 @@
-"""Bessel functions of any order in exported files, where they are elementary operations: the numbers of SciPy."""
+"""Bessel functions of any order in files of StableHLO, where they are elementary operations: the numbers of SciPy."""
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -19,30 +17,23 @@ from tests.once import computed_once
 from wyrm.errors import OptionError
 
 NAMES = ("jv", "yv", "iv", "ive")
-ORDERS = (-20.5, -7.0001, -3.0, -0.3, 0.0, 0.5, 2.5, 24.9, 50.0)
+ORDERS = (-7.0001, -0.3, 0.0, 2.5, 50.0)
 EDGES = np.array([0.0, -0.0, np.inf, -np.inf, np.nan])
-ORDERS_OF_EDGES = (-2.5, -2.0, -1.0, -0.3, 0.0, 0.7, 1.0)
+ORDERS_OF_EDGES = (-2.5, -1.0, -0.3, 0.0)
 AT_EDGES = np.concatenate([EDGES, [-0.5, -2.5, -40.0]])
 # Where SciPy itself is right: to 1e7, and its `iv` does not keep the smallest.
-ORDERS_OF_EXTREMES, EXTREMES = (-0.3, 0.0, 0.7), np.array([1e-37, 1e-20, 1e-4, 1e5, 1e7], np.float32)
+ORDERS_OF_EXTREMES, EXTREMES = (-0.3, 0.0), np.array([1e-37, 1e-20, 1e-4, 1e5, 1e7], np.float32)
 X = np.geomspace(2.0**-10, 1e4, 60).astype(np.float32)
 # Next to where the methods change, and to a zero of the function of order 0.
 X = np.concatenate([X, np.array([1.9999, 2.0, 2.0001, 2.404826, 11.99, 12.01, 24.99, 25.01, 49.9, 50.1], np.float32)])
 # Orders, arguments, and the functions in the order of NAMES, from mpmath with 40 digits.
 EXACT = [
     (-20.5, 1.9375, 3.462056087293829e+17, 4.505212975149751e-20, 3.1443531456657914e+17, 4.529870196717789e+16),
-    (-20.5, 12.25, 97.12984547821534, 0.00019973747529358955, 2.0143889070761354, 9.639087393761761e-06),
     (-7.0001, 2.5, -0.020518159103399953, 62.83991794107903, -0.01056519903039376, -0.0008672443478710886),
-    (-3.7, 2.0, -1.6047305171742388, -1.230385979622167, -0.6834071155638403, -0.09248909555074883),
     (-0.3, 0.0009765625, 7.587621039288513, -5.37289207691253, 7.587626207946922, 7.580220033612876),
     (0.0, 10000.0, -0.0070961603533888015, 0.0036478055589866058, np.inf, 0.003989472674604732),
-    (1e-4, 25.0, 0.09624679382013204, -0.12726455223029812, 5774560605.287229, 0.08019677353106168),
-    (0.5, 12.5, -0.014967249458668383, -0.2251789582377725, 30278.620386088915, 0.11283791670798417),
     (2.5, 24.5, 0.07893140490507027, 0.1410135851124093, 3106566301.4913445, 0.0711321311083296),
-    (7.75, 1000.0, 0.020670362947026167, 0.014469792940516068, np.inf, 0.012243779813381471),
     (20.0, 19.5, 0.13766970611956109, -0.3365037772933551, 1574.8668163524562, 5.351819222001207e-06),
-    (24.9, 2.0, 8.573253830767851e-26, -1.495935524000312e+23, 9.261513839604526e-26, 1.253409598682687e-26),
-    (50.0, 49.0, 0.09204579437793345, -0.26574546570667623, 4281695362.278237, 2.24484392297784e-12),
     (50.0, 1250.5, -0.02112229979936073, -0.007959147425578348, np.inf, 0.004151213135478746),
     (200.0, 150.0, 8.057702198396854e-14, -29864935180.406555, 355872781384.7308, 2.5534213606724004e-54),
 ]  # fmt: skip
@@ -191,31 +182,8 @@ def test_files_have_gradients() -> None:
         np.testing.assert_allclose(value, other, rtol=1e-10)
 
 
-def test_a_file_of_onnx_has_the_numbers_of_scipy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("jax2onnx")
-    onnxruntime = pytest.importorskip("onnxruntime")
-    leaf = wy.Input(dims=(Batch(),), name="x")
-    cases = [("jv", -2.5), ("jv", 3.0), ("yv", 0.0), ("iv", -0.3), ("ive", 7.25)]
-    nodes = [getattr(wy.special, name)(order, leaf) for name, order in cases]
-    warned = list[object]()
-    monkeypatch.setattr(logging.getLogger("onnx_ir.serde"), "callHandlers", warned.append)
-    wy.jax.to_onnx(nodes, tmp_path / "model.onnx", check=False)
-    assert not warned
-    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
-    found = session.run(None, {"x": X})
-    edges = session.run(None, {"x": EDGES.astype(np.float32)})
-    for (name, order), values, at_edges in zip(cases, found, edges, strict=True):
-        assert_near(values, *reference(name, order, X), 2e-6)
-        np.testing.assert_array_equal(at_edges, getattr(special, name)(order, EDGES))
-
-
-def test_an_order_beyond_the_range_of_files_is_named(tmp_path: Path) -> None:
+def test_an_order_beyond_the_range_of_files_is_named() -> None:
     x = wy.Input(dims=(Batch(), 3), name="x")
-    node = wy.special.jv(200.5, x.exp()).sum(axis=1)
     message = r"bessel_j .*test_jax_exports_bessel.* has the order 200.5, and a file holds .* from -200 to 200: "
     with pytest.raises(OptionError, match=message + r".*scipy.special.jv"):
-        wy.jax.export(node)
-    pytest.importorskip("jax2onnx")
-    with pytest.raises(OptionError, match=message):
-        wy.jax.to_onnx(node, tmp_path / "model.onnx")
-    assert list(tmp_path.iterdir()) == []
+        wy.jax.export(wy.special.jv(200.5, x.exp()).sum(axis=1))

@@ -44,8 +44,8 @@ class Lowering(Protocol):
         ...
 
     @property
-    def is_basic(self) -> bool:
-        """Whether a runtime has only elementary operations on arrays: factorizations are unrolled for it."""
+    def uses_tiles(self) -> bool:
+        """Whether attention of long sequences is computed in tiles, by loops, which the runtimes of ONNX fail for."""
         ...
 
     @property

@@ -42,17 +42,16 @@ class ExportedFunction(LoweredFunction):
         target: Program | BaseNode | Sequence[BaseNode],
         inputs: Sequence[BaseNode] | None,
         who: str,
-        lowerer: type[ExportLowerer] = ExportLowerer,
     ) -> None:
         nodes = list(target.outputs) if isinstance(target, Program) else checked_outputs(target, who)
         warn_of_training(modes_of(nodes), any(node.dims for node in nodes))
         if inputs is None:
             inputs = [leaf for leaf in Schedule(nodes).leaves if isinstance(leaf, Input | IndexInput)]
         super().__init__(nodes, checked_inputs(inputs, who), len(nodes) == 1, None)
-        self._values, self._lowerer_of = self.parameters(), lowerer
+        self._values = self.parameters()
 
     def _lowerer(self, sizes: Sizes) -> Lowerer:
-        return self._lowerer_of(sizes)
+        return ExportLowerer(sizes)
 
     def of_inputs(self, *inputs: Any) -> Any:
         """Return the value of the outputs."""

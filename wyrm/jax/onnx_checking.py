@@ -14,6 +14,7 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
 from wyrm.graph.schedule import Schedule
+from wyrm.ops.random.philox import COUNTERS
 from wyrm.support.imports import unread
 
 # The sizes of open axes that a file is tried with, until two fit: 1, where runtimes broadcast, and larger ones.
@@ -134,11 +135,13 @@ def first_fault(outputs: Sequence[BaseNode], attempt: Callable[[BaseNode], None]
 
 
 def _on_inputs(node: BaseNode) -> BaseNode:
-    """Return the op of a node on inputs in place of what the graph computes."""
+    """Return the op of a node on inputs in place of what the graph computes, other than random steps and keys."""
     inputs: Mapping[BaseNode, Any] = {
         x: IndexInput(dims=x.dims) if x.dtype.kind == "i" else Input(dims=x.dims, dtype=x.dtype)
         for i, x in enumerate(node.parents)
-        if i not in node.residual_parents and (not x.is_leaf or isinstance(x, Input | IndexInput))
+        if i not in node.residual_parents
+        and not (x in COUNTERS or x.dtype.kind == "u")
+        and (not x.is_leaf or isinstance(x, Input | IndexInput))
     }
     return type(node).rebuild(tuple(inputs.get(x, x) for x in node.parents), node.attribute_values())
 

@@ -61,8 +61,8 @@ class Lowerer:
 
     # Whether programs may call NumPy.
     calls_numpy = True
-    # Whether a runtime has only elementary operations on arrays.
-    is_basic = False
+    # Whether attention of long sequences is computed in tiles.
+    uses_tiles = True
 
     def __init__(
         self,

@@ -54,7 +54,7 @@ class _AttentionForm(ProductForm):
         floats, arrays = self.operands(node, operands, lowering)
         batch, time, _, heads, _ = operands[0].shape
         # A size that is open in an export has no order among numbers.
-        is_long = isinstance(time, int) and time > LONGEST_WHOLE and not lowering.is_basic
+        is_long = isinstance(time, int) and time > LONGEST_WHOLE and lowering.uses_tiles
         tile = tiles_jax.rows_of_tile() if is_long else 0
 
         def of_block(*block: Any) -> tuple[Any, tuple[()]]:

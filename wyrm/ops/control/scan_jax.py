@@ -1,8 +1,7 @@
 """Loops inside the graph as loops of JAX, whose parts stay arrays of their own.
 
 A loop that runs all its steps becomes `lax.scan`, a branch `lax.cond`, and any other loop `lax.while_loop`, which
-writes what the backward pass needs into arrays for the largest number of steps. For ONNX, steps that do not depend on
-each other become operations on all rows, of any number.
+writes what the backward pass needs into arrays for the largest number of steps.
 """
 
 from __future__ import annotations
@@ -98,17 +97,6 @@ class _Loop:
         (last, sums), (before, stacked) = scan(step, init, self.sequences, self.length, steps.reverse)
         return _Results(before, last, stacked, sums)
 
-    @property
-    def maps_rows(self) -> bool:
-        """Whether no step depends on another, as where `vmap` has no rule for an op."""
-        return bool(self.sequences) and not self.steps.carried and not self.steps.summed
-
-    def all_rows(self) -> _Results:
-        """Run all steps at once."""
-        import jax
-
-        return _Results([], [], jax.vmap(lambda *rows: self.step([], rows)[1])(*self.sequences), [])
-
     def open_steps(self) -> _Results:
         """Run all steps where an export leaves their number open: `lax.scan` needs to know it."""
         import jax
@@ -198,10 +186,7 @@ class ScanForm(JaxForm):
         loop = _Loop(steps, node.dtype, values[steps.limited :], lowering)
         if not steps.limited and not steps.stops:
             is_open = not isinstance(loop.length, int | np.integer)
-            if lowering.is_basic and loop.maps_rows:
-                results = loop.all_rows()
-            else:
-                results = loop.open_steps() if is_open else loop.all_steps()
+            results = loop.open_steps() if is_open else loop.all_steps()
         elif steps.length == 1 and not steps.stops:
             results = loop.one_or_none(values[0])
         else:

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from wyrm.graph.axes import axis_size
 from wyrm.graph.jax_form import Lowering
-from wyrm.ops.convolution import unrolled_jax
 from wyrm.ops.products.jax_form import ProductForm, sum_dtype
 
 
@@ -127,17 +126,8 @@ class _ConvolutionForm(ProductForm):
             "batch_group_count" if exchanged else "feature_group_count": node.groups,
         }
 
-        def convolve(x: Any, kernel: Any) -> Any:
-            numbers = lax.ConvDimensionNumbers(order, order, order)
-            return lax.conv_general_dilated(
-                x, kernel, dimension_numbers=numbers, preferred_element_type=dtype, **options
-            )
-
-        def by_rows(x: Any, kernel: Any) -> Any:
-            found = unrolled_jax.convolved(x.transpose(order), kernel.transpose(order), **options)
-            return found.transpose(order)
-
-        result = (unrolled_jax.mapped(convolve, by_rows) if lowering.is_basic else convolve)(x, kernel)
+        numbers = lax.ConvDimensionNumbers(order, order, order)
+        result = lax.conv_general_dilated(x, kernel, dimension_numbers=numbers, preferred_element_type=dtype, **options)
         return result[tuple(map(slice, shape))]
 
 

@@ -66,18 +66,7 @@ class TakeAlongAxisForm(JaxForm):
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         x, indices = operands
-        if lowering.is_basic:
-            return _selected(lowering.xp, x, indices, node.axis)
         return chosen(x, self.columns(lowering.xp, indices, node.axis))
-
-
-def _selected(xp: Any, x: Any, indices: Any, axis: int) -> Any:
-    """Return what `take_along_axis` does as sums over the axis, in which one element is not zero."""
-    numbers = xp.arange(x.shape[axis])
-    is_chosen = xp.expand_dims(xp.moveaxis(indices, axis, -1), -1) == numbers
-    elements = xp.expand_dims(xp.moveaxis(x, axis, -1), -2)
-    selected = xp.where(is_chosen, elements, xp.zeros((), x.dtype)).sum(axis=-1)
-    return xp.moveaxis(xp.astype(selected, x.dtype), -1, axis)
 
 
 class PlaceAlongAxisForm(TakeAlongAxisForm):

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from wyrm.graph.jax_form import JaxForm, Lowering
-from wyrm.ops.linalg import unrolled_jax
 
 Operands = Sequence[Any]
 
@@ -53,17 +52,11 @@ class _MatrixForm(JaxForm):
     def lower(self, node: Any, operands: Operands, shape: tuple[int, ...], lowering: Lowering) -> Any:
         if any(x.size == 0 for x in operands):
             return lowering.xp.zeros(shape, operands[-1].dtype)
-        if lowering.is_basic and operands[-1].shape[-2] <= unrolled_jax.MOST_ROWS:
-            return self.unrolled(node, operands, shape)
         return self.compute(node, operands, shape)
 
     def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
         """Return the value for operands with elements."""
         raise NotImplementedError
-
-    def unrolled(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
-        """Return what `compute` does, from elementary operations where there is such code."""
-        return self.compute(node, operands, shape)
 
 
 class LUResidualsForm(_MatrixForm):
@@ -77,38 +70,18 @@ class LUResidualsForm(_MatrixForm):
         factors, pivots, _ = lu(a.mT)
         return jnp.concatenate([factors.mT, pivots[..., None, :].astype(a.dtype)], axis=-2)
 
-    def unrolled(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
-        import jax.numpy as jnp
-
-        (a,) = operands
-        factors, pivots = unrolled_jax.lu(a.mT)
-        return jnp.concatenate([factors.mT, pivots[..., None, :].astype(a.dtype)], axis=-2)
-
 
 class SolveForm(_MatrixForm):
     """Two triangular systems; NaN for a singular matrix."""
 
     def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
+        import jax.numpy as jnp
         from jax.scipy.linalg import lu_solve
 
-        factors, pivots, b = self._of_transposed(operands, shape)
-        solution = lu_solve((factors, pivots), b, trans=0 if node.transposed else 1)
-        return self._checked(node, factors, solution)
-
-    def unrolled(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
-        factors, pivots, b = self._of_transposed(operands, shape)
-        return self._checked(node, factors, unrolled_jax.lu_solve(factors, pivots, b, not node.transposed))
-
-    def _of_transposed(self, operands: Operands, shape: tuple[int, ...]) -> tuple[Any, Any, Any]:
-        """Return the factors and pivots, which are those of the transposed matrix, and the right-hand side."""
-        import jax.numpy as jnp
-
         residuals, _, b = operands
-        return residuals[..., :-1, :].mT, residuals[..., -1, :].astype(jnp.int32), jnp.broadcast_to(b, shape)
-
-    def _checked(self, node: Any, factors: Any, solution: Any) -> Any:
-        import jax.numpy as jnp
-
+        # The factors and pivots are those of the transposed matrix.
+        factors, pivots = residuals[..., :-1, :].mT, residuals[..., -1, :].astype(jnp.int32)
+        solution = lu_solve((factors, pivots), jnp.broadcast_to(b, shape), trans=0 if node.transposed else 1)
         return refused((jnp.abs(diagonal(factors)) <= node.least_pivot).any(axis=-1), solution)
 
 
@@ -193,10 +166,6 @@ class CholeskyForm(_MatrixForm):
         factor = cholesky(symmetrized(a), symmetrize_input=False)
         return refused(~(diagonal(factor) > 0.0).all(axis=-1), factor)
 
-    def unrolled(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
-        factor = unrolled_jax.cholesky(symmetrized(operands[0]))
-        return refused(~(diagonal(factor) > 0.0).all(axis=-1), factor)
-
 
 class TriangularSolveForm(_MatrixForm):
     """The solution by substitution; NaN for a singular matrix."""
@@ -266,9 +235,6 @@ class CofactorsForm(_MatrixForm):
         a = operands[1]
         usual, others = self._usual(a)
         return jax.lax.cond(others.any(), lambda: self._of_vectors(a, usual, others), lambda: usual)
-
-    def unrolled(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
-        return self._of_vectors(operands[1], *self._usual(operands[1]))
 
     def _usual(self, a: Any) -> tuple[Any, Any]:
         """Return the cofactors of regular matrices, and which matrices need others."""
