@@ -59,7 +59,7 @@ def _unusual(equation: Any) -> str:
     if len(numbers.lhs_spec) > 4:
         return "convolutions in three dimensions"
     is_usual = all(tuple(spec) == tuple(range(len(spec))) for spec in numbers)
-    return "" if is_usual and equation.params["batch_group_count"] == 1 else "gradients of a convolution"
+    return "" if is_usual and equation.params["batch_group_count"] == 1 else "gradients by the kernel of a convolution"
 
 
 def _outer(equation: Any) -> str:
