@@ -225,7 +225,6 @@ EXHAUSTIVE = [
     "ops/test_ops_jacobi.py::test_singular_values_and_their_vectors",
     "ops/test_ops_sampling.py::test_rows_excluded_by_lists_of_each_draw",
     "problems/test_problems.py::test_to_second_order",
-    "profile/test_profile_jax.py::test_devices_and_their_collectives",
     "random/test_random_parametric.py::test_every_engine_draws_the_same",
     "random/test_random_parametric.py::test_expectations_have_the_right_gradients",
     "random/test_random_parametric.py::test_rows_of_vmap_and_steps_of_scan_draw_their_own_numbers",

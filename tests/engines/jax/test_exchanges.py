@@ -43,6 +43,10 @@ def test_few_devices_add_up_by_pairs_and_many_as_xla_does(found: Any) -> None:
     assert found["dense 8 pairs"]["collectives"] == found["dense 8 XLA"]["collectives"] == ["all-reduce"]
 
 
+def test_sums_over_devices_have_a_name_in_the_code_of_xla(found: Any) -> None:
+    assert any(name.startswith("%all-reduce") for name in found["dense 8 XLA"]["summing"])
+
+
 def test_products_over_divided_columns_and_their_check_are_exchanged_once_each(found: Any) -> None:
     # A message has the scores of all rows, and one whether all gradients are finite; XLA has two of its own.
     assert found["columns 2 pairs"]["collectives"] == ["collective-permute"] * 2

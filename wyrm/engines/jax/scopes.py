@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
 
 from wyrm.graph.base import BaseNode, label
 
 # The batch of a step that is read from those of a chunk, the check that all gradients are finite, and the sums of the
 # devices' parts of gradients and losses.
-LOADING, CHECKING, SUMMING = "batch:load~d0", "gradients:check~c0", "gradients:sum~s0"
-_FOUND = re.compile(r"~([nudcs])(\d+)")
+LOADING, CHECKING, SUMMING = "batch:load", "gradients:check", "gradients:sum"
 # XLA cuts a name at "@"; "/" parts names.
 _UNSAFE = re.compile(r"[^\w.\[\]-]")
-
-
-class Scope(NamedTuple):
-    """What a name stands for: the node ("n") or the updated array ("u") at a position, or a kind of work.
-
-    These are loading ("d"), checks ("c") and sums over devices ("s").
-    """
-
-    kind: Literal["n", "u", "d", "c", "s"]
-    position: int
 
 
 def names_of_nodes(nodes: Sequence[BaseNode]) -> dict[BaseNode, str]:
@@ -38,13 +26,3 @@ def names_of_nodes(nodes: Sequence[BaseNode]) -> dict[BaseNode, str]:
 def name_of_update(parameter: BaseNode, position: int) -> str:
     """Return the name of an optimizer's update of the array at a position."""
     return f"{_UNSAFE.sub('_', label(parameter))}:update~u{position}"
-
-
-def scopes_of(op_name: str) -> list[Scope]:
-    """Return what the names in XLA's `op_name` stand for: several if XLA merged operations of several nodes.
-
-    >>> from wyrm.engines.jax.scopes import scopes_of
-    >>> scopes_of("jit(loop)/while/body/layers[0].hidden:matmul~n17/dot_general"), scopes_of("jit(loop)/while")
-    ([Scope(kind='n', position=17)], [])
-    """
-    return [Scope(kind, int(position)) for kind, position in _FOUND.findall(op_name)]

@@ -15,7 +15,6 @@ from wyrm.engines.jax.loops import Values
 from wyrm.engines.jax.lower import Lowerer, Sizes, dense
 from wyrm.engines.jax.namespace import namespace
 from wyrm.engines.jax.partial_sums import PartialSum, PartialSums
-from wyrm.engines.jax.repeats import Repeat
 from wyrm.engines.jax.scopes import LOADING, SUMMING, names_of_nodes
 from wyrm.engines.jax.state import Stacks, State, stacks_of
 from wyrm.engines.jax.updates import JaxGradient, Updates, all_finite, summed_rows
@@ -81,9 +80,9 @@ class StepFunctions:
         )
         rows_as_pytree()
         self._names = names_of_nodes(graph.schedule.nodes)
-        self.plan: list[int | Repeat] = self._lowerer({}).plan(graph.schedule)
+        self._plan = self._lowerer({}).plan(graph.schedule)
         # Parameters of equal layers are stacked, but not sharded ones, whose axes have placements.
-        self.stacks: Stacks = stacks_of(graph, self.plan if sharding is None and stacked else ())
+        self.stacks: Stacks = stacks_of(graph, self._plan if sharding is None and stacked else ())
         optimizer = graph.optimizer
         units = [graph.parameters[unit[0]] for unit in self.stacks.units]
         self.updates: Updates | None = (
@@ -118,7 +117,7 @@ class StepFunctions:
         """Return the values of the graph's nodes, given those of leaves."""
         schedule, checks, sizes = self.graph.schedule, self.graph.checks, self._sizes(known)
         known = self.tables.values(known)
-        values = self._lowerer(sizes, sums or self._sums).compute(schedule, known, self.plan, stacks)
+        values = self._lowerer(sizes, sums or self._sums).compute(schedule, known, self._plan, stacks)
         indices = {check.indices: values[schedule.position[check.indices]] for check in checks}
         return _Found(schedule, values, beyond(checks, indices, sizes))
 
