@@ -15,7 +15,6 @@ import numpy as np
 import wyrm as wy
 from wyrm.engines.jax import divided_tables, exchanges, partial_sums
 from wyrm.engines.jax.collectives import collectives
-from wyrm.engines.jax.scopes import SUMMING
 
 
 class Batch(wy.Dim): ...
@@ -64,7 +63,7 @@ def trained(kind: str, devices: int) -> dict[str, Any]:
         "losses": losses,
         "parameters": [leaf.value.tolist() for leaf in program.trained],
         "collectives": [each.kind for each in collectives(code)] if code else [],
-        "summing": [line.split(" = ")[0].strip() for line in code.splitlines() if f"/{SUMMING}/" in line],
+        "summing": [line.split(" = ")[0].strip() for line in code.splitlines() if "/gradients:sum/" in line],
     }
 
 

@@ -12,10 +12,9 @@ from wyrm.engines.jax.accumulation import Backward, accumulated, element, step_a
 from wyrm.engines.jax.divided_tables import DividedTables
 from wyrm.engines.jax.graph import JaxGraph, LoopChecks, beyond
 from wyrm.engines.jax.loops import Values
-from wyrm.engines.jax.lower import Lowerer, Sizes, dense
+from wyrm.engines.jax.lower import Lowerer, Sizes, dense, names_of_nodes
 from wyrm.engines.jax.namespace import namespace
 from wyrm.engines.jax.partial_sums import PartialSum, PartialSums
-from wyrm.engines.jax.scopes import LOADING, SUMMING, names_of_nodes
 from wyrm.engines.jax.state import Stacks, State, stacks_of
 from wyrm.engines.jax.updates import JaxGradient, Updates, all_finite, summed_rows
 from wyrm.graph.base import BaseNode
@@ -163,7 +162,7 @@ class StepFunctions:
             return found._replace(gradients=gradients)
         import jax
 
-        with jax.named_scope(SUMMING):
+        with jax.named_scope("gradients:sum"):
             totals = self._sums.totals([*gradients, *found.outputs], [*parameters, *(None for _ in found.outputs)])
         gradients = [self.tables.padded(*each) for each in zip(parameters, totals, strict=False)]
         return found._replace(gradients=gradients, outputs=totals[len(units) :])
@@ -301,7 +300,7 @@ class StepFunctions:
 
         def body(i: Any, carried: tuple[State, Any, Any]) -> tuple[State, Any, Any]:
             before, outputs, outside = carried
-            with jax.named_scope(LOADING):
+            with jax.named_scope("batch:load"):
                 feed = element(feeds, i, capacity)
             now = {name: lax.dynamic_index_in_dim(array, i, keepdims=False) for name, array in numbers.items()}
             if several:

@@ -7,13 +7,12 @@ from types import MappingProxyType
 from typing import Any
 
 from wyrm.engines.jax import touched_rows
-from wyrm.engines.jax.lower import Lowerer
+from wyrm.engines.jax.lower import Lowerer, scope_text
 from wyrm.engines.jax.namespace import namespace
 from wyrm.engines.jax.partial_sums import PartialSum, PartialSums
 from wyrm.engines.jax.row_exchange import RowExchange, written_rows
-from wyrm.engines.jax.scopes import CHECKING, name_of_update
 from wyrm.engines.optimizer import GRADIENT_SCALE, OptimizerInterface, UpdateRule
-from wyrm.graph.base import BaseNode
+from wyrm.graph.base import BaseNode, label
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
@@ -50,7 +49,7 @@ class Updates:
         self._schedules = {id(rule): Schedule(rule.outputs) for rule in self._rules}
         self._averages = [optimizer.average_of(parameter) for parameter in parameters]
         self.slots: list[list[str]] = [list(optimizer.state_of(parameter)) for parameter in parameters]
-        self._names = [name_of_update(parameter, position) for position, parameter in enumerate(parameters)]
+        self._names = [f"{scope_text(label(parameter))}:update~u{i}" for i, parameter in enumerate(parameters)]
         self._exchanges = [exchanges.get(parameter) for parameter in parameters]
 
     def __call__(
@@ -175,7 +174,7 @@ class Updates:
         """
         import jax
 
-        with jax.named_scope(CHECKING):
+        with jax.named_scope("gradients:check"):
             counts: list[PartialSum] = []
             others: list[Any] = []
             for parameter, exchange, gradient in zip(self._parameters, self._exchanges, gradients, strict=True):
