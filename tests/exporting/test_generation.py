@@ -16,13 +16,13 @@ from wyrm.exporting.interface import ERRORS
 from wyrm.exporting.kernels import next_token
 
 CODES = {name: code for name, (code, _) in ERRORS.items()}
-POSITIONS = 12
+VOCABULARY, POSITIONS = 499, 12
 
 
 @pytest.fixture(scope="module")
 def made() -> tuple[Any, Loaded]:
     wy.nn.seed(0)
-    model = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=31, n_positions=POSITIONS, n_embd=16, n_layer=2, n_head=2))
+    model = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=VOCABULARY, n_positions=POSITIONS, n_embd=16, n_layer=2, n_head=2))
     return model, loaded(generate=model)
 
 
@@ -61,13 +61,25 @@ def test_draws_are_repeatable_and_bad_arguments_are_refused(made: tuple[Any, Loa
     assert continued(export, [3], 10, temperature=2.0, top_k=1) == continued(export, [3], 10)
     assert export.call("begin")[0] == 0
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"token": -1}, "INDEX"), ({"token": 31}, "INDEX"), ({"temperature": -1.0}, "ARGUMENT"),
+        ({"token": -1}, "INDEX"), ({"token": VOCABULARY}, "INDEX"), ({"temperature": -1.0}, "ARGUMENT"),
         ({"temperature": np.nan}, "ARGUMENT"), ({"temperature": np.inf}, "ARGUMENT"), ({"top_k": -1}, "ARGUMENT"),
         ({"top_k": 1025}, "ARGUMENT"), ({"seed": -1}, "ARGUMENT"),
     ]  # fmt: skip
     for options, error in wrong:
         assert follow(export, **({"token": 1} | options))[0] == CODES[error], options
     assert follow(export, 1)[0] == 0
+
+
+@pytest.mark.parametrize("top_k", [0, 3, 20, 40])
+def test_draws_are_of_the_logits_of_python(made: tuple[Any, Loaded], top_k: int) -> None:
+    model, export = made
+    assert export.start() == 0 and export.call("begin")[0] == 0
+    draw, decoder, token = compiled(next_token), wy.nn.generation.CachedDecoder(model), 3
+    for position in range(POSITIONS):
+        (logits,) = decoder.step(np.array([token]))
+        wanted = draw(logits, 5.0, top_k, 7, position, np.zeros(top_k, np.int64), np.zeros(top_k))
+        assert follow(export, token, temperature=5.0, top_k=top_k, seed=7) == (0, wanted)
+        token = wanted
 
 
 def test_tokens_have_the_probabilities_of_the_model() -> None:

@@ -54,7 +54,8 @@ def plan_generation(decoder: CachedDecoder, code: Code, places: ArrayRegions) ->
     integer, words = NumKind(INT64), array_kind(INT64)
     return Generation(
         decoder, graph, run, places.share(bound_array(decoder._cache), Kind.EXPANDED), image.add(8, Kind.EXPANDED),
-        image.add(16 * MOST_CANDIDATES, Kind.TRANSIENT),
+        # A draw reads the logits, which lie in transient memory: it has memory of its own.
+        image.add(16 * min(decoder.config.vocab_size, MOST_CANDIDATES), Kind.SCRATCH),
         code.kernel(keep_position, array_kind(number, 2), array_kind(number, 3), integer),
         code.kernel(
             next_token, array_kind(number), NumKind(FLOAT64), integer, integer, integer, words, array_kind(FLOAT64)
@@ -119,10 +120,11 @@ def _next(functions: ModuleText, to: Writer, plan: Generation) -> None:
     values += [("ptr", functions.at(to, plan.cache)), ("i64", str(layers)), ("i64", str(2 * width))]
     call_kernel(to, plan.keep, [*values, ("i64", str(positions)), ("i64", length)])
     candidates = functions.at(to, plan.candidates)
-    sums = address(to, candidates, 8 * MOST_CANDIDATES)
+    room = min(config.vocab_size, MOST_CANDIDATES)
+    sums = address(to, candidates, 8 * room)
     values = [("ptr", logits), ("i64", str(config.vocab_size)), ("double", "%temperature"), ("i64", "%top_k")]
-    values += [("i64", "%seed"), ("i64", length), ("ptr", candidates), ("i64", str(MOST_CANDIDATES))]
-    found = call_kernel(to, plan.draw, [*values, ("ptr", sums), ("i64", str(MOST_CANDIDATES))], "i64")
+    values += [("i64", "%seed"), ("i64", length), ("ptr", candidates), ("i64", str(room))]
+    found = call_kernel(to, plan.draw, [*values, ("ptr", sums), ("i64", str(room))], "i64")
     refuse_if(to, to.compare("slt", found, 0), code_of("DIVERGED"))
     store(to, "i64", to.add(length, 1), state)
     store(to, "i64", found, "%next")
