@@ -13,9 +13,11 @@ from tests.exporting.in_wasm import in_wasm
 from tests.exporting.loaded import Loaded, loaded
 from wyrm.engines.native.run.shuffle import compiled
 from wyrm.errors import DTypeError
+from wyrm.exporting.building import build
 from wyrm.exporting.generation import PASS
 from wyrm.exporting.interface import ERRORS
 from wyrm.exporting.kernels import next_token
+from wyrm.exporting.targets import target_named
 
 CODES = {name: code for name, (code, _) in ERRORS.items()}
 VOCABULARY, POSITIONS = 499, 12
@@ -150,6 +152,16 @@ def test_prompts_that_are_refused_change_nothing(longer: Any) -> None:
     for _ in range(5):
         found.append(follow(export, found[-1])[1])
     assert found[1:] == wanted
+
+
+def test_layers_share_scratch_memory() -> None:
+    def memory(layers: int) -> int:
+        config = wy.nn.GPT2Config(vocab_size=31, n_positions=512, n_embd=32, n_layer=layers, n_head=1)
+        target = target_named("c", None, None)
+        return build("model", target, None, {}, 1, {}, None, wy.nn.GPT2(config)).interface.memory_bytes
+
+    parameters, cache, new = 4 * (12 * 32 * 32 + 13 * 32), 4 * 2 * 32 * 512, 4 * PASS * 3 * 32
+    assert memory(4) - memory(2) < 2 * (parameters + cache + new + 8192)
 
 
 def test_another_model_is_refused() -> None:

@@ -87,7 +87,7 @@ def place_run(
             )
         scratch += made
     places.scratch |= dict.fromkeys(map(id, scratch))
-    for binding in bindings.values():
+    for binding in bindings.values():  # scratch has its number among that of its call of a kernel
         for call in binding._calls.values():
             owners = dict.fromkeys(id(owner_of(each)) for each in arrays_of(call))
             places.scratch |= {each: i for i, each in enumerate(each for each in owners if each in places.scratch)}

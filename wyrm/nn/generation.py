@@ -67,7 +67,7 @@ class DecoderPass:
             x = x + block.feed_forward(block.feed_forward_norm(x))
         outputs = [model.norm(x) @ model.head_weight.matrix_transpose(), stack(new_qkv)] if logits else new_qkv
         self.program: Program[Any, Any] = compile(outputs)
-        self.logits = logits
+        self.logits: bool = logits
 
     def run(self, tokens: NDArray[np.int64], length: int) -> list[np.ndarray]:
         """Return the outputs for tokens, (batch, time), behind `length` earlier ones."""
