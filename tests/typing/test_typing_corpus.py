@@ -18,10 +18,7 @@ from tests.typing.generate import programs as long_programs
 LEAST = {"ty": 0.93, "pyrefly": 0.9}
 
 
-@pytest.fixture(
-    scope="module",
-    params=[name if name == PLUGIN else pytest.param(name, marks=pytest.mark.exhaustive) for name in CHECKERS],
-)
+@pytest.fixture(scope="module", params=CHECKERS)
 def checker(request: pytest.FixtureRequest) -> str:
     name = str(request.param)
     if not is_installed(name):
