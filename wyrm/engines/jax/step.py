@@ -84,9 +84,7 @@ class StepFunctions:
         self.stacks: Stacks = stacks_of(graph, self._plan if sharding is None and stacked else ())
         optimizer = graph.optimizer
         units = [graph.parameters[unit[0]] for unit in self.stacks.units]
-        self.updates: Updates | None = (
-            None if optimizer is None else Updates(optimizer, units, self.tables.exchanges, self._sums)
-        )
+        self.updates: Updates | None = None if optimizer is None else Updates(optimizer, units, self.tables.exchanges)
 
     def _lowerer(self, sizes: Sizes, sums: PartialSums | None = None) -> Lowerer:
         return Lowerer(
