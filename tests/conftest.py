@@ -122,7 +122,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark quick and exhaustive tests, leave these out unless asked for, and let `-k` find tests by their cases."""
-    left_out = []
     for item in items:
         item.extra_keyword_matches.update(keywords_of(item))
         name = getattr(item, "originalname", item.name)
@@ -130,7 +129,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.quick)
         if tiers.is_in(tiers.EXHAUSTIVE, item.path, name):
             item.add_marker(pytest.mark.exhaustive)
-            left_out.append(item)
+    left_out = [item for item in items if item.get_closest_marker("exhaustive") is not None]
     if left_out and not config.getoption("exhaustive"):
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item.get_closest_marker("exhaustive") is None]

@@ -25,7 +25,7 @@ USES = {
     "onnx": ("jax2onnx onnx", LOSS + "wy.jax.to_onnx(loss, 'file.onnx')", 'pip install "wyrm-autodiff[onnx]"'),
     "numba": ("numba", "wy.numba.callable(lambda x: 2.0 * x, np.zeros(3))", 'pip install "wyrm-autodiff[numba]"'),
     "tensorboard: a callback": (
-        "tensorboard tensorboardX", "wy.train.TensorBoardLogger('run')", "pip install 'wyrm-autodiff[tensorboard]'",
+        "tensorboard", "wy.train.TensorBoardLogger('run')", "pip install 'wyrm-autodiff[tensorboard]'",
     ),
     "tensorboard: a writer": (
         "tensorboard", "wy.watch.RunWriter('run', tensorboard=True)", "pip install 'wyrm-autodiff[tensorboard]'",

@@ -1,4 +1,4 @@
-// Called by a test: continues a prompt with the most likely tokens, and prints them as JSON.
+// Called by a test: continues a prompt, read token by token and at once, and prints the most likely tokens as JSON.
 
 import { pathToFileURL } from 'node:url';
 
@@ -10,10 +10,24 @@ for (let i = 0; tokens.length < prompt + count; i++) {
   const { next } = model.next({ token: tokens[i], temperature: 0 });
   if (i >= prompt - 1) tokens.push(next);
 }
-let refused;
-try {
-  model.next({ token: 1 });
-} catch (error) {
-  refused = error.message;
-}
-console.log(JSON.stringify({ tokens, refused }));
+model.begin();
+model.read_tokens({ tokens: [] });
+model.read_tokens({ tokens: tokens.slice(0, prompt - 1) });
+const refused = [
+  () => model.next({ token: 1 }),
+  () => model.read_tokens({}),
+  () => model.read_tokens({ tokens: [0.5] }),
+  () => model.read_tokens({ tokens: [1, 999] }),
+  () => model.read_tokens({ tokens: BigInt64Array.of(1n, -1n) }),
+  () => model.read_tokens({ tokens: Array(999).fill(1) }),
+].map(call => {
+  try {
+    call();
+    return 'nothing';
+  } catch (error) {
+    return `${error.key}: ${error.message}`;
+  }
+});
+const again = tokens.slice(0, prompt);
+while (again.length < tokens.length) again.push(model.next({ token: again.at(-1), temperature: 0 }).next);
+console.log(JSON.stringify({ tokens, again, refused }));

@@ -107,7 +107,10 @@ class InWasm:
         return code, {name: self.array(*each).copy() for name, each in written.items()}
 
 
-def in_wasm(train: Any = None, predict: Any = None, *, batch_sizes: Any = 32, name: str = "model") -> InWasm:
+def in_wasm(
+    train: Any = None, predict: Any = None, *, batch_sizes: Any = 32, name: str = "model", generate: Any = None
+) -> InWasm:
     """Export programs for WebAssembly and start a machine with them."""
     programs = predict if isinstance(predict, dict) else {} if predict is None else {"predict": predict}
-    return InWasm(build(name, target_named("wasm32", None, None), train, programs, batch_sizes, {}), train)
+    target = target_named("wasm32", None, None)
+    return InWasm(build(name, target, train, programs, batch_sizes, {}, None, generate), train)

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.exporting.in_wasm import in_wasm
 from tests.exporting.loaded import Loaded, loaded
 from wyrm.engines.native.run.shuffle import compiled
 from wyrm.errors import DTypeError
+from wyrm.exporting.building import build
+from wyrm.exporting.generation import PASS
 from wyrm.exporting.interface import ERRORS
 from wyrm.exporting.kernels import next_token
+from wyrm.exporting.targets import target_named
 
 CODES = {name: code for name, (code, _) in ERRORS.items()}
-POSITIONS = 12
+VOCABULARY, POSITIONS = 499, 12
 
 
 @pytest.fixture(scope="module")
 def made() -> tuple[Any, Loaded]:
     wy.nn.seed(0)
-    model = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=31, n_positions=POSITIONS, n_embd=16, n_layer=2, n_head=2))
+    model = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=VOCABULARY, n_positions=POSITIONS, n_embd=16, n_layer=2, n_head=2))
     return model, loaded(generate=model)
 
 
-def follow(export: Loaded, token: int, **options: Any) -> tuple[int, int]:
+def follow(export: Any, token: int, **options: Any) -> tuple[int, int]:
     code, found = export.call("next", **{"token": token, "temperature": 0.0, "top_k": 0, "seed": 0, **options})
     return code, int(found["next"])
 
 
-def continued(export: Loaded, prompt: Sequence[int], count: int, **options: Any) -> list[int]:
+def continued(export: Any, prompt: Sequence[int], count: int, **options: Any) -> list[int]:
     assert export.call("begin")[0] == 0
     tokens = list(prompt)
     for token in prompt[:-1]:
@@ -61,13 +65,25 @@ def test_draws_are_repeatable_and_bad_arguments_are_refused(made: tuple[Any, Loa
     assert continued(export, [3], 10, temperature=2.0, top_k=1) == continued(export, [3], 10)
     assert export.call("begin")[0] == 0
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"token": -1}, "INDEX"), ({"token": 31}, "INDEX"), ({"temperature": -1.0}, "ARGUMENT"),
+        ({"token": -1}, "INDEX"), ({"token": VOCABULARY}, "INDEX"), ({"temperature": -1.0}, "ARGUMENT"),
         ({"temperature": np.nan}, "ARGUMENT"), ({"temperature": np.inf}, "ARGUMENT"), ({"top_k": -1}, "ARGUMENT"),
         ({"top_k": 1025}, "ARGUMENT"), ({"seed": -1}, "ARGUMENT"),
     ]  # fmt: skip
     for options, error in wrong:
         assert follow(export, **({"token": 1} | options))[0] == CODES[error], options
     assert follow(export, 1)[0] == 0
+
+
+@pytest.mark.parametrize("top_k", [0, 3, 20, 40])
+def test_draws_are_of_the_logits_of_python(made: tuple[Any, Loaded], top_k: int) -> None:
+    model, export = made
+    assert export.start() == 0 and export.call("begin")[0] == 0
+    draw, decoder, token = compiled(next_token), wy.nn.generation.CachedDecoder(model), 3
+    for position in range(POSITIONS):
+        (logits,) = decoder.step(np.array([token]))
+        wanted = draw(logits, 5.0, top_k, 7, position, np.zeros(top_k, np.int64), np.zeros(top_k))
+        assert follow(export, token, temperature=5.0, top_k=top_k, seed=7) == (0, wanted)
+        token = wanted
 
 
 def test_tokens_have_the_probabilities_of_the_model() -> None:
@@ -81,6 +97,71 @@ def test_tokens_have_the_probabilities_of_the_model() -> None:
         np.testing.assert_allclose(found / 4000, weights / weights.sum(), atol=0.03)
     assert draw(logits, 0.0, 0, 0, 0, candidates, sums) == 1
     assert draw(logits * np.float32(np.nan), 1.0, 0, 0, 0, candidates, sums) == -1
+
+
+PROMPT = [(7 * i) % 31 for i in range(4, 104)]
+
+
+@pytest.fixture(scope="module")
+def longer() -> Any:
+    wy.nn.seed(0)
+    return wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=31, n_positions=100, n_embd=16, n_layer=2, n_head=2))
+
+
+@pytest.mark.parametrize("make", [lambda model: loaded(generate=model), lambda model: in_wasm(generate=model)])
+def test_prompts_are_read_at_once(longer: Any, make: Callable[[Any], Any]) -> None:
+    export = make(longer)
+    assert export.start() == 0
+    for length in (0, 1, 5, PASS, PASS + 1, 2 * PASS + 5, 99):
+        count = min(100 - length, 6)
+        wanted = continued(export, PROMPT[: length + 1], count)
+        assert export.call("begin")[0] == 0
+        # In two calls, the second of which begins behind a sequence.
+        for tokens in (PROMPT[: length // 3], PROMPT[length // 3 : length]):
+            assert export.call("read_tokens", len(tokens), tokens=np.array(tokens, np.int64))[0] == 0
+        found = [PROMPT[length]]
+        for _ in range(count):
+            code, token = follow(export, found[-1])
+            assert code == 0
+            found.append(token)
+        assert found[1:] == wanted, length
+    assert wanted == list(wy.nn.generate(longer, PROMPT, 1, temperature=0.0))
+    assert export.call("read_tokens", 1, tokens=np.array([1]))[0] == CODES["FULL"]
+    assert export.call("read_tokens", 0, tokens=np.zeros(0, np.int64))[0] == 0
+
+
+def test_prompts_that_are_refused_change_nothing(longer: Any) -> None:
+    export = loaded(generate=longer)
+    assert export.start() == 0
+    wanted = continued(export, PROMPT[:41], 5)
+    assert export.call("begin")[0] == 0
+    assert export.call("read_tokens", 30, tokens=PROMPT[:30])[0] == 0
+    assert export.block.bytes is not None
+    before = export.block.bytes.copy()
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"tokens": None, "count": 3}, "ARGUMENT"), ({"tokens": [1], "count": -1}, "ARGUMENT"),
+        ({"tokens": [1] * 40 + [31]}, "INDEX"), ({"tokens": [-1] + [1] * 40}, "INDEX"),
+        ({"tokens": [1] * 71}, "FULL"), ({"tokens": [1], "count": 2**62}, "FULL"),
+    ]  # fmt: skip
+    for given, error in wrong:
+        assert export.call("read_tokens", len(given["tokens"] or ()), **given)[0] == CODES[error], given
+        assert np.array_equal(export.block.bytes, before), given
+    assert export.function("model_read_tokens")(None, None, 0) == CODES["MEMORY"]
+    assert export.call("read_tokens", 10, tokens=PROMPT[30:40])[0] == 0
+    found = PROMPT[40:41]
+    for _ in range(5):
+        found.append(follow(export, found[-1])[1])
+    assert found[1:] == wanted
+
+
+def test_layers_share_scratch_memory() -> None:
+    def memory(layers: int) -> int:
+        config = wy.nn.GPT2Config(vocab_size=31, n_positions=512, n_embd=32, n_layer=layers, n_head=1)
+        target = target_named("c", None, None)
+        return build("model", target, None, {}, 1, {}, None, wy.nn.GPT2(config)).interface.memory_bytes
+
+    parameters, cache, new = 4 * (12 * 32 * 32 + 13 * 32), 4 * 2 * 32 * 512, 4 * PASS * 3 * 32
+    assert memory(4) - memory(2) < 2 * (parameters + cache + new + 8192)
 
 
 def test_another_model_is_refused() -> None:

@@ -55,8 +55,8 @@ def test_inputs_of_any_name_are_given_in_javascript(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["step", "epoch", "init", "load", "save", "read", "message", "tensors", "take_text", "begin", "next", "then",
-     "constructor", "a b", "é", "7", "", "_x", "x" * 201, 5],
+    ["step", "epoch", "init", "load", "save", "read", "message", "tensors", "take_text", "begin", "next",
+     "read_tokens", "then", "constructor", "a b", "é", "7", "", "_x", "x" * 201, 5],
 )  # fmt: skip
 @pytest.mark.parametrize("target", ["c", "wasm32"])
 def test_a_name_of_a_prediction_that_cannot_be_is_refused(tmp_path: Path, name: Any, target: str) -> None:

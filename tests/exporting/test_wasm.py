@@ -120,8 +120,12 @@ def test_a_language_model_continues_a_text(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["tokens"] == [3, 4, 5, *wy.nn.generate(gpt2, [3, 4, 5], 6, temperature=0.0)]
-    assert "needs the number temperature" in found["refused"]
+    assert found["again"] == found["tokens"]
+    messages = ["next needs the number temperature", "read_tokens needs the input tokens", "must be a whole number"]
+    assert all(message in refused for message, refused in zip(messages, found["refused"], strict=False))
+    assert [each.split(":")[0] for each in found["refused"]] == [*["ARGUMENT"] * 3, "INDEX", "INDEX", "FULL"]
     types = (tmp_path / "model.d.ts").read_text(encoding="utf-8")
+    assert "read_tokens(data: { tokens: ArrayLike<number> | ArrayLike<bigint> }): object;" in types
     assert "next(data: { token: number, temperature: number }" in types and "{ next: number }" in types
 
 

@@ -15,9 +15,19 @@ def grouped(
     keep: Callable[[Sample], bool] = lambda sample: True,
     apart: Callable[[Sample], bool] = lambda sample: False,
 ) -> pytest.MarkDecorator:
-    """Run a test on groups of at most `size` of the samples for which `keep` is true; those `apart` have their own."""
+    """Run a test on groups of at most `size` of the samples for which `keep` is true; those `apart` have their own.
+
+    Groups of the first sample of each op come first; those of further samples are exhaustive.
+    """
     kept = [sample for sample in SAMPLES if keep(sample)]
     assert kept
-    rooms = [sample for sample in kept if not apart(sample)], [sample for sample in kept if apart(sample)]
-    parts = [room[start : start + size] for room in rooms for start in range(0, len(room), size)]
-    return pytest.mark.parametrize("samples", parts, ids=[f"from_{part[0]}" for part in parts])
+    first = {sample.op: sample for sample in reversed(kept)}
+    rooms: dict[tuple[bool, bool], list[Sample]] = {}
+    for sample in kept:
+        rooms.setdefault((first[sample.op] is not sample, apart(sample)), []).append(sample)
+    parts = [
+        pytest.param(room[start : start + size], id=f"from_{room[start]}", marks=[pytest.mark.exhaustive] * is_further)
+        for (is_further, _), room in sorted(rooms.items(), key=lambda item: item[0])
+        for start in range(0, len(room), size)
+    ]
+    return pytest.mark.parametrize("samples", parts)

@@ -119,4 +119,4 @@ def test_wrong_arguments() -> None:
     with pytest.raises(TypeError, match="not of float"):
         untyped(3.0)
     with pytest.raises(TypeError, match="a node has its graph already"):
-        wy.summary(x.sum(), x)
+        untyped(x.sum(), x)

@@ -17,7 +17,7 @@ from wyrm.errors import ShapeError
 from wyrm.exporting.batches import BatchSizes, NotPolynomial
 from wyrm.exporting.embedding import EmbeddedWeights, Packed
 from wyrm.exporting.functions import MEMORY, RATES, READY, VERSION, Kernels, ModuleText, code_of, input_parameters
-from wyrm.exporting.generation import decoder_of, plan_generation
+from wyrm.exporting.generation import ExportedDecoder, plan_generation
 from wyrm.exporting.generation import define as generation_functions
 from wyrm.exporting.image import Image, Kind, Region
 from wyrm.exporting.interface import ERRORS, FunctionParameter, FunctionSignature, Interface, Role, Tensor
@@ -31,7 +31,6 @@ from wyrm.graph.axes import Dim
 from wyrm.graph.base import label
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.storage import bound_array
-from wyrm.nn.generation import CachedDecoder
 
 _BYTE = UINT8
 # The least bytes of a packed block of an operand.
@@ -75,7 +74,7 @@ def build(
 ) -> Built:
     """Plan and write the functions of an export; raise `OptionError` or `ShapeError` for what cannot leave."""
     given = BatchSizes.of(batch_sizes)
-    decoder = None if generate is None else decoder_of(generate)
+    decoder = None if generate is None else ExportedDecoder(generate)
     refused: ShapeError | None = None
     while True:
         try:
@@ -91,13 +90,13 @@ def build(
 
 def _build(
     name: str, target: Target, train: Any | None, predict: Mapping[str, Any], batches: BatchSizes,
-    sizes: Mapping[type[Dim], int], embed: str | None, decoder: CachedDecoder | None,
+    sizes: Mapping[type[Dim], int], embed: str | None, decoder: ExportedDecoder | None,
 ) -> Built:  # fmt: skip
     programs = [*([] if train is None else [train]), *predict.values()]
     graphs: list[NativeGraph] = [program._engine.graph for program in programs]
     axes = axes_of(graphs, sizes)
     if decoder is not None:
-        graphs.append(decoder._step.program._engine.graph)  # type: ignore[arg-type]  # the native engine's
+        graphs += [decoder.step.graph, decoder.read.graph]
     check_names(name, predict, graphs)
     for graph in graphs:
         refuse(graph)
@@ -110,8 +109,8 @@ def _build(
     places = ArrayRegions(image)
     embedding = None if embed is None else EmbeddedWeights(embed)  # type: ignore[arg-type]  # checked before
     if decoder is not None:
-        places.share(bound_array(decoder._cache), Kind.EXPANDED)
-    held = _Tensors(graphs, places, embedding, frozenset() if decoder is None else frozenset([decoder._cache]))
+        places.share(bound_array(decoder.cache), Kind.EXPANDED)
+    held = _Tensors(graphs, places, embedding, frozenset() if decoder is None else frozenset([decoder.cache]))
     counters = held.count(train)
     training = None if train is None else plan_training(train, code, places, batches, axes, counters)
     predictions = [plan_prediction(each, program, code, places, batches, axes) for each, program in predict.items()]

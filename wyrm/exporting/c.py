@@ -150,8 +150,8 @@ def _declared(parameter: FunctionParameter) -> str:
 def _described(parameter: FunctionParameter, function: FunctionSignature, interface: Interface) -> str:
     match parameter.role:
         case Role.INPUT | Role.OUTPUT:
-            rows = "batch" if any(each.name == "batch" for each in function.parameters) else "rows"
-            rows = "rows" if any(each.name == "rows" for each in function.parameters) else rows
+            counts = {each.role: each.name for each in function.parameters}
+            rows = counts.get(Role.ROWS) or counts.get(Role.BATCH) or "rows"
             axes = [*([rows] if parameter.by_rows else []), *map(str, parameter.shape)]
             return f"({', '.join(axes)})" if axes else "one number"
         case Role.ORDER:

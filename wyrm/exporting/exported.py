@@ -134,7 +134,8 @@ def export(
     - `train`: a program with an optimizer: `NAME_epoch` and `NAME_step` do what `Program.epoch`, with one thread, and a
       call do. Shuffles, random nodes, schedules and counts go on where they are.
     - `predict`: a program without one, `NAME_predict`, or several by name.
-    - `generate`: a `wy.nn.GPT2`: `NAME_begin` begins a sequence, and `NAME_next` takes a token and draws the next one.
+    - `generate`: a `wy.nn.GPT2`: `NAME_begin` begins a sequence, `NAME_read_tokens` takes the tokens of a prompt at
+      once, and `NAME_next` takes a token and draws the next one.
     - `target`: "c", this processor and system; "wasm32", "cortex-m4", or a triple of LLVM such as "aarch64-linux-gnu",
       "riscv64-linux-gnu", "armv7-linux-gnueabihf", "x86_64-pc-windows-msvc" or "arm64-apple-macosx11.0.0".
     - `cpu` and `features`: LLVM's names, such as "x86-64-v3" or "+avx2,+fma"; code for "c" may need this processor.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,24 +15,53 @@ from wyrm.exporting.batches import BatchSizes
 from wyrm.exporting.functions import MEMORY, ModuleText, code_of
 from wyrm.exporting.image import Kind, Region
 from wyrm.exporting.interface import FunctionParameter, FunctionSignature, Role
-from wyrm.exporting.kernels import keep_position, next_token
+from wyrm.exporting.kernels import keep_positions, next_token
 from wyrm.exporting.routines import ArrayRegions, Code, Entry, array_kind
-from wyrm.exporting.runs import BoundRun, place_run
+from wyrm.exporting.runs import ArrayPlace, BoundRun, place_run
 from wyrm.exporting.writing import Value, address, call_kernel, load, refuse_if, store
+from wyrm.graph.parameters import Parameter
 from wyrm.graph.storage import bound_array
-from wyrm.nn.generation import CachedDecoder, as_gpt2
+from wyrm.nn.generation import CachedDecoder, DecoderPass, as_gpt2
+from wyrm.nn.gpt2 import GPT2Config
 
+# The most tokens of a pass that reads a prompt: what it computes of them takes memory of the block.
+PASS = 32
 # The most tokens that a draw chooses from.
 MOST_CANDIDATES = 1024
 
 
+@dataclass(frozen=True)
+class Pass:
+    """A program that takes `time` tokens, and its graph."""
+
+    program: DecoderPass
+    time: int
+
+    @property
+    def graph(self) -> NativeGraph:
+        """The graph of the program."""
+        graph: NativeGraph = self.program.program._engine.graph  # type: ignore[assignment]  # the native engine's
+        return graph
+
+
+class ExportedDecoder:
+    """A decoder of one sequence whose passes have fixed numbers of tokens: `step` takes one, and `read` several."""
+
+    def __init__(self, model: object) -> None:
+        decoder = CachedDecoder(as_gpt2("generate", model))
+        self.config: GPT2Config = decoder.config
+        self.cache: Parameter = decoder._cache
+        time = min(PASS, self.config.n_positions)
+        self.step = Pass(decoder._step, 1)
+        self.read = Pass(decoder._reader(time), time)
+
+
 @dataclass
 class Generation:
-    """A planned decoder of one sequence; `state` has the number of tokens that it has taken."""
+    """A planned decoder; `state` has the number of tokens that its sequence has taken."""
 
-    decoder: CachedDecoder
-    graph: NativeGraph
-    run: BoundRun
+    decoder: ExportedDecoder
+    runs: Mapping[Pass, BoundRun]
     cache: Region
     state: Region
     candidates: Region
@@ -39,23 +69,21 @@ class Generation:
     draw: Entry
 
 
-def decoder_of(model: object) -> CachedDecoder:
-    """Return a decoder of a model."""
-    return CachedDecoder(as_gpt2("generate", model))
-
-
-def plan_generation(decoder: CachedDecoder, code: Code, places: ArrayRegions) -> Generation:
+def plan_generation(decoder: ExportedDecoder, code: Code, places: ArrayRegions) -> Generation:
     """Plan the functions of a decoder, whose cache has a place already."""
-    graph: NativeGraph = decoder._step.program._engine.graph  # type: ignore[assignment]  # the native engine's
-    run = place_run(graph, code, places, BatchSizes(1), None, {}, given=graph.inputs)
-    number = scalar_of(decoder._cache.dtype)
+    runs = {
+        each: place_run(each.graph, code, places, BatchSizes(1), None, {}, given=each.graph.inputs)
+        for each in (decoder.step, decoder.read)
+    }
+    number = scalar_of(decoder.cache.dtype)
     assert number is not None
     image = places.image
     integer, words = NumKind(INT64), array_kind(INT64)
     return Generation(
-        decoder, graph, run, places.share(bound_array(decoder._cache), Kind.EXPANDED), image.add(8, Kind.EXPANDED),
-        image.add(16 * MOST_CANDIDATES, Kind.TRANSIENT),
-        code.kernel(keep_position, array_kind(number, 2), array_kind(number, 3), integer),
+        decoder, runs, places.share(bound_array(decoder.cache), Kind.EXPANDED), image.add(8, Kind.EXPANDED),
+        # A draw reads the logits, which lie in transient memory: it has memory of its own.
+        image.add(16 * min(decoder.config.vocab_size, MOST_CANDIDATES), Kind.SCRATCH),
+        code.kernel(keep_positions, array_kind(number, 3), array_kind(number, 3), integer, integer),
         code.kernel(
             next_token, array_kind(number), NumKind(FLOAT64), integer, integer, integer, words, array_kind(FLOAT64)
         ),
@@ -76,18 +104,50 @@ def define(functions: ModuleText, name: str, plan: Generation) -> list[FunctionS
         "the top_k most likely ones, or of all if that is 0.",
     )  # fmt: skip
 
+    tokens = FunctionParameter("tokens", Role.INPUT, np.dtype(np.int64), by_rows=True)
+    read = FunctionSignature(
+        f"{name}_read_tokens", [MEMORY, tokens, FunctionParameter("count", Role.ROWS)],
+        "Take the next tokens of the sequence, as many at once as are given: a prompt without its last token, which is "
+        "for next. An error changes nothing.",
+    )  # fmt: skip
+
     def start(to: Writer) -> None:
         functions.check_memory(to)
         store(to, "i64", 0, functions.at(to, plan.state))
 
     functions.define(begin, start)
+    functions.define(read, lambda to: _read(functions, to, plan))
     functions.define(follow, lambda to: _next(functions, to, plan))
-    return [begin, follow]
+    return [begin, read, follow]
+
+
+def _read(functions: ModuleText, to: Writer, plan: Generation) -> None:
+    config, taken = plan.decoder.config, plan.decoder.read
+    functions.check_memory(to)
+    functions.check_pointer(to, "tokens")
+    refuse_if(to, to.compare("slt", "%count", 0), code_of("ARGUMENT"))
+    state = functions.at(to, plan.state)
+    length = load(to, "i64", state)
+    refuse_if(to, to.compare("sgt", "%count", to.subtract(config.n_positions, length)), code_of("FULL"))
+    values: list[Value] = [("ptr", "%tokens"), ("i64", "%count"), ("i64", "0"), ("i64", str(config.vocab_size))]
+    known = call_kernel(to, functions.kernels.within(INT64), values, "i64")
+    refuse_if(to, to.compare("eq", known, 0), code_of("INDEX"))
+
+    def take(start: str) -> None:
+        count = to.lower(to.subtract("%count", start), taken.time)
+        last = to.subtract(to.add(start, count), 1)
+
+        def token(index: str) -> str:
+            return load(to, "i64", to.address("i64", "%tokens", to.lower(to.add(start, index), last)))
+
+        _take(functions, to, plan, taken, token, to.add(length, start), count)
+
+    to.loop("%count", taken.time, take)
+    store(to, "i64", to.add(length, "%count"), state)
 
 
 def _next(functions: ModuleText, to: Writer, plan: Generation) -> None:
-    decoder, run = plan.decoder, plan.run
-    config = decoder.config
+    config = plan.decoder.config
     functions.check_memory(to)
     functions.check_pointer(to, "next")
     known = to.both(to.compare("sge", "%token", 0), to.compare("slt", "%token", config.vocab_size))
@@ -103,26 +163,54 @@ def _next(functions: ModuleText, to: Writer, plan: Generation) -> None:
     state = functions.at(to, plan.state)
     length = load(to, "i64", state)
     refuse_if(to, to.compare("sge", length, config.n_positions), code_of("FULL"))
-    table = functions.tables.fill(to, run.bound, "1", "0")
-    given = {
-        decoder._step.tokens: ("i64", "%token"), decoder._step.positions: ("i64", length),
-        decoder._step.length: ("double", to.new(f"sitofp i64 {length} to double")),
-    }  # fmt: skip
-    for leaf, (type, value) in given.items():
-        store(to, type, value, functions.tables.pointer(to, run.fed[leaf].address, "1", "0"))
-    status = to.new(f"call i32 @{run.bound.entry.symbol}(ptr {table})")
-    failed = to.new(f"icmp ne i32 {status}, 0")
-    to.branch(failed, lambda: to.leave(f"ret i32 {to.new(f'call i32 @error_of(i32 {status})')}"))
-    logits, new = (functions.tables.pointer(to, array.address, "1", "0") for array in run.outputs)
-    layers, width, positions = config.n_layer, config.n_embd, config.n_positions
-    values: list[Value] = [("ptr", new), ("i64", str(layers)), ("i64", str(3 * width))]
-    values += [("ptr", functions.at(to, plan.cache)), ("i64", str(layers)), ("i64", str(2 * width))]
-    call_kernel(to, plan.keep, [*values, ("i64", str(positions)), ("i64", length)])
+    logits = _take(functions, to, plan, plan.decoder.step, lambda _: "%token", length, "1")
     candidates = functions.at(to, plan.candidates)
-    sums = address(to, candidates, 8 * MOST_CANDIDATES)
+    room = min(config.vocab_size, MOST_CANDIDATES)
+    sums = address(to, candidates, 8 * room)
     values = [("ptr", logits), ("i64", str(config.vocab_size)), ("double", "%temperature"), ("i64", "%top_k")]
-    values += [("i64", "%seed"), ("i64", length), ("ptr", candidates), ("i64", str(MOST_CANDIDATES))]
-    found = call_kernel(to, plan.draw, [*values, ("ptr", sums), ("i64", str(MOST_CANDIDATES))], "i64")
+    values += [("i64", "%seed"), ("i64", length), ("ptr", candidates), ("i64", str(room))]
+    found = call_kernel(to, plan.draw, [*values, ("ptr", sums), ("i64", str(room))], "i64")
     refuse_if(to, to.compare("slt", found, 0), code_of("DIVERGED"))
     store(to, "i64", to.add(length, 1), state)
     store(to, "i64", found, "%next")
+
+
+def _take(
+    functions: ModuleText, to: Writer, plan: Generation, taken: Pass, token: Callable[[str], str], length: str,
+    count: str,
+) -> str:  # fmt: skip
+    """Run a pass behind `length` tokens, and keep the keys and values of its first `count` tokens.
+
+    `token` gives the token at an index, also of those behind the first `count`, which these do not see. Return the
+    address of the first output.
+    """
+    run, config, program = plan.runs[taken], plan.decoder.config, taken.program
+    table = functions.tables.fill(to, run.bound, "1", "0")
+
+    def place(array: ArrayPlace) -> str:
+        return functions.tables.pointer(to, array.address, "1", "0")
+
+    tokens, positions = place(run.fed[program.tokens]), place(run.fed[program.positions])
+
+    def give(index: str) -> None:
+        store(to, "i64", token(index), to.address("i64", tokens, index))
+        position = to.lower(to.add(length, index), config.n_positions - 1)
+        store(to, "i64", position, to.address("i64", positions, index))
+
+    to.loop(taken.time, 1, give)
+    store(to, "double", to.new(f"sitofp i64 {length} to double"), place(run.fed[program.length]))
+    status = to.new(f"call i32 @{run.bound.entry.symbol}(ptr {table})")
+    failed = to.new(f"icmp ne i32 {status}, 0")
+    to.branch(failed, lambda: to.leave(f"ret i32 {to.new(f'call i32 @error_of(i32 {status})')}"))
+    new = run.outputs[program.logits :]
+    layers, width, part = str(config.n_layer // len(new)), config.n_embd, plan.cache.size // len(new)
+    for i, array in enumerate(new):
+        values: list[Value] = [
+            ("ptr", place(array)),
+            ("i64", layers),
+            ("i64", str(taken.time)),
+            ("i64", str(3 * width)),
+        ]
+        values += [("ptr", functions.at(to, plan.cache, i * part)), ("i64", layers), ("i64", str(2 * width))]
+        call_kernel(to, plan.keep, [*values, ("i64", str(config.n_positions)), ("i64", length), ("i64", count)])
+    return place(run.outputs[0])

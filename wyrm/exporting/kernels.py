@@ -99,12 +99,16 @@ def expand_int8(data: np.ndarray, scales: np.ndarray, out: np.ndarray) -> None:
             out[i, j] = np.float32(data[i, j]) * scales[i]
 
 
-def keep_position(new: np.ndarray, cache: np.ndarray, position: int) -> None:
-    """Write the keys and values of a position, behind the queries in `new`, to the cache of each layer."""
+def keep_positions(new: np.ndarray, cache: np.ndarray, first: int, count: int) -> None:
+    """Write the keys and values of `count` positions, from `first` on, to the cache of each layer.
+
+    `new` has them by layers and positions, each behind the query of its position, and may have more positions.
+    """
     width = cache.shape[1] // 2
     for layer in range(cache.shape[0]):
         for j in range(cache.shape[1]):
-            cache[layer, j, position] = new[layer, width + j]
+            for i in range(count):
+                cache[layer, j, first + i] = new[layer, i, width + j]
 
 
 def next_token(

@@ -99,7 +99,7 @@ def _defined() -> tuple[frozenset[str], frozenset[str]]:
 
 
 # Functions of trainings and of generation.
-_FUNCTIONS = frozenset({"epoch", "step", "set_learning_rate", "begin", "next"})
+_FUNCTIONS = frozenset({"epoch", "step", "set_learning_rate", "begin", "next", "read_tokens"})
 # A name that stands in C behind that of the model, and in JavaScript behind a dot.
 _PLAIN = re.compile("[A-Za-z][A-Za-z0-9_]*")
 # What objects of JavaScript have, or would be taken for a promise by, and the methods of every model.

@@ -201,12 +201,13 @@ def _items(argument: Any, kind: Kind) -> Iterator[_Item]:
     yield from map(_Item, words[1:])
 
 
-def _arrays(argument: Any) -> Iterator[np.ndarray]:
+def arrays_of(argument: Any) -> Iterator[np.ndarray]:
+    """Yield the arrays of an argument, or of several."""
     if isinstance(argument, np.ndarray):
         yield argument
     elif isinstance(argument, tuple):
         for each in argument:
-            yield from _arrays(each)
+            yield from arrays_of(each)
 
 
 def joined(kinds: Sequence[Kind]) -> Kind:
@@ -234,7 +235,8 @@ class Arguments:
         # The memory that only a call needs.
         self.transient: dict[int, int] = {size: id(owner_of(memory)) for size, memory in transient.items()}
         self.extents: dict[int, Extents] = {
-            size: Extents(array for each in arguments for array in _arrays(each)) for size, arguments in by_size.items()
+            size: Extents(array for each in arguments for array in arrays_of(each))
+            for size, arguments in by_size.items()
         }
 
 
@@ -244,8 +246,10 @@ class ArrayRegions:
 
     image: Image
     known: dict[int, tuple[Region, int]] = field(default_factory=dict)
-    # Arrays without content, whatever they hold.
-    scratch: set[int] = field(default_factory=set)
+    # Arrays without content, whatever they hold, by their identity. Those of calls of kernels have a number each, and
+    # share a region with those of other calls that have the same one.
+    scratch: dict[int, int | None] = field(default_factory=dict)
+    shared: dict[int, Region] = field(default_factory=dict)
     keep: list[np.ndarray] = field(default_factory=list)
 
     def share(self, array: np.ndarray, kind: RegionKind, content: bytes = b"") -> Region:
@@ -299,7 +303,7 @@ class ArrayRegions:
         if last == given.transient[sizes[-1]]:
             return self.image.add(room, RegionKind.TRANSIENT), none
         if last in self.scratch:
-            return self.image.add(room, RegionKind.SCRATCH), none
+            return self._scratch(self.scratch[last], room), none
         contents = [
             b"" if own is None else given.extents[size].content(own) for size, own in zip(sizes, owners, strict=True)
         ]
@@ -321,6 +325,15 @@ class ArrayRegions:
             starts[size] = len(whole)
             whole += content
         return self.image.add(len(whole), kind, whole), starts
+
+    def _scratch(self, number: int | None, room: int) -> Region:
+        """Return a region for scratch of a number among that of its call: one call at a time uses it."""
+        if number is None:
+            return self.image.add(room, RegionKind.SCRATCH)
+        if number not in self.shared:
+            self.shared[number] = self.image.add(room, RegionKind.SCRATCH)
+        self.shared[number].size = max(self.shared[number].size, room)
+        return self.shared[number]
 
     def _word(
         self, given: Arguments, items: tuple[_Item, ...], regions: Mapping[int, tuple[Region, dict[int, int]]],
@@ -382,6 +395,7 @@ __all__ = [
     "Entry",
     "Word",
     "array_kind",
+    "arrays_of",
     "noting_scratch",
     "number",
 ]

@@ -11,8 +11,8 @@ import numpy as np
 from wyrm.engines.native.stages.memory import Binding, plan_memory
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.exporting.batches import BatchSizes
-from wyrm.exporting.image import Kind
-from wyrm.exporting.routines import Arguments, ArrayRegions, Bound, Code, Word
+from wyrm.exporting.image import Kind, owner_of
+from wyrm.exporting.routines import Arguments, ArrayRegions, Bound, Code, Word, arrays_of
 from wyrm.graph.axes import Dim, resolve
 from wyrm.graph.base import BaseNode
 from wyrm.graph.storage import bound_array, stored
@@ -86,7 +86,11 @@ def place_run(
                 graph.source, bound_sizes, shapes, graph.optimizer, memory=memory[size], largest=largest
             )
         scratch += made
-    places.scratch |= {id(each) for each in scratch}
+    places.scratch |= dict.fromkeys(map(id, scratch))
+    for binding in bindings.values():  # scratch has its number among that of its call of a kernel
+        for call in binding._calls.values():
+            owners = dict.fromkeys(id(owner_of(each)) for each in arrays_of(call))
+            places.scratch |= {each: i for i, each in enumerate(each for each in owners if each in places.scratch)}
     places.keep += scratch
     arguments = {size: _arguments(graph, each, size, set(given)) for size, each in bindings.items()}
     known = Arguments(arguments, memory)

@@ -166,9 +166,9 @@ def _optional(function: FunctionSignature) -> list[FunctionParameter]:
 
 def _splits(function: FunctionSignature, interface: Interface) -> bool:
     """Return whether calls with parts of the rows give parts of all outputs."""
-    arrays = [each for each in function.parameters if each.role in (Role.INPUT, Role.OUTPUT)]
+    outputs = [each for each in function.parameters if each.role is Role.OUTPUT]
     trains = any(each.role is Role.RESULTS for each in function.parameters)
-    return not trains and not interface.listed and all(each.by_rows for each in arrays if each.role is Role.OUTPUT)
+    return not trains and not interface.listed and bool(outputs) and all(each.by_rows for each in outputs)
 
 
 # --- types ------------------------------------------------------------------------------------------------------------

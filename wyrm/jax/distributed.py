@@ -41,7 +41,8 @@ def initialize(
 
     All processes run the same script, with the same parameters and options. When one dies, the others raise
     `ProcessLost`, or, where a computation cannot be interrupted, JAX ends them within 20 seconds with a message on
-    stderr. When one ends with an error or before the others, these end within 40 seconds.
+    stderr. When one ends with an error or before the others, these end within 40 seconds if a computation waits for it.
+    A process without such a computation goes on alone, and those that have ended their script wait for it.
 
     Raise `OptionError` for options that are missing or do not match, or if JAX has been used before. Raise
     `ProcessLost` if not all processes come in time.

@@ -40,11 +40,11 @@ PASS = 128
 _FEW = 12
 
 
-class _Pass:
+class DecoderPass:
     """A program that takes new tokens of each sequence, with the keys and values of earlier ones.
 
-    It returns logits, if they are asked for, and the new queries, keys and values, (layer, batch, time, 3, heads,
-    features).
+    With `logits` it returns these and the new queries, keys and values, (layer, batch, time, 3, heads, features); else
+    those of each layer in an array of its own, so that no copy takes the memory of all layers.
     """
 
     def __init__(
@@ -65,9 +65,9 @@ class _Pass:
             found: Node = attend(qkv, cache[layer], filled)
             x = x + attention.out_proj(found.reshape((batch, time, config.n_embd)))
             x = x + block.feed_forward(block.feed_forward_norm(x))
-        new: Node = stack(new_qkv)
-        outputs = [model.norm(x) @ model.head_weight.matrix_transpose(), new] if logits else [new]
+        outputs = [model.norm(x) @ model.head_weight.matrix_transpose(), stack(new_qkv)] if logits else new_qkv
         self.program: Program[Any, Any] = compile(outputs)
+        self.logits: bool = logits
 
     def run(self, tokens: NDArray[np.int64], length: int) -> list[np.ndarray]:
         """Return the outputs for tokens, (batch, time), behind `length` earlier ones."""
@@ -104,9 +104,9 @@ class CachedDecoder:
         self.batch_size: int = batch_size
         shape = (config.n_layer, batch_size, 2, config.n_head, config.n_embd // config.n_head, config.n_positions)
         self._cache: Parameter = Parameter(np.zeros(shape), name="cache", dtype=model.head_weight.dtype)
-        self._step = _Pass(model, self._cache, One(), CachedStep, logits=True)
+        self._step = DecoderPass(model, self._cache, One(), CachedStep, logits=True)
         # The program that reads prompts is made for the first one, of a copy: decoders do not keep the model alive.
-        self._read: _Pass | None = None
+        self._read: DecoderPass | None = None
         self._model: GPT2 = copy(model)
         self._parameters = [id(parameter) for parameter in model.parameters()]
         self.length: int = 0
@@ -132,12 +132,16 @@ class CachedDecoder:
             passes, size = self._step, 1
         else:
             if self._read is None:
-                self._read = _Pass(self._model, self._cache, New(), CachedAttention, logits=False)
+                self._read = self._reader(New())
             passes, size = self._read, PASS
         for start in range(0, time, size):
-            *_, new = passes.run(given[:, start : start + size], first + start)
-            self._keep(new, first + start)
+            found = passes.run(given[:, start : start + size], first + start)
+            self._keep(found[1] if passes.logits else found, first + start)
         self.length = first + time
+
+    def _reader(self, time: Axis) -> DecoderPass:
+        """Return a program that takes so many tokens of each sequence at once, without logits."""
+        return DecoderPass(self._model, self._cache, time, CachedAttention, logits=False)
 
     def _given(self, caller: str, tokens: object, axes: int) -> NDArray[np.int64]:
         """Return tokens as an array, or raise an error that says what they must be."""
@@ -161,10 +165,10 @@ class CachedDecoder:
             raise IndexOutOfRange(f"a token is {outside[0]}; it must be in 0..{self.config.vocab_size - 1}")
         return given
 
-    def _keep(self, new: np.ndarray, first: int) -> None:
-        """Write the keys and values of new positions, from `first` on, to the cache."""
-        place = bound_array(self._cache)[..., first : first + new.shape[2]]
-        place[...] = new[:, :, :, 1:].transpose(0, 1, 3, 4, 5, 2)
+    def _keep(self, new: np.ndarray | Sequence[np.ndarray], first: int) -> None:
+        """Write the keys and values of new positions of each layer, from `first` on, to the cache."""
+        for cache, qkv in zip(bound_array(self._cache), new, strict=True):
+            cache[..., first : first + qkv.shape[1]] = qkv[:, :, 1:].transpose(0, 2, 3, 4, 1)
 
     def uses_parameters_of(self, model: GPT2) -> bool:
         """Return whether the model still has the parameters that this decoder was made with."""

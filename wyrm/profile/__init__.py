@@ -11,16 +11,12 @@
 Perfetto opens. `Peaks` is what the machine can do, the *roofline*: a stage can take no less time than its FLOPs at the
 peak FLOP/s, or its bytes at the peak bytes/s.
 
-With the engine "jax", XLA's operations stand in the place of stages, as `jax.profiler` recorded them.
-`wyrm.time_ops` measures the nodes of the reference engine instead.
+`wyrm.time_ops` measures the nodes of the reference engine instead, and `jax.profiler` what JAX compiles.
 """
 
 from wyrm.profile.memory import MemoryOfStep, StoredArray
 from wyrm.profile.peaks import Peaks, measured_peaks
 from wyrm.profile.result import Event, Group, Profile
 from wyrm.profile.stages import Stage
-from wyrm.profile.xla_memory import MemoryOfXla
 
-__all__ = [
-    "Event", "Group", "MemoryOfStep", "MemoryOfXla", "Peaks", "Profile", "Stage", "StoredArray", "measured_peaks",
-]  # fmt: skip
+__all__ = ["Event", "Group", "MemoryOfStep", "Peaks", "Profile", "Stage", "StoredArray", "measured_peaks"]

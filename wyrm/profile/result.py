@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from wyrm.profile.memory import MemoryOfStep
 from wyrm.profile.peaks import Peaks
 from wyrm.profile.stages import Stage, StepPart
-from wyrm.profile.xla_memory import MemoryOfXla
 from wyrm.support.files import replacing
 from wyrm.support.options import whole
 from wyrm.support.texts import aligned_table, fitted, of_all_layers, seconds_text, terminal_columns, wrapped
@@ -27,27 +26,8 @@ _PARTS: tuple[tuple[StepPart, str], ...] = (
     ("forward", "forward"),
     ("backward", "backward"),
     ("update", "updates"),
-    ("collective", "between devices"),
+    ("", "outside native code"),
 )
-
-
-class Wording(NamedTuple):
-    """What the engine of a profile calls what it measured.
-
-    `lane` is what steps run on, and `within` stands before it: "in 2 threads". `outside` is the part of a step that is
-    none of the others. `cost` is what measuring took, with the fields `readings` and `share`.
-    """
-
-    lane: str
-    within: str
-    outside: str
-    cost: str
-
-
-THREADS = Wording(
-    "thread", "in", "outside native code",
-    "{readings:,} readings of the clock took {share:.1%} of the time, which is subtracted",
-)  # fmt: skip
 
 
 class Event(NamedTuple):
@@ -108,9 +88,7 @@ class Profile:
     `stages` are the parts of a step in their order, summed over `steps` steps and all threads. `seconds` is the time
     from the first step to the last. `thread_seconds` is the time of all threads without the readings of the clock; the
     stages' times add up to it. `readings` of the clock took `reading_seconds` each. `events` has the timeline of the
-    last steps. `memory` is None unless it was requested. With the engine "jax", devices stand in the place of threads,
-    the `readings` are the operations in XLA's trace, whose time is not subtracted, and `notes` say what is unsure;
-    `peaks` is None for a device whose peaks are not known. `wording` has the engine's words for all this.
+    last steps. `memory` is None unless it was requested.
     """
 
     stages: tuple[Stage, ...]
@@ -121,32 +99,14 @@ class Profile:
     thread_seconds: float
     reading_seconds: float
     readings: int
-    peaks: Peaks | None
+    peaks: Peaks
     events: tuple[Event, ...]
-    memory: MemoryOfStep | MemoryOfXla | None = None
-    engine: str = "native"
-    notes: tuple[str, ...] = ()
-    wording: Wording = THREADS
+    memory: MemoryOfStep | None = None
 
     @property
     def parts(self) -> Mapping[str, float]:
-        """The seconds of each part of a step: loading data, forward, backward, updates and others."""
-        return {
-            name: sum(each.seconds for each in self.stages if each.part == part)
-            for part, name in self._names_of_parts.items()
-        }
-
-    @property
-    def _names_of_parts(self) -> dict[StepPart, str]:
-        names: dict[StepPart, str] = dict(_PARTS)
-        names[""] = self.wording.outside
-        return names
-
-    @property
-    def lanes(self) -> str:
-        """What steps run on, in words: "one thread", "2 threads", "8 devices"."""
-        lane = self.wording.lane
-        return f"one {lane}" if self.threads == 1 else f"{self.threads} {lane}s"
+        """The seconds of each part of a step: loading data, forward, backward, updates, outside native code."""
+        return {name: sum(each.seconds for each in self.stages if each.part == part) for part, name in _PARTS}
 
     @property
     def clock_share(self) -> float:
@@ -201,33 +161,20 @@ class Profile:
         step = self.thread_seconds / max(1, self.threads * self.steps)
         total = self.thread_seconds or 1.0
         parts = ", ".join(f"{name} {spent / total:.0%}" for name, spent in self.parts.items() if spent)
-        lanes = f"{self.wording.within} {self.lanes}"
-        lanes += "" if self.threads == 1 else ", whose times the table adds up"
+        head = f"{self.steps} steps of {self.method}: {seconds_text(step)} a step, {_where(self)}"
+        head += "" if self.threads == 1 else ", whose times the table adds up"
         lines = [
-            wrapped(f"{self.steps} steps of {self.method}: {seconds_text(step)} a step, {lanes}\n{parts}"),
+            wrapped(f"{head}\n{parts}"),
             "",
             self.table(_ROWS),
             "",
             wrapped(
                 "bytes count each array of a call once, FLOPs two for each multiply-add; ~ is an estimate\n"
-                f"{self._text_of_peaks}\n{self._cost}"
+                f"{self.peaks}\n"
+                f"{self.readings:,} readings of the clock took {self.clock_share:.1%} of the time, which is subtracted"
             ),
-            *map(wrapped, self.notes),
         ]
         return "\n".join([*lines, *([] if self.memory is None else ["", str(self.memory)])])
-
-    @property
-    def _text_of_peaks(self) -> str:
-        return (
-            "peaks of this device are not known: give peaks=wy.profile.Peaks(...) to compare with them"
-            if self.peaks is None
-            else str(self.peaks)
-        )
-
-    @property
-    def _cost(self) -> str:
-        """What measuring took."""
-        return self.wording.cost.format(readings=self.readings, share=self.clock_share)
 
     def __repr__(self) -> str:
         return f"<Profile of {self.steps} steps of {self.method}, {len(self.stages)} stages>"
@@ -247,6 +194,11 @@ class Profile:
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Return the profile for a notebook: the page in a frame, and the table as text."""
         return {"text/plain": str(self), "text/html": frame_text(self)}
+
+
+def _where(profile: Profile) -> str:
+    """Return how many threads did the steps, in words."""
+    return "in one thread" if profile.threads == 1 else f"in {profile.threads} threads"
 
 
 def _form(stage: Stage) -> object:
@@ -306,20 +258,18 @@ def _data(profile: Profile, title: str) -> dict[str, Any]:
     peaks = profile.peaks
     return {
         "title": title,
-        "what": f"{profile.method} {profile.wording.within} {profile.lanes}",
-        "lane": profile.wording.lane,
-        "part_names": {part or "outside": name for part, name in profile._names_of_parts.items()},
-        "notes": profile.notes,
+        "what": f"{profile.method} {_where(profile)}",
+        "part_names": {part or "outside": name for part, name in _PARTS},
         "steps": profile.steps,
         "threads": profile.threads,
         "thread_seconds": profile.thread_seconds,
         "clock_share": profile.clock_share,
         "stages": [_stage(stage) for stage in profile.stages],
         "groups": [[positions[id(stage)] for stage in group.stages] for group in profile.groups],
-        "peaks": None if peaks is None else {
+        "peaks": {
             "float32": peaks.float32, "bandwidth": peaks.bandwidth, "cached": peaks.cached, "threads": peaks.threads
         },
-        "peaks_text": profile._text_of_peaks,
+        "peaks_text": str(peaks),
         "events": [event._asdict() for event in one_step(profile.events)],
         "memory": None if profile.memory is None else _memory(profile.memory, profile),
     }  # fmt: skip
@@ -332,9 +282,7 @@ def _stage(stage: Stage) -> dict[str, Any]:
     return fields | {name: getattr(stage, name) for name in rates}
 
 
-def _memory(memory: MemoryOfStep | MemoryOfXla, profile: Profile) -> dict[str, Any]:
-    if isinstance(memory, MemoryOfXla):
-        return {"text": str(memory)}
+def _memory(memory: MemoryOfStep, profile: Profile) -> dict[str, Any]:
     native = [stage for stage in profile.stages if stage.part in ("forward", "backward")]
     backward = next((position for position, stage in enumerate(native) if stage.part == "backward"), len(memory.calls))
     return {
@@ -368,7 +316,7 @@ def trace_text(profile: Profile) -> str:
     process = os.getpid()
     events: list[dict[str, Any]] = [_name("process_name", process, 0, "wyrm")]
     events += [
-        _name("thread_name", process, thread, f"{profile.wording.lane} {thread}")
+        _name("thread_name", process, thread, f"thread {thread}")
         for thread in sorted({event.thread for event in profile.events})
     ]
     for event in profile.events:

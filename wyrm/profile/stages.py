@@ -22,8 +22,8 @@ from wyrm.profile.instrument import Site
 from wyrm.profile.work import Work, work_of
 from wyrm.view.model_summary import multiply_adds
 
-StageKind = Literal["load", "loop", "product", "kernel", "scan", "update", "collective", "Python", "wait"]
-StepPart = Literal["data", "forward", "backward", "update", "collective", ""]
+StageKind = Literal["load", "loop", "product", "kernel", "scan", "update", "Python", "wait"]
+StepPart = Literal["data", "forward", "backward", "update", ""]
 # Below this share of the machine's peaks, neither memory nor arithmetic limits a stage.
 _LIMITED = 0.1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from wyrm.engines.engine import Engine
     from wyrm.engines.epochs import EpochOptions, ThreadMode
     from wyrm.engines.graph import ProgramGraph
-    from wyrm.graph.axes import Dim
 
 Method = Literal["epoch", "call", "backward"]
 # Unless their number is given, the measured steps take about a second. Limits of their number.
@@ -106,17 +105,6 @@ def steps_of(engine: Engine, columns: Any, method: Method, options: EpochOptions
 
     # Rows are repeated only where there are few.
     return epoch, min(_MOST, max(_FEW, rows // rows_of_step))
-
-
-def sizes_of(engine: Engine, columns: Any, method: Method, options: EpochOptions) -> Mapping[type[Dim], int]:
-    """Return the sizes of named axes in a step on these columns, which `steps_of` has checked."""
-    graph = engine.graph
-    if method == "call":
-        inputs = checked_inputs({} if columns is None else columns, graph.inputs)
-        return graph.schedule.bind({leaf: array.shape for leaf, array in inputs.items()})
-    data = checked_columns(columns, graph.inputs, graph.ranges.limits)
-    rows = data.rows if method == "backward" else min(options.batch_size, data.rows)
-    return graph.schedule.bind(data.shapes(graph.inputs, rows))
 
 
 def _rows(array: np.ndarray, chosen: np.ndarray) -> np.ndarray:

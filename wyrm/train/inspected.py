@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from wyrm.engines.engine import ProgramPlan
+from wyrm.engines.engine import Engine, ProgramPlan
 from wyrm.engines.graph import ProgramGraph
 from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.engines.tables import FeedT
@@ -18,7 +18,6 @@ from wyrm.support.files import FilePath
 from wyrm.support.foreign_names import explains_keywords
 
 if TYPE_CHECKING:
-    from wyrm.engines.engine import Engine
     from wyrm.engines.epochs import ThreadMode
     from wyrm.exporting.exported import Exported
     from wyrm.profile.peaks import Peaks
@@ -164,11 +163,8 @@ class Inspected:
         `peaks` are measured once in a process, or given as a `wy.profile.Peaks`. `memory` adds the arrays of a step.
         See `wy.profile` for the page and the trace.
 
-        With the engine "jax" the steps run in a trace of `jax.profiler`, after as many without one, and each operation
-        that XLA compiled has the nodes, module and line that it comes from, collectives by their names. A fusion has
-        the time of all its nodes, and the time that the trace itself takes is stated, not subtracted.
-
-        Raise what `epoch` raises for the data, and `OptionError` for options that do not fit the program.
+        Raise what `epoch` raises for the data, and `OptionError` for options that do not fit the program, and for the
+        engine "jax": `jax.profiler.trace` measures what XLA compiles, by the names of nodes.
 
         >>> class Batch(wy.Dim): ...
         >>> x, slope = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(1.0)
@@ -177,9 +173,10 @@ class Inspected:
         >>> profile.steps, [stage.kind for stage in profile.stages][:2], float(slope)
         (4, ['load', 'loop'], 1.0)
         """
-        original: Any = self
-        with original._lock:
-            program = copy.copy(original) if original.optimizer is None else copy.deepcopy(original)
+        program: Any = self
+        if type(self._engine).profile is not Engine.profile:  # which raises an error, so nothing is copied
+            with self._lock:
+                program = copy.copy(program) if self.optimizer is None else copy.deepcopy(program)
         profile: Profile = program._engine.profile(
             columns, method=method, steps=steps, batch_size=batch_size, threads=threads, mode=mode,
             accumulate=accumulate, memory=memory, peaks=peaks,

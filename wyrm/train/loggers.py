@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from wyrm.support.files import path_of
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.texts import encodable
 from wyrm.train.callbacks import Callback, Run
+from wyrm.train.events_file import EventsFile, needs, tag_of
 
 FilePath = str | os.PathLike[str]
 
@@ -99,56 +99,33 @@ def _remove_epochs_after(epoch: int, path: Path) -> None:
 
 
 class TensorBoardLogger(Callback):
-    """Writes the values of each epoch as scalars for TensorBoard, with TensorBoard's own writer.
+    """Writes the values of each epoch as scalars for TensorBoard.
 
     `directory` receives an events file for each training: start `tensorboard --logdir directory` to see them.
     "validation_loss" becomes "loss/validation" beside "loss/training", and so on for metrics.
 
-    Raise `ImportError` if neither the package tensorboard nor tensorboardX is installed.
+    Raise `ImportError` if the package tensorboard is not installed.
     """
 
     @explains_keywords
     def __init__(self, directory: FilePath) -> None:
         self.directory: Path = path_of("directory", directory)
-        self._writer_class = writer_class()
-        self._writer: Any = None
+        needs("TensorBoardLogger")
+        self._file: EventsFile | None = None
 
     def on_start(self, run: Run) -> None:
         """Create the events file."""
-        self._writer = self._writer_class(os.fspath(self.directory))
+        self._file = EventsFile(self.directory, "TensorBoardLogger")
 
     def on_epoch_end(self, run: Run, values: Mapping[str, float]) -> None:
         """Write the values of the epoch."""
+        assert self._file is not None
         for name, value in values.items():
-            self._writer.add_scalar(encodable(tag_of(name, values)), value, run.epoch)
-        self._writer.flush()
+            self._file.scalar(tag_of(name, values), value, run.epoch)
+        self._file.flush()
 
     def on_end(self, run: Run) -> None:
         """Close the events file."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
-
-
-def tag_of(name: str, values: Mapping[str, float]) -> str:
-    """Return the name in TensorBoard, which shows tags with the same beginning together.
-
-    >>> [tag_of(name, {"loss": 1.0, "validation_loss": 2.0}) for name in ("loss", "validation_loss", "seconds")]
-    ['loss/training', 'loss/validation', 'seconds']
-    """
-    validated = name.removeprefix("validation_")
-    if validated != name:
-        return f"{validated}/validation"
-    return f"{name}/training" if f"validation_{name}" in values else name
-
-
-def writer_class() -> Any:
-    """Return the class of TensorBoard's writers, else that of the package tensorboardX."""
-    for module, name in (("tensorboard.summary", "Writer"), ("tensorboardX", "SummaryWriter")):
-        try:
-            return getattr(importlib.import_module(module), name)
-        except ImportError:
-            continue
-    raise ImportError(
-        "TensorBoardLogger needs the package tensorboard: pip install 'wyrm-autodiff[tensorboard]', or tensorboardX"
-    )
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,4 +1,4 @@
-"""Trains on eight simulated devices that exchange by pairs, as processes on CPUs do, and writes JSON.
+"""Trains on eight simulated devices that exchange rows and sums, and writes JSON.
 
 XLA_FLAGS=--xla_force_host_platform_device_count=8 python -m tests.engines.jax.exchanging
 """
@@ -13,7 +13,6 @@ import jax
 import numpy as np
 
 import wyrm as wy
-from wyrm.engines.jax import divided_tables, exchanges, partial_sums
 from wyrm.engines.jax.collectives import collectives
 
 
@@ -63,23 +62,13 @@ def trained(kind: str, devices: int) -> dict[str, Any]:
         "losses": losses,
         "parameters": [leaf.value.tolist() for leaf in program.trained],
         "collectives": [each.kind for each in collectives(code)] if code else [],
+        "summing": [line.split(" = ")[0].strip() for line in code.splitlines() if "/gradients:sum/" in line],
     }
 
 
 def main() -> None:
-    found = {}
-    for pairs in (False, True):
-        for module in (divided_tables, partial_sums) if pairs else ():
-            module.exchanges = _as_processes  # type: ignore[attr-defined]  # simulated devices are one process
-        for kind in DIVIDED:
-            for devices in (2, 4, 8) if pairs else (1, 2, 4, 8):
-                found[f"{kind} {devices} {'pairs' if pairs else 'XLA'}"] = trained(kind, devices)
+    found = {f"{kind} {devices}": trained(kind, devices) for kind in DIVIDED for devices in (1, 2, 4, 8)}
     json.dump(found, sys.stdout)
-
-
-def _as_processes(sharding: Any, mesh_axes: Any, *, sums: bool = False) -> bool:
-    exchanges.on_processes_of_cpus = lambda mesh: True  # type: ignore[assignment]  # for the rest of the decision
-    return exchanges.exchanges(sharding, mesh_axes, sums=sums)
 
 
 if __name__ == "__main__":

@@ -201,7 +201,7 @@ def language_model(layers: int, rate: float) -> tuple[Any, dict[Any, Any]]:
 @pytest.mark.parametrize("rate", [0.0, 0.1])
 def test_equal_layers_of_a_language_model_are_two_loops_from_two_layers_on(layers: int, rate: float) -> None:
     program, _ = language_model(layers, rate)
-    repeats = [item for item in program._engine.functions.plan if isinstance(item, Repeat)]
+    repeats = [item for item in program._engine.functions._plan if isinstance(item, Repeat)]
     assert [repeat.count for repeat in repeats] == [layers, layers]
 
 

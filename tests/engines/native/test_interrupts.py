@@ -110,7 +110,7 @@ def test_an_interrupt_inside_a_step_of_a_python_loop_waits_for_its_end(
     x = wy.Input(dims=(Batch(),), name="x", dtype=np.float64)
     optimizer = wy.optim.Adam([a, b], 0.1)
     program = wy.compile((a * x.sum()).sum() + (b * 2.0).sum(), optimizer, loop="python")
-    program({x: [1.0]})
+    program.epoch({x: [1.0]})
     entries = cast(Any, program._engine).runner._entries
     (update,) = (function for function in entries if function.__name__.startswith("update_all"))
     monkeypatch.setitem(entries, update, pressed_after(entries[update], 7))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-KINDS = "all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute"
-_DEFINITION = re.compile(rf"^\s*(?:ROOT )?%?[\w.-]+ = (.*?) ({KINDS})(?:-start)?\(")
-WIDTHS = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "u64": 8, "f64": 8}
+_KINDS = "all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute"
+_DEFINITION = re.compile(rf"^\s*(?:ROOT )?%?[\w.-]+ = (.*?) ({_KINDS})(?:-start)?\(")
+_WIDTHS = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "u64": 8, "f64": 8}
 
 
 class Collective(NamedTuple):
@@ -79,7 +79,7 @@ def _loops(text: str, bodies: dict[str, list[str]]) -> dict[str, tuple[int, int]
 
 def _bytes(array: str) -> int:
     dtype, _, shape = array.partition("[")
-    size = WIDTHS[dtype]
+    size = _WIDTHS[dtype]
     for axis in re.findall(r"\d+", shape):
         size *= int(axis)
     return size

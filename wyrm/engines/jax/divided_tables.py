@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wyrm.engines.graph import ProgramGraph
-from wyrm.engines.jax.exchanges import exchanges
-from wyrm.engines.jax.exchanges import gathered as by_pairs
 from wyrm.engines.jax.partial_sums import PartialSum
 from wyrm.engines.jax.row_exchange import RowExchange
 from wyrm.graph.axes import Axis
@@ -161,11 +159,7 @@ class DividedTables:
             parts += [lax.bitcast_convert_type(sums[i].parts, np.int32).reshape(devices, -1) for i in own_sums]
             flat = self._sharding.constrained(jnp.concatenate(parts, axis=1), mesh_axes)
             ends = np.cumsum([part.shape[1] for part in parts])[:-1]
-            if exchanges(self._sharding, mesh_axes):
-                every = by_pairs(self._sharding, flat, mesh_axes)
-            else:
-                every = self._sharding.constrained(flat, ())
-            own = iter(jnp.split(every, ends, axis=1))
+            own = iter(jnp.split(self._sharding.constrained(flat, ()), ends, axis=1))
             for i, j in places:
                 values, rows = gradients[i][j]
                 bits = next(own).reshape(values.shape)

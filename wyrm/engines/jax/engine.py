@@ -49,6 +49,10 @@ class JaxEngine(Engine):
         "loop": "loop={!r} is an option of engine='native'; XLA compiles the loops of engine='jax'",
         "llvm": "engine='jax' leaves code generation to XLA: see program.source and program.stages()",
         "assembly": "engine='jax' leaves code generation to XLA: see program.source and program.stages()",
+        "profile": (
+            "engine='jax' has no profile: compile with engine='native', or run an epoch within "
+            "jax.profiler.trace(folder) and open the folder with xprof, where ops bear the names of nodes"
+        ),
     }
     in_place: ClassVar[bool] = False
 
@@ -235,7 +239,7 @@ class JaxEngine(Engine):
 
     def check_epoch(self, columns: Columns, options: EpochOptions, *, in_batches: bool) -> None:
         """Raise an error for threads, and for sizes and indices that do not fit the devices or the graph."""
-        refuse_threads(options.threads)
+        _refuse_threads(options.threads)
         if self.local_steps is not None and options.accumulate > 1:
             raise OptionError(
                 f"accumulate={options.accumulate} with local_steps={self.local_steps.count}: a device averages after "
@@ -272,7 +276,7 @@ class JaxEngine(Engine):
 
     def backward(self, columns: Columns, threads: int, weight: float, blas_threads: int) -> float:
         """Add `weight` times the gradients of the loss over all rows to the parameters' gradients; return the loss."""
-        refuse_threads(threads if threads > 1 else blas_threads)
+        _refuse_threads(threads if threads > 1 else blas_threads)
         given, _, singly = columns
         batch = {leaf: array[0] if singly else array for leaf, array in given.items()}
         with self.running():
@@ -333,12 +337,6 @@ class JaxEngine(Engine):
         memory = self.compiled.lowered().compile().memory_analysis()
         return ProgramPlan(1, 0, 0 if memory is None else memory.temp_size_in_bytes, [], [])
 
-    def profile(self, columns: Any, **options: Any) -> Any:
-        """Measure some steps within a trace of `jax.profiler`."""
-        from wyrm.profile.measure_jax import measured_by_xla
-
-        return measured_by_xla(self, columns, **options)
-
     @property
     def processes(self) -> tuple[int, int]:
         """The index of this process among those that train together, and their number."""
@@ -367,7 +365,7 @@ class JaxEngine(Engine):
         return None if type(form) is JaxForm else f"{type(form).__name__}.lower"
 
 
-def refuse_threads(threads: int) -> None:
+def _refuse_threads(threads: int) -> None:
     """Raise `OptionError` for more than one thread: XLA divides the work itself."""
     if threads > 1:
         raise OptionError(

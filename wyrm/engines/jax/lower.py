@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy
@@ -41,6 +42,8 @@ _NO_SIZES: Sizes = MappingProxyType({})
 # times the time and 0.64 times the memory of code for each layer; one of 12 large layers, 1.04 times the time and 0.9
 # times the memory.
 FEWEST_REPEATS = 2
+# XLA cuts a name at "@"; "/" parts names.
+_UNSAFE = re.compile(r"[^\w.\[\]-]")
 # Returns the value of a node, placed on the devices that its axes are sharded over.
 Place = Callable[[BaseNode, Any], Any]
 # Tells the host, from a step, which indices among the operands of a node are out of range, for these sizes of axes.
@@ -295,3 +298,20 @@ def float64_node(nodes: Sequence[BaseNode]) -> BaseNode | None:
 def _shape_of(value: Any, of_pairs: tuple[int, ...]) -> tuple[int, ...] | None:
     """Return the shape of a value: `of_pairs` for a pair of words, None for no value."""
     return None if value is None else getattr(value, "shape", of_pairs)
+
+
+def names_of_nodes(nodes: Sequence[BaseNode]) -> dict[BaseNode, str]:
+    """Return the names of computed nodes in XLA's code, traces and errors: `layers[0].hidden:matmul~n17`.
+
+    The number is the position among `nodes`.
+    """
+    return {
+        node: f"{scope_text(node.module_path)}{':' if node.module_path else ''}{node.op_name()}~n{position}"
+        for position, node in enumerate(nodes)
+        if not node.is_leaf
+    }
+
+
+def scope_text(text: str) -> str:
+    """Return a text as a name, or a part of one, that XLA keeps."""
+    return _UNSAFE.sub("_", text)

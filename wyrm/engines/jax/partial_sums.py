@@ -14,7 +14,6 @@ from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from wyrm.engines.jax.exchanges import added, exchanges
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode
 
@@ -62,9 +61,7 @@ class PartialSum:
 
     def total(self) -> Any:
         """Return the sum of the parts, on all devices; the first call computes it."""
-        if self._total is None and exchanges(self.sharding, self.mesh_axes, sums=True):
-            self._total = added(self.sharding, self.sharding.constrained(self.parts, self.mesh_axes), self.mesh_axes)
-        elif self._total is None:
+        if self._total is None:
             self._total = self.parts.sum(axis=0)
         return self._total
 
@@ -160,21 +157,6 @@ class PartialSums:
         placement = self._sharding.divided_axis(node.dims, array.shape)
         assert placement is not None
         return PartialSum(self._sharding.constrained(terms, placement[1]), placement[1], self._sharding)
-
-    def not_finite(self, parameter: BaseNode, gradient: Any) -> PartialSum | None:
-        """Return the number of devices whose part of a gradient, or of its touched rows, is not finite.
-
-        Return None unless devices that exchange by pairs divide one axis: XLA joins what others find.
-        """
-        import jax.numpy as jnp
-
-        placed = self._sharding.placed_axes(parameter.dims, gradient.shape)
-        found = [(axis, mesh_axes) for axis, mesh_axes in enumerate(placed) if mesh_axes]
-        if len(found) != 1 or not exchanges(self._sharding, found[0][1], sums=True):
-            return None
-        ((axis, mesh_axes),) = found
-        parts = self._divided(~jnp.isfinite(gradient), axis, mesh_axes)
-        return PartialSum(parts.reshape(len(parts), -1).any(axis=1).astype(jnp.int32), mesh_axes, self._sharding)
 
     def totals(self, values: Sequence[Any], parameters: Sequence[BaseNode | None]) -> list[Any]:
         """Return the values with totals in place of partial sums; one reduction adds all of a dtype and a placement.

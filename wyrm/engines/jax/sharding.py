@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from wyrm.engines.jax import AxisSharding
-from wyrm.engines.jax.exchanges import on_processes_of_cpus
 from wyrm.engines.jax.sharding_table import Messages, ShardingRow, ShardingTable, unique_names
 from wyrm.errors import DTypeError, OptionError, ShapeError
 from wyrm.graph.axes import Axis, Dim, Dims, Plus, Times, axis_size, is_name, open_axes, resolve_axis
@@ -290,7 +290,7 @@ class Sharding:
         shown = unique_names(parameters, names)
         rows = [self._row(shown[parameter], parameter, states.get(parameter, ())) for parameter in parameters]
         columns = self._columns(tables) if tables else None
-        of_processes = on_processes_of_cpus(self.mesh)
+        of_processes = _is_of_processes_of_cpus(self.mesh)
         return ShardingTable(rows, dict(self.mesh.shape), messages, columns, between_processes=of_processes)
 
     def _columns(self, tables: Iterable[BaseNode]) -> dict[str, str]:
@@ -362,6 +362,15 @@ def explicit_shardings(known: Mapping[BaseNode, Any], outputs: Iterable[BaseNode
             entries.append(None if entry in entries else entry)
         shardings.append(NamedSharding(mesh, PartitionSpec(*entries)))
     return shardings
+
+
+@cache
+def _is_of_processes_of_cpus(mesh: Any) -> bool:
+    """Return whether the devices of a mesh are CPUs of several processes; the mesh of a plan has no devices."""
+    if isinstance(mesh, unread("jax.sharding").AbstractMesh):
+        return False
+    devices = mesh.devices
+    return len({each.process_index for each in devices.flat}) > 1 and devices.flat[0].platform == "cpu"
 
 
 def _outermost(axis: Axis) -> Axis:

@@ -12,11 +12,9 @@ from wyrm.engines.jax.accumulation import Backward, accumulated, element, step_a
 from wyrm.engines.jax.divided_tables import DividedTables
 from wyrm.engines.jax.graph import JaxGraph, LoopChecks, beyond
 from wyrm.engines.jax.loops import Values
-from wyrm.engines.jax.lower import Lowerer, Sizes, dense
+from wyrm.engines.jax.lower import Lowerer, Sizes, dense, names_of_nodes
 from wyrm.engines.jax.namespace import namespace
 from wyrm.engines.jax.partial_sums import PartialSum, PartialSums
-from wyrm.engines.jax.repeats import Repeat
-from wyrm.engines.jax.scopes import LOADING, SUMMING, names_of_nodes
 from wyrm.engines.jax.state import Stacks, State, stacks_of
 from wyrm.engines.jax.updates import JaxGradient, Updates, all_finite, summed_rows
 from wyrm.graph.base import BaseNode
@@ -81,14 +79,12 @@ class StepFunctions:
         )
         rows_as_pytree()
         self._names = names_of_nodes(graph.schedule.nodes)
-        self.plan: list[int | Repeat] = self._lowerer({}).plan(graph.schedule)
+        self._plan = self._lowerer({}).plan(graph.schedule)
         # Parameters of equal layers are stacked, but not sharded ones, whose axes have placements.
-        self.stacks: Stacks = stacks_of(graph, self.plan if sharding is None and stacked else ())
+        self.stacks: Stacks = stacks_of(graph, self._plan if sharding is None and stacked else ())
         optimizer = graph.optimizer
         units = [graph.parameters[unit[0]] for unit in self.stacks.units]
-        self.updates: Updates | None = (
-            None if optimizer is None else Updates(optimizer, units, self.tables.exchanges, self._sums)
-        )
+        self.updates: Updates | None = None if optimizer is None else Updates(optimizer, units, self.tables.exchanges)
 
     def _lowerer(self, sizes: Sizes, sums: PartialSums | None = None) -> Lowerer:
         return Lowerer(
@@ -118,7 +114,7 @@ class StepFunctions:
         """Return the values of the graph's nodes, given those of leaves."""
         schedule, checks, sizes = self.graph.schedule, self.graph.checks, self._sizes(known)
         known = self.tables.values(known)
-        values = self._lowerer(sizes, sums or self._sums).compute(schedule, known, self.plan, stacks)
+        values = self._lowerer(sizes, sums or self._sums).compute(schedule, known, self._plan, stacks)
         indices = {check.indices: values[schedule.position[check.indices]] for check in checks}
         return _Found(schedule, values, beyond(checks, indices, sizes))
 
@@ -164,7 +160,7 @@ class StepFunctions:
             return found._replace(gradients=gradients)
         import jax
 
-        with jax.named_scope(SUMMING):
+        with jax.named_scope("gradients:sum"):
             totals = self._sums.totals([*gradients, *found.outputs], [*parameters, *(None for _ in found.outputs)])
         gradients = [self.tables.padded(*each) for each in zip(parameters, totals, strict=False)]
         return found._replace(gradients=gradients, outputs=totals[len(units) :])
@@ -302,7 +298,7 @@ class StepFunctions:
 
         def body(i: Any, carried: tuple[State, Any, Any]) -> tuple[State, Any, Any]:
             before, outputs, outside = carried
-            with jax.named_scope(LOADING):
+            with jax.named_scope("batch:load"):
                 feed = element(feeds, i, capacity)
             now = {name: lax.dynamic_index_in_dim(array, i, keepdims=False) for name, array in numbers.items()}
             if several:

@@ -7,13 +7,11 @@ from types import MappingProxyType
 from typing import Any
 
 from wyrm.engines.jax import touched_rows
-from wyrm.engines.jax.lower import Lowerer
+from wyrm.engines.jax.lower import Lowerer, scope_text
 from wyrm.engines.jax.namespace import namespace
-from wyrm.engines.jax.partial_sums import PartialSum, PartialSums
 from wyrm.engines.jax.row_exchange import RowExchange, written_rows
-from wyrm.engines.jax.scopes import CHECKING, name_of_update
 from wyrm.engines.optimizer import GRADIENT_SCALE, OptimizerInterface, UpdateRule
-from wyrm.graph.base import BaseNode
+from wyrm.graph.base import BaseNode, label
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
@@ -42,15 +40,13 @@ class Updates:
         optimizer: OptimizerInterface,
         parameters: Sequence[Parameter],
         exchanges: Mapping[BaseNode, RowExchange] = MappingProxyType({}),
-        sums: PartialSums | None = None,
     ) -> None:
-        self._parameters, self._sums = parameters, sums
         self._max_norm = optimizer.max_norm
         self._rules: list[UpdateRule] = [optimizer.rule(parameter) for parameter in parameters]
         self._schedules = {id(rule): Schedule(rule.outputs) for rule in self._rules}
         self._averages = [optimizer.average_of(parameter) for parameter in parameters]
         self.slots: list[list[str]] = [list(optimizer.state_of(parameter)) for parameter in parameters]
-        self._names = [name_of_update(parameter, position) for position, parameter in enumerate(parameters)]
+        self._names = [f"{scope_text(label(parameter))}:update~u{i}" for i, parameter in enumerate(parameters)]
         self._exchanges = [exchanges.get(parameter) for parameter in parameters]
 
     def __call__(
@@ -175,24 +171,14 @@ class Updates:
         """
         import jax
 
-        with jax.named_scope(CHECKING):
-            counts: list[PartialSum] = []
-            others: list[Any] = []
-            for parameter, exchange, gradient in zip(self._parameters, self._exchanges, gradients, strict=True):
-                values, count = _values(gradient), None
+        with jax.named_scope("gradients:check"):
+            found: list[Any] = []
+            for exchange, gradient in zip(self._exchanges, gradients, strict=True):
+                values = _values(gradient)
                 if exchange is not None:
                     values = values * namespace().asarray(exchange.terms, dtype=values.dtype)
-                elif self._sums is not None:
-                    count = self._sums.not_finite(parameter, values)
-                if count is None:
-                    others.append(values)
-                else:
-                    counts.append(count)
-            finite = all_finite(others)
-            if self._sums is not None:
-                for count in self._sums.totals(counts, [None] * len(counts)):
-                    finite = finite & (count == 0)
-            return finite
+                found.append(values)
+            return all_finite(found)
 
     def _apply(
         self, rule: UpdateRule, parameter: Any, gradient: Any, state: Mapping[str, Any], numbers: Mapping[str, Any]

@@ -22,7 +22,7 @@ const operations = (stage) => stage.nodes.map((node) => node.split(" (")[0]);
 function stageTitle(stage) {
   if (!stage.nodes.length) return stage.name;
   if (stage.kind === "update") return `update ${operations(stage)[0]}`;
-  if (stage.kind === "load" || stage.kind === "collective") return stage.name;
+  if (stage.kind === "load") return stage.name;
   return [...new Set(operations(stage))].join(", ");
 }
 
@@ -44,12 +44,11 @@ function showSummary() {
   byId("title").textContent = profile.title;
   byId("what").textContent = profile.what;
   byId("peaks").textContent = profile.peaks_text;
-  byId("notes").append(...profile.notes.map((note) => element("p", { class: "note" }, note)));
   const total = profile.thread_seconds || 1;
   const sums = [
     ["time of a step", timeText(total / Math.max(1, profile.threads * profile.steps))],
     ["steps measured", wholeNumber(profile.steps)],
-    [`${profile.lane}s`, wholeNumber(profile.threads)],
+    ["threads", wholeNumber(profile.threads)],
     ["stages", wholeNumber(stages.length)],
     ["measuring took", percentText(profile.clock_share)],
   ];

@@ -7,9 +7,8 @@ function showRoofline() {
     .filter(({ stage }) => stage.flops > 0 && stage.bytes_read + stage.bytes_written > 0 && stage.flops_per_second > 0)
     .sort((one, other) => other.stage.seconds - one.stage.seconds);
   const svg = byId("roofline");
-  if (!points.length || !profile.peaks) {
-    const why = points.length ? "The peaks of this device are not known." : "No stage with floating-point operations.";
-    svg.replaceWith(element("p", { class: "muted" }, why));
+  if (!points.length) {
+    svg.replaceWith(element("p", { class: "muted" }, "No stage with floating-point operations."));
     return;
   }
   const intensity = (stage) => stage.flops / (stage.bytes_read + stage.bytes_written);

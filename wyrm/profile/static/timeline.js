@@ -32,7 +32,7 @@ function showTimeline() {
       );
     }
     threads.forEach((thread, row) => {
-      svg.append(svgElement("text", { x: 0, y: axis + row * lane + lane / 2 + 2 }, `${profile.lane} ${thread}`));
+      svg.append(svgElement("text", { x: 0, y: axis + row * lane + lane / 2 + 2 }, `thread ${thread}`));
     });
     const drawn = events.map((event, position) => ({ event, position })).filter(({ event }) => x(event.start + event.duration) - x(event.start) > 0.15);
     const order = drawn.map(({ position }) => position);
@@ -78,11 +78,6 @@ function showMemory() {
   const memory = profile.memory;
   if (!memory) {
     byId("memory-panel").hidden = true;
-    return;
-  }
-  if (memory.text) {
-    byId("memory-sums").textContent = memory.text;
-    for (const part of document.querySelectorAll(".of-arrays")) part.toggleAttribute("hidden", true);
     return;
   }
   const width = 1000, height = 310, left = 70, bottom = 36;
