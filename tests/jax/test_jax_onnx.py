@@ -24,7 +24,8 @@ class Batch(wy.Dim): ...
 
 X = wy.Input(dims=(Batch(), 3), name="x")
 MATRICES = wy.Input(dims=(Batch(), 3, 3), name="a")
-FILMS = wy.Input(dims=(Batch(), 1, 3, 4, 4), name="films")
+OF_FILMS: Any = (Batch(), 1, 3, 4, 4)
+FILMS = wy.Input(dims=OF_FILMS, name="films")
 
 
 def last_to_first(x: Any) -> Any:
