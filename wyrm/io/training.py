@@ -122,7 +122,7 @@ class Checkpoints:
         arrays = {f"{_WEIGHTS}{name}": np.array(parameter.value) for name, parameter in named.items()}
         arrays |= {f"{_OPTIMIZER}{name}": array for name, array in optimizer.state_dict().items()}
         arrays |= {f"{_STATE}{name}": array for name, array in of_state.items()}
-        path = self.directory / f"step-{number:08d}.safetensors"
+        path = self.path(number)
         write = partial(self._write, path, arrays, record)
         if flag("wait", wait):
             self.wait()
@@ -177,6 +177,14 @@ class Checkpoints:
                     f"{os.fspath(path)!r} has a later step and would stay the latest; "
                     f"resume from it, remove it, or use another directory"
                 )
+
+    def path(self, step: int) -> Path:
+        """Return the path that the checkpoint of a step has.
+
+        >>> Checkpoints("run").path(1000).name
+        'step-00001000.safetensors'
+        """
+        return self.directory / f"step-{step:08d}.safetensors"
 
     def latest(self) -> Path | None:
         """Return the path of the checkpoint of the highest step, None if there is none.

@@ -108,9 +108,15 @@ class Checkpoint(Monitor):
 
     def restore(self, run: Run) -> None:
         """With `resume`, load the latest checkpoint and its history."""
-        path = self.checkpoints.latest() if self.resume else None
-        if path is None:
+        if not self.resume:
             return
+        # The first of several processes wrote: it knows the last checkpoint before the others see the file.
+        engine = run.program._engine
+        latest = self.checkpoints.latest() if engine.processes[0] == 0 else None
+        step = int(engine.agreed(-1 if latest is None else int(latest.stem.removeprefix("step-"))))
+        if step < 0:
+            return
+        path = self.checkpoints.path(step)
         saved = self.checkpoints.state(path)
         if not {"history", "program"} <= saved.keys():
             raise CheckpointError(f"{os.fspath(path)!r} was not saved by wy.train.Checkpoint, so it has no history")

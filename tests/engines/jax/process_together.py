@@ -72,6 +72,8 @@ def of_fit(folder: str) -> dict[str, Any]:
         write(*arguments)
 
     setattr(Checkpoints, "_write", counted)  # noqa: B010  # no other method counts
+    if jax.process_index():  # others may see the files late
+        setattr(Checkpoints, "latest", lambda self: None)  # noqa: B010
     found: list[Any] = []
     for epochs in (3, 12):
         table, program, _ = training()

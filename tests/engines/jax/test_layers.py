@@ -107,7 +107,7 @@ FAMILIES: dict[str, dict[str, Callable[[], Any]]] = {
         "TransformerBlock": lambda: nn.TransformerBlock(8, 12, 2)(numbers(2, 5, 8)),
     },
     "GPT2": {
-        "GPT2": lambda: nn.GPT2(nn.GPT2Config(vocab_size=6, n_positions=8, n_embd=8, n_layer=2, n_head=2))(
+        "GPT2": lambda: nn.GPT2(nn.GPT2Config(vocab_size=6, n_positions=8, n_embd=8, n_layer=2, n_head=2)).eval()(
             tokens(2, 5)
         ),
     },
