@@ -130,7 +130,7 @@ EXHAUSTIVE = [
     "engines/native/test_names.py::test_the_source_holds_names_only_as_identifiers",
     "engines/native/test_numbers.py::test_native_sums_over_any_axes",
     "engines/native/test_numbers.py::test_shares_of_large_logits",
-    "engines/native/test_ops.py::test_every_op_equals_the_reference_in_float64",
+    "engines/native/test_ops.py::test_every_op_equals_the_reference",
     "engines/native/test_ops.py::test_the_compiled_loop_gives_the_same",
     "engines/native/test_optimizers.py::test_both_loops_and_synchronized_threads_agree",
     "engines/native/test_optimizers.py::test_fifty_steps_are_those_of_the_reference",

@@ -62,7 +62,7 @@ def test_every_op_equals_the_reference(samples: list[Sample]) -> None:
     check(samples, np.float32, loop="python")
 
 
-@grouped(24, lambda sample: any(operand.dtype.kind == "f" for operand in sample.operands))
+@grouped(24)
 def test_every_op_equals_the_reference_in_float64(samples: list[Sample], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "LEVEL", 0)
     check(samples, np.float64, loop="python")
