@@ -120,8 +120,9 @@ def column_of(name: str, values: Any) -> np.ndarray:
 
 def _has_missing_integers(values: Any) -> bool:
     """Whether a series of polars would become floats, in which large integers are no longer distinct."""
-    count = getattr(values, "null_count", None)
-    return callable(count) and count() > 0 and values.dtype.is_integer()
+    if not callable(getattr(values, "null_count", None)):  # as NumPy's and pyarrow's
+        return False
+    return bool(values.null_count() > 0 and values.dtype.is_integer())
 
 
 def _array_of_numbers(given: list[Any]) -> np.ndarray | None:

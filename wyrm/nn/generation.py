@@ -56,7 +56,7 @@ class DecoderPass:
         self.positions: IndexInput = IndexInput(dims=(time,), name="positions")
         self.length: Input = Input(dims=(), name="length", dtype=np.float64)
         filled: Node = Constant(np.arange(config.n_positions, dtype=np.float64)) < self.length
-        x: Node = model.tokens(self.tokens) + model.positions(self.positions)
+        x: Any = model.tokens(self.tokens) + model.positions(self.positions)
         new_qkv = []
         for layer, block in enumerate(model.blocks):
             attention = block.attention
