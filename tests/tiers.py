@@ -1,4 +1,4 @@
-"""Which tests run when: `-m quick` takes 90 seconds on two cores, no option five minutes, and `--exhaustive` all.
+"""Which tests run when: `-m quick` takes 90 seconds on two cores, no option six minutes, and `--exhaustive` all.
 
 An entry is a folder, a file or `file::test` below `tests`.
 """

@@ -25,7 +25,7 @@ class HasMode(Protocol):
 class Mode(NamedTuple):
     """A layer in training mode that built a node, where that is, and the model around it, if there is one.
 
-    A model that has ended has the mode that it had then: nobody can change it any more.
+    `model_trained` is whether the model was in training when it built the node, which counts once it is deleted.
     """
 
     node: str
