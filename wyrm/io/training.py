@@ -170,7 +170,7 @@ class Checkpoints:
 
     def _refuse_later(self, step: int) -> None:
         for path in self._paths():
-            if _step(path) <= step:
+            if step_of(path) <= step:
                 return
             if isinstance(self._record(path), CheckpointRecord):
                 raise CheckpointError(
@@ -274,7 +274,7 @@ class Checkpoints:
             return []
         except OSError as error:
             raise CheckpointError(f"cannot read {os.fspath(self.directory)!r}: {error.strerror or error}") from error
-        return sorted(found, key=_step, reverse=True)
+        return sorted(found, key=step_of, reverse=True)
 
     def _record(self, path: Path) -> CheckpointRecord | CheckpointError | None:
         """Return the file's record, the error of reading it, or None if the file was removed meanwhile."""
@@ -288,7 +288,7 @@ class Checkpoints:
         record: CheckpointRecord | CheckpointError
         try:
             record = examined(path)
-            if record.step != _step(path):
+            if record.step != step_of(path):
                 record = CheckpointError(f"{os.fspath(path)!r} was renamed: it is a checkpoint of step {record.step}")
         except CheckpointError as error:
             if isinstance(error.__cause__, FileNotFoundError):
@@ -358,7 +358,8 @@ def _signature(path: Path) -> _Signature:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _step(path: Path) -> int:
+def step_of(path: Path) -> int:
+    """Return the step of the checkpoint that has a path."""
     found = _NAME.fullmatch(path.name)
     assert found is not None
     return int(found[1])

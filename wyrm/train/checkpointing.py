@@ -110,10 +110,12 @@ class Checkpoint(Monitor):
         """With `resume`, load the latest checkpoint and its history."""
         if not self.resume:
             return
+        from wyrm.io.training import step_of
+
         # The first of several processes wrote: it knows the last checkpoint before the others see the file.
         engine = run.program._engine
         latest = self.checkpoints.latest() if engine.processes[0] == 0 else None
-        step = int(engine.agreed(-1 if latest is None else int(latest.stem.removeprefix("step-"))))
+        step = int(engine.agreed(-1 if latest is None else step_of(latest)))
         if step < 0:
             return
         path = self.checkpoints.path(step)

@@ -27,17 +27,16 @@ _SUMS = {"x + y": operator.add, "x - y": operator.sub}
 class PartialSum:
     """A sum that is not added up yet: `parts` has a term for each device along its first axis, over `mesh_axes`."""
 
-    __slots__ = ("_total", "mesh_axes", "parts", "sharding")
+    __slots__ = ("_total", "mesh_axes", "parts")
 
-    def __init__(self, parts: Any, mesh_axes: MeshAxes, sharding: Sharding) -> None:
+    def __init__(self, parts: Any, mesh_axes: MeshAxes) -> None:
         self.parts: Any = parts
         self.mesh_axes: MeshAxes = mesh_axes
-        self.sharding: Sharding = sharding
         self._total: Any = None
 
     def of_parts(self, parts: Any) -> PartialSum:
         """Return a sum of other parts over the same devices."""
-        return PartialSum(parts, self.mesh_axes, self.sharding)
+        return PartialSum(parts, self.mesh_axes)
 
     def __getitem__(self, index: int) -> PartialSum:
         """Return element `index` of stacked partial sums."""
@@ -78,8 +77,8 @@ def partial_sums_as_pytree() -> None:
 
     register_pytree_node(
         PartialSum,
-        lambda partial: ((partial.parts,), (partial.mesh_axes, partial.sharding)),
-        lambda over, parts: PartialSum(parts[0], *over),
+        lambda partial: ((partial.parts,), partial.mesh_axes),
+        lambda mesh_axes, parts: PartialSum(parts[0], mesh_axes),
     )
 
 
@@ -156,7 +155,7 @@ class PartialSums:
         """Return a sum over the rows of a value, given a term for each of `row_shards` along the first axis."""
         placement = self._sharding.divided_axis(node.dims, array.shape)
         assert placement is not None
-        return PartialSum(self._sharding.constrained(terms, placement[1]), placement[1], self._sharding)
+        return PartialSum(self._sharding.constrained(terms, placement[1]), placement[1])
 
     def totals(self, values: Sequence[Any], parameters: Sequence[BaseNode | None]) -> list[Any]:
         """Return the values with totals in place of partial sums; one reduction adds all of a dtype and a placement.
@@ -196,7 +195,7 @@ class PartialSums:
         far, near = mesh_axes[:-1], mesh_axes[-1:]
         if not far or kept not in ((), near):
             divided = self._sharding.constrained(flat, mesh_axes)
-            total = divided.sum(axis=0) if kept else PartialSum(divided, mesh_axes, self._sharding).total()
+            total = divided.sum(axis=0)
             return self._sharding.constrained(total, kept)
         _, rows, columns = flat.shape
         slices, devices = self._sharding.devices(far), self._sharding.devices(near)
@@ -239,7 +238,7 @@ class PartialSums:
         import jax
 
         parts = jax.vmap(lambda *own: whole(compute(list(own))))(*operands)
-        return PartialSum(self._sharding.constrained(parts, mesh_axes), mesh_axes, self._sharding)
+        return PartialSum(self._sharding.constrained(parts, mesh_axes), mesh_axes)
 
 
 def _added(node: BaseNode, operands: Sequence[Any]) -> PartialSum | None:
