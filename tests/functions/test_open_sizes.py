@@ -54,6 +54,12 @@ CASES: dict[str, tuple[Callable[[Any, Any], Any], Callable[[np.ndarray], np.ndar
     "quotient": (lambda x, b: x.sum(0) / b, lambda x: x.mean(0)),
     "product": (lambda x, b: b * x - b, lambda x: len(x) * x - len(x)),
     "least": (lambda x, b: wy.minimum(10.0 * x, b), lambda x: np.minimum(10.0 * x, len(x))),
+    "rest of integers": (lambda x, b: x * x[wy.argmax(x.reshape(-1)) % b], lambda x: x * x[np.argmax(x) % len(x)]),
+    "integers before it": (
+        lambda x, b: x * wy.where((wy.arange(b) + 1)[:, None] < b, 1.0, 2.0),
+        lambda x: x * np.where(np.arange(1, len(x) + 1)[:, None] < len(x), 1.0, 2.0),
+    ),
+    "integers from the end": (lambda x, b: x[-1 - wy.arange(b) + b], lambda x: x[::-1]),
     "broadcast": (lambda x, b: x[0].broadcast_to((b, 3)), lambda x: np.broadcast_to(x[0], x.shape)),
 }
 

@@ -9,7 +9,7 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError
 from wyrm.graph.arrays import as_array
-from wyrm.graph.axes import One
+from wyrm.graph.axes import Dim, One
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.leaves import Constant, as_constant
@@ -30,6 +30,7 @@ from wyrm.ops.elementwise.elementwise import (
     bind_operator,
     common_dtype,
     operand,
+    size_beside,
 )
 
 
@@ -60,6 +61,9 @@ def _integers_to_compare(other: object, node: IndexNode) -> IndexNode | None:
     """Return the other operand of a comparison as integers; None if it does not hold numbers."""
     if isinstance(other, IndexNode):
         return other
+    if isinstance(other, Dim):
+        size: IndexNode = size_beside(other, node)
+        return size
     if isinstance(other, int | np.integer | np.ndarray) and not isinstance(other, bool):
         integers: Any = other
         return IndexConstant(integers)

@@ -110,7 +110,12 @@ _NUMBERS = (float, int, bool, np.number, np.bool_)
 
 
 # The module that makes a number of the size of an axis; it needs other ops, which need this one.
-_SIZE_OF_AXIS = "wyrm.ops.reducing.base"
+_SIZE_OF_AXIS = "wyrm.ops.reducing.counting"
+
+
+def size_beside(axis: Dim, beside: BaseNode) -> Any:
+    """Return the size of an axis as a node, for an op with the node `beside`."""
+    return importlib.import_module(_SIZE_OF_AXIS).size_of_axis(axis, beside)
 
 
 def as_operand(value: object, beside: BaseNode) -> Node | None:
@@ -124,8 +129,8 @@ def as_operand(value: object, beside: BaseNode) -> Node | None:
     if isinstance(value, list):
         value = as_array(value, lambda: f"the operand beside {describe(beside)}")
     if isinstance(value, Dim):
-        number: Node = importlib.import_module(_SIZE_OF_AXIS).size_of_axis(value, beside)
-        return number
+        size: Node = size_beside(value, beside)
+        return size
     if isinstance(value, _NUMBERS) or (isinstance(value, np.ndarray) and value.dtype.kind in "fiub"):
         if beside.dtype.kind == "f":
             return as_constant(value, beside.dtype)

@@ -9,7 +9,7 @@ import numpy as np
 
 from wyrm.errors import DTypeError
 from wyrm.graph.arrays import as_array
-from wyrm.graph.axes import Dims, broadcast
+from wyrm.graph.axes import Dim, Dims, broadcast
 from wyrm.graph.base import ZERO, BaseNode, Gradient, describe, label
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
@@ -18,7 +18,7 @@ from wyrm.graph.typing import IntegerArray, Number, Size
 from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise.broadcasts import operator_of_integers
 from wyrm.ops.elementwise.conversion import weak_floats
-from wyrm.ops.elementwise.elementwise import Axes, S, bind_operator, method
+from wyrm.ops.elementwise.elementwise import Axes, S, bind_operator, method, size_beside
 
 
 class IndexArithmetic(IndexNode[Axes], abstract=True):
@@ -70,6 +70,9 @@ def integers_beside(other: object, node: IndexNode) -> IndexNode | None:
     """Return the other operand as integers; None if it does not hold numbers."""
     if isinstance(other, IndexNode):
         return other
+    if isinstance(other, Dim):
+        size: IndexNode = size_beside(other, node)
+        return size
     if isinstance(other, list):
         other = as_array(other, lambda: f"the operand beside {describe(node)}")
     kind = other.dtype.kind if isinstance(other, BaseNode | np.ndarray | np.generic) else ""

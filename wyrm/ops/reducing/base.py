@@ -9,14 +9,12 @@ from typing import Any, ClassVar, Literal, NoReturn
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.graph.axes import AxisLike, Dim, Dims, all_axes, axis_size, normalize_axis, reduced_dims, unify
+from wyrm.graph.axes import AxisLike, Dims, all_axes, axis_size, normalize_axis, reduced_dims, unify
 from wyrm.graph.base import ZERO, BaseNode, Gradient, P_co, explain, label
-from wyrm.graph.leaves import as_constant
 from wyrm.graph.loop_form import ByKernel, KernelArgument, Reduced, Reducer
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import FloatArray
-from wyrm.graph.weak_types import default_type
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, bind_class, common_dtype, constant_like, float_dtype
 
@@ -189,20 +187,6 @@ class Count(Reduction[Left_co, Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
-
-
-def size_of_axis(axis: Dim, beside: BaseNode) -> Node:
-    """Return the size of an axis as a scalar in the float type of the node `beside`, whatever decides the size.
-
-    >>> class Batch(wy.Dim): ...
-    >>> x = wy.Input(np.ones((4, 3)), dims=(Batch(), 3))
-    >>> (x.sum() / x.shape[0]).forward().item()
-    3.0
-    """
-    dtype = beside.dtype if beside.dtype.kind == "f" else default_type(beside)
-    if axis.size is not None:
-        return as_constant(axis.size, dtype)
-    return Count(as_constant(1.0, dtype).broadcast_to((axis,)), (0,))
 
 
 class ReducedAxis(OneAxis[Any, Axes], IndexNode[Axes], abstract=True):

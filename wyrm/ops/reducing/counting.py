@@ -1,4 +1,4 @@
-"""Reductions of masks: the number of true elements, `any` and `all`."""
+"""Numbers of elements: those of a mask that are true, `any`, `all`, and the size of an axis as a node."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from wyrm.errors import DTypeError
-from wyrm.graph.axes import AxisLike, Dims, all_axes, reduced_dims
+from wyrm.graph.axes import AxisLike, Dim, Dims, all_axes, reduced_dims
 from wyrm.graph.base import BaseNode, label
+from wyrm.graph.index_leaves import IndexConstant
+from wyrm.graph.leaves import as_constant
 from wyrm.graph.loop_form import LOOPS, Reducer
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, AtLeast1D, Bs, N, OfShape, Shaped
+from wyrm.graph.weak_types import default_type
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
-from wyrm.ops.reducing.base import ReductionLoops, check_keepdims
+from wyrm.ops.reducing.base import Count, ReductionLoops, check_keepdims
 from wyrm.support.foreign_names import explains_keywords
 
 
@@ -52,6 +55,29 @@ class CountTrue(IndexNode[Axes]):
 
 
 LOOPS.register(CountTrue)(ReductionLoops(Reducer(0.0, "total + x")))
+
+
+def size_of_axis(axis: Dim, beside: BaseNode) -> BaseNode:
+    """Return the size of an axis as a scalar for an op with the node `beside`, whatever decides the size.
+
+    It is an integer beside integers, else a number in the float type of that node.
+
+    >>> class Batch(wy.Dim): ...
+    >>> x = wy.Input(np.ones((4, 3)), dims=(Batch(), 3))
+    >>> (x.sum() / x.shape[0]).forward().item()
+    3.0
+    >>> (wy.IndexConstant(7) % x.shape[0]).forward().item()
+    3
+    """
+    if isinstance(beside, IndexNode):
+        return IndexConstant(axis.size) if axis.size is not None else CountTrue(_repeated(True, np.dtype(bool), axis))
+    dtype = beside.dtype if beside.dtype.kind == "f" else default_type(beside)
+    return as_constant(axis.size, dtype) if axis.size is not None else Count(_repeated(1.0, dtype, axis), (0,))
+
+
+def _repeated(value: float, dtype: np.dtype, axis: Dim) -> Node:
+    """Return a number for each position of an axis."""
+    return as_constant(value, dtype).broadcast_to((axis,))
 
 
 # --- methods of nodes -------------------------------------------------------------------------------------------------
