@@ -44,7 +44,8 @@ and a program in its calls, as in `compile(loss)({x: array})`.
 
 **For contributors**
 
-- *op*: a class of nodes: `shape_rule`, `dtype_rule`, `vjp`, and a `formula` or `evaluate`.
+- *op*: a class of nodes: `shape_rule`, `dtype_rule`, `vjp`, and a `formula` or `evaluate`. A *composed* op is a graph
+  of other ops (`Composed`), from which all of these follow; with a kernel, which equals it, it is *fused*.
 - *formula*: an elementwise op as text; every engine derives its code from it.
 - *loop form* (`LoopForm`): the native compiler's description of an op: `decompose` into simpler ops, a function of
   each element's *flat index*, a *reducer* over the *reduce axes*, a *gather index map* (where in the operand each
@@ -94,6 +95,7 @@ from wyrm.graph import (
 from wyrm.graph.jax_form import JAX, JaxForm
 from wyrm.graph.loop_form import LOOPS, LoopForm
 from wyrm.graph.registration import bind as _bind
+from wyrm.ops.composed import Composed
 from wyrm.ops.control.updating import updating
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Binary, Elementwise, Unary
@@ -159,6 +161,7 @@ __all__ = [
     "ZERO",
     "Binary",
     "Buffer",
+    "Composed",
     "Constant",
     "Dim",
     "Elementwise",

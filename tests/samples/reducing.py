@@ -6,6 +6,7 @@ import numpy as np
 from scipy import special
 
 from tests.samples.sample import Sample, distinct, normal, reducing
+from wyrm.ops.normalization import statistics
 from wyrm.ops.reducing import base, positions, reduction
 
 
@@ -15,11 +16,11 @@ def samples() -> list[Sample]:
         *reducing(reduction.Mean, np.mean),
         *reducing(reduction.Max, np.max),
         *reducing(reduction.Min, np.min),
-        *reducing(reduction.LogSumExp, special.logsumexp),
-        *reducing(reduction.Variance, np.var),
-        *reducing(reduction.Variance, np.var, ddof=1),
-        *reducing(reduction.Std, np.std),
-        *reducing(reduction.Std, np.std, ddof=1),
+        *reducing(statistics.LogSumExp, special.logsumexp),
+        *reducing(statistics.Variance, np.var),
+        *reducing(statistics.Variance, np.var, ddof=1),
+        *reducing(statistics.Std, np.std),
+        *reducing(statistics.Std, np.std, ddof=1),
         Sample(
             base.Count,
             lambda x: base.Count(x, (0, 2)),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, NoReturn, Self, TypeAlias
 
 import numpy as np
 from typing_extensions import TypeVar
 
-from wyrm.errors import DTypeError, IndexOutOfRange, MissingShape, RegistrationError, ShapeError
+from wyrm.errors import DTypeError, IndexOutOfRange, MissingShape, RegistrationError, ShapeError, WyrmError
 from wyrm.graph.axes import Dims, UnnamedDim, axis_size
 from wyrm.graph.op import Op, Stateful, set_cell, set_runner
 from wyrm.graph.registration import register
@@ -379,8 +381,34 @@ def describe(node: BaseNode) -> str:
     )
 
 
+# Whether nodes are computed or built whose errors another node explains.
+_within: ContextVar[bool] = ContextVar("_within", default=False)
+
+
+@contextmanager
+def reasons_alone() -> Iterator[None]:
+    """Let `explain` return reasons without operands and lines: those of the caller's node are what users know."""
+    token = _within.set(True)
+    try:
+        yield
+    finally:
+        _within.reset(token)
+
+
+@contextmanager
+def explained_by(node: BaseNode) -> Iterator[None]:
+    """Explain errors of nodes that a node is made of as errors of that node, with its operands and its line."""
+    try:
+        with reasons_alone():
+            yield
+    except WyrmError as error:
+        raise type(error)(explain(node, str(error))) from None
+
+
 def explain(node: BaseNode, reason: str) -> str:
     """Return a full message: the op, the reason, every operand, and the user's line."""
+    if _within.get():
+        return reason
     attributes = ", ".join(f"{key}={value!r}" for key, value in node.attribute_values().items() if value is not None)
     lines = [f"{node.op_name()}{f'({attributes})' if attributes else ''}: {reason}"]
     names = ("left", "right") if len(node.parents) == 2 else tuple(f"operand {i}" for i in range(len(node.parents)))

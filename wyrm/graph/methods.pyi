@@ -96,6 +96,7 @@ from wyrm.ops.indexing.keys import Advanced, All, Key_
 from wyrm.ops.indexing.slicing import IndexSlice, Slice
 from wyrm.ops.indexing.taking import IndexTakeAlongAxis, TakeAlongAxis, TakeMode
 from wyrm.ops.normalization.normalization import LayerNorm, RMSNorm
+from wyrm.ops.normalization.statistics import LogSumExp, Std, Variance
 from wyrm.ops.products.embed import Embed
 from wyrm.ops.products.linear_gelu import LinearGelu
 from wyrm.ops.products.product import MatMul, VectorDot
@@ -104,7 +105,7 @@ from wyrm.ops.reducing.counting import CountTrue
 from wyrm.ops.reducing.cumulative import CumProd, CumSum, IndexCumSum
 from wyrm.ops.reducing.positions import ArgMax
 from wyrm.ops.reducing.prod import Prod
-from wyrm.ops.reducing.reduction import LogSumExp, Max, Mean, Min, Std, Sum, Variance
+from wyrm.ops.reducing.reduction import Max, Mean, Min, Sum
 from wyrm.ops.reducing.sorting import ArgSort
 from wyrm.ops.shaping.shape import BroadcastTo, IndexReshape, Reshape
 from wyrm.ops.shaping.transpose import IndexTranspose, Transpose
@@ -2077,6 +2078,196 @@ class Node:
         [1.0, -2.0]"""
 
     @overload
+    def logsumexp(
+        self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False
+    ) -> LogSumExp[L, tuple[()]]: ...
+    @overload
+    def logsumexp(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L]:
+        """`log(sum(exp(x)))` over `axis`, without overflow: an axis, several, or all by default.
+
+        `keepdims=True` keeps them at size 1. Raise `ShapeError` over an axis of size 0.
+
+        >>> wy.Constant([1e4, 1e4]).logsumexp().forward().item() > 1e4
+        True"""
+
+    @overload
+    def logsumexp(
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
+    ) -> LogSumExp[L, tuple[*Bs, One]]: ...
+    @overload
+    def logsumexp(
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+    ) -> LogSumExp[L, tuple[*Bs]]: ...
+    @overload
+    def logsumexp(
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+    ) -> LogSumExp[L, tuple[*Bs]]: ...
+    @overload
+    def logsumexp(
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]
+    ) -> LogSumExp[L, tuple[One, *Bs]]: ...
+    @overload
+    def logsumexp(
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+    ) -> LogSumExp[L, tuple[M, *Bs]]: ...
+    @overload
+    def logsumexp(
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
+    ) -> LogSumExp[L, tuple[M, One, *Bs]]: ...
+    @overload
+    def logsumexp(
+        self: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
+    ) -> LogSumExp[L, tuple[*Bs, N]]: ...
+    @overload
+    def logsumexp(
+        self: OfShape[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
+    ) -> LogSumExp[L, tuple[*Bs]]: ...
+    @overload
+    def logsumexp(
+        self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
+    ) -> LogSumExp[L, tuple[*Bs]]: ...
+    @overload
+    def logsumexp(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L]:
+        """`log(sum(exp(x)))` over `axis`, without overflow: an axis, several, or all by default.
+
+        `keepdims=True` keeps them at size 1. Raise `ShapeError` over an axis of size 0.
+
+        >>> wy.Constant([1e4, 1e4]).logsumexp().forward().item() > 1e4
+        True"""
+
+    @overload
+    def var(
+        self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False, ddof: int = 0
+    ) -> Variance[L, tuple[()]]: ...
+    @overload
+    def var(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Variance[L]:
+        """Variance over `axis`: the sum of squared distances from the mean, divided by `n - ddof`.
+
+        `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1. Raise `ShapeError` unless
+        `n > ddof`.
+
+        >>> wy.Constant([1.0, 3.0]).var().forward().item()
+        1.0"""
+
+    @overload
+    def var(
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True], ddof: int = 0
+    ) -> Variance[L, tuple[*Bs, One]]: ...
+    @overload
+    def var(
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False, ddof: int = 0
+    ) -> Variance[L, tuple[*Bs]]: ...
+    @overload
+    def var(
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False, ddof: int = 0
+    ) -> Variance[L, tuple[*Bs]]: ...
+    @overload
+    def var(
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True], ddof: int = 0
+    ) -> Variance[L, tuple[One, *Bs]]: ...
+    @overload
+    def var(
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False, ddof: int = 0
+    ) -> Variance[L, tuple[M, *Bs]]: ...
+    @overload
+    def var(
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True], ddof: int = 0
+    ) -> Variance[L, tuple[M, One, *Bs]]: ...
+    @overload
+    def var(
+        self: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False, ddof: int = 0
+    ) -> Variance[L, tuple[*Bs, N]]: ...
+    @overload
+    def var(
+        self: OfShape[L, tuple[M, N, *Bs]],
+        axis: tuple[Literal[0], Literal[1]],
+        keepdims: Literal[False] = False,
+        ddof: int = 0,
+    ) -> Variance[L, tuple[*Bs]]: ...
+    @overload
+    def var(
+        self: OfShape[L, tuple[*Bs, M, N]],
+        axis: tuple[Literal[-2], Literal[-1]],
+        keepdims: Literal[False] = False,
+        ddof: int = 0,
+    ) -> Variance[L, tuple[*Bs]]: ...
+    @overload
+    def var(
+        self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
+    ) -> Variance[L]:
+        """Variance over `axis`: the sum of squared distances from the mean, divided by `n - ddof`.
+
+        `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1. Raise `ShapeError` unless
+        `n > ddof`.
+
+        >>> wy.Constant([1.0, 3.0]).var().forward().item()
+        1.0"""
+
+    @overload
+    def std(
+        self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False, ddof: int = 0
+    ) -> Std[L, tuple[()]]: ...
+    @overload
+    def std(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Std[L]:
+        """Standard deviation over `axis`: the square root of the variance; `axis`, `keepdims` and `ddof` as in `var`.
+
+        The gradient is not finite where all elements are equal.
+
+        >>> wy.Constant([1.0, 3.0]).std().forward().item()
+        1.0"""
+
+    @overload
+    def std(
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True], ddof: int = 0
+    ) -> Std[L, tuple[*Bs, One]]: ...
+    @overload
+    def std(
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False, ddof: int = 0
+    ) -> Std[L, tuple[*Bs]]: ...
+    @overload
+    def std(
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False, ddof: int = 0
+    ) -> Std[L, tuple[*Bs]]: ...
+    @overload
+    def std(
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True], ddof: int = 0
+    ) -> Std[L, tuple[One, *Bs]]: ...
+    @overload
+    def std(
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False, ddof: int = 0
+    ) -> Std[L, tuple[M, *Bs]]: ...
+    @overload
+    def std(
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True], ddof: int = 0
+    ) -> Std[L, tuple[M, One, *Bs]]: ...
+    @overload
+    def std(
+        self: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False, ddof: int = 0
+    ) -> Std[L, tuple[*Bs, N]]: ...
+    @overload
+    def std(
+        self: OfShape[L, tuple[M, N, *Bs]],
+        axis: tuple[Literal[0], Literal[1]],
+        keepdims: Literal[False] = False,
+        ddof: int = 0,
+    ) -> Std[L, tuple[*Bs]]: ...
+    @overload
+    def std(
+        self: OfShape[L, tuple[*Bs, M, N]],
+        axis: tuple[Literal[-2], Literal[-1]],
+        keepdims: Literal[False] = False,
+        ddof: int = 0,
+    ) -> Std[L, tuple[*Bs]]: ...
+    @overload
+    def std(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Std[L]:
+        """Standard deviation over `axis`: the square root of the variance; `axis`, `keepdims` and `ddof` as in `var`.
+
+        The gradient is not finite where all elements are equal.
+
+        >>> wy.Constant([1.0, 3.0]).std().forward().item()
+        1.0"""
+
+    @overload
     def embed(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices, positions: _Node | Array) -> Embed[L]:
         """Return `table[indices] + positions[:time]`, of the axes (..., time, width).
 
@@ -2609,196 +2800,6 @@ class Node:
         Equal smallest elements share the gradient equally. Raise `ShapeError` over an axis of size 0.
 
         >>> wy.Constant([1.0, 3.0]).min().forward().item()
-        1.0"""
-
-    @overload
-    def logsumexp(
-        self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False
-    ) -> LogSumExp[L, tuple[()]]: ...
-    @overload
-    def logsumexp(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L]:
-        """`log(sum(exp(x)))` over `axis`, without overflow: an axis, several, or all by default.
-
-        `keepdims=True` keeps them at size 1. Raise `ShapeError` over an axis of size 0.
-
-        >>> wy.Constant([1e4, 1e4]).logsumexp().forward().item() > 1e4
-        True"""
-
-    @overload
-    def logsumexp(
-        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
-    ) -> LogSumExp[L, tuple[*Bs, One]]: ...
-    @overload
-    def logsumexp(
-        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
-    ) -> LogSumExp[L, tuple[*Bs]]: ...
-    @overload
-    def logsumexp(
-        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
-    ) -> LogSumExp[L, tuple[*Bs]]: ...
-    @overload
-    def logsumexp(
-        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]
-    ) -> LogSumExp[L, tuple[One, *Bs]]: ...
-    @overload
-    def logsumexp(
-        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
-    ) -> LogSumExp[L, tuple[M, *Bs]]: ...
-    @overload
-    def logsumexp(
-        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
-    ) -> LogSumExp[L, tuple[M, One, *Bs]]: ...
-    @overload
-    def logsumexp(
-        self: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
-    ) -> LogSumExp[L, tuple[*Bs, N]]: ...
-    @overload
-    def logsumexp(
-        self: OfShape[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
-    ) -> LogSumExp[L, tuple[*Bs]]: ...
-    @overload
-    def logsumexp(
-        self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
-    ) -> LogSumExp[L, tuple[*Bs]]: ...
-    @overload
-    def logsumexp(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> LogSumExp[L]:
-        """`log(sum(exp(x)))` over `axis`, without overflow: an axis, several, or all by default.
-
-        `keepdims=True` keeps them at size 1. Raise `ShapeError` over an axis of size 0.
-
-        >>> wy.Constant([1e4, 1e4]).logsumexp().forward().item() > 1e4
-        True"""
-
-    @overload
-    def var(
-        self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False, ddof: int = 0
-    ) -> Variance[L, tuple[()]]: ...
-    @overload
-    def var(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Variance[L]:
-        """Variance over `axis`: the sum of squared distances from the mean, divided by `n - ddof`.
-
-        `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1. Raise `ShapeError` unless
-        `n > ddof`.
-
-        >>> wy.Constant([1.0, 3.0]).var().forward().item()
-        1.0"""
-
-    @overload
-    def var(
-        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True], ddof: int = 0
-    ) -> Variance[L, tuple[*Bs, One]]: ...
-    @overload
-    def var(
-        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False, ddof: int = 0
-    ) -> Variance[L, tuple[*Bs]]: ...
-    @overload
-    def var(
-        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False, ddof: int = 0
-    ) -> Variance[L, tuple[*Bs]]: ...
-    @overload
-    def var(
-        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True], ddof: int = 0
-    ) -> Variance[L, tuple[One, *Bs]]: ...
-    @overload
-    def var(
-        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False, ddof: int = 0
-    ) -> Variance[L, tuple[M, *Bs]]: ...
-    @overload
-    def var(
-        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True], ddof: int = 0
-    ) -> Variance[L, tuple[M, One, *Bs]]: ...
-    @overload
-    def var(
-        self: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False, ddof: int = 0
-    ) -> Variance[L, tuple[*Bs, N]]: ...
-    @overload
-    def var(
-        self: OfShape[L, tuple[M, N, *Bs]],
-        axis: tuple[Literal[0], Literal[1]],
-        keepdims: Literal[False] = False,
-        ddof: int = 0,
-    ) -> Variance[L, tuple[*Bs]]: ...
-    @overload
-    def var(
-        self: OfShape[L, tuple[*Bs, M, N]],
-        axis: tuple[Literal[-2], Literal[-1]],
-        keepdims: Literal[False] = False,
-        ddof: int = 0,
-    ) -> Variance[L, tuple[*Bs]]: ...
-    @overload
-    def var(
-        self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0
-    ) -> Variance[L]:
-        """Variance over `axis`: the sum of squared distances from the mean, divided by `n - ddof`.
-
-        `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1. Raise `ShapeError` unless
-        `n > ddof`.
-
-        >>> wy.Constant([1.0, 3.0]).var().forward().item()
-        1.0"""
-
-    @overload
-    def std(
-        self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False, ddof: int = 0
-    ) -> Std[L, tuple[()]]: ...
-    @overload
-    def std(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Std[L]:
-        """Standard deviation over `axis`: the square root of the variance; `axis`, `keepdims` and `ddof` as in `var`.
-
-        The gradient is not finite where all elements are equal.
-
-        >>> wy.Constant([1.0, 3.0]).std().forward().item()
-        1.0"""
-
-    @overload
-    def std(
-        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True], ddof: int = 0
-    ) -> Std[L, tuple[*Bs, One]]: ...
-    @overload
-    def std(
-        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False, ddof: int = 0
-    ) -> Std[L, tuple[*Bs]]: ...
-    @overload
-    def std(
-        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False, ddof: int = 0
-    ) -> Std[L, tuple[*Bs]]: ...
-    @overload
-    def std(
-        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True], ddof: int = 0
-    ) -> Std[L, tuple[One, *Bs]]: ...
-    @overload
-    def std(
-        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False, ddof: int = 0
-    ) -> Std[L, tuple[M, *Bs]]: ...
-    @overload
-    def std(
-        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True], ddof: int = 0
-    ) -> Std[L, tuple[M, One, *Bs]]: ...
-    @overload
-    def std(
-        self: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False, ddof: int = 0
-    ) -> Std[L, tuple[*Bs, N]]: ...
-    @overload
-    def std(
-        self: OfShape[L, tuple[M, N, *Bs]],
-        axis: tuple[Literal[0], Literal[1]],
-        keepdims: Literal[False] = False,
-        ddof: int = 0,
-    ) -> Std[L, tuple[*Bs]]: ...
-    @overload
-    def std(
-        self: OfShape[L, tuple[*Bs, M, N]],
-        axis: tuple[Literal[-2], Literal[-1]],
-        keepdims: Literal[False] = False,
-        ddof: int = 0,
-    ) -> Std[L, tuple[*Bs]]: ...
-    @overload
-    def std(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False, ddof: int = 0) -> Std[L]:
-        """Standard deviation over `axis`: the square root of the variance; `axis`, `keepdims` and `ddof` as in `var`.
-
-        The gradient is not finite where all elements are equal.
-
-        >>> wy.Constant([1.0, 3.0]).std().forward().item()
         1.0"""
 
     @overload

@@ -143,6 +143,10 @@ class Op:
         """Return `evaluate` for a run that has bound `sizes`, of an op that needs more of them than the result's."""
         return self.evaluate
 
+    def composition(self) -> Composition | None:
+        """Return the graph of other ops that is the value; None for an op with a meaning of its own."""
+        return None
+
     def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
         """Return the result of `vjp`; entries for parents that are not `wanted` are ignored, so an op may skip them."""
         return self.vjp(gradient)
@@ -197,6 +201,22 @@ class HeldValue(Protocol):
 
     def plans(self) -> Any:
         """Return the live plans that compute the value."""
+        ...
+
+
+class Composition(Protocol):
+    """A graph of other ops from `inputs`, leaves in place of an op's operands, to one output, the op's value.
+
+    `checked`: whether the op checks all indices that the graph uses.
+    """
+
+    checked: bool
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+
+    @property
+    def order(self) -> Sequence[BaseNode]:
+        """The nodes in the order of computation."""
         ...
 
 

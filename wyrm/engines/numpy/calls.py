@@ -17,7 +17,7 @@ from wyrm.graph.leaves import Input
 from wyrm.graph.op import NUMPY
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array
-from wyrm.ops.elementwise.formula import MASKS, FormulaCall, Operand, array_function, interpret, parse
+from wyrm.ops.elementwise.formula import MASKS, FormulaCall, array_function, interpret, numpy_call, parse
 
 if TYPE_CHECKING:
     from wyrm.engines.numpy.plan import EvaluationPlan
@@ -111,12 +111,12 @@ class Scratch:
 
 @cache
 def single_call(formula: str) -> tuple[Callable[..., Any], tuple[int, ...]] | None:
-    """Return the NumPy function and operand positions of a formula that is one call of operands, else None."""
-    function, arguments = parse(formula)[-1]
-    positions = tuple(argument.position for argument in arguments if isinstance(argument, Operand))
-    if len(parse(formula)) > 1 or len(positions) < len(arguments) or function == "where" or function in _KEYWORD_OUT:
-        return None
-    return array_function(NUMPY, function), positions
+    """Return the NumPy function and operand positions of a formula that is one call of operands, else None.
+
+    The function takes the array for the result as its last argument.
+    """
+    function = parse(formula)[-1].function
+    return None if function == "where" or function in _KEYWORD_OUT else numpy_call(formula)
 
 
 def formula_calls(

@@ -1,8 +1,7 @@
 """Fused scaled dot-product self-attention: scores, masks, softmax, dropout and the weighted sum of values.
 
 The kernels never materialize the attention matrix: they work on a tile of queries of one head at a time.
-`AttentionGradient` recomputes the attention weights, so the forward pass stores no residuals. Higher-order gradients
-decompose the op into ordinary ops and `AttentionMask` nodes.
+`AttentionGradient` recomputes the attention weights, so the forward pass stores no residuals.
 """
 
 from __future__ import annotations
@@ -24,8 +23,9 @@ from wyrm.graph.typing import A, Array, BoolArray, D, FloatArray, K, M, N
 from wyrm.ops.attention.jax_form import AttentionForm, AttentionGradientForm, AttentionMaskForm
 from wyrm.ops.attention.kernels import attention_gradient_kernel, attention_kernel, attention_mask_kernel
 from wyrm.ops.attention.weights import COLUMN, has_few
-from wyrm.ops.elementwise.elementwise import Axes
-from wyrm.ops.gradients.accumulation import composite_vjp
+from wyrm.ops.composed import Composed
+from wyrm.ops.elementwise.elementwise import Axes, constant_like, size_beside
+from wyrm.ops.indexing.joining import stack
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.random.dropout_mask import WORD, check_rate, drop_threshold, dropout_mask, kept_factor
 from wyrm.ops.random.philox import STEP, stream_or_next
@@ -34,7 +34,7 @@ from wyrm.ops.random.philox import STEP, stream_or_next
 _QUERIES, _APART = 64, 16
 # Threads share slots of the work, each with its own scratch memory: the most slots, and the fewest scores of one.
 _SLOTS, _SLOT_SCORES = 16, 1 << 16
-# Score of a masked key in the decomposed form: finite, so that gradients are finite.
+# Score of a masked key in the composition: finite, so that gradients are finite.
 MASKED_SCORE = -1e30
 
 
@@ -139,21 +139,15 @@ class _Attention(Node[tuple[Node, *tuple[Any, ...]], Axes], abstract=True):
             factors = factors * xp.where(xp.reshape(keep, (batch, heads, time, time)), scale, 0 * scale)
         return factors
 
-    def _weights(
-        self, xp: ArrayNamespace, qkv: FloatArray, mask: BoolArray | None
-    ) -> tuple[FloatArray, list[FloatArray]]:
-        """Return the weights before dropout, (batch, heads, queries, keys), and [queries, keys, values].
+    def weights(self, qkv: Node, extra: Sequence[BaseNode]) -> tuple[Node, Node, list[Node]]:
+        """Return the weights before dropout, their factors, (batch, heads, queries, keys), and queries, keys, values.
 
         The axes of queries, keys and values are (batch, heads, time, features).
         """
-        parts = [xp.permute_dims(qkv[:, :, i], (0, 2, 1, 3)) for i in range(3)]
-        _, time, _, heads, features = qkv.shape
-        scores = parts[0] @ xp.permute_dims(parts[1], (0, 1, 3, 2)) * self.dtype.type(features**-0.5)
-        exponentials = scores + self._bias(xp, mask, time, heads)
-        exponentials = xp.exp(exponentials - xp.max(exponentials, axis=-1, keepdims=True))
-        exponentials = exponentials * xp.astype(self._allowed(xp, mask, time), self.dtype)
-        total = xp.sum(exponentials, axis=-1, keepdims=True)
-        return exponentials / xp.where(total > 0.0, total, 1.0 + 0.0 * total), parts
+        bias, factors = (AttentionMask(qkv, *extra, part=part, **self._options()) for part in ("bias", "factors"))
+        parts: list[Node] = [qkv[:, :, i].transpose(0, 2, 1, 3) for i in range(3)]
+        scores = (parts[0] @ parts[1].matrix_transpose()) * _scale(qkv) + bias
+        return scores.softmax(), factors, parts
 
 
 def tile_memory(
@@ -200,7 +194,7 @@ class _AttentionLoops(ByKernel):
         return mask, extra[0].reshape(-1) if extra else np.zeros(1, np.int64)
 
 
-class Attention(_Attention[Axes]):
+class Attention(_Attention[Axes], Composed[tuple[Node, *tuple[Any, ...]], Axes]):
     """`softmax(queries @ keys.T / sqrt(features)) @ values` for each head, of the axes (batch, time, heads, features).
 
     `qkv` has the axes (batch, time, 3, heads, features). The optional mask has the axes (batch, queries, keys), the
@@ -220,15 +214,10 @@ class Attention(_Attention[Axes]):
     def shape_rule(self) -> Dims:
         return self._axes()
 
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        qkv = operands[0]
-        if 0 in shape:
-            return xp.zeros(shape, dtype=self.dtype)
-        mask, step = self._split(operands)
-        weights, (_, _, values) = self._weights(xp, qkv, mask)
-        batch, time, heads, _ = shape
-        dropped = weights * self._factors(xp, mask, step, (batch, time, heads))
-        return xp.permute_dims(dropped @ values, (0, 2, 1, 3))
+    def compose(self, qkv: Node, *extra: BaseNode) -> Node:
+        weights, factors, (_, _, values) = self.weights(qkv, extra)
+        composed: Node = ((weights * factors) @ values).transpose(0, 2, 1, 3)
+        return composed
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         return "rows" if all(row in (0, None) for row in rows) else None
@@ -237,17 +226,6 @@ class Attention(_Attention[Axes]):
         extra = self._extra()
         qkv_gradient = AttentionGradient(self.parents[0], gradient, *extra, **self._options())
         return (qkv_gradient, *(ZERO for _ in extra))
-
-    def decomposed(self, qkv: Node) -> Node:
-        """Return the same value composed of ordinary ops, for higher-order gradients."""
-        features = qkv.dims[-1]
-        bias, factors = (
-            AttentionMask(qkv, *self._extra(), part=part, **self._options()) for part in ("bias", "factors")
-        )
-        queries, keys, values = (qkv[:, :, i].transpose(0, 2, 1, 3) for i in range(3))
-        scores = (queries @ keys.matrix_transpose()) * _scale(features, qkv.dtype) + bias
-        composed: Node = ((scores.softmax() * factors) @ values).transpose(0, 2, 1, 3)
-        return composed
 
 
 @LOOPS.register(Attention)
@@ -262,15 +240,17 @@ class _ForwardLoops(_AttentionLoops):
         return operands[0], mask, step, out, *self.numbers(node, features, heads), *scratch
 
 
-def _scale(features: Axis, dtype: np.dtype) -> np.floating:
-    """Return `1 / sqrt(features)` for an axis of known size."""
+def _scale(qkv: Node) -> Node:
+    """Return `1 / sqrt(features)`."""
+    features = qkv.dims[-1]
     size = axis_size(features)
-    assert size is not None
-    scale: np.floating = dtype.type(size**-0.5)
+    if size is not None:
+        return constant_like(size**-0.5, qkv)
+    scale: Node = 1.0 / size_beside(features, qkv).sqrt()
     return scale
 
 
-class AttentionGradient(_Attention[Axes]):
+class AttentionGradient(_Attention[Axes], Composed[tuple[Node, *tuple[Any, ...]], Axes]):
     """The gradient of `Attention` with respect to `qkv`, of the shape of `qkv`."""
 
     __slots__ = ()
@@ -284,31 +264,17 @@ class AttentionGradient(_Attention[Axes]):
         dims: Dims = self.parents[0].dims
         return dims
 
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        qkv, gradient = operands[:2]
-        if 0 in shape:
-            return xp.zeros(shape, dtype=self.dtype)
-        mask, step = self._split(operands)
-        weights, (queries, keys, values) = self._weights(xp, qkv, mask)
-        batch, time, _, heads, features = shape
-        factors = self._factors(xp, mask, step, (batch, time, heads))
-        cotangent = xp.permute_dims(gradient, (0, 2, 1, 3))
-        weights_gradient = cotangent @ xp.permute_dims(values, (0, 1, 3, 2)) * factors
-        mean = xp.sum(weights_gradient * weights, axis=-1, keepdims=True)
-        scores_gradient = (weights_gradient - mean) * weights * self.dtype.type(features**-0.5)
+    def compose(self, qkv: Node, gradient: Node, *extra: BaseNode) -> Node:
+        weights, factors, (queries, keys, values) = self.weights(qkv, extra)
+        cotangent = gradient.transpose(0, 2, 1, 3)
+        of_weights = cotangent @ values.matrix_transpose() * factors
+        of_scores = (of_weights - of_weights.vector_dot(weights).expand_dims(-1)) * weights * _scale(qkv)
         parts = (
-            scores_gradient @ keys,
-            xp.permute_dims(scores_gradient, (0, 1, 3, 2)) @ queries,
-            xp.permute_dims(weights * factors, (0, 1, 3, 2)) @ cotangent,
+            of_scores @ keys,
+            of_scores.matrix_transpose() @ queries,
+            (weights * factors).matrix_transpose() @ cotangent,
         )
-        return xp.stack([xp.permute_dims(part, (0, 2, 1, 3)) for part in parts], axis=2)
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        qkv, cotangent = self.parents[:2]
-        extra = self._extra()
-        attention: Attention = Attention(qkv, *extra, **self._options())
-        (qkv_gradient,) = composite_vjp(attention.decomposed(qkv), cotangent, (qkv,))
-        return (*composite_vjp(qkv_gradient, gradient, (qkv, cotangent)), *(ZERO for _ in extra))
+        return stack([part.transpose(0, 2, 1, 3) for part in parts], axis=2)
 
 
 @LOOPS.register(AttentionGradient)

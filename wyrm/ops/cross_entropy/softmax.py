@@ -11,14 +11,14 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size, unify
 from wyrm.graph.base import ZERO, BaseNode, Gradient, explain, format_dims, label
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
-from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, KernelArgument
+from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import S2, Array, Bs, FloatArray, Indices, IntegerArray, N, OfShape
+from wyrm.ops.composed import Composed
 from wyrm.ops.cross_entropy.labels import sample_weights, warn_of_probabilities, weighted_mean
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, bind_class, float_dtype, method
 from wyrm.ops.indexing.index import as_indices
-from wyrm.ops.kernels.sums import summed
 from wyrm.ops.reducing.base import OneAxis
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import choice
@@ -26,7 +26,7 @@ from wyrm.support.options import choice
 LossReduction = Literal["mean", "sum", "none"]
 
 
-class _Normalized(OneAxis[tuple[Left_co], Axes], Node[tuple[Left_co], Axes], Generic[Left_co, Axes], abstract=True):
+class _Normalized(OneAxis[tuple[Left_co], Axes], Composed[tuple[Left_co], Axes], Generic[Left_co, Axes], abstract=True):
     """Base class of ops that normalize along one axis and keep the shape."""
 
     __slots__ = ()
@@ -65,26 +65,15 @@ class Softmax(_Normalized[Left_co, Axes]):
     _own: Softmax[Any, Axes]
     method = "softmax"
 
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        (x,) = operands
-        if 0 in shape:
-            return xp.zeros(shape, x.dtype)
-        exponentials = xp.exp(x - xp.max(x, axis=self.axis, keepdims=True))
-        return exponentials / summed(xp, exponentials, (self.axis,), True)
+    def compose(self, x: Node) -> Node:
+        if _is_empty(x):
+            return x.erase()
+        exponentials = (x - x.max(self.axis, keepdims=True)).exp()
+        return exponentials / exponentials.sum(self.axis, keepdims=True)
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         y = self.erase()
         return (y * (gradient - (gradient * y).sum(axis=self.axis, keepdims=True)),)
-
-
-@LOOPS.register(Softmax)
-class _SoftmaxLoops(Decomposed):
-    def decompose(self, node: Softmax[Node]) -> Node:
-        (x,) = node.parents
-        if _is_empty(x):
-            return x.erase()
-        exponentials = (x - x.max(node.axis, keepdims=True)).exp()
-        return exponentials / exponentials.sum(node.axis, keepdims=True)
 
 
 class LogSoftmax(_Normalized[Left_co, Axes]):
@@ -98,28 +87,19 @@ class LogSoftmax(_Normalized[Left_co, Axes]):
     _own: LogSoftmax[Any, Axes]
     method = "log_softmax"
 
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        (x,) = operands
-        if 0 in shape:
-            return xp.zeros(shape, x.dtype)
-        shifted = x - xp.max(x, axis=self.axis, keepdims=True)
-        return shifted - xp.log(summed(xp, xp.exp(shifted), (self.axis,), True))
+    def compose(self, x: Node) -> Node:
+        if _is_empty(x):
+            return x.erase()
+        shifted = x - x.max(self.axis, keepdims=True)
+        return shifted - shifted.exp().sum(self.axis, keepdims=True).log()
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (gradient - self.erase().exp() * gradient.sum(axis=self.axis, keepdims=True),)
 
 
-@LOOPS.register(LogSoftmax)
-class _LogSoftmaxLoops(Decomposed):
-    def decompose(self, node: LogSoftmax[Node]) -> Node:
-        (x,) = node.parents
-        if _is_empty(x):
-            return x.erase()
-        shifted = x - x.max(node.axis, keepdims=True)
-        return shifted - shifted.exp().sum(node.axis, keepdims=True).log()
-
-
-class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[tuple[Left_co, IndexNode, Any], Axes]):
+class CrossEntropy(
+    HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Composed[tuple[Left_co, IndexNode, Any], Axes]
+):
     """`-log softmax(logits)[label]` over the last axis; see `cross_entropy`.
 
     The third parent is the softmax of the logits: the loss, its gradient and `predictions()` share it.
@@ -157,15 +137,13 @@ class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[
             raise ShapeError("has no mean over an axis of size 0")
         return rows if self.reduction == "none" else ()
 
-    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Array:
-        logits, labels, probabilities = operands
+    def compose(self, logits: Node, labels: IndexNode, probabilities: Node) -> Node:
         # The label's probability may underflow; the largest one is at least 1 / classes.
-        top: Array = xp.max(logits, axis=-1)
-        label_logits = xp.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
-        losses: Array = (top - label_logits) - xp.log(xp.max(probabilities, axis=-1))
+        label_logits = logits.take_along_axis(labels.reshape((*labels.dims, 1)), axis=-1).squeeze(-1)
+        losses: Node = (logits.max(-1) - label_logits) - probabilities.max(-1).log()
         if self.reduction == "none":
             return losses
-        return xp.mean(losses) if self.reduction == "mean" else xp.sum(losses)
+        return losses.mean() if self.reduction == "mean" else losses.sum()
 
     def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
         if self.reduction == "mean" and 0 in shapes[1]:
@@ -187,17 +165,6 @@ class CrossEntropy(HasIndexOperands[tuple[Left_co, IndexNode, Any], Axes], Node[
         rows = gradient if self.reduction == "none" else gradient.broadcast_to(labels.dims)
         # The gradient with respect to the logits includes the path through the softmax, so that parent gets zero.
         return CrossEntropyGradient(probabilities, labels, rows), ZERO, ZERO
-
-
-@LOOPS.register(CrossEntropy)
-class _CrossEntropyLoops(Decomposed):
-    def decompose(self, node: CrossEntropy[Node]) -> Node:
-        logits, labels, probabilities = node.parents
-        label_logits = logits.take_along_axis(labels.reshape((*labels.dims, 1)), axis=-1).squeeze(-1)
-        losses: Node = (logits.max(-1) - label_logits) - probabilities.max(-1).log()
-        if node.reduction == "none":
-            return losses
-        return losses.mean() if node.reduction == "mean" else losses.sum()
 
 
 class CrossEntropyCount(Node[tuple[Left_co], Axes]):

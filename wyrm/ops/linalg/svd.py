@@ -10,10 +10,11 @@ import numpy as np
 from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.base import ZERO, Gradient
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, SameIndex
+from wyrm.graph.loop_form import LOOPS, ByKernel, SameIndex
 from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray
+from wyrm.ops.composed import Composed
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.indexing.joining import concatenate
@@ -164,7 +165,7 @@ class RightSingularVectors(FactorizationPart[Axes]):
         return ZERO, left @ (total if outside is None else total + outside).mT
 
 
-class PseudoInverse(MatrixOp[Axes]):
+class PseudoInverse(MatrixOp[Axes], Composed[tuple[Node, ...], Axes]):
     """The Moore-Penrose pseudoinverse; singular values of at most `cutoff` times the largest one count as zero."""
 
     __slots__ = ("cutoff",)
@@ -181,10 +182,12 @@ class PseudoInverse(MatrixOp[Axes]):
         *batch, rows, columns = matrix(self.parents[0])
         return (*batch, columns, rows)
 
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        a = np.asarray(operands[0])
-        self.refuse(~np.isfinite(a).all(axis=(-2, -1)), "holds a NaN or an infinity")
-        return np.linalg.pinv(a, self.cutoff)
+    def compose(self, a: Node) -> Node:
+        parts = SVDResiduals(a), a
+        values: Node = SingularValues(*parts)
+        right: Node = RightSingularVectors(*parts)
+        left: Node = LeftSingularVectors(*parts)
+        return (right * reciprocals(values, self.cutoff)[..., None, :]) @ left.mT
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         # Golub and Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems", 1973; the
@@ -205,14 +208,3 @@ def reciprocals(values: Node, cutoff: float) -> Node:
     """Return the reciprocals of singular values, and 0 for those of at most `cutoff` times the largest one."""
     counted: Node = values > values[..., :1] * cutoff
     return where(counted, 1.0 / values, 0.0)
-
-
-@LOOPS.register(PseudoInverse)
-class _PseudoInverseLoops(Decomposed):
-    def decompose(self, node: PseudoInverse) -> Node:
-        a: Node = node.parents[0]
-        parts = SVDResiduals(a), a
-        values: Node = SingularValues(*parts)
-        right: Node = RightSingularVectors(*parts)
-        left: Node = LeftSingularVectors(*parts)
-        return (right * reciprocals(values, node.cutoff)[..., None, :]) @ left.mT

@@ -12,10 +12,11 @@ from wyrm.graph.axes import Axis, Dims, axis_size, broadcast, unify
 from wyrm.graph.base import ZERO, Gradient
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import as_constant, constant_beside
-from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed
+from wyrm.graph.loop_form import LOOPS, ByKernel
 from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray
+from wyrm.ops.composed import Composed
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.linalg.jax_form import LUResidualsForm, SolveForm
@@ -142,7 +143,7 @@ def identity(axis: Axis, dtype: np.dtype) -> Node:
     return TriangularPart(lower, lower=False)
 
 
-class LeastSquares(MatrixOp[Axes]):
+class LeastSquares(MatrixOp[Axes], Composed[tuple[Node, ...], Axes]):
     """The `x` of the smallest norm among those that minimize the norm of `a @ x - b`, or of `a.mT @ x - b`.
 
     The parents are the singular value decomposition of `a`, `a` and `b`. Singular values of at most `cutoff` times the
@@ -173,14 +174,12 @@ class LeastSquares(MatrixOp[Axes]):
         dims: Dims = (*broadcast(tuple(batch), tuple(other)), columns, count)
         return dims
 
-    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Array:
-        residuals, a, b = operands
-        rows = a.shape[-2]
-        of_rows, values, of_columns = residuals[..., :rows, :], residuals[..., rows, :], residuals[..., rows + 1 :, :]
-        inside, outside = (of_columns, of_rows) if self.transposed else (of_rows, of_columns)
-        counted = values > values[..., :1] * self.cutoff
-        scales = xp.where(counted, 1.0 / xp.where(counted, values, xp.ones_like(values)), xp.zeros_like(values))
-        result: Array = outside @ (scales[..., None] * (inside.mT @ b))
+    def compose(self, residuals: Node, a: Node, b: Node) -> Node:
+        values: Node = SingularValues(residuals, a)
+        left, right = LeftSingularVectors(residuals, a), RightSingularVectors(residuals, a)
+        inside, outside = (right, left) if self.transposed else (left, right)
+        scales = reciprocals(values, self.cutoff)[..., None]
+        result: Node = outside @ (scales * (inside.mT @ b))
         return result
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
@@ -198,18 +197,6 @@ class LeastSquares(MatrixOp[Axes]):
         """Return the solution for another right-hand side; if `turned`, of the transposed system."""
         residuals, a, _ = self.parents
         return LeastSquares(residuals, a, b, self.cutoff, self.transposed != turned)
-
-
-@LOOPS.register(LeastSquares)
-class _LeastSquaresLoops(Decomposed):
-    def decompose(self, node: LeastSquares) -> Node:
-        *parts, b = node.parents
-        values: Node = SingularValues(*parts)
-        left, right = LeftSingularVectors(*parts), RightSingularVectors(*parts)
-        inside, outside = (right, left) if node.transposed else (left, right)
-        scales = reciprocals(values, node.cutoff)[..., None]
-        result: Node = outside @ (scales * (inside.mT @ b))
-        return result
 
 
 __all__ = ["LeastSquares"]

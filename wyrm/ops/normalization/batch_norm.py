@@ -2,69 +2,31 @@
 
 `BatchMoments` holds the mean and the variance of each channel: the value, its gradient and the running statistics
 share them. `BatchNorm` and `BatchNormGradient` are elementwise given the moments, so native loops fuse them with what
-surrounds them, such as an activation. The formulas here serve arrays and, for higher-order gradients, nodes.
+surrounds them, such as an activation.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size, normalize_axis, product, unify
-from wyrm.graph.base import ZERO, BaseNode, Gradient, explain, format_dims, label
-from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, KernelArgument
+from wyrm.graph.base import ZERO, Gradient, explain, format_dims, label
+from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.node import Node
-from wyrm.graph.op import ArrayNamespace
-from wyrm.graph.typing import Arithmetic, Array, FloatArray
+from wyrm.graph.typing import Array
 from wyrm.ops.batching import batch_axis, spread
+from wyrm.ops.composed import Composed
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype, constant_like
-from wyrm.ops.gradients.accumulation import composite_vjp
 from wyrm.ops.indexing.joining import stack
 from wyrm.ops.kernels.native import scratch
-from wyrm.ops.kernels.sums import summed
 from wyrm.ops.normalization.kernels import batch_moments_kernel
 from wyrm.ops.reducing.base import Count
 from wyrm.ops.reducing.reduction import Sum
-
-# --- the formulas, for arrays and for nodes ---------------------------------------------------------------------------
-
-Value = TypeVar("Value", bound=Arithmetic)
-
-
-class _BatchFunctions(NamedTuple, Generic[Value]):
-    """The functions that the formulas call, for an array namespace or for nodes, of operands of one shape."""
-
-    total: Callable[[Value], Value]  # the sum over all axes but that of the channels
-    along: Callable[[Value], Value]  # a vector of the channels, to broadcast along the operands
-    stack: Callable[[list[Value]], Value]
-    deviation: Callable[[Value, float], Value]  # the root of the variance and a small number
-    count: Any  # the number of values of each channel
-
-
-def _of_arrays(xp: ArrayNamespace, x: FloatArray, axis: int) -> _BatchFunctions[FloatArray]:
-    others = _others(x.ndim, axis)
-    shape = tuple(-1 if i == axis else 1 for i in range(axis, x.ndim))
-
-    def deviation(variance: FloatArray, epsilon: float) -> FloatArray:
-        return xp.sqrt(variance + epsilon)
-
-    count = x.dtype.type(math.prod(x.shape[i] for i in others))
-    return _BatchFunctions(lambda v: summed(xp, v, others), lambda v: v.reshape(shape), xp.stack, deviation, count)
-
-
-def _of_nodes(x: Node, axis: int) -> _BatchFunctions[Node]:
-    others, after = _others(x.ndim, axis), x.ndim - 1 - axis
-    return _BatchFunctions(
-        lambda v: Sum(v, others),
-        lambda v: v.reshape((v.dims[0], *[1] * after)) if after else v,
-        stack,
-        lambda variance, epsilon: (variance + epsilon).sqrt(),
-        batch_count(x, axis),
-    )
 
 
 def batch_count(x: Node, axis: int) -> Node:
@@ -80,52 +42,10 @@ def _others(rank: int, axis: int) -> tuple[int, ...]:
     return tuple(i for i in range(rank) if i != axis)
 
 
-def _moments(of: _BatchFunctions[Value], x: Value) -> tuple[Value, Value]:
-    mean = of.total(x) / of.count
-    centred = x - of.along(mean)
-    return mean, of.total(centred * centred) / of.count
-
-
-def _scaled(
-    of: _BatchFunctions[Value], x: Value, mean: Value, variance: Value, vectors: Sequence[Value], epsilon: float
-) -> Value:
-    """Return `x` normalized; `vectors` are the weight and the bias, or none."""
-    scale = 1.0 / of.deviation(variance, epsilon)
-    if not vectors:
-        return of.along(scale) * (x - of.along(mean))
-    weight, bias = vectors
-    return of.along(scale * weight) * (x - of.along(mean)) + of.along(bias)
-
-
-def _vector_gradients(
-    of: _BatchFunctions[Value], x: Value, gradient: Value, mean: Value, variance: Value, epsilon: float
-) -> tuple[Value, Value]:
-    """Return the gradients with respect to the weight and the bias."""
-    products = of.total(gradient * (x - of.along(mean)))
-    return products / of.deviation(variance, epsilon), of.total(gradient)
-
-
-def _gradient(
-    of: _BatchFunctions[Value],
-    x: Value,
-    gradient: Value,
-    moments: tuple[Value, Value],
-    vector_gradients: tuple[Value, Value],
-    weights: Sequence[Value],
-    epsilon: float,
-) -> Value:
-    """Return the gradient with respect to the operand; `weights` is the weight, or none."""
-    (mean, variance), (of_weight, of_bias) = moments, vector_gradients
-    inverse = 1.0 / of.deviation(variance, epsilon)
-    slope = of_weight * inverse / of.count
-    part = gradient - of.along(of_bias / of.count) - (x - of.along(mean)) * of.along(slope)
-    return part * of.along(inverse * weights[0] if weights else inverse)
-
-
 # --- the ops ----------------------------------------------------------------------------------------------------------
 
 
-class _OverBatch(Node[tuple[Any, ...], Axes], abstract=True):
+class _OverBatch(Composed[tuple[Any, ...], Axes], abstract=True):
     """Base class of the ops; the first parents have the shape of the operand, the others end with the channels.
 
     `axis` is that of the channels.
@@ -163,6 +83,16 @@ class _OverBatch(Node[tuple[Any, ...], Axes], abstract=True):
             channels = unify(channels, other.dims[-1])
         dims = (*dims[: self.axis], channels, *dims[self.axis + 1 :])
         return dims if self.gives_whole else (2, channels)
+
+    def total(self, x: Node) -> Node:
+        """Return the sums over all axes but that of the channels."""
+        return Sum(x, _others(x.ndim, self.axis))
+
+    def along(self, vector: Node) -> Node:
+        """Return a vector of the channels to broadcast along the operand."""
+        after = self.parents[0].ndim - 1 - self.axis
+        result: Node = vector.reshape((vector.dims[0], *[1] * after)) if after else vector
+        return result
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node:
         """Count the new axis among the channels, which are normalized each on its own."""
@@ -218,13 +148,11 @@ class BatchMoments(_OverBatch[Axes]):
         except ShapeError as error:
             raise ShapeError(explain(self, str(error))) from None
 
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        of = _of_arrays(xp, operands[0], self.axis)
-        return of.stack([*_moments(of, operands[0])])
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        of = _of_nodes(self.parents[0], self.axis)
-        return composite_vjp(of.stack([*_moments(of, self.parents[0])]), gradient, self.parents)
+    def compose(self, x: Node) -> Node:
+        count = batch_count(x, self.axis)
+        mean = self.total(x) / count
+        centred = x - self.along(mean)
+        return stack([mean, self.total(centred * centred) / count])
 
 
 def _check_count(count: int) -> None:
@@ -283,23 +211,19 @@ class BatchNorm(_OverBatch[Axes]):
         node: Node = self.parents[1]
         return node
 
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        x, (mean, variance), *vectors = operands
-        return _scaled(_of_arrays(xp, x, self.axis), x, mean, variance, vectors, self.epsilon)
+    def compose(self, x: Node, moments: Node, *vectors: Node) -> Node:
+        scale = 1.0 / (moments[1] + self.epsilon).sqrt()
+        centred = x - self.along(moments[0])
+        if not vectors:
+            return self.along(scale) * centred
+        weight, bias = vectors
+        return self.along(scale * weight) * centred + self.along(bias)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         x, moments, *vectors = self.parents
         each = BatchNormVectorGradient(x, gradient, moments, axis=self.axis, epsilon=self.epsilon)
         whole = BatchNormGradient(x, gradient, moments, each, *vectors[:1], axis=self.axis, epsilon=self.epsilon)
         return whole, ZERO, *(each[position] for position in range(len(vectors)))
-
-
-@LOOPS.register(BatchNorm)
-class _BatchNormLoops(Decomposed):
-    def decompose(self, node: BatchNorm[Any]) -> BaseNode:
-        x, moments, *vectors = node.parents
-        scaled: BaseNode = _scaled(_of_nodes(x, node.axis), x, moments[0], moments[1], vectors, node.epsilon)
-        return scaled
 
 
 class BatchNormVectorGradient(_OverBatch[Axes]):
@@ -317,24 +241,9 @@ class BatchNormVectorGradient(_OverBatch[Axes]):
     def __init__(self, x: Node, gradient: Node, moments: Node, *, axis: int, epsilon: float) -> None:
         self._construct((x, gradient, moments), axis=axis, epsilon=epsilon)
 
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        x, gradient, (mean, variance) = operands
-        of = _of_arrays(xp, x, self.axis)
-        return of.stack([*_vector_gradients(of, x, gradient, mean, variance, self.epsilon)])
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        x, cotangent, _ = self.parents
-        of = _of_nodes(x, self.axis)
-        composed = of.stack([*_vector_gradients(of, x, cotangent, *_moments(of, x), self.epsilon)])
-        return *composite_vjp(composed, gradient, (x, cotangent)), ZERO
-
-
-@LOOPS.register(BatchNormVectorGradient)
-class _BatchNormVectorGradientLoops(Decomposed):
-    def decompose(self, node: BatchNormVectorGradient[Any]) -> BaseNode:
-        x, gradient, moments = node.parents
-        of = _of_nodes(x, node.axis)
-        return of.stack([*_vector_gradients(of, x, gradient, moments[0], moments[1], node.epsilon)])
+    def compose(self, x: Node, gradient: Node, moments: Node) -> Node:
+        products = self.total(gradient * (x - self.along(moments[0])))
+        return stack([products / (moments[1] + self.epsilon).sqrt(), self.total(gradient)])
 
 
 class BatchNormGradient(_OverBatch[Axes]):
@@ -355,26 +264,8 @@ class BatchNormGradient(_OverBatch[Axes]):
     ) -> None:
         self._construct((x, gradient, moments, vectors, *weight), axis=axis, epsilon=epsilon)
 
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        x, gradient, (mean, variance), (of_weight, of_bias), *weights = operands
-        of = _of_arrays(xp, x, self.axis)
-        return _gradient(of, x, gradient, (mean, variance), (of_weight, of_bias), weights, self.epsilon)
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        x, cotangent, _, _, *weights = self.parents
-        of = _of_nodes(x, self.axis)
-        moments = _moments(of, x)
-        vectors = _vector_gradients(of, x, cotangent, *moments, self.epsilon)
-        composed = _gradient(of, x, cotangent, moments, vectors, weights, self.epsilon)
-        of_x, of_cotangent, *of_weights = composite_vjp(composed, gradient, (x, cotangent, *weights))
-        return of_x, of_cotangent, ZERO, ZERO, *of_weights
-
-
-@LOOPS.register(BatchNormGradient)
-class _BatchNormGradientLoops(Decomposed):
-    def decompose(self, node: BatchNormGradient[Any]) -> BaseNode:
-        x, gradient, moments, vectors, *weights = node.parents
-        of = _of_nodes(x, node.axis)
-        pairs = (moments[0], moments[1]), (vectors[0], vectors[1])
-        whole: BaseNode = _gradient(of, x, gradient, *pairs, weights, node.epsilon)
-        return whole
+    def compose(self, x: Node, gradient: Node, moments: Node, vectors: Node, *weights: Node) -> Node:
+        inverse, count = 1.0 / (moments[1] + self.epsilon).sqrt(), batch_count(x, self.axis)
+        slope = vectors[0] * inverse / count
+        part = gradient - self.along(vectors[1] / count) - (x - self.along(moments[0])) * self.along(slope)
+        return part * self.along(inverse * weights[0] if weights else inverse)

@@ -1,58 +1,32 @@
 """Fused normalization over groups of neighbouring channels of each row of a batch, which may be single channels.
 
-As for layer norm, the forward pass stores no residuals. The formulas here serve arrays and, for higher-order gradients,
-nodes, both as (batch, groups, channels of a group, values).
+As for layer norm, the forward pass stores no residuals.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Dims, axis_size, product, unify
-from wyrm.graph.base import BaseNode, explain, format_dims, label
-from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, KernelArgument
+from wyrm.graph.base import explain, format_dims, label
+from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.node import Node
-from wyrm.graph.op import ArrayNamespace
-from wyrm.graph.typing import Array, FloatArray
+from wyrm.graph.typing import Array
 from wyrm.ops.batching import batch_axis, spread
+from wyrm.ops.composed import Composed
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype, constant_like
-from wyrm.ops.gradients.accumulation import composite_vjp
 from wyrm.ops.indexing.joining import stack
-from wyrm.ops.kernels.sums import summed
 from wyrm.ops.normalization.kernels import group_moments_kernel
 from wyrm.ops.reducing.base import Count
 from wyrm.ops.reducing.reduction import Sum
 
-# --- the formulas, for arrays and for nodes ---------------------------------------------------------------------------
 
-# An array or a node: both have the methods `mean` and `reshape`.
-Value = Any
-
-
-def _normalized(x: Value, epsilon: float, sqrt: Callable[[Value], Value]) -> tuple[Value, Value]:
-    """Return the normalized operand, before weight and bias, and `1 / sqrt(variance + epsilon)`."""
-    centred = x - x.mean((2, 3), keepdims=True)
-    inverse = 1.0 / sqrt((centred * centred).mean((2, 3), keepdims=True) + epsilon)
-    return centred * inverse, inverse
-
-
-def _gradient(x: Value, gradient: Value, weights: Sequence[Value], epsilon: float, sqrt: Any) -> Value:
-    """Return the gradient with respect to the operand; `weights` is the weight, or none."""
-    normalized, inverse = _normalized(x, epsilon, sqrt)
-    scaled = gradient * weights[0] if weights else gradient
-    projection = (scaled * normalized).mean((2, 3), keepdims=True)
-    return (scaled - scaled.mean((2, 3), keepdims=True) - normalized * projection) * inverse
-
-
-# --- the ops ----------------------------------------------------------------------------------------------------------
-
-
-class _OverGroups(Node[tuple[Any, ...], Axes], abstract=True):
+class _OverGroups(Composed[tuple[Any, ...], Axes], abstract=True):
     """Base class of the ops; the first parents have the axes (batch, channels, *sizes), the others (channels,)."""
 
     __slots__ = ("epsilon", "groups")
@@ -97,26 +71,6 @@ class _OverGroups(Node[tuple[Any, ...], Axes], abstract=True):
         if 0 in shapes[0][2:]:
             raise ShapeError(explain(self, "an axis has size 0 in the data of this run: nothing to normalize over"))
 
-    def arrays(self, operands: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
-        """Return the operands as (batch, groups, channels of a group, values), the others with one value."""
-        x = operands[0]
-        members = x.shape[1] // self.groups
-        shape = x.shape[0], self.groups, members, math.prod(x.shape[2:])
-        return tuple(
-            each.reshape(shape if i < self.whole else (self.groups, members, 1)) for i, each in enumerate(operands)
-        )
-
-    def nodes(self) -> tuple[Node, ...]:
-        """Return the parents as `arrays` does."""
-        dims: Dims = self.parents[0].dims
-        channels = axis_size(dims[1])
-        assert channels is not None
-        members = channels // self.groups
-        shape: Any = (dims[0], self.groups, members, product(dims[2:]) if dims[2:] else 1)
-        return tuple(
-            each.reshape(shape if i < self.whole else (self.groups, members, 1)) for i, each in enumerate(self.parents)
-        )
-
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         whole = self.whole
         independent = all(row == 0 for row in rows[:whole]) and all(row is None for row in rows[whole:])
@@ -149,18 +103,14 @@ class GroupMoments(_OverGroups[Axes]):
     def shape_rule(self) -> Dims:
         return (super().shape_rule()[0], 2, self.groups)
 
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        (x,) = self.arrays(operands)
-        return xp.stack(_moments(x)).swapaxes(0, 1)
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.nodes()
-        return composite_vjp(stack(_moments(x), axis=1), gradient, self.parents)
-
-
-def _moments(x: Value) -> list[Value]:
-    centred = x - x.mean((2, 3), keepdims=True)
-    return [x.mean((2, 3)), (centred * centred).mean((2, 3))]
+    def compose(self, x: Node) -> Node:
+        dims: Dims = x.dims
+        members = product(dims[2:]) if dims[2:] else 1
+        groups: Any = (dims[0], self.groups, (axis_size(dims[1]) or 0) // self.groups, members)
+        values = x.reshape(groups)
+        mean = values.mean((2, 3), keepdims=True)
+        centred = values - mean
+        return stack([mean.reshape(groups[:2]), (centred * centred).mean((2, 3))], axis=1)
 
 
 @LOOPS.register(GroupMoments)
@@ -176,8 +126,8 @@ class _GroupMomentsLoops(ByKernel):
 class _Channels:
     """What loops read for each row and channel: the moments of its group, and sums over its values."""
 
-    def __init__(self, node: _OverGroups) -> None:
-        self.node, self.x = node, node.parents[0]
+    def __init__(self, node: _OverGroups, x: Node) -> None:
+        self.x = x
         dims: Dims = self.x.dims
         self._groups: Any = (dims[0], node.groups, 1)
         self._members: Any = (dims[0], node.groups, (axis_size(dims[1]) or 0) // node.groups)
@@ -240,29 +190,17 @@ class GroupNorm(_OverGroups[Axes]):
 
     __slots__ = ()
 
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        x, *vectors = self.arrays(operands)
-        result: FloatArray = _normalized(x, self.epsilon, xp.sqrt)[0]
-        if vectors:
-            result = result * vectors[0]
-        if len(vectors) > 1:
-            result = result + vectors[1]
-        return result.reshape(shape)
+    def compose(self, x: Node, *vectors: Node) -> Node:
+        of = _Channels(self, x)
+        scale = of.of_groups(of.inverse)
+        scaled: Node = of.along(scale * vectors[0] if vectors else scale) * of.centred
+        return scaled + of.along(vectors[1]) if len(vectors) > 1 else scaled
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, *vectors = self.parents
         options: Any = {"groups": self.groups, "epsilon": self.epsilon}
         each = GroupNormVectorGradient(x, gradient, **options)
         return GroupNormGradient(x, gradient, *vectors[:1], **options), *(each[i] for i in range(len(vectors)))
-
-
-@LOOPS.register(GroupNorm)
-class _GroupNormLoops(Decomposed):
-    def decompose(self, node: GroupNorm[Any]) -> BaseNode:
-        of, vectors = _Channels(node), node.parents[1:]
-        scale = of.of_groups(of.inverse)
-        scaled: Node = of.along(scale * vectors[0] if vectors else scale) * of.centred
-        return scaled + of.along(vectors[1]) if len(vectors) > 1 else scaled
 
 
 class GroupNormGradient(_OverGroups[Axes]):
@@ -274,21 +212,8 @@ class GroupNormGradient(_OverGroups[Axes]):
     __slots__ = ()
     whole = 2
 
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        x, gradient, *weights = self.arrays(operands)
-        result: FloatArray = _gradient(x, gradient, weights, self.epsilon, xp.sqrt).reshape(shape)
-        return result
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x, cotangent, *weights = self.nodes()
-        composed = _gradient(x, cotangent, weights, self.epsilon, _root)
-        return composite_vjp(composed.reshape(self.dims), gradient, self.parents)
-
-
-@LOOPS.register(GroupNormGradient)
-class _GroupNormGradientLoops(Decomposed):
-    def decompose(self, node: GroupNormGradient[Any]) -> BaseNode:
-        of, (gradient, *weights) = _Channels(node), node.parents[1:]
+    def compose(self, x: Node, gradient: Node, *weights: Node) -> Node:
+        of = _Channels(self, x)
         products, total = of.total(gradient * of.centred), of.total(gradient)
         if weights:
             products, total = products * weights[0], total * weights[0]
@@ -318,26 +243,7 @@ class GroupNormVectorGradient(_OverGroups[Axes]):
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         return None
 
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        x, gradient = self.arrays(operands)
-        products = gradient * _normalized(x, self.epsilon, xp.sqrt)[0]
-        return xp.stack([summed(xp, each, (0, 3)).reshape(shape[1:]) for each in (products, gradient)])
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x, cotangent = self.nodes()
-        products = cotangent * _normalized(x, self.epsilon, _root)[0]
-        axes: Any = self.dims
-        composed = stack([each.sum((0, 3)).reshape(axes[1:]) for each in (products, cotangent)])
-        return composite_vjp(composed, gradient, self.parents)
-
-
-@LOOPS.register(GroupNormVectorGradient)
-class _GroupNormVectorGradientLoops(Decomposed):
-    def decompose(self, node: GroupNormVectorGradient[Any]) -> BaseNode:
-        of, gradient = _Channels(node), node.parents[1]
+    def compose(self, x: Node, gradient: Node) -> Node:
+        of = _Channels(self, x)
         products = of.total(gradient * of.centred) * of.of_groups(of.inverse)
         return stack([Sum(products, (0,)), Sum(of.total(gradient), (0,))])
-
-
-def _root(x: Node) -> Node:
-    return x.sqrt()

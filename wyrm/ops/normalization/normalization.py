@@ -2,15 +2,14 @@
 
 The forward pass stores no residuals: recomputing the mean and deviation of a row costs less than reading them.
 `NormalizationGradient` is the gradient with respect to the operand, `NormalizationWeightGradient` with respect to
-weight and bias in one pass. The formulas here serve arrays and, for higher-order gradients, nodes; the kernels
-implement them as loops.
+weight and bias in one pass. The kernels compute what the compositions say in fewer passes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
+from collections.abc import Sequence
+from typing import Any, Generic, Literal, overload
 
 import numpy as np
 
@@ -19,13 +18,11 @@ from wyrm.graph.axes import Dims, axis_size, unify
 from wyrm.graph.base import explain, format_dims, label
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.node import Node
-from wyrm.graph.op import ArrayNamespace
-from wyrm.graph.typing import Arithmetic, Array, AtLeast1D, Bs, FloatArray, N, OfShape, Shaped
+from wyrm.graph.typing import Array, AtLeast1D, Bs, N, OfShape, Shaped
 from wyrm.ops.batching import spread
+from wyrm.ops.composed import Composed
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, common_dtype, method, operand
-from wyrm.ops.gradients.accumulation import composite_vjp
 from wyrm.ops.indexing.joining import stack
-from wyrm.ops.kernels.sums import summed
 from wyrm.ops.normalization.kernels import (
     normalization_gradient_kernel,
     normalization_kernel,
@@ -34,83 +31,28 @@ from wyrm.ops.normalization.kernels import (
 from wyrm.ops.reducing.reduction import Sum
 from wyrm.support.foreign_names import explains_keywords
 
-# --- the formulas, for arrays and for nodes ---------------------------------------------------------------------------
-
-Value = TypeVar("Value", bound=Arithmetic)
-
-Checked = TypeVar("Checked", bound=Array)
+# --- the formulas -----------------------------------------------------------------------------------------------------
 
 
-class _RowFunctions(NamedTuple, Generic[Value]):
-    """The functions that the formulas call, for an array namespace or for nodes."""
-
-    mean: Callable[[Value], Value]  # over the last axis, with keepdims
-    plain_mean: Callable[[Value], Value]  # the same for operands that may contain infinity
-    deviation: Callable[[Value, float], Value]  # the root of the variance and a small number
-    total: Callable[[Value], Value]  # sum over all axes but the last
-    stack: Callable[[list[Value]], Value]
+def _mean(x: Node) -> Node:
+    """Return the mean over the last axis."""
+    first = x[..., :1].stop_gradient()  # the mean relative to it is exact where all elements are equal
+    mean: Node = first + (x - first).mean(-1, keepdims=True)
+    return mean
 
 
-def _total_of_nodes(x: Node) -> Node:
-    return Sum(x, tuple(range(x.ndim - 1))) if x.ndim > 1 else x
-
-
-def _deviation_of_nodes(variance: Node, epsilon: float) -> Node:
-    return (variance + epsilon).sqrt()
-
-
-def _mean_of_nodes(x: Node) -> Node:
-    return x.mean(-1, keepdims=True)
-
-
-_OF_NODES: _RowFunctions[Node] = _RowFunctions(
-    _mean_of_nodes, _mean_of_nodes, _deviation_of_nodes, _total_of_nodes, stack
-)
-
-
-def _of_arrays(xp: ArrayNamespace) -> _RowFunctions[FloatArray]:
-    def mean(x: FloatArray) -> FloatArray:
-        first: FloatArray = x[..., :1]  # the mean relative to it is exact where all elements are equal
-        return first + xp.mean(x - first, axis=-1, keepdims=True)
-
-    def plain_mean(x: FloatArray) -> FloatArray:
-        return xp.mean(x, axis=-1, keepdims=True)
-
-    def deviation(variance: FloatArray, epsilon: float) -> FloatArray:
-        return xp.sqrt(variance + epsilon)
-
-    return _RowFunctions(mean, plain_mean, deviation, lambda x: summed(xp, x, range(x.ndim - 1)), xp.stack)
-
-
-def _normalized(of: _RowFunctions[Value], x: Value, centred: bool, epsilon: float) -> tuple[Value, Value]:
+def _normalized(x: Node, centred: bool, epsilon: float) -> tuple[Node, Node]:
     """Return the normalized operand, before weight and bias, and `1 / sqrt(variance + epsilon)`."""
-    distance = x - of.mean(x) if centred else x
-    inverse = 1.0 / of.deviation(of.plain_mean(distance * distance), epsilon)
+    distance = x - _mean(x) if centred else x
+    # The squares may be infinite, and so is their mean then.
+    inverse: Node = 1.0 / ((distance * distance).mean(-1, keepdims=True) + epsilon).sqrt()
     return distance * inverse, inverse
-
-
-def _gradient(of: _RowFunctions[Value], operands: Sequence[Value], centred: bool, epsilon: float) -> Value:
-    """Return the gradient with respect to the operand."""
-    x, weight, gradient = operands
-    normalized, inverse = _normalized(of, x, centred, epsilon)
-    scaled = gradient * weight
-    orthogonal = scaled - normalized * of.mean(scaled * normalized)
-    return (orthogonal - of.mean(scaled) if centred else orthogonal) * inverse
-
-
-def _weight_gradient(
-    of: _RowFunctions[Value], operands: Sequence[Value], centred: bool, epsilon: float, biased: bool
-) -> Value:
-    """Return the gradients with respect to weight and bias, stacked."""
-    x, gradient = operands
-    products = of.total(gradient * _normalized(of, x, centred, epsilon)[0])
-    return of.stack([products, of.total(gradient)] if biased else [products])
 
 
 # --- the ops ----------------------------------------------------------------------------------------------------------
 
 
-class _Normalization(Node[tuple[Node, ...], Axes], abstract=True):
+class _Normalization(Composed[tuple[Node, ...], Axes], abstract=True):
     """Base class of the normalization ops; the first parent is the operand, and all parents have one float dtype."""
 
     __slots__ = ("epsilon",)
@@ -142,11 +84,9 @@ class _Normalization(Node[tuple[Node, ...], Axes], abstract=True):
             raise ShapeError("the last axis has size 0, so there is nothing to normalize over")
         return (*x.dims[:-1], features)
 
-    def _checked(self, x: Checked) -> Checked:
-        """Return `x`; raise `ShapeError` where its last axis has size 0 in this run."""
-        if x.shape[-1] == 0:
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        if shapes[0][-1] == 0:
             raise ShapeError(explain(self, "the last axis has size 0 in the data of this run"))
-        return x
 
 
 class _NormalizationLoops(ByKernel):
@@ -156,7 +96,7 @@ class _NormalizationLoops(ByKernel):
 
     def numbers(self, node: _Normalization, x: Array) -> tuple[KernelArgument, ...]:
         """Return the kernel arguments after the arrays that all kernels share."""
-        return node.centred, node.dtype.type(node._checked(x).shape[-1]), node.dtype.type(node.epsilon)
+        return node.centred, node.dtype.type(x.shape[-1]), node.dtype.type(node.epsilon)
 
 
 class _Forward(_Normalization[Axes], Generic[Left_co, Axes], abstract=True):
@@ -165,9 +105,8 @@ class _Forward(_Normalization[Axes], Generic[Left_co, Axes], abstract=True):
     __slots__ = ()
     parents: tuple[Left_co, Node, *tuple[Node, ...]]
 
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        x, weight, *bias = operands
-        result = _normalized(_of_arrays(xp), self._checked(x), self.centred, self.epsilon)[0] * weight
+    def compose(self, x: Node, weight: Node, *bias: Node) -> Node:
+        result = _normalized(x, self.centred, self.epsilon)[0] * weight
         return result + bias[0] if bias else result
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
@@ -261,9 +200,11 @@ class NormalizationGradient(_Normalization[Axes]):
         x, weight, gradient = self.parents
         return _same(x.dims, gradient.dims, weight.dims)
 
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        self._checked(operands[0])
-        return _gradient(_of_arrays(xp), operands, self.centred, self.epsilon)
+    def compose(self, x: Node, weight: Node, gradient: Node) -> Node:
+        normalized, inverse = _normalized(x, self.centred, self.epsilon)
+        scaled = gradient * weight
+        orthogonal = scaled - normalized * _mean(scaled * normalized)
+        return (orthogonal - _mean(scaled) if self.centred else orthogonal) * inverse
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         x, weight, gradient = operands
@@ -271,10 +212,6 @@ class NormalizationGradient(_Normalization[Axes]):
             return None
         x, gradient = spread((x, gradient), (mapped[0], mapped[2]))
         return self.rebuild((x, weight, gradient), self.attribute_values())
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        composed = _gradient(_OF_NODES, self.parents, self.centred, self.epsilon)
-        return composite_vjp(composed, gradient, self.parents)
 
 
 @LOOPS.register(NormalizationGradient)
@@ -307,13 +244,14 @@ class NormalizationWeightGradient(_Normalization[Axes]):
         x, gradient = self.parents
         return (1 + self.biased, _same(x.dims, gradient.dims)[-1])
 
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        self._checked(operands[0])
-        return _weight_gradient(_of_arrays(xp), operands, self.centred, self.epsilon, self.biased)
+    def compose(self, x: Node, gradient: Node) -> Node:
+        totals = [_total(gradient * _normalized(x, self.centred, self.epsilon)[0])]
+        return stack([*totals, _total(gradient)] if self.biased else totals)
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        composed = _weight_gradient(_OF_NODES, self.parents, self.centred, self.epsilon, self.biased)
-        return composite_vjp(composed, gradient, self.parents)
+
+def _total(x: Node) -> Node:
+    """Return the sums over all axes but the last."""
+    return Sum(x, tuple(range(x.ndim - 1))) if x.ndim > 1 else x
 
 
 @LOOPS.register(NormalizationWeightGradient)

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims, product, unify
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, Decomposed
 from wyrm.graph.node import Node
-from wyrm.graph.op import ArrayNamespace
-from wyrm.graph.typing import Array
+from wyrm.ops.composed import Composed
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, Right_co
 from wyrm.ops.products.jax_form import EinsumForm
 from wyrm.ops.products.product import Product
 
 # The letters allowed in subscripts.
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-# The maximum number of products that are summed sequentially in float32.
-_CHAIN = 1024
 
 
 def axes_by_letter(terms: Sequence[str], operands: Sequence[Dims]) -> dict[str, Axis]:
@@ -41,7 +34,7 @@ def axes_by_letter(terms: Sequence[str], operands: Sequence[Dims]) -> dict[str, 
     return axes
 
 
-class Einsum(Product[Left_co, Right_co, Axes]):
+class Einsum(Product[Left_co, Right_co, Axes], Composed[tuple[Left_co, Right_co], Axes]):
     """Einstein summation of two operands: the sum of products over the letters that the result lacks."""
 
     __slots__ = ("subscripts",)
@@ -65,37 +58,8 @@ class Einsum(Product[Left_co, Right_co, Axes]):
             raise ShapeError(f"the result {result!r} must use letters of the operands, each at most once")
         return tuple(axes[letter] for letter in result)
 
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+    def compose(self, x: Node, y: Node) -> Node:
         x_term, y_term, result = self.terms()
-        sizes = dict(zip(x_term + y_term, (axis for x in operands for axis in x.shape), strict=True))
-        if (
-            self.dtype == np.float32
-            and math.prod(size for letter, size in sizes.items() if letter not in result) > _CHAIN
-        ):
-            wide = (xp.astype(x, xp.float64) for x in operands)
-            return xp.asarray(xp.einsum(self.subscripts, *wide), dtype=self.dtype)
-        return xp.einsum(self.subscripts, *operands)
-
-    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
-        free = next(letter for letter in LETTERS if letter not in self.subscripts)
-        x, y, result = self.terms()
-        terms = (free * many + term for term, many in zip((x, y), mapped, strict=True))
-        return self.rebuild(tuple(operands), {"subscripts": f"{','.join(terms)}->{free}{result}"})
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        x_term, y_term, result = self.terms()
-        x, y = self.parents
-        return _einsum_vjp(gradient, result, y, y_term, x, x_term), _einsum_vjp(gradient, result, x, x_term, y, y_term)
-
-
-JAX.register(Einsum)(EinsumForm)
-
-
-@LOOPS.register(Einsum)
-class _EinsumLoops(Decomposed):
-    def decompose(self, node: Einsum) -> Node:
-        x, y = node.parents
-        x_term, y_term, result = node.terms()
         x, x_term = _summed(x, x_term, y_term + result)
         y, y_term = _summed(y, y_term, x_term + result)
         batch = [letter for letter in x_term if letter in y_term and letter in result]
@@ -113,6 +77,20 @@ class _EinsumLoops(Decomposed):
         spread: Node = products.reshape(tuple(axes[letter] for letter in order))
         answer: Node = spread.transpose(*(order.index(letter) for letter in result)) if result else spread
         return answer
+
+    def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
+        free = next(letter for letter in LETTERS if letter not in self.subscripts)
+        x, y, result = self.terms()
+        terms = (free * many + term for term, many in zip((x, y), mapped, strict=True))
+        return self.rebuild(tuple(operands), {"subscripts": f"{','.join(terms)}->{free}{result}"})
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        x_term, y_term, result = self.terms()
+        x, y = self.parents
+        return _einsum_vjp(gradient, result, y, y_term, x, x_term), _einsum_vjp(gradient, result, x, x_term, y, y_term)
+
+
+JAX.register(Einsum)(EinsumForm)
 
 
 def _summed(x: Node, term: str, others: str) -> tuple[Node, str]:

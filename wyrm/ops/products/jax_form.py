@@ -47,13 +47,6 @@ class EinsumForm(ProductForm):
         return jnp.einsum(node.subscripts, *operands, preferred_element_type=sum_dtype(*operands))
 
 
-class LinearGeluForm(ProductForm):
-    """One `dot_general`; the activation, or its derivative, is computed of its wide sums."""
-
-    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        return node.of_product(lowering.xp, matmul(*operands[:2]), operands[2:])
-
-
 class VectorDotForm(JaxForm):
     """A sum of products: XLA fuses it with gathers of the operands, unlike a product of matrices of one row."""
 
@@ -62,4 +55,4 @@ class VectorDotForm(JaxForm):
         return (x * y).sum(axis=-1)
 
 
-__all__ = ["EinsumForm", "LinearGeluForm", "MatMulForm", "ProductForm", "VectorDotForm", "matmul", "sum_dtype"]
+__all__ = ["EinsumForm", "MatMulForm", "ProductForm", "VectorDotForm", "matmul", "sum_dtype"]

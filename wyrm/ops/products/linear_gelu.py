@@ -1,9 +1,8 @@
-"""A linear layer with GELU as one op, which the native engine decomposes to fuse its parts with neighbouring ops."""
+"""A linear layer with GELU as one op."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Generic, overload
 
 import numpy as np
@@ -12,35 +11,20 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Dims, unify
 from wyrm.graph.base import format_dims, label
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, Decomposed
 from wyrm.graph.node import Node
-from wyrm.graph.op import ArrayNamespace
-from wyrm.graph.typing import Array, AtLeast1D, Bs, FloatArray, M, N, OfShape, Shaped
+from wyrm.graph.typing import Array, AtLeast1D, Bs, M, N, OfShape, Shaped
 from wyrm.ops.batching import spread
+from wyrm.ops.composed import Composed, ComposedForm
 from wyrm.ops.elementwise.activation import Gelu, GeluTanh
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, common_dtype, method, operand
-from wyrm.ops.elementwise.formula import array_function
-from wyrm.ops.gradients.accumulation import composite_vjp
-from wyrm.ops.products.jax_form import LinearGeluForm
 from wyrm.ops.products.product import MatMul
-
-
-def _twice_normal_cdf(xp: ArrayNamespace, x: FloatArray) -> FloatArray:
-    """Return twice the cumulative distribution function of the standard normal distribution."""
-    erf: Callable[[FloatArray], FloatArray] = array_function(xp, "erf")
-    return 1.0 + erf(x * x.dtype.type(math.sqrt(0.5)))
-
-
-def _tanh_term(xp: ArrayNamespace, x: FloatArray) -> FloatArray:
-    """Return t such that `1 + t` approximates `_twice_normal_cdf`."""
-    return xp.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x))
 
 
 def _gelu(x: Node, approximate: bool) -> Gelu | GeluTanh:
     return GeluTanh(x) if approximate else Gelu(x)
 
 
-class _Linear(Node[tuple[Node, ...], Axes], abstract=True):
+class _Linear(Composed[tuple[Node, ...], Axes], abstract=True):
     """Base class of the two ops; the first parents are the operand, the weight and optionally the bias."""
 
     __slots__ = ("approximate", "biased")
@@ -71,19 +55,11 @@ class _Linear(Node[tuple[Node, ...], Axes], abstract=True):
             outputs = unify(outputs, bias[0].dims[0])
         return (*x.dims[:-1], outputs)
 
-    def _preactivation(self) -> Node:
-        """Return the pre-activation, `x @ weight + bias`, as a node."""
-        x, weight, *bias = self.parents[: 2 + self.biased]
+    def preactivation(self, operands: Sequence[Node]) -> Node:
+        """Return the pre-activation, `x @ weight + bias`."""
+        x, weight, *bias = operands[: 2 + self.biased]
         product: Node = MatMul(x, weight)
         return product + bias[0] if bias else product
-
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        x, weight, *others = operands
-        return self.of_product(xp, xp.matmul(x, weight), others)
-
-    def of_product(self, xp: ArrayNamespace, product: FloatArray, others: Sequence[FloatArray]) -> FloatArray:
-        """Return the value, given `x @ weight` and the operands after these two."""
-        raise NotImplementedError
 
 
 class LinearGelu(_Linear[Axes], Generic[Left_co, Axes]):
@@ -106,10 +82,8 @@ class LinearGelu(_Linear[Axes], Generic[Left_co, Axes]):
     def shape_rule(self) -> Dims:
         return self._axes()
 
-    def of_product(self, xp: ArrayNamespace, product: FloatArray, others: Sequence[FloatArray]) -> FloatArray:
-        """Return the value, given `x @ weight` and the bias."""
-        x = product + others[0] if self.biased else product
-        return 0.5 * x * (1.0 + _tanh_term(xp, x) if self.approximate else _twice_normal_cdf(xp, x))
+    def compose(self, *operands: Node) -> Node:
+        return _gelu(self.preactivation(operands), self.approximate)
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         return None if any(mapped[1:]) else self.rebuild(tuple(operands), self.attribute_values())
@@ -120,12 +94,6 @@ class LinearGelu(_Linear[Axes], Generic[Left_co, Axes]):
             x, weight, *bias, gradient, approximate=self.approximate, biased=self.biased
         )
         return *MatMul(x, weight).vjp(preactivation_gradient), *(preactivation_gradient for _ in bias)
-
-
-@LOOPS.register(LinearGelu)
-class _LinearGeluLoops(Decomposed):
-    def decompose(self, node: LinearGelu) -> Node:
-        return _gelu(node._preactivation(), node.approximate)
 
 
 class LinearGeluGradient(_Linear[Axes]):
@@ -145,22 +113,10 @@ class LinearGeluGradient(_Linear[Axes]):
             raise ShapeError(f"{format_dims(dims)} against {format_dims(gradient)}")
         return tuple(map(unify, dims, gradient))
 
-    def of_product(self, xp: ArrayNamespace, product: FloatArray, others: Sequence[FloatArray]) -> FloatArray:
-        """Return the value, given `x @ weight`, and the bias and the cotangent."""
-        x = product + others[0] if self.biased else product
-        if self.approximate:
-            tanh_term = _tanh_term(xp, x)
-            argument_derivative = math.sqrt(2.0 / math.pi) * (1.0 + 3.0 * 0.044715 * x * x)
-            tanh_derivative = (1.0 - tanh_term * tanh_term) * argument_derivative
-            return others[-1] * (0.5 * (1.0 + tanh_term) + 0.5 * x * tanh_derivative)
-        density = xp.exp(-0.5 * x * x) * (1.0 / math.sqrt(2.0 * math.pi))
-        return others[-1] * (0.5 * _twice_normal_cdf(xp, x) + x * density)
-
-    def _decomposed(self) -> Node:
-        """Return the same value composed of ordinary ops."""
-        found: Any = _gelu(self._preactivation(), self.approximate).vjp(self.parents[-1])
-        preactivation_gradient: Node = found[0]
-        return preactivation_gradient
+    def compose(self, *operands: Node) -> Node:
+        found: Any = _gelu(self.preactivation(operands), self.approximate).vjp(operands[-1])
+        of_preactivation: Node = found[0]
+        return of_preactivation
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         if any(mapped[1:-1]):
@@ -168,17 +124,13 @@ class LinearGeluGradient(_Linear[Axes]):
         x, gradient = spread((operands[0], operands[-1]), (mapped[0], mapped[-1]))
         return self.rebuild((x, *operands[1:-1], gradient), self.attribute_values())
 
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return composite_vjp(self._decomposed(), gradient, self.parents)
 
+@JAX.register(LinearGelu, LinearGeluGradient)
+class LinearGeluForm(ComposedForm):
+    """One `dot_general`; the activation, or its derivative, is computed of its wide sums."""
 
-JAX.register(LinearGelu, LinearGeluGradient)(LinearGeluForm)
-
-
-@LOOPS.register(LinearGeluGradient)
-class _LinearGeluGradientLoops(Decomposed):
-    def decompose(self, node: LinearGeluGradient) -> Node:
-        return node._decomposed()
+    narrow: bool | None = True
+    sums_products = True
 
 
 @overload

@@ -66,8 +66,8 @@ def size_of_axis(axis: Dim, beside: BaseNode) -> BaseNode:
     >>> x = wy.Input(np.ones((4, 3)), dims=(Batch(), 3))
     >>> (x.sum() / x.shape[0]).forward().item()
     3.0
-    >>> (wy.IndexConstant(7) % x.shape[0]).forward().item()
-    3
+    >>> ((wy.argmax(x, axis=0) + 7) % x.shape[0]).forward().tolist()
+    [3, 3, 3]
     """
     if isinstance(beside, IndexNode):
         return IndexConstant(axis.size) if axis.size is not None else CountTrue(_repeated(True, np.dtype(bool), axis))

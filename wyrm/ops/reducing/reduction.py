@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from wyrm.errors import ShapeError
-from wyrm.graph.axes import AxisLike, Dims, axis_size
-from wyrm.graph.base import explain
-from wyrm.graph.loop_form import LOOPS, Decomposed, Reducer
+from wyrm.graph.loop_form import LOOPS, Reducer
 from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
-from wyrm.graph.typing import Array, FloatArray
-from wyrm.ops.elementwise.comparison import where
+from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.conversion import weak_floats
 from wyrm.ops.elementwise.elementwise import Axes, Left_co
 from wyrm.ops.kernels.sums import summed
@@ -24,18 +19,7 @@ from wyrm.ops.reducing.base import Reduction, ReductionLoops
 from wyrm.ops.reducing.counting import CountTrue
 
 
-def _mean(xp: ArrayNamespace, x: Array, axis: tuple[int, ...], keepdims: bool) -> FloatArray:
-    count = math.prod(x.shape[a] for a in axis)
-    mean: FloatArray = summed(xp, x, axis, keepdims) / as_number(xp, count, x.dtype)
-    return mean
-
-
-def as_number(xp: ArrayNamespace, count: Any, dtype: np.dtype) -> Any:
-    """Return a number of elements in a dtype; an export may leave it open."""
-    return dtype.type(count) if isinstance(count, int | float | np.number) else xp.astype(xp.asarray(count), dtype)
-
-
-def _as_floats(cls: type[Reduction], x: Node, arguments: Any, keywords: Any) -> Any:
+def of_floats(cls: type[Reduction], x: Node, arguments: Any, keywords: Any) -> Any:
     """Return the reduction of a mask as zeros and ones of a weak float type."""
     return cls(weak_floats(x), *arguments, **keywords)
 
@@ -99,10 +83,16 @@ class Mean(Reduction[Left_co, Axes]):
 
     @classmethod
     def of_mask(cls, x: Node, *arguments: Any, **keywords: Any) -> Any:
-        return _as_floats(cls, x, arguments, keywords)
+        return of_floats(cls, x, arguments, keywords)
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        return _mean(xp, operands[0], self.axis, self.keepdims)
+        (x,) = operands
+        number: Any = math.prod(x.shape[a] for a in self.axis)
+        # An export may leave it open.
+        known = isinstance(number, int | float | np.number)
+        count = x.dtype.type(number) if known else xp.astype(xp.asarray(number), x.dtype)
+        mean: FloatArray = summed(xp, x, self.axis, self.keepdims) / count
+        return mean
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (self.spread(gradient / self.count(gradient)),)
@@ -167,139 +157,3 @@ class Min(_Extreme[Left_co, Axes]):
 
 
 LOOPS.register(Min)(ReductionLoops(Reducer(math.inf, "minimum(total, x)")))
-
-
-class LogSumExp(Reduction[Left_co, Axes]):
-    """`log(sum(exp(x)))` over `axis`, without overflow: an axis, several, or all by default.
-
-    `keepdims=True` keeps them at size 1. Raise `ShapeError` over an axis of size 0.
-
-    >>> wy.Constant([1e4, 1e4]).logsumexp().forward().item() > 1e4
-    True
-    """
-
-    __slots__ = ()
-    _own: LogSumExp[Any, Axes]
-    method = "logsumexp"
-
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        (x,) = operands
-        top = xp.max(x, axis=self.axis, keepdims=True)
-        top = xp.where(xp.isfinite(top), top, 0.0)  # -inf - -inf would be NaN
-        total = xp.log(summed(xp, xp.exp(x - top), self.axis, True)) + top
-        return total.reshape(shape)
-
-    def _powers(self) -> tuple[Node, Node, Node]:
-        """Return the maximum, a constant to differentiation, then `exp(x - maximum)` and its sum, as nodes."""
-        (x,) = self.parents
-        largest: Node = Max(x, self.axis, keepdims=True)
-        top = where(abs(largest) < math.inf, largest, 0.0).stop_gradient()
-        powers = (x - top).exp()
-        return top, powers, powers.sum(self.axis, keepdims=True)
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        # Not exp(x - self): where the maximum is large, `self = log(total) + top` has rounded log(total) away.
-        _, powers, total = self._powers()
-        return (powers / total * self.spread(gradient),)
-
-
-@LOOPS.register(LogSumExp)
-class _LogSumExpLoops(Decomposed):
-    def decompose(self, node: LogSumExp[Node]) -> Node:
-        top, _, total = node._powers()
-        result = total.log() + top
-        return result if node.keepdims else result.reshape(node.dims)
-
-
-class Variance(Reduction[Left_co, Axes]):
-    """Variance over `axis`: the sum of squared distances from the mean, divided by `n - ddof`.
-
-    `axis` is an axis, several, or all by default; `keepdims=True` keeps them at size 1. Raise `ShapeError` unless
-    `n > ddof`.
-
-    >>> wy.Constant([1.0, 3.0]).var().forward().item()
-    1.0
-    """
-
-    __slots__ = ("ddof",)
-    _own: Variance[Any, Axes]
-    method = "var"
-    more_arguments = ", ddof: int = 0"
-    ddof: int
-
-    def __init__(
-        self, x: Node, axis: AxisLike = None, keepdims: bool = False, ddof: int = 0, **attributes: Any
-    ) -> None:
-        super().__init__(x, axis, keepdims, ddof=ddof, **attributes)
-
-    def shape_rule(self) -> Dims:
-        result = super().shape_rule()
-        sizes = [axis_size(self.parents[0].dims[a]) for a in self.axis]
-        if None not in sizes:
-            self._check_freedom(math.prod(size for size in sizes if size is not None))
-        return result
-
-    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
-        super().check_sizes(shapes, shape)
-        try:
-            self._check_freedom(math.prod(shapes[0][axis] for axis in self.axis))
-        except ShapeError as error:
-            raise ShapeError(explain(self, str(error))) from None
-
-    def _check_freedom(self, count: int) -> None:
-        if count - self.ddof <= 0:
-            raise ShapeError(f"divides by n - ddof, which must be above 0 but is {count} - {self.ddof}")
-
-    @classmethod
-    def of_mask(cls, x: Node, *arguments: Any, **keywords: Any) -> Any:
-        return _as_floats(cls, x, arguments, keywords)
-
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        (x,) = operands
-        distance: FloatArray = x - _mean(xp, x, self.axis, True)
-        count = math.prod(x.shape[axis] for axis in self.axis) - self.ddof
-        variance: FloatArray = summed(xp, distance * distance, self.axis, self.keepdims) / as_number(
-            xp, count, self.dtype
-        )
-        return variance
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        (x,) = self.parents
-        distance = x - Mean(x, self.axis, keepdims=True)
-        return (distance * self.spread(gradient * 2.0 / (self.count(gradient) - float(self.ddof))),)
-
-
-@LOOPS.register(Variance)
-class _VarianceLoops(Decomposed):
-    def decompose(self, node: Variance[Node]) -> Node:
-        (x,) = node.parents
-        distance = x - Mean(x, node.axis, keepdims=True)
-        total: Node = Sum(distance.square(), node.axis, node.keepdims)
-        return total / (node.count(total) - float(node.ddof))
-
-
-class Std(Variance[Left_co, Axes]):
-    """Standard deviation over `axis`: the square root of the variance; `axis`, `keepdims` and `ddof` as in `var`.
-
-    The gradient is not finite where all elements are equal.
-
-    >>> wy.Constant([1.0, 3.0]).std().forward().item()
-    1.0
-    """
-
-    __slots__ = ()
-    _own: Std[Any, Axes]
-    method = "std"
-
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        return xp.sqrt(super().evaluate(xp, *operands, shape=shape))
-
-    def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return super().vjp(gradient / (self.erase() * 2.0))
-
-
-@LOOPS.register(Std)
-class _StdLoops(Decomposed):
-    def decompose(self, node: Std) -> Node:
-        variance: Node = Variance(node.parents[0], node.axis, node.keepdims, node.ddof)
-        return variance.sqrt()

@@ -1,0 +1,153 @@
+"""Ops that are compositions of others: `wy.Composed`, alone and with a kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.errors import DTypeError, IndexOutOfRange, LinAlgError, RegistrationError, ShapeError
+from wyrm.ops.normalization.group_norm import GroupNorm
+from wyrm.ops.normalization.statistics import Variance
+
+
+class Batch(wy.Dim): ...
+
+
+class Softmin(wy.Composed):
+    """`softmax(-x)` along `axis`."""
+
+    __slots__ = ("axis",)
+    axis: int
+
+    def compose(self, x: wy.Node) -> wy.Node:
+        powers = (x.min(self.axis, keepdims=True) - x).exp()
+        result: wy.Node = powers / powers.sum(self.axis, keepdims=True)
+        return result
+
+
+class Gated(wy.Composed):
+    """`x * sigmoid(x @ weight)`."""
+
+    def compose(self, x: wy.Node, weight: wy.Node) -> wy.Node:
+        result: wy.Node = x * (x @ weight).sigmoid()
+        return result
+
+
+class Picked(wy.Composed):
+    """The row of `x` with an index."""
+
+    def compose(self, x: wy.Node, index: wy.IndexNode) -> wy.Node:
+        rows: Any = x
+        result: wy.Node = rows[index]
+        return result
+
+
+def expected(x: np.ndarray, axis: int) -> np.ndarray:
+    powers = np.exp(x.min(axis, keepdims=True) - x)
+    return powers / powers.sum(axis, keepdims=True)
+
+
+def test_all_engines_gradients_and_vmap_follow_from_the_composition() -> None:
+    x = np.random.default_rng(0).normal(size=(3, 4))
+    nodes = [Softmin(wy.Parameter(x), axis=axis) for axis in (-1, 0)]
+    wy.testing.check_op(nodes, expected=[expected(x, axis) for axis in (-1, 0)])
+    weight = np.random.default_rng(1).normal(size=(4, 4))
+    wy.testing.check_op(Gated(wy.Parameter(x), wy.Parameter(weight)))
+
+
+def test_axes_and_dtype_are_those_of_the_composition() -> None:
+    x = wy.Input(dims=(Batch(), 4), name="x")
+    y = Softmin(x, axis=-1)
+    assert y.dims == x.dims and y.dtype == np.float32
+    program = wy.compile(y)
+    for rows in (2, 5, 0):
+        data = np.random.default_rng(rows).normal(size=(rows, 4)).astype(np.float32)
+        x.set(data)
+        np.testing.assert_allclose(y.forward(), expected(data, -1), rtol=1e-6)
+        np.testing.assert_allclose(program({x: data}), expected(data, -1), rtol=1e-6)
+    # A node of Python numbers takes the float type that it meets.
+    wide = wy.Parameter(np.ones(2)) + Softmin(wy.Constant([0.0, 0.0]), axis=0)
+    assert wide.dtype == np.float64
+    np.testing.assert_array_equal(wide.forward(), [1.5, 1.5])
+
+
+def test_equal_ops_share_one_composition() -> None:
+    first, second, third = (wy.Constant(np.ones(size)).var() for size in (3, 3, 4))
+    assert first.composition() is second.composition() is not third.composition()
+    assert wy.Constant(np.ones(3)).var(ddof=1).composition() is not first.composition()
+
+
+def test_a_composition_keeps_no_operand() -> None:
+    class Doubled(wy.Composed):
+        def compose(self, x: wy.Node) -> wy.Node:
+            own: wy.Node = self.parents[0] + x
+            return own
+
+    assert Doubled(wy.Constant([1.0])).forward().tolist() == [2.0]
+    assert Doubled(wy.Constant([5.0])).forward().tolist() == [10.0]
+
+
+def test_an_error_inside_names_the_op_and_its_line() -> None:
+    with pytest.raises(ShapeError) as refused:
+        Gated(wy.Constant(np.ones((2, 3))), wy.Constant(np.ones((4, 4))))
+    text = str(refused.value)
+    assert text.startswith("gated: last axis of left and second-to-last axis of right do not match: 3 against 4")
+    assert text.count("test_ops_composed.py") == 3  # the operands and the op
+    assert "matmul" not in text
+    with pytest.raises(DTypeError, match=r"^softmin\(axis=0\): "):
+        Softmin(wy.Constant([1.0]) > 0.0, axis=0)
+    with pytest.raises(ShapeError, match=r"^softmin\(axis=3\): .*\n  operand +x \(2,\)"):
+        Softmin(wy.Parameter([1.0, 2.0], name="x"), axis=3)
+
+
+def test_an_error_in_the_data_names_the_op_and_its_line() -> None:
+    x, index = wy.Constant(np.ones((3, 2))), wy.IndexInput(name="index")
+    for value in (3, -4):
+        picked = Picked(x, index)
+        index.set(value)
+        with pytest.raises(IndexOutOfRange, match=rf"^picked: .*{value}"):
+            picked.forward()
+    inverse = wy.linalg.pinv(wy.Constant([[np.nan, 1.0], [0.0, 1.0]]))
+    with pytest.raises(LinAlgError, match=r"^pinv.*: the matrix holds a NaN") as refused:
+        inverse.forward()
+    assert "svd" not in str(refused.value)
+
+
+def test_an_op_without_a_composition_is_refused() -> None:
+    with pytest.raises(RegistrationError, match="op Nothing lacks compose, which returns its value as a graph"):
+
+        class Nothing(wy.Composed): ...
+
+
+def test_a_kernel_must_equal_the_composition() -> None:
+    class Halved(wy.Composed):
+        def compose(self, x: wy.Node) -> wy.Node:
+            result: wy.Node = x * 0.5
+            return result
+
+    class HalvedLoops(wy.LoopForm):
+        @staticmethod
+        def kernel(x: np.ndarray, out: np.ndarray) -> None:
+            for i in range(x.size):
+                out[i] = x[i] / 3
+
+        def kernel_arguments(self, node: Any, operands: Any, out: np.ndarray) -> tuple[np.ndarray, ...]:
+            return operands[0].reshape(-1), out.reshape(-1)
+
+    wy.testing.check_op(Halved(wy.Parameter([1.0, 2.0])))
+    wy.LOOPS.register(Halved)(HalvedLoops)
+    with pytest.raises(wy.testing.OpError, match="kernel"):
+        wy.testing.check_op(Halved(wy.Parameter([1.0, 2.0])))
+
+
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_an_axis_without_elements_has_no_value_to_compute(engine: Any) -> None:
+    x = wy.Input(dims=(Batch(), 6), name="x")
+    for node in (x.softmax(), x.logsumexp(-1), Variance(x, -1), GroupNorm(x, groups=2)):
+        program = wy.compile(node, engine=engine)
+        for rows in (0, 2):
+            x.set(np.ones((rows, 6), np.float32))
+            assert node.forward().shape == program({x: np.ones((rows, 6), np.float32)}).shape

@@ -1,0 +1,188 @@
+"""`Composed`: an op that is a graph of other ops, which is its meaning in every engine."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from wyrm.errors import RegistrationError, WyrmError
+from wyrm.graph.axes import Dim, Dims, resolve
+from wyrm.graph.base import ZERO, BaseNode, Gradient, P_co, explained_by, reasons_alone
+from wyrm.graph.jax_form import JAX, JaxForm, Lowering
+from wyrm.graph.loop_form import LOOPS, Decomposed
+from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
+from wyrm.graph.source_location import located_at
+from wyrm.graph.storage import bound_array
+from wyrm.graph.traversal import topological_order
+from wyrm.graph.typing import Array
+from wyrm.ops.control.loop_body import LoopBody, placeholder_like
+from wyrm.ops.elementwise.elementwise import Axes, common_dtype
+from wyrm.ops.elementwise.formula import formula_value
+from wyrm.ops.gradients.accumulation import composite_vjp
+
+# The compositions of so many ops are kept, by their attributes and the axes and dtypes of their operands.
+_KEPT = 1024
+_compositions: dict[Hashable, LoopBody] = {}
+
+
+class Composed(Node[P_co, Axes], abstract=True):
+    """An op that `compose` builds of other ops: values, loops, JAX's program and gradient follow from it.
+
+    A subclass gives a `shape_rule`, a `dtype_rule` or a `vjp` where it refuses operands with a reason of its own or
+    knows a cheaper gradient. With a kernel in its loop form the op is *fused*: native code runs the kernel, and the
+    other engines compute the composition, which the kernel must equal.
+
+    >>> class Softmin(wy.Composed):
+    ...     def compose(self, x):
+    ...         powers = (x.min(-1, keepdims=True) - x).exp()
+    ...         return powers / powers.sum(-1, keepdims=True)
+    >>> Softmin(wy.Constant([0.0, 0.0, 1e4])).forward().tolist()
+    [0.5, 0.5, 0.0]
+    """
+
+    __slots__ = ()
+
+    # Type checkers let a subclass name the operands: `def compose(self, x, weight)`.
+    def compose(self, *operands: Any) -> Node:
+        """Return the value as a graph of other ops, from `operands`, nodes with the axes and dtypes of the parents."""
+        raise NotImplementedError
+
+    @classmethod
+    def check_registration(cls) -> None:
+        if cls.compose is Composed.compose:
+            raise RegistrationError(f"op {cls.__name__} lacks compose, which returns its value as a graph of other ops")
+
+    def composition(self) -> LoopBody:
+        """Return the graph of the value, from placeholders for the operands; equal ops share one."""
+        key: Hashable = (type(self), tuple(map(_key, self.parents)), tuple(self.attribute_values().items()))
+        try:
+            found = _compositions.get(key)
+        except TypeError:  # an attribute that cannot be hashed, such as an array
+            return self._composition()
+        if found is None:
+            found = self._composition()
+            if len(_compositions) >= _KEPT:
+                del _compositions[next(iter(_compositions))]
+            _compositions[key] = found
+        return found
+
+    def _composition(self) -> LoopBody:
+        # The constructor explains an error by itself.
+        with located_at(self.origin), explained_by(self) if hasattr(self, "dims") else reasons_alone():
+            operands = [placeholder_like(parent, parent.dims, f"operand {i}") for i, parent in enumerate(self.parents)]
+            # On placeholders as parents: `compose` may read them, and the graph must not keep those of this node.
+            op = object.__new__(type(self))
+            held = {"dtype", "dims", "origin", *self.attributes}  # while the node is built, it has no axes yet
+            for name in held:
+                if hasattr(self, name):
+                    object.__setattr__(op, name, getattr(self, name))
+            object.__setattr__(op, "parents", tuple(operands))
+            return LoopBody(operands, [op.compose(*operands)], checked=bool(self.index_operands()))
+
+    def shape_rule(self) -> Dims:
+        (value,) = self.composition().outputs
+        dims: Dims = value.dims
+        return dims
+
+    def dtype_rule(self) -> np.dtype:
+        (value,) = self.composition().outputs
+        dtype: np.dtype = value.dtype
+        floats = [parent for parent in self.parents if parent.dtype.kind == "f"]
+        # Placeholders have no weak types.
+        return common_dtype(floats) if dtype.kind == "f" and floats and floats[0].dtype == dtype else dtype
+
+    def evaluate_for(self, sizes: Mapping[type[Dim], int]) -> Callable[..., Any]:
+        return partial(self._evaluated, self.composition(), sizes)
+
+    def _evaluated(
+        self,
+        composition: LoopBody,
+        sizes: Mapping[type[Dim], int],
+        xp: ArrayNamespace,
+        *operands: Array,
+        shape: tuple[int, ...],
+    ) -> Array:
+        if 0 in shape:  # there is nothing to compute, nor perhaps a largest element
+            return xp.zeros(shape, composition.outputs[0].dtype)
+        try:
+            (value,) = composition(xp, sizes, *operands)
+        except WyrmError:
+            with explained_by(self):
+                composition(xp, sizes, *operands)
+            raise
+        return value
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        sizes: dict[Any, int] = {}
+        for parent, operand in zip(self.parents, operands, strict=True):
+            dims: Dims = parent.dims
+            sizes.update(
+                {type(axis): size for axis, size in zip(dims, np.shape(operand), strict=True) if _is_open(axis)}
+            )
+        return self._evaluated(self.composition(), sizes, xp, *operands, shape=shape)
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        value = self.compose(*self.parents)
+        found: dict[BaseNode, Any] = {}
+        batches: set[BaseNode] = set()
+        for parent, operand, is_mapped in zip(self.parents, operands, mapped, strict=True):
+            found[parent] = operand
+            batches |= {parent} if is_mapped else set()
+        for node in topological_order([value], found):
+            if node in found:
+                continue
+            given, many = [found[parent] for parent in node.parents], [parent in batches for parent in node.parents]
+            if any(many):
+                found[node] = node.batched(given, many)
+                batches.add(node)
+                if found[node] is None:
+                    return None
+            else:
+                same = all(map(operator.is_, given, node.parents))
+                found[node] = node if same else type(node).rebuild(tuple(given), node.attribute_values())
+        return found[value]
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        own = [parent for i, parent in enumerate(self.parents) if i not in self.residual_parents]
+        found = iter(composite_vjp(self.compose(*self.parents), gradient, own))
+        return tuple(ZERO if i in self.residual_parents else next(found) for i in range(len(self.parents)))
+
+
+def _key(parent: Any) -> Hashable:
+    return parent.dims, parent.dtype, parent.dtype.kind
+
+
+def _is_open(axis: Any) -> bool:
+    return isinstance(axis, Dim) and axis.size is None and not axis.derived
+
+
+@JAX.register(Composed)
+class ComposedForm(JaxForm):
+    """The forms of the other ops; in a program of narrow activations, the results between them are wide."""
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        composition: LoopBody = node.composition()
+        values: dict[BaseNode, Any] = dict(zip(composition.inputs, operands, strict=True))
+        for each in composition.order:
+            if each not in values:
+                form, parents = JAX.of(each), [values[parent] for parent in each.parents]
+                if each.is_leaf:
+                    values[each] = lowering.xp.asarray(bound_array(each))
+                elif each.formula and type(form) is JaxForm:
+                    values[each] = formula_value(lowering.xp, each, parents)
+                else:
+                    values[each] = form.lower(each, parents, resolve(each.dims, lowering.sizes), lowering)
+        return values[composition.outputs[0]]
+
+
+@LOOPS.register(Composed)
+class ComposedLoops(Decomposed):
+    """The form of composed ops: the nodes of the composition fuse with those around them."""
+
+    def decompose(self, node: Composed) -> Node:
+        return node.compose(*node.parents)
