@@ -47,7 +47,8 @@ class Picked(wy.Composed):
 
 def expected(x: np.ndarray, axis: int) -> np.ndarray:
     powers = np.exp(x.min(axis, keepdims=True) - x)
-    return powers / powers.sum(axis, keepdims=True)
+    result: np.ndarray = powers / powers.sum(axis, keepdims=True)
+    return result
 
 
 def test_all_engines_gradients_and_vmap_follow_from_the_composition() -> None:

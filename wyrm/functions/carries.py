@@ -19,9 +19,9 @@ from wyrm.graph.source_location import building
 from wyrm.graph.traversal import replaced
 from wyrm.graph.weak_types import chosen, default_type, in_type, is_weak
 from wyrm.ops.control.digits import FromDigits, ToDigits
-from wyrm.ops.control.loop_body import WeakPlaceholder, placeholder_like
 from wyrm.ops.random.draws import LoopSteps, drawn_for, draws_among
 from wyrm.ops.random.philox import STEP
+from wyrm.ops.subgraph import WeakPlaceholder, placeholder_like
 
 
 def dtype_of(leaves: Sequence[object]) -> np.dtype:

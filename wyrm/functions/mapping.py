@@ -21,12 +21,13 @@ from wyrm.graph.shapes import same_sizes
 from wyrm.graph.source_location import building, located_at
 from wyrm.graph.traversal import topological_order
 from wyrm.graph.weak_types import in_type, is_weak
-from wyrm.ops.control.loop_body import Iteration, LoopBody, WeakPlaceholder, closure_convert, placeholder_like
+from wyrm.ops.control.loop_body import Iteration, LoopBody, closure_convert
 from wyrm.ops.control.scan import Scan
 from wyrm.ops.control.updating import Updating
 from wyrm.ops.random.draws import LoopSteps, draws_now
 from wyrm.ops.random.dropout import RandomKey
 from wyrm.ops.random.philox import STEP, Draws
+from wyrm.ops.subgraph import WeakPlaceholder, placeholder_like
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import is_integer
 

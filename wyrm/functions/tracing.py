@@ -27,9 +27,9 @@ from wyrm.graph.source_location import user_level
 from wyrm.graph.storage import store, stored
 from wyrm.graph.traversal import replaced, topological_order
 from wyrm.graph.weak_types import TRACED, chosen, default_type, in_one_type, in_type, is_weak
-from wyrm.ops.control.loop_body import IndexPlaceholder, Placeholder
 from wyrm.ops.indexing.index import Indexable
 from wyrm.ops.random.philox import advance_step
+from wyrm.ops.subgraph import IndexPlaceholder, Placeholder
 
 if TYPE_CHECKING:
     from wyrm.engines.engine import FixedShapeFunction

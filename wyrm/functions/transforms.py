@@ -26,9 +26,9 @@ from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.typing import Values  # noqa: F401  # as above
-from wyrm.ops.control.loop_body import placeholder_like
 from wyrm.ops.gradients import reverse
 from wyrm.ops.shaping.shape import zeros_like
+from wyrm.ops.subgraph import placeholder_like
 from wyrm.support.foreign_names import explains_keywords
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"]

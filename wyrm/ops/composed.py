@@ -20,14 +20,14 @@ from wyrm.graph.source_location import located_at
 from wyrm.graph.storage import bound_array
 from wyrm.graph.traversal import topological_order
 from wyrm.graph.typing import Array
-from wyrm.ops.control.loop_body import LoopBody, placeholder_like
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.elementwise.formula import formula_value
 from wyrm.ops.gradients.accumulation import composite_vjp
+from wyrm.ops.subgraph import Subgraph, placeholder_like
 
 # The compositions of so many ops are kept, by their attributes and the axes and dtypes of their operands.
 _KEPT = 1024
-_compositions: dict[Hashable, LoopBody] = {}
+_compositions: dict[Hashable, Subgraph] = {}
 
 
 class Composed(Node[P_co, Axes], abstract=True):
@@ -57,7 +57,7 @@ class Composed(Node[P_co, Axes], abstract=True):
         if cls.compose is Composed.compose:
             raise RegistrationError(f"op {cls.__name__} lacks compose, which returns its value as a graph of other ops")
 
-    def composition(self) -> LoopBody:
+    def composition(self) -> Subgraph:
         """Return the graph of the value, from placeholders for the operands; equal ops share one."""
         key: Hashable = (type(self), tuple(map(_key, self.parents)), tuple(self.attribute_values().items()))
         try:
@@ -71,7 +71,7 @@ class Composed(Node[P_co, Axes], abstract=True):
             _compositions[key] = found
         return found
 
-    def _composition(self) -> LoopBody:
+    def _composition(self) -> Subgraph:
         # The constructor explains an error by itself.
         with located_at(self.origin), explained_by(self) if hasattr(self, "dims") else reasons_alone():
             operands = [placeholder_like(parent, parent.dims, f"operand {i}") for i, parent in enumerate(self.parents)]
@@ -82,7 +82,7 @@ class Composed(Node[P_co, Axes], abstract=True):
                 if hasattr(self, name):
                     object.__setattr__(op, name, getattr(self, name))
             object.__setattr__(op, "parents", tuple(operands))
-            return LoopBody(operands, [op.compose(*operands)], checked=bool(self.index_operands()))
+            return Subgraph(operands, [op.compose(*operands)], checked=bool(self.index_operands()))
 
     def shape_rule(self) -> Dims:
         (value,) = self.composition().outputs
@@ -101,7 +101,7 @@ class Composed(Node[P_co, Axes], abstract=True):
 
     def _evaluated(
         self,
-        composition: LoopBody,
+        composition: Subgraph,
         sizes: Mapping[type[Dim], int],
         xp: ArrayNamespace,
         *operands: Array,
@@ -166,7 +166,7 @@ class ComposedForm(JaxForm):
     """The forms of the other ops; in a program of narrow activations, the results between them are wide."""
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        composition: LoopBody = node.composition()
+        composition: Subgraph = node.composition()
         values: dict[BaseNode, Any] = dict(zip(composition.inputs, operands, strict=True))
         for each in composition.order:
             if each not in values:

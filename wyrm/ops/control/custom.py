@@ -11,8 +11,8 @@ from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import Node
 from wyrm.graph.traversal import topological_order
-from wyrm.ops.control.loop_body import placeholder_like
 from wyrm.ops.control.pass_through import Transparent
+from wyrm.ops.subgraph import placeholder_like
 
 
 class GradientRule:

@@ -9,12 +9,13 @@ from wyrm.graph.base import ZERO, BaseNode, Zero
 from wyrm.graph.node import Node
 from wyrm.graph.shapes import number_of_elements
 from wyrm.graph.traversal import topological_order
-from wyrm.ops.control.loop_body import Iteration, LoopBody, closure_convert, placeholder_like
+from wyrm.ops.control.loop_body import Iteration, LoopBody, closure_convert
 from wyrm.ops.elementwise.arithmetic import Add
 from wyrm.ops.gradients.accumulation import composite_vjps
 from wyrm.ops.products.product import MatMul
 from wyrm.ops.shaping.shape import Reshape, zeros_like
 from wyrm.ops.shaping.transpose import Transpose
+from wyrm.ops.subgraph import placeholder_like
 
 if TYPE_CHECKING:
     from wyrm.ops.control.scan import Scan

@@ -23,9 +23,9 @@ from wyrm.graph.loop_form import LOOPS, is_njit
 from wyrm.graph.op import NUMPY
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array
-from wyrm.ops.control.loop_body import value_of
 from wyrm.ops.elementwise.formula import array_function
 from wyrm.ops.kernels.native import DEBUG, NO_SOLUTION, OUT_OF_RANGE, RAISED
+from wyrm.ops.subgraph import value_of
 
 E = TypeVar("E", bound=Exception)
 
