@@ -146,7 +146,7 @@ class _Attention(Node[tuple[Node, *tuple[Any, ...]], Axes], abstract=True):
         """
         bias, factors = (AttentionMask(qkv, *extra, part=part, **self._options()) for part in ("bias", "factors"))
         parts: list[Node] = [qkv[:, :, i].transpose(0, 2, 1, 3) for i in range(3)]
-        scores = (parts[0] @ parts[1].matrix_transpose()) * _scale(qkv) + bias
+        scores = (parts[0] @ parts[1].matrix_transpose()) * feature_scale(qkv) + bias
         return scores.softmax(), factors, parts
 
 
@@ -240,13 +240,13 @@ class _ForwardLoops(_AttentionLoops):
         return operands[0], mask, step, out, *self.numbers(node, features, heads), *scratch
 
 
-def _scale(qkv: Node) -> Node:
-    """Return `1 / sqrt(features)`."""
+def feature_scale(qkv: Node) -> Node:
+    """Return `1 / sqrt(features)`, 1 without features."""
     features = qkv.dims[-1]
     size = axis_size(features)
     if size is not None:
-        return constant_like(size**-0.5, qkv)
-    scale: Node = 1.0 / size_beside(features, qkv).sqrt()
+        return constant_like(size**-0.5 if size else 1.0, qkv)
+    scale: Node = 1.0 / size_beside(features, qkv).maximum(1.0).sqrt()
     return scale
 
 
@@ -268,7 +268,7 @@ class AttentionGradient(_Attention[Axes], Composed[tuple[Node, *tuple[Any, ...]]
         weights, factors, (queries, keys, values) = self.weights(qkv, extra)
         cotangent = gradient.transpose(0, 2, 1, 3)
         of_weights = cotangent @ values.matrix_transpose() * factors
-        of_scores = (of_weights - of_weights.vector_dot(weights).expand_dims(-1)) * weights * _scale(qkv)
+        of_scores = (of_weights - of_weights.vector_dot(weights).expand_dims(-1)) * weights * feature_scale(qkv)
         parts = (
             of_scores @ keys,
             of_scores.matrix_transpose() @ queries,

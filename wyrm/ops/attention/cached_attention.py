@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Dims, axis_size, unify
-from wyrm.graph.base import ZERO, Gradient, format_dims, label
-from wyrm.graph.jax_form import JAX, Lowering
+from wyrm.graph.base import format_dims, label
+from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.node import Node
-from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array
-from wyrm.ops.attention.attention import MASKED_SCORE, AttentionMask, forward_tile, tile_memory
+from wyrm.ops.attention.attention import MASKED_SCORE, AttentionMask, feature_scale, forward_tile, tile_memory
 from wyrm.ops.attention.kernels import cached_attention_kernel, cached_step_kernel
+from wyrm.ops.composed import Composed, ComposedForm
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
-from wyrm.ops.gradients.accumulation import composite_vjp
 from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.kernels.native import scratch
-from wyrm.ops.products.jax_form import ProductForm
 
 
-class CachedAttention(Node[tuple[Node, Node, Node], Axes]):
+class CachedAttention(Composed[tuple[Node, Node, Node], Axes]):
     """Attention of new positions to the cached earlier ones and, causally, to themselves: the last rows of `Attention`.
 
     `qkv` has the axes (batch, time, 3, heads, features), `cache`, which holds keys and values, (batch, 2, heads,
@@ -57,42 +54,23 @@ class CachedAttention(Node[tuple[Node, Node, Node], Axes]):
         unify(cache[4], allowed[0])
         return unify(qkv[0], cache[0]), qkv[1], unify(qkv[3], cache[2]), unify(qkv[4], cache[3])
 
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        return self.attend(xp, xp.matmul, *operands)
-
-    def attend(
-        self, xp: ArrayNamespace, product: Callable[[Array, Array], Array], qkv: Array, cache: Array, allowed: Array
-    ) -> Array:
-        """Return the value, with a function for products of matrices."""
-        _, time, _, _, features = qkv.shape
-        scale = self.dtype.type(features**-0.5) if features else self.dtype.type(1)
-        query, key, value = (xp.permute_dims(qkv[:, :, i], (0, 2, 1, 3)) for i in range(3))
-        places = xp.arange(time)
-        cached = xp.where(allowed, product(query, cache[:, 0]), -xp.inf)
-        own = xp.where(places[:, None] >= places, product(query, xp.permute_dims(key, (0, 1, 3, 2))), -xp.inf)
-        scores = xp.concat([cached, own], axis=3) * scale
-        exponentials = xp.exp(scores - xp.max(scores, axis=3, keepdims=True))
-        weights = xp.astype(exponentials / xp.sum(exponentials, axis=3, keepdims=True), self.dtype)
-        values = xp.concat([xp.permute_dims(cache[:, 1], (0, 1, 3, 2)), value], axis=2)
-        return xp.permute_dims(product(weights, values), (0, 2, 1, 3))
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        qkv, cache, allowed = (parent.erase() for parent in self.parents)
-        scale = self.dtype.type(int(qkv.dims[4]) ** -0.5)
+    def compose(self, qkv: Node, cache: Node, allowed: Node) -> Node:
         query, key, value = (qkv[:, :, i].transpose(0, 2, 1, 3) for i in range(3))
-        cached = where(allowed, query @ cache[:, 0] * scale, MASKED_SCORE)
+        scale = feature_scale(qkv)
+        cached = where(allowed, (query @ cache[:, 0]) * scale, MASKED_SCORE)
         later: Node = AttentionMask(
             qkv, part="bias", alibi=False, causal=True, masked=False, dropout_rate=0.0, seed=0, stream=0
         )
         scores: Node = concatenate([cached, (query @ key.matrix_transpose()) * scale + later], axis=-1)
-        composed = scores.softmax() @ concatenate([cache[:, 1].matrix_transpose(), value], axis=2)
-        return (*composite_vjp(composed.transpose(0, 2, 1, 3), gradient, (qkv, cache)), ZERO)
+        values = concatenate([cache[:, 1].matrix_transpose(), value], axis=2)
+        composed: Node = (scores.softmax() @ values).transpose(0, 2, 1, 3)
+        return composed
 
 
 @JAX.register(CachedAttention)
-class _CachedAttentionForm(ProductForm):
-    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        return node.attend(lowering.xp, lowering.product, *operands)
+class _CachedAttentionForm(ComposedForm):
+    narrow: bool | None = True
+    sums_products = True
 
 
 @LOOPS.register(CachedAttention)

@@ -35,7 +35,7 @@ class MatMulForm(ProductForm):
     """One `dot_general`."""
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        return matmul(*operands)
+        return lowering.product(*operands)
 
 
 class EinsumForm(ProductForm):
