@@ -14,7 +14,7 @@ import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Axis, Dims, Plus, axis_size, product, unify
-from wyrm.graph.base import ZERO, Gradient, explain, format_dims, label
+from wyrm.graph.base import ZERO, Gradient, format_dims, label
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import Constant, as_constant
@@ -22,6 +22,7 @@ from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, Bs, FloatArray, Indices, IntegerArray, M, N
+from wyrm.ops.composed import Composed
 from wyrm.ops.cross_entropy.jax_form import CrossEntropyForm, CrossEntropyResidualsForm
 from wyrm.ops.cross_entropy.kernels import (
     ResidualsPart,
@@ -32,10 +33,10 @@ from wyrm.ops.cross_entropy.labels import sample_weights
 from wyrm.ops.cross_entropy.residuals_kernel import cross_entropy_residuals_kernel
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
-from wyrm.ops.gradients.accumulation import composite_vjp
 from wyrm.ops.indexing.index import as_indices
 from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.kernels.native import scratch
+from wyrm.ops.shaping.arange import positions
 
 # Bytes of logits in a block of rows, or the share of the weight's bytes if that is more: each block reads the weight
 # twice, and reads and writes its gradient.
@@ -63,7 +64,7 @@ def _ignored_label(ignore_index: int | None) -> int:
     return _NO_LABEL if ignore_index is None else ignore_index
 
 
-class _LinearCrossEntropy(HasIndexOperands[Any, Axes], Node[Any, Axes], abstract=True):
+class _LinearCrossEntropy(HasIndexOperands[Any, Axes], Composed[Any, Axes], abstract=True):
     """Base class of the fused ops.
 
     The parents are x, (rows, width), the weight, (classes, width), labels, and perhaps weights of the rows.
@@ -110,47 +111,34 @@ class _LinearCrossEntropy(HasIndexOperands[Any, Axes], Node[Any, Axes], abstract
             rows = unify(rows, each.dims[0])
         return rows, weight.dims[0], unify(x.dims[1], weight.dims[1])
 
-    def _loss_and_logits_gradient(self, xp: ArrayNamespace, operands: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
+    def loss_and_slopes(self, x: Node, weight: Node, labels: IndexNode, *given: Node) -> tuple[Node, Node]:
         """Return the mean loss and the gradient with respect to the logits."""
-        x, weight, labels, *given = operands
-        classes = weight.shape[0]
-        is_counted = labels != _ignored_label(self.ignore_index)
-        valid = xp.astype(is_counted, self.dtype)[:, None]
-        for weights in given:
-            valid = valid * weights[:, None]
-        smoothing = self.dtype.type(self.label_smoothing)
-        valid_labels: Any = xp.where(is_counted, labels, 0)
-        one_hot = xp.astype(valid_labels[:, None] == xp.arange(classes), self.dtype)
-        targets: FloatArray = one_hot * (1 - smoothing) + smoothing / classes
-        logits = x @ weight.T
-        logits = logits - xp.max(logits, axis=1, keepdims=True)
-        exponentials = xp.exp(logits)
-        totals = xp.sum(exponentials, axis=1, keepdims=True)
-        count = np.sum(valid, dtype=np.float64)
-        count = self.dtype.type(1.0 if count == 0.0 else count)
+        smoothing, counted = self.label_smoothing, None
+        known: Any = labels
+        weights: Node = given[0] if given else as_constant(1.0, self.dtype).broadcast_to(labels.dims)
+        if self.ignore_index is not None:
+            counted = labels != self.ignore_index
+            known, weights = where(counted, labels, 0), where(counted, weights, 0.0)
+        total = weights.sum()
+        count = where(total.equal(0.0), 1.0, total)
+        logits: Node = x @ weight.matrix_transpose()
+        logits = logits - logits.max(1, keepdims=True).stop_gradient()
+        exponentials = logits.exp()
+        totals = exponentials.sum(1, keepdims=True)
         # Not a product of targets and logits: 0 * -inf would be NaN.
-        target_logits = xp.take_along_axis(logits, valid_labels[:, None], axis=1) * (1 - smoothing)
-        if self.label_smoothing > 0.0:
-            target_logits = target_logits + xp.mean(logits, axis=1, keepdims=True) * smoothing
-        losses = xp.where(is_counted[:, None], (xp.log(totals) - target_logits) * valid, self.dtype.type(0))
-        return xp.sum(losses) / count, (exponentials / totals - targets) * valid / count
+        of_labels: Node = logits.take_along_axis(known.reshape((*labels.dims, 1)), axis=1).squeeze(1)
+        target_logits: Node = of_labels * (1.0 - smoothing)
+        if smoothing > 0.0:
+            target_logits = target_logits + logits.mean(1) * smoothing
+        losses: Node = (totals.squeeze(1).log() - target_logits) * weights
+        if counted is not None:
+            losses = where(counted, losses, 0.0)
+        targets: Node = LabelTargets(labels, weight, **self._options())
+        slopes: Node = (exponentials / totals - targets) * weights.expand_dims(1) / count
+        return losses.sum() / count, slopes
 
     def _options(self) -> _Options:
         return {"label_smoothing": self.label_smoothing, "ignore_index": self.ignore_index}
-
-    def _decomposed(self) -> tuple[Node, Node, Node]:
-        """Return the loss and the gradients with respect to weight and x, composed of ordinary ops."""
-        x, weight, labels, *given = self.parents
-        targets: Node = LabelTargets(labels, weight, **self._options())
-        for weights in given:
-            targets = targets * weights.expand_dims(-1)
-        valid = targets.sum(axis=1, keepdims=True)
-        total = valid.sum()
-        count = where(total.equal(0.0), 1.0, total)
-        logits: Node = x @ weight.matrix_transpose()
-        loss = -(targets * logits.log_softmax()).sum() / count
-        logits_gradient: Any = (logits.softmax() * valid - targets) / count
-        return loss, logits_gradient.matrix_transpose() @ x, logits_gradient @ weight
 
 
 class _LinearCrossEntropyLoops(ByKernel):
@@ -186,8 +174,8 @@ class LinearCrossEntropy(_LinearCrossEntropy[Axes]):
         self._axes()
         return ()
 
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        return xp.asarray(self._loss_and_logits_gradient(xp, operands)[0], dtype=self.dtype)
+    def compose(self, *operands: Any) -> Node:
+        return self.loss_and_slopes(*operands)[0]
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         # With ignored labels or weights, the mean over a batch is not the mean of the means over its parts.
@@ -246,24 +234,12 @@ class LinearCrossEntropyResiduals(_LinearCrossEntropy[Axes]):
         rows, classes, width = self._axes()
         return Plus((classes, 1, rows)), width
 
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        x, weight, *_ = operands
-        loss, logits_gradient = self._loss_and_logits_gradient(xp, operands)
-        row = xp.where(xp.arange(shape[1]) == 0, xp.asarray(loss, dtype=self.dtype), self.dtype.type(0))
-        return xp.concat([logits_gradient.T @ x, row[None], logits_gradient @ weight])
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        loss, weight_gradient, x_gradient = self._decomposed()
-        size = axis_size(self.parents[0].dims[1])
-        if axis_size(x_gradient.dims[0]) is None or size is None:
-            raise ShapeError(
-                explain(self, "the second-order gradient needs axes with sizes; give the axis one, as in Rows(20)")
-            )
-        first: Node = Constant(np.eye(1, size, dtype=self.dtype))
-        composed: Node = concatenate([weight_gradient, loss * first, x_gradient])
-        operands = (*self.parents[:2], *self.parents[3:])
-        of_x, of_weight, *of_weights = composite_vjp(composed.reshape(self.dims), gradient, operands)
-        return of_x, of_weight, ZERO, *of_weights
+    def compose(self, x: Node, weight: Node, *others: Any) -> Node:
+        loss, slopes = self.loss_and_slopes(x, weight, *others)
+        places: Any = positions(x.dims[1])
+        first: Node = where(places == 0, loss, 0.0).expand_dims(0)
+        parts = concatenate([slopes.matrix_transpose() @ x, first, slopes @ weight])
+        return parts.reshape(self.dims)
 
 
 @LOOPS.register(LinearCrossEntropyResiduals)
