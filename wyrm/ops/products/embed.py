@@ -1,4 +1,4 @@
-"""Token plus position embeddings as one op, which the native engine decomposes to fuse it with neighbouring ops."""
+"""Token plus position embeddings as one op."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dims, axis_size, unify
 from wyrm.graph.base import ZERO, Gradient, format_dims, label
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
-from wyrm.graph.loop_form import LOOPS, Decomposed
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.op import ArrayNamespace
-from wyrm.graph.typing import Array, AtLeast1D, Bs, FloatArray, Indices, K, M, N, Shaped
+from wyrm.graph.typing import Array, AtLeast1D, Bs, Indices, K, M, N, Shaped
+from wyrm.ops.composed import Composed
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, common_dtype, method, operand
 from wyrm.ops.gradients.accumulation import unbroadcast
 from wyrm.ops.indexing.index import Index, RowGradient, as_indices
@@ -22,7 +21,7 @@ from wyrm.ops.indexing.index import Index, RowGradient, as_indices
 
 class Embed(
     HasIndexOperands[tuple[Left_co, Node, IndexNode], Axes],
-    Node[tuple[Left_co, Node, IndexNode], Axes],
+    Composed[tuple[Left_co, Node, IndexNode], Axes],
     Generic[Left_co, Axes],
 ):
     """`table[indices] + positions[:time]`: token embeddings plus position embeddings.
@@ -64,37 +63,28 @@ class Embed(
                 )
         return (*indices.dims, unify(table.dims[1], positions.dims[1]))
 
-    def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Array:
-        table, positions, indices = operands
-        vectors: FloatArray = xp.take(table, indices, axis=0) + positions[: shape[-2]]
-        return vectors
-
-    def _time_positions(self) -> Node:
-        """Return `positions[:time]`, whose first axis has no name unless it is that of the indices."""
-        _, positions, indices = self.parents
-        time, context = indices.dims[-1], positions.dims[0]
-        if axis_size(time) != axis_size(context):
-            return positions[: axis_size(time)]
-        same = type(time) is type(context) or isinstance(time, int)
-        return positions if same else positions.reshape((axis_size(context), positions.dims[1]))
+    def compose(self, table: Node, positions: Node, indices: IndexNode) -> Node:
+        rows: Node = Index(table, indices)
+        return rows + _first(positions, indices)
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
         return None if any(mapped[:2]) else Embed(*operands)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         table, positions, indices = self.parents
-        used = self._time_positions()
+        used = _first(positions, indices)
         used_gradient = unbroadcast(gradient, used.dims)
         (positions_gradient,) = (used_gradient,) if used is positions else used.vjp(used_gradient)
         return RowGradient(gradient, indices, table.dims), positions_gradient, ZERO
 
 
-@LOOPS.register(Embed)
-class _EmbedLoops(Decomposed):
-    def decompose(self, node: Embed) -> Node:
-        table, _positions, indices = node.parents
-        rows: Node = Index(table, indices)
-        return rows + node._time_positions()
+def _first(positions: Node, indices: IndexNode) -> Node:
+    """Return `positions[:time]`, whose first axis has no name unless it is that of the indices."""
+    time, context = indices.dims[-1], positions.dims[0]
+    if axis_size(time) != axis_size(context):
+        return positions[: axis_size(time)]
+    same = type(time) is type(context) or isinstance(time, int)
+    return positions if same else positions.reshape((axis_size(context), positions.dims[1]))
 
 
 @overload
