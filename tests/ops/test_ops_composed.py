@@ -123,6 +123,39 @@ def test_an_op_without_a_composition_is_refused() -> None:
         class Nothing(wy.Composed): ...
 
 
+def test_a_composition_of_other_leaves_is_refused() -> None:
+    hidden = wy.Parameter([2.0], name="hidden")
+
+    class Scaled(wy.Composed):
+        def compose(self, x: wy.Node) -> wy.Node:
+            result: wy.Node = x * hidden
+            return result
+
+    class Empty(wy.Composed):
+        def compose(self, x: wy.Node) -> Any:
+            x.exp()
+
+    class Layer(wy.Composed):
+        def compose(self, x: wy.Node) -> Any:
+            return wy.nn.Linear(3, 3)(x)
+
+    with pytest.raises(RegistrationError, match=r"op Scaled: compose reads hidden \(1,\) float32 .*make it an operand"):
+        Scaled(wy.Constant([1.0]))
+    with pytest.raises(RegistrationError, match="op Empty: compose returned NoneType; return a node made of operands"):
+        Empty(wy.Constant([1.0]))
+    with pytest.raises(RegistrationError, match="op Layer: compose reads weight"):
+        Layer(wy.Constant([1.0, 1.0, 1.0]))
+
+
+def test_the_value_of_an_operand_is_not_known_in_a_composition() -> None:
+    class Early(wy.Composed):
+        def compose(self, x: wy.Node) -> wy.Node:
+            return wy.Constant(x.forward())
+
+    with pytest.raises(wy.errors.NotSet, match=r"an argument of .* a composed op"):
+        Early(wy.Constant([1.0]))
+
+
 def test_a_kernel_must_equal_the_composition() -> None:
     class Halved(wy.Composed):
         def compose(self, x: wy.Node) -> wy.Node:

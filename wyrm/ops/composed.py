@@ -11,8 +11,10 @@ import numpy as np
 
 from wyrm.errors import RegistrationError, WyrmError
 from wyrm.graph.axes import Dim, Dims, resolve
-from wyrm.graph.base import ZERO, BaseNode, Gradient, P_co, explained_by, reasons_alone
+from wyrm.graph.base import ZERO, BaseNode, Gradient, P_co, describe, explained_by, label, reasons_alone
+from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
+from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS, Decomposed
 from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
@@ -49,7 +51,11 @@ class Composed(Node[P_co, Axes], abstract=True):
 
     # Type checkers let a subclass name the operands: `def compose(self, x, weight)`.
     def compose(self, *operands: Any) -> Node:
-        """Return the value as a graph of other ops, from `operands`, nodes with the axes and dtypes of the parents."""
+        """Return the value as a graph of other ops, from `operands`, nodes with the axes and dtypes of the parents.
+
+        It is called once for all nodes with equal attributes whose operands have equal axes and dtypes. It reads no
+        parameters and inputs but its operands; `RegistrationError` names one that it does.
+        """
         raise NotImplementedError
 
     @classmethod
@@ -82,7 +88,21 @@ class Composed(Node[P_co, Axes], abstract=True):
                 if hasattr(self, name):
                     object.__setattr__(op, name, getattr(self, name))
             object.__setattr__(op, "parents", tuple(operands))
-            return Subgraph(operands, [op.compose(*operands)], checked=bool(self.index_operands()))
+            value: object = op.compose(*operands)
+        name = type(self).__name__
+        if not isinstance(value, BaseNode):
+            raise RegistrationError(
+                f"op {name}: compose returned {type(value).__name__}; return a node made of operands"
+            )
+        composition = Subgraph(operands, [value], checked=bool(self.index_operands()))
+        given = set(operands)
+        for leaf in composition.order:
+            if leaf.is_leaf and leaf not in given and not isinstance(leaf, Constant | IndexConstant):
+                raise RegistrationError(
+                    f"op {name}: compose reads {describe(leaf)}, which is no operand, so engines would not see it "
+                    f"change and it would get no gradient: make it an operand, {name}(..., {label(leaf)})"
+                )
+        return composition
 
     def shape_rule(self) -> Dims:
         (value,) = self.composition().outputs

@@ -23,8 +23,8 @@ from wyrm.ops.elementwise.formula import formula_value, numpy_function
 from wyrm.ops.indexing.index import Indexable
 
 _STANDS_FOR = (
-    "an argument of a loop step, a branch or a vmapped function, and has no value outside of it: return results from "
-    "the function instead of storing nodes"
+    "an argument of a loop step, a branch, a vmapped function or a composed op, and has no value outside of it: return "
+    "results from the function instead of storing nodes"
 )
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
