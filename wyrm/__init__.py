@@ -102,7 +102,6 @@ from wyrm.ops.elementwise.elementwise import Binary, Elementwise, Unary
 from wyrm.ops.gradients import grad, value_and_grad
 from wyrm.ops.indexing.joining import concatenate, stack
 from wyrm.support.imports import lazy_imports as _lazy_imports
-from wyrm.support.imports import tell_of_moved_modules as _tell_of_moved_modules
 
 if _typing.TYPE_CHECKING:
     from wyrm import data, io, linalg, losses, metrics, nn, optim, profile, random, special, testing, train, view, watch
@@ -226,7 +225,6 @@ else:
     # The builtins keep their names after `from wyrm import *`.
     __all__ = sorted({*__all__, *_itertools.chain(*_names.FUNCTIONS.values())} - set(dir(_builtins)) | {"compile"})
 
-    _tell_of_moved_modules()
     # The shell of a notebook, if wyrm is imported in one.
     _shell = getattr(_sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if _shell is not None:
