@@ -36,6 +36,15 @@ class Group(list[T]):
     names: tuple[str, ...] = ()
 
 
+def groups_of(cases: Iterable[T], size: int, name: Callable[[T], str] = str) -> list[Group[T]]:
+    """Return groups of at most `size` cases."""
+    every = list(cases)
+    groups = [Group(every[start : start + size]) for start in range(0, len(every), size)]
+    for group in groups:
+        group.names = tuple(map(name, group))
+    return groups
+
+
 def keywords_of(item: pytest.Item) -> tuple[str, ...]:
     """Return the names of the cases of a test."""
     parameters: Mapping[str, object] = getattr(getattr(item, "callspec", None), "params", {})
@@ -46,10 +55,7 @@ def each(
     cases: Iterable[T], size: int = 64, name: Callable[[T], str] = str
 ) -> Callable[[Callable[[T], None]], Callable[[list[T]], None]]:
     """Make a test of one case a test of groups of at most `size` cases."""
-    every = list(cases)
-    groups = [Group(every[start : start + size]) for start in range(0, len(every), size)]
-    for group in groups:
-        group.names = tuple(map(name, group))
+    groups = groups_of(cases, size, name)
     assert groups, "there are no cases"
 
     def decorate(check: Callable[[T], None]) -> Callable[[list[T]], None]:

@@ -112,6 +112,8 @@ def test_modules_add_names_to_their_package(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "first.py").write_text(_FIRST)
     (tmp_path / "new.py").write_text('__all__ = ["Other", "New"]')
     (tmp_path / "own.py").write_text("def not_public(): ...")
+    (tmp_path / "second.py").write_text("")
+    (tmp_path / "third.py").write_text("")
     monkeypatch.setattr(packages, "path_of", lambda package: tmp_path / "__init__.py")
     monkeypatch.setitem(PACKAGES, "wyrm.losses", {"one": ("wyrm.losses.first", "one")})
     assert packages.new_names("wyrm.losses") == {
@@ -123,3 +125,21 @@ def test_modules_add_names_to_their_package(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setitem(PACKAGES, "wyrm.losses", {"one": ("wyrm.losses.third", "one")})
     (tmp_path / "third.py").write_text("@loss\ndef " + 90 * "e" + "(): ...")
     assert 90 * "e" + '"\n        ),\n' in packages.table("wyrm.losses")
+
+
+def test_names_of_a_module_that_is_gone_leave_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "__init__.py").write_text(_TABLE)
+    for name in ("first", "third"):
+        (tmp_path / f"{name}.py").write_text("")
+    monkeypatch.setattr(packages, "path_of", lambda package: tmp_path / "__init__.py")
+    table = packages.table("wyrm.losses")
+    assert "second" not in table and "first" in table and "third" in table
+    compile(table, "__init__.py", "exec")
+
+
+def test_a_module_has_another_name_than_what_it_makes_public(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "__init__.py").write_text(_TABLE)
+    (tmp_path / "scaled.py").write_text('__all__ = ["scaled"]')
+    monkeypatch.setattr(packages, "path_of", lambda package: tmp_path / "__init__.py")
+    with pytest.raises(RegistrationError, match=r"cannot have the name scaled from scaled\.py: there it is the module"):
+        packages.new_names("wyrm.losses")

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wyrm.ops.kernels.eigenvalues import geev
-from wyrm.ops.kernels.factorizations import getrf, potrf
-from wyrm.ops.kernels.jacobi import gesdd, syevd
+from wyrm.ops.kernels.eigenvalues import geev, gesdd, getrf, potrf, syevd
 
 HARD = {
     "ones": np.ones((5, 5)),

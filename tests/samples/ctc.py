@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.samples.sample import Sample, normal
-from wyrm.ops.ctc.ctc import CTC, CTCGradient
+from wyrm.ops.ctc import CTC, CTCGradient
 
 LABELS, STEPS, LENGTHS = np.array([[1, 2], [2, 2], [1, 0]]), np.array([4, 4, 3]), np.array([2, 2, 1])
 

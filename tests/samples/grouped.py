@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.each import groups_of
 from tests.samples import SAMPLES
 from tests.samples.sample import Sample
 
@@ -26,8 +27,8 @@ def grouped(
     for sample in kept:
         rooms.setdefault((first[sample.op] is not sample, apart(sample)), []).append(sample)
     parts = [
-        pytest.param(room[start : start + size], id=f"from_{room[start]}", marks=[pytest.mark.exhaustive] * is_further)
+        pytest.param(group, id=f"from_{group[0]}", marks=[pytest.mark.exhaustive] * is_further)
         for (is_further, _), room in sorted(rooms.items(), key=lambda item: item[0])
-        for start in range(0, len(room), size)
+        for group in groups_of(room, size)
     ]
     return pytest.mark.parametrize("samples", parts)

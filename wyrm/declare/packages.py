@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import textwrap
 from pathlib import Path
 
 from wyrm.declare.methods import formatted
+from wyrm.errors import RegistrationError
 from wyrm.support.imports import PACKAGES
 
 # The decorator that makes a name of a package public.
@@ -34,6 +36,11 @@ def new_names(package: str) -> dict[str, list[str]]:
         statements = ast.parse(path.read_text(encoding="utf-8")).body if path.stem != "__init__" else []
         names = [] if module in modules else _exported(statements)
         names += _marked(statements, MARKS.get(package))
+        if path.stem in names and path.stem not in known:
+            raise RegistrationError(
+                f"{package} cannot have the name {path.stem} from {path.name}: there it is the module; give the file "
+                f"another name, such as that of its subject"
+            )
         if names := [name for name in dict.fromkeys(names) if name not in known]:
             found[module] = names
     return found
@@ -60,17 +67,36 @@ def _marked(statements: list[ast.stmt], mark: str | None) -> list[str]:
 def table(package: str) -> str:
     """Return the text of the `__init__.py` of a package with the new names of its modules in its table."""
     path = path_of(package)
-    text, added = path.read_text(encoding="utf-8"), new_names(package)
+    text, added = _without_gone(path.read_text(encoding="utf-8"), path.parent), new_names(package)
     for module, names in added.items():
         text = _with_names(text, module.removeprefix(f"{package}."), names)
     return formatted(text, path) if added else text
 
 
-def _with_names(text: str, module: str, names: list[str]) -> str:
-    """Return the text of a package with more names of a module in its table."""
+def _table_of(text: str) -> ast.Dict:
+    """Return the table of names in the text of a package."""
     calls = [each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call)]
     (listed,) = [call.args[1] for call in calls if ast.unparse(call.func) == "lazy_imports"]
     assert isinstance(listed, ast.Dict)
+    return listed
+
+
+def _without_gone(text: str, folder: Path) -> str:
+    """Return the text of a package without the names of its table from modules whose files are gone."""
+    listed = _table_of(text)
+    for key, value in reversed(list(zip(listed.keys, listed.values, strict=True))):
+        module = "" if key is None else str(ast.literal_eval(key))
+        here = module and not module.startswith("wyrm.") and "." not in module
+        if here and not (folder / module).is_dir() and not (folder / f"{module}.py").exists():
+            assert key is not None
+            lines = _replaced(text.splitlines(), value, "").splitlines()  # the value first: it stands behind the key
+            text = re.sub(rf"\n? *\"{module}\": ,?", "", "\n".join(lines) + "\n", count=1)
+    return text
+
+
+def _with_names(text: str, module: str, names: list[str]) -> str:
+    """Return the text of a package with more names of a module in its table."""
+    listed = _table_of(text)
     lines, keys = text.splitlines(), [ast.literal_eval(key) for key in listed.keys if key is not None]
     if module in keys:
         value = listed.values[keys.index(module)]

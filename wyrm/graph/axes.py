@@ -510,7 +510,8 @@ def all_axes(axis: AxisLike, ndim: int) -> tuple[int, ...]:
     """Return `axis` as sorted positions from 0; None means all. Raise `ShapeError` for a missing or repeated axis."""
     if axis is None:
         return tuple(range(ndim))
-    positions = [normalize_axis(a, ndim) for a in ([axis] if is_integer(axis) else axis)]
+    given: Any = [axis] if is_integer(axis) or not isinstance(axis, Iterable) else axis
+    positions = [normalize_axis(a, ndim) for a in given]
     if len(set(positions)) != len(positions):
         raise ShapeError(f"axis {axis} names an axis twice")
     return tuple(sorted(positions))

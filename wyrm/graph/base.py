@@ -111,6 +111,13 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
 
     def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
         if (attributes or self.attributes) and attributes.keys() != frozenset(self.attributes):
+            values = [parent for parent in parents if not isinstance(parent, BaseNode)]
+            if values and not attributes:
+                given = ", ".join(f"{name}=..." for name in self.attributes)
+                raise RegistrationError(
+                    f"op {type(self).__name__} takes its attributes by name, {type(self).__name__}(..., {given}), and "
+                    f"nodes as operands; {values[0]!r} is no node"
+                )
             raise RegistrationError(
                 f"op {type(self).__name__} was constructed with the attributes ({', '.join(attributes)}), its public "
                 f"__slots__ are ({', '.join(self.attributes)}); name each static attribute in __slots__ and pass all"
@@ -278,6 +285,12 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
     if not TYPE_CHECKING:  # hidden from type checkers, so that they reject it too
 
         def __setattr__(self, key: str, value: object) -> None:
+            begun = hasattr(self, "parents")
+            if not begun and key not in self.attributes:
+                raise AttributeError(
+                    f"{type(self).__name__} has no attribute {key}: name the static attributes of an op in its "
+                    f"__slots__, and pass them to super().__init__(*parents, {key}={key})"
+                )
             raise AttributeError(
                 f"{describe(self)} is immutable, so {key} cannot be set: build a new node, "
                 f"or change the data of a leaf with .set(value); an op of your own passes its attributes to "
@@ -304,8 +317,8 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
 
         def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
             raise TypeError(
-                f"{describe(self)} is not an array: compute it with node.forward(), or read node.value; "
-                f"wy.stack([x, y]) joins nodes"
+                f"{describe(self)} is not an array: compute it with node.forward(), or read node.value; to compute "
+                f"with the node itself, use its methods and functions of wy, as in wy.exp(x), or wy.stack([x, y])"
             )
 
     def __dir__(self) -> list[str]:

@@ -28,7 +28,7 @@ from wyrm.losses.loss import (
 )
 from wyrm.ops.cross_entropy.labels import as_node, warn_of_probabilities
 from wyrm.ops.cross_entropy.softmax import LossReduction
-from wyrm.ops.ctc.ctc import CTC
+from wyrm.ops.ctc import CTC
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.index import as_indices
 from wyrm.support.foreign_names import explains_keywords

@@ -18,6 +18,7 @@ from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.traversal import replaced, topological_order
+from wyrm.ops.composed import Composed
 from wyrm.ops.random.philox import COUNTERS
 from wyrm.train.compiling import compile as compile_program
 
@@ -269,4 +270,6 @@ def distinct(nodes: Iterable[BaseNode]) -> list[BaseNode]:
 def meaning(node: BaseNode) -> str:
     """Return by what the reference engine computes an op."""
     op = type(node).__name__
+    if isinstance(node, Composed):
+        return f"{op}.compose"
     return f"the formula of {op}, {node.formula!r}" if node.formula else f"{op}.evaluate"

@@ -19,6 +19,7 @@ from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.op import NUMPY, Op
 from wyrm.graph.rows import RowSparse
+from wyrm.ops.composed import Composed
 from wyrm.ops.elementwise.elementwise import Elementwise
 from wyrm.ops.elementwise.formula import formula_value
 from wyrm.testing.engines import FLOAT_TYPES, Alone, alone, difference, leaf_like, on_operands, reference
@@ -42,7 +43,8 @@ class Finding(NamedTuple):
 
 def meaning(node: BaseNode) -> str:
     """Return the name of the rule by which the reference engine computes an op."""
-    return f"{type(node).__name__}.{'formula' if node.formula else 'evaluate'}"
+    composed = "compose" if isinstance(node, Composed) else "evaluate"
+    return f"{type(node).__name__}.{'formula' if node.formula else composed}"
 
 
 def gradient_rule(node: BaseNode) -> str:

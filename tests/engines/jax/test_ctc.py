@@ -8,7 +8,7 @@ import pytest
 
 import wyrm as wy
 from tests.engines.jax.test_every_op import lowered
-from wyrm.ops.ctc.ctc import CTC, CTCGradient
+from wyrm.ops.ctc import CTC, CTCGradient
 
 random = np.random.default_rng(0)
 

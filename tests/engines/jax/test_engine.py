@@ -60,7 +60,7 @@ def test_the_code_of_a_program() -> None:
 
 def test_a_profile_names_the_profiler_of_jax_before_anything_is_copied_or_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Classifier("jax")
-    monkeypatch.setattr("wyrm.train.inspected.copy", None)
+    monkeypatch.setattr("wyrm.train.program.copy", None)
     for options in ({}, {"batch_size": 4, "memory": True}, {"steps": 0}):
         with pytest.raises(OptionError, match=r"engine='native', or .* jax\.profiler\.trace\(folder\) .* xprof"):
             model.program.profile(model.data, **options)

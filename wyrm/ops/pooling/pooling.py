@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size, product, unify
 from wyrm.graph.base import ZERO, Gradient, explain, format_dims, label
-from wyrm.graph.jax_form import JAX
+from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
@@ -26,9 +26,223 @@ from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.batching import batch_axis, spread
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.kernels.native import scratch
-from wyrm.ops.pooling.jax_form import MaxPoolForm, MaxPoolGradientForm, MaxPoolTakeForm
-from wyrm.ops.pooling.kernels import max_pool_gradient_kernel, max_pool_kernel, max_pool_take_kernel
 from wyrm.ops.pooling.windows import Places, Windows
+from wyrm.ops.shaping.jax_form import Integers, taken
+
+
+def find_maxima(
+    image: FloatArray, depths: IntegerArray, heights: IntegerArray, columns: IntegerArray, d: int, h: int,
+    best: FloatArray, places: IntegerArray,
+) -> None:  # fmt: skip
+    """Write the maxima of one row of outputs into `best`, their flat positions in the image into `places`.
+
+    The first of equal maxima counts, and a NaN is larger than any number.
+    """
+    height, width = image.shape[1], image.shape[2]
+    z, y = depths[0, d], heights[0, h]
+    for i in range(best.size):
+        best[i] = image[z, y, columns[0, i]]
+        places[i] = (z * height + y) * width + columns[0, i]
+    for a in range(depths.shape[0]):
+        for b in range(heights.shape[0]):
+            row = image[depths[a, d], heights[b, h]]
+            start = (depths[a, d] * height + heights[b, h]) * width
+            for c in range(columns.shape[0]):
+                take_larger(row, columns[c], start, best, places)
+
+
+def take_larger(row: FloatArray, columns: IntegerArray, start: int, best: FloatArray, places: IntegerArray) -> None:
+    """Replace the elements of `best` that are smaller than those of the row at `columns`."""
+    for i in range(best.size):
+        value, before = row[columns[i]], best[i]
+        larger = value > before or (value != value and before == before)
+        best[i] = value if larger else before
+        places[i] = start + columns[i] if larger else places[i]
+
+
+def pair_maxima(upper: FloatArray, lower: FloatArray, out: FloatArray) -> None:
+    """Write the maxima of windows of 2 x 2 elements, side by side in two rows, into `out`."""
+    for i in range(out.size):
+        a, b, c, d = upper[2 * i], upper[2 * i + 1], lower[2 * i], lower[2 * i + 1]
+        first = a if a >= b or a != a else b
+        second = c if c >= d or c != c else d
+        out[i] = first if first >= second or first != first else second
+
+
+def pair_gradients(
+    upper: FloatArray, lower: FloatArray, gradient: FloatArray, to_upper: FloatArray, to_lower: FloatArray
+) -> None:
+    """Write the gradients of windows of 2 x 2 elements, side by side in two rows, to the first maximum of each."""
+    for i in range(gradient.size):
+        a, b, c, d = upper[2 * i], upper[2 * i + 1], lower[2 * i], lower[2 * i + 1]
+        left, under = a >= b or a != a, c >= d or c != c
+        first = a if left else b
+        second = c if under else d
+        above = first >= second or first != first
+        g, zero = gradient[i], gradient.dtype.type(0)
+        high = g if above else zero
+        low = zero if above else g
+        to_upper[2 * i] = high if left else zero
+        to_upper[2 * i + 1] = zero if left else high
+        to_lower[2 * i] = low if under else zero
+        to_lower[2 * i + 1] = zero if under else low
+
+
+def clear(out: FloatArray) -> None:
+    """`out[:] = 0`."""
+    for i in range(out.size):
+        out[i] = 0
+
+
+def max_pool_kernel(
+    x: FloatArray, out: FloatArray, pairs: bool, depths: IntegerArray, heights: IntegerArray, columns: IntegerArray,
+    best: FloatArray, places: IntegerArray,
+) -> None:  # fmt: skip
+    """Fill `out` with the maxima; `pairs` tells that all windows are 2 x 2 elements, side by side."""
+    for n in range(out.shape[0]):
+        for d in range(out.shape[1]):
+            for h in range(out.shape[2]):
+                if pairs:
+                    pair_maxima(x[n, d, 2 * h], x[n, d, 2 * h + 1], out[n, d, h])
+                else:
+                    find_maxima(x[n], depths, heights, columns, d, h, out[n, d, h], places)
+
+
+def max_pool_take_kernel(
+    x: FloatArray, values: FloatArray, out: FloatArray, pairs: bool, depths: IntegerArray, heights: IntegerArray,
+    columns: IntegerArray, best: FloatArray, places: IntegerArray,
+) -> None:  # fmt: skip
+    """Fill `out` with the elements of `values`, (images, elements), at the maxima of `x`."""
+    for n in range(out.shape[0]):
+        for d in range(out.shape[1]):
+            for h in range(out.shape[2]):
+                find_maxima(x[n], depths, heights, columns, d, h, best, places)
+                for i in range(places.size):
+                    out[n, d, h, i] = values[n, places[i]]
+
+
+def max_pool_gradient_kernel(
+    x: FloatArray, gradient: FloatArray, out: FloatArray, pairs: bool, depths: IntegerArray, heights: IntegerArray,
+    columns: IntegerArray, best: FloatArray, places: IntegerArray,
+) -> None:  # fmt: skip
+    """Fill `out`, (images, elements), with the gradients, added up at the maxima of `x`."""
+    height, width = x.shape[2], x.shape[3]
+    for n in range(gradient.shape[0]):
+        if pairs:
+            for d in range(gradient.shape[1]):
+                for h in range(gradient.shape[2]):
+                    start = (d * height + 2 * h) * width
+                    upper, lower = out[n, start : start + width], out[n, start + width : start + 2 * width]
+                    pair_gradients(x[n, d, 2 * h], x[n, d, 2 * h + 1], gradient[n, d, h], upper, lower)
+                    clear(upper[2 * gradient.shape[3] :])
+                    clear(lower[2 * gradient.shape[3] :])
+                clear(out[n, (d * height + 2 * gradient.shape[2]) * width : (d + 1) * height * width])
+            clear(out[n, gradient.shape[1] * height * width :])
+        else:
+            clear(out[n])
+            for d in range(gradient.shape[1]):
+                for h in range(gradient.shape[2]):
+                    find_maxima(x[n], depths, heights, columns, d, h, best, places)
+                    for i in range(places.size):
+                        out[n, places[i]] += gradient[n, d, h, i]
+
+
+# The most taps along an axis that are compared one by one.
+_FEW_TAPS = 8
+
+
+def _first_maximum(values: Any, positions: Any, table: Integers, axis: int, stride: int) -> tuple[Any, Any]:
+    """Return the first maximum of each window along an axis, and its position; `table` is of (taps, outputs).
+
+    The position is that in `positions`, plus `stride` times the place along the axis.
+    """
+    import jax.numpy as jnp
+
+    places = (table * stride).astype(np.int32).reshape(*table.shape, *[1] * (values.ndim - axis - 1))
+    if len(table) > _FEW_TAPS:
+        outputs = (*values.shape[:axis], *table.shape, *values.shape[axis + 1 :])
+        each, at = (taken(x, table.ravel(), axis).reshape(outputs) for x in (values, positions))
+        first = jnp.expand_dims(jnp.argmax(each, axis=axis), axis)
+        best, found = (jnp.take_along_axis(x, first, axis=axis).squeeze(axis) for x in (each, at + places))
+        return best, found
+    best, found = taken(values, table[0], axis), taken(positions, table[0], axis) + places[0]
+    for k in range(1, len(table)):
+        value, position = taken(values, table[k], axis), taken(positions, table[k], axis) + places[k]
+        larger = (value > best) | ((value != value) & (best == best))
+        best, found = jnp.where(larger, value, best), jnp.where(larger, position, found)
+    return best, found
+
+
+class MaxPoolForm(JaxForm):
+    """The maximum over each row of a window, then the maximum of these; `tables` are the places as (taps, outputs)."""
+
+    narrow: bool | None = True
+
+    def __init__(self, tables: Callable[[Places], Integers]) -> None:
+        self.tables = tables
+
+    def maxima(self, node: Any, x: Any) -> tuple[Any, Any]:
+        """Return the first maximum of each window, and its flat position among the spatial axes; NaN is the largest.
+
+        The first one in row-major order is in the first row with the largest maximum.
+        """
+        import jax.numpy as jnp
+
+        found, sizes = jnp.zeros(x.shape, jnp.int32), x.shape[2:]
+        places = node.places(sizes)
+        for axis in reversed(range(len(sizes))):
+            stride = math.prod(sizes[axis + 1 :])
+            x, found = _first_maximum(x, found, self.tables(places[axis]), axis + 2, stride)
+        return x, found
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        return self.maxima(node, operands[0])[0]
+
+
+class MaxPoolTakeForm(MaxPoolForm):
+    """The elements of the second operand at the positions of the maxima of the first one."""
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        import jax.numpy as jnp
+
+        x, values = operands
+        found = self.maxima(node, x)[1].reshape(*shape[:2], math.prod(shape[2:]))
+        flat = values.reshape(*shape[:2], math.prod(values.shape[2:]))
+        return jnp.take_along_axis(flat, found, axis=2).reshape(shape)
+
+
+class MaxPoolGradientForm(MaxPoolForm):
+    """For each element the gradient of its window, if it is the maximum; a scatter where windows overlap."""
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        import jax.numpy as jnp
+
+        x, gradient = operands
+        found = self.maxima(node, x)[1]
+        size = math.prod(shape[2:])
+        sizes = shape[2:]
+        owners = [_windows_of_elements(each, own) for each, own in zip(node.places(sizes), sizes, strict=True)]
+        if any(owner is None for owner in owners):
+            images = math.prod(shape[:2])
+            rows, places = jnp.arange(images)[:, None], found.reshape(images, math.prod(found.shape[2:]))
+            flat = jnp.zeros((images, size), gradient.dtype).at[rows, places].add(gradient.reshape(places.shape))
+            return flat.reshape(shape)
+        for axis, owner in enumerate(owners, 2):
+            assert owner is not None
+            found, gradient = (jnp.take(x, owner.astype(np.int32), axis=axis) for x in (found, gradient))
+        here = np.arange(size, dtype=np.int32).reshape(shape[2:])
+        return jnp.where(found == here, gradient, np.zeros((), gradient.dtype))
+
+
+def _windows_of_elements(places: Places, size: int) -> Integers | None:
+    """Return the window of each element along an axis, any for elements of none; None if windows share an element."""
+    owner: Integers = np.full(size, -1)
+    for number, (first, end, distance) in enumerate(places):
+        if (owner[first:end:distance] >= 0).any():
+            return None
+        owner[first:end:distance] = number
+    owner[owner < 0] = 0
+    return owner
 
 
 class _MaxPool(Node[tuple[Node, ...], Axes], abstract=True):
@@ -264,6 +478,3 @@ def _check_same(expected: Sequence[Axis], node: Node) -> None:
         raise ShapeError(f"{label(node)} has the axes {format_dims(node.dims)}, not {format_dims(tuple(expected))}")
     for axis, other in zip(expected, node.dims, strict=True):
         unify(axis, other)
-
-
-__all__ = ["MaxPool", "MaxPoolGradient", "MaxPoolTake"]

@@ -8,7 +8,7 @@ or compiling it raises `NotCompiled`, which names the line and says what to writ
 >>> from wyrm.engines.native.kernels.translate import Translation
 >>> from wyrm.engines.native.kernels.values import ViewKind
 >>> from wyrm.engines.native.ir.types import FLOAT32
->>> from wyrm.ops.pooling.kernels import clear
+>>> from wyrm.ops.pooling.pooling import clear
 >>> translation = Translation(checked=False)
 >>> compiled = translation.specialized(KernelFunction(clear), (ViewKind(FLOAT32, 1, "contiguous"),))
 >>> print(compiled.function)

@@ -16,7 +16,7 @@ from wyrm.engines.native.kernels.functions import KernelFunction, kernel_of
 from wyrm.engines.native.kernels.values import KernelValue, NotCompiled, Num, Static, View, literal
 from wyrm.engines.native.llvm.lapack import LAPACK
 from wyrm.engines.native.llvm.multiply import element_strides, in_registers
-from wyrm.ops.kernels import eigenvalues, factorizations, jacobi, native
+from wyrm.ops.kernels import eigenvalues, native
 
 # --- products ---------------------------------------------------------------------------------------------------------
 
@@ -89,10 +89,7 @@ def _gemm(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
 # --- factorizations ---------------------------------------------------------------------------------------------------
 
 _WITHOUT_LIBRARY = {
-    function.__name__: kernel_of(function)
-    for module in (factorizations, jacobi, eigenvalues)
-    for name, function in vars(module).items()
-    if f"d{name}" in LAPACK
+    function.__name__: kernel_of(function) for name, function in vars(eigenvalues).items() if f"d{name}" in LAPACK
 }
 
 

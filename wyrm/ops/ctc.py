@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -11,21 +12,207 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dims, Plus, axis_size, unify
 from wyrm.graph.base import ZERO, Gradient, Undefined, format_dims, label
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
-from wyrm.graph.jax_form import JAX
+from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, BoolArray, FloatArray, IntegerArray
 from wyrm.ops.attention.attention import MASKED_SCORE
-from wyrm.ops.ctc.jax_form import CTCForm, CTCGradientForm
-from wyrm.ops.ctc.kernels import ctc_gradient_kernel, ctc_kernel
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, float_dtype
 from wyrm.ops.elementwise.exponential import LogAddExp
 from wyrm.ops.gradients.accumulation import composite_vjp
 from wyrm.ops.indexing.joining import concatenate
+from wyrm.ops.kernels.loops_jax import scan
 from wyrm.ops.kernels.native import scratch
+from wyrm.support.imports import unread
+
+
+def log_add(x: float, y: float) -> float:
+    """Return `log(exp(x) + exp(y))` of numbers that may be minus infinity."""
+    if x == -math.inf:
+        return y
+    if y == -math.inf:
+        return x
+    return max(x, y) + math.log1p(math.exp(-abs(x - y)))
+
+
+def forward_row(
+    log_probability: FloatArray, labels: IntegerArray, blank: int, before: FloatArray, after: FloatArray
+) -> None:
+    """Write the forward values after one step into `after`."""
+    for s in range(after.size):
+        label = blank if s % 2 == 0 else labels[s // 2]
+        total = before[s]
+        if s > 0:
+            total = log_add(total, before[s - 1])
+        if s > 2 and s % 2 == 1 and label != labels[s // 2 - 1]:
+            total = log_add(total, before[s - 2])
+        after[s] = total + log_probability[label]
+
+
+def forward_values(
+    log_probability: FloatArray, labels: IntegerArray, steps: int, blank: int, forward: FloatArray
+) -> float:
+    """Fill rows 0 to `steps` of `forward` and return the log-probability of the labels."""
+    states = 2 * labels.size + 1
+    for s in range(states):
+        forward[0, s] = 0 if s == 0 else -math.inf
+    for t in range(steps):
+        forward_row(log_probability[t], labels, blank, forward[t, :states], forward[t + 1, :states])
+    return log_add(forward[steps, states - 1], -math.inf if states == 1 else forward[steps, states - 2])
+
+
+def backward_row(
+    log_probability: FloatArray, labels: IntegerArray, blank: int, after: FloatArray, before: FloatArray
+) -> None:
+    """Write the backward values before a step into `before`, from those after it."""
+    for s in range(before.size):
+        label = blank if s % 2 == 0 else labels[s // 2]
+        total = after[s] + log_probability[label]
+        if s + 1 < before.size:
+            following = labels[s // 2] if s % 2 == 0 else blank
+            total = log_add(total, after[s + 1] + log_probability[following])
+        if s % 2 == 1 and s + 2 < before.size and labels[s // 2 + 1] != label:
+            total = log_add(total, after[s + 2] + log_probability[labels[s // 2 + 1]])
+        before[s] = total
+
+
+def ctc_kernel(
+    log_probability: FloatArray,
+    labels: IntegerArray,
+    steps: IntegerArray,
+    lengths: IntegerArray,
+    blank: int,
+    forward: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Write the loss of each sequence into `out`; `forward`, (time + 1, states), is scratch memory."""
+    for b in range(out.size):
+        out[b] = -forward_values(log_probability[b], labels[b, : lengths[b]], steps[b], blank, forward)
+
+
+def ctc_gradient_kernel(
+    log_probability: FloatArray,
+    labels: IntegerArray,
+    steps: IntegerArray,
+    lengths: IntegerArray,
+    blank: int,
+    forward: FloatArray,
+    backward: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Write the gradient of each loss into `out`; `backward`, (2, states), is scratch memory too."""
+    out[:] = 0
+    for b in range(out.shape[0]):
+        own, states = labels[b, : lengths[b]], 2 * lengths[b] + 1
+        total = forward_values(log_probability[b], own, steps[b], blank, forward)
+        if total == -math.inf:
+            continue
+        last = steps[b]
+        for s in range(states):
+            backward[last % 2, s] = 0 if s >= states - 2 else -math.inf
+        for t in range(last, 0, -1):
+            after = backward[t % 2, :states]
+            for s in range(states):
+                label = blank if s % 2 == 0 else own[s // 2]
+                out[b, t - 1, label] -= np.exp(forward[t, s] + after[s] - total)
+            backward_row(log_probability[b, t - 1], own, blank, after, backward[(t - 1) % 2, :states])
+
+
+class _Alignments:
+    """The states of each sequence, blank, label 0, blank, ..., blank, and what they emit; all are JAX arrays."""
+
+    def __init__(self, operands: Sequence[Any], blank: int) -> None:
+        jnp = unread("jax.numpy")
+        log_probability, labels, steps, lengths = operands
+        batch, time, _ = log_probability.shape
+        self.steps, self.lengths, self._length = steps, lengths, time
+        self.states = jnp.full((batch, 2 * labels.shape[1] + 1), blank, labels.dtype).at[:, 1::2].set(labels)
+        emitted = jnp.broadcast_to(self.states[:, None], (batch, time, self.states.shape[1]))
+        self.emissions = jnp.take_along_axis(log_probability, emitted, axis=2).swapaxes(0, 1)
+        follows = jnp.zeros(self.states.shape, bool).at[:, 3::2].set(labels[:, 1:] != labels[:, :-1])
+        # The log-probability, 0 or minus infinity, of a step that skips the state before.
+        self._skips = jnp.where(follows, 0.0, -np.inf).astype(log_probability.dtype)
+
+    def forward(self) -> tuple[Any, Any]:
+        """Return the log-probability of each sequence, and that of each state after each step: (time, batch, states).
+
+        The second array costs nothing if it is not used.
+        """
+        import jax.numpy as jnp
+
+        def step(carry: tuple[Any, Any], now: tuple[Any, Any]) -> tuple[tuple[Any, Any], Any]:
+            (row, final), (t, emission) = carry, now
+            stayed = jnp.logaddexp(jnp.logaddexp(row, _moved_by_xla(row, 1)), _moved_by_xla(row, 2) + self._skips)
+            row = stayed + emission
+            return (row, jnp.where((self.steps == t)[:, None], row, final)), row
+
+        first = jnp.full(self._skips.shape, -np.inf, self._skips.dtype).at[:, 0].set(0.0)
+        times = jnp.arange(1, self._length + 1)
+        (_, final), rows = scan(step, (first, first), (times, self.emissions))
+        last = 2 * self.lengths[:, None]
+        at_end = jnp.take_along_axis(final, jnp.concatenate([last, jnp.maximum(last - 1, 0)], axis=1), axis=1)
+        before_last = jnp.where(self.lengths > 0, at_end[:, 1], -np.inf)
+        return jnp.logaddexp(at_end[:, 0], before_last), rows
+
+    def posterior(self) -> Any:
+        """Return the probability of each state at each step, given the labels: (time, batch, states)."""
+        import jax.numpy as jnp
+
+        totals, rows = self.forward()
+        is_finite = jnp.isfinite(totals)[:, None]
+        subtrahend = jnp.where(is_finite, totals[:, None], 0.0)
+        before_last = 2 * self.lengths[:, None] - jnp.arange(self.states.shape[1])
+        is_end = (before_last == 0) | ((before_last == 1) & (self.lengths > 0)[:, None])
+        end = jnp.where(is_end, 0.0, -np.inf).astype(rows.dtype)
+        skips = _moved_by_xla(self._skips, -2)
+
+        def step(backward: Any, now: tuple[Any, Any, Any]) -> tuple[Any, Any]:
+            t, emission, row = now
+            backward = jnp.where((self.steps == t)[:, None], end, backward)
+            exponent = jnp.where(is_finite, row + backward - subtrahend, -np.inf)
+            after = backward + emission
+            before = jnp.logaddexp(jnp.logaddexp(after, _moved_by_xla(after, -1)), _moved_by_xla(after, -2) + skips)
+            return before, jnp.exp(exponent)
+
+        times = jnp.arange(1, self._length + 1)
+        first = jnp.full(end.shape, -np.inf, end.dtype)
+        return scan(step, first, (times, self.emissions, rows), reverse=True)[1]
+
+
+def _moved_by_xla(row: Any, by: int) -> Any:
+    """Return rows of states moved by a number of states, backward if it is negative."""
+    import jax
+
+    return jax.lax.pad(row, np.array(-np.inf, row.dtype), [(0, 0, 0), (by, -by, 0)])
+
+
+class CTCForm(JaxForm):
+    """The lowering of `CTC`."""
+
+    def own_gradient(self, node: Any) -> bool:
+        return True
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        return -_Alignments(operands, node.blank).forward()[0]
+
+
+class CTCGradientForm(JaxForm):
+    """The lowering of `CTCGradient`."""
+
+    def own_gradient(self, node: Any) -> bool:
+        return True
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        import jax.numpy as jnp
+
+        alignments = _Alignments(operands, node.blank)
+        batch, time = jnp.arange(shape[0]), jnp.arange(shape[1])[:, None, None]
+        slopes = -alignments.posterior()
+        return jnp.zeros(shape, slopes.dtype).at[batch[:, None], time, alignments.states].add(slopes)
+
 
 Parents = tuple[Node, IndexNode, IndexNode, IndexNode]
 
@@ -238,6 +425,3 @@ class _CTCGradientLoops(ByKernel):
 
 
 JAX.register(CTCGradient)(CTCGradientForm)
-
-
-__all__ = ["CTC", "CTCGradient"]
