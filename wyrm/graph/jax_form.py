@@ -58,6 +58,11 @@ class Lowering(Protocol):
         """The sizes of the named axes in this run."""
         ...
 
+    @property
+    def narrows(self) -> bool:
+        """Whether activations have a narrower dtype than the graph's, such as bfloat16."""
+        ...
+
     def attribute(self, node: BaseNode, name: str) -> Any:
         """Return a static attribute; where equal layers share code, a seed or a stream is a traced uint32 scalar."""
         ...

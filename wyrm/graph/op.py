@@ -164,6 +164,10 @@ class Op:
         Every engine calls it when it binds data, before anything is computed.
         """
 
+    def check_sizes_for(self, sizes: Mapping[type[Dim], int]) -> Callable[..., None]:
+        """Return `check_sizes` for a run that has bound `sizes`, of an op that needs more of them than the shapes'."""
+        return self.check_sizes
+
     def index_operands(self) -> tuple[IndexOperand, ...]:
         """Return the operands whose integers index an axis; see `HasIndexOperands`."""
         return ()

@@ -176,7 +176,8 @@ class Schedule:
                 raise ShapeError(f"{describe(leaf)} needs shape {shape} to fit the other data, not {given}")
         for node in self._checking:
             if set(open_axes(axis for each in (node, *node.parents) for axis in each.dims)) <= sizes.keys():
-                node.check_sizes([resolve(parent.dims, sizes) for parent in node.parents], resolve(node.dims, sizes))
+                given = [resolve(parent.dims, sizes) for parent in node.parents]
+                node.check_sizes_for(sizes)(given, resolve(node.dims, sizes))
         return sizes
 
     def shape(self, node: BaseNode, sizes: dict[type[Dim], int]) -> tuple[int, ...]:
@@ -319,6 +320,8 @@ class Ranges:
 
     def inside(self, loop: BaseNode) -> Ranges:
         """Return the ranges inside a loop among the nodes."""
+        if loop not in self._inside:  # a loop that an op was decomposed into
+            self._inside[loop] = self._of_body(loop)
         return self._inside[loop]
 
     def _of_body(self, loop: BaseNode) -> Ranges:

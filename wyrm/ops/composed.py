@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from wyrm.errors import RegistrationError, WyrmError
-from wyrm.graph.axes import Dim, Dims, resolve
+from wyrm.graph.axes import Dim, Dims, open_axes, resolve
 from wyrm.graph.base import ZERO, BaseNode, Gradient, P_co, describe, explained_by, label, reasons_alone
 from wyrm.graph.index_leaves import IndexConstant
+from wyrm.graph.index_operands import HasIndexOperands, source_of
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS, Decomposed
@@ -22,6 +24,7 @@ from wyrm.graph.source_location import located_at
 from wyrm.graph.storage import bound_array
 from wyrm.graph.traversal import topological_order
 from wyrm.graph.typing import Array
+from wyrm.graph.weak_types import TRACED, default_type
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.elementwise.formula import formula_value
 from wyrm.ops.gradients.accumulation import composite_vjp
@@ -30,6 +33,7 @@ from wyrm.ops.subgraph import Subgraph, placeholder_like
 # The compositions of so many ops are kept, by their attributes and the axes and dtypes of their operands.
 _KEPT = 1024
 _compositions: dict[Hashable, Subgraph] = {}
+_changing = threading.Lock()
 
 
 class Composed(Node[P_co, Axes], abstract=True):
@@ -65,19 +69,31 @@ class Composed(Node[P_co, Axes], abstract=True):
 
     def composition(self) -> Subgraph:
         """Return the graph of the value, from placeholders for the operands; equal ops share one."""
-        key: Hashable = (type(self), tuple(map(_key, self.parents)), tuple(self.attribute_values().items()))
+        discrete = [parent for parent in self.parents if parent.dtype.kind != "f"]
+        numbers = default_type(*discrete) if discrete else None
+        attributes = tuple(map(_attribute_key, self.attribute_values().values()))
+        key: Hashable = (type(self), tuple(map(_key, self.parents)), attributes, numbers)
         try:
             found = _compositions.get(key)
         except TypeError:  # an attribute that cannot be hashed, such as an array
-            return self._composition()
+            return self._composition(numbers)
         if found is None:
-            found = self._composition()
-            if len(_compositions) >= _KEPT:
-                del _compositions[next(iter(_compositions))]
-            _compositions[key] = found
+            found = self._composition(numbers)
+            with _changing:
+                if len(_compositions) >= _KEPT:
+                    del _compositions[next(iter(_compositions))]
+                _compositions[key] = found
         return found
 
-    def _composition(self) -> Subgraph:
+    def _composition(self, numbers: np.dtype | None) -> Subgraph:
+        # Masks and integers meet numbers of the float type behind them, which placeholders do not have.
+        token = TRACED.set(numbers if numbers is not None else TRACED.get())
+        try:
+            return self._composed_of_placeholders()
+        finally:
+            TRACED.reset(token)
+
+    def _composed_of_placeholders(self) -> Subgraph:
         # The constructor explains an error by itself.
         with located_at(self.origin), explained_by(self) if hasattr(self, "dims") else reasons_alone():
             operands = [placeholder_like(parent, parent.dims, f"operand {i}") for i, parent in enumerate(self.parents)]
@@ -94,8 +110,10 @@ class Composed(Node[P_co, Axes], abstract=True):
             raise RegistrationError(
                 f"op {name}: compose returned {type(value).__name__}; return a node made of operands"
             )
-        composition = Subgraph(operands, [value], checked=bool(self.index_operands()))
+        composition = Subgraph(operands, [value], checked=isinstance(self, HasIndexOperands))
         given = set(operands)
+        if not composition.checked:
+            _check_indices(name, composition, given)
         for leaf in composition.order:
             if leaf.is_leaf and leaf not in given and not isinstance(leaf, Constant | IndexConstant):
                 raise RegistrationError(
@@ -103,6 +121,31 @@ class Composed(Node[P_co, Axes], abstract=True):
                     f"change and it would get no gradient: make it an operand, {name}(..., {label(leaf)})"
                 )
         return composition
+
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        self._check(self._sizes(shapes), shapes, shape)
+
+    def check_sizes_for(self, sizes: Mapping[type[Dim], int]) -> Callable[..., None]:
+        own = type(self).check_sizes is Composed.check_sizes
+        return partial(self._check, sizes) if own else self.check_sizes
+
+    def _check(self, sizes: Mapping[type[Dim], int], shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        checking = self.composition().checking
+        if not checking:
+            return
+        with explained_by(self):
+            for node in checking:
+                if set(open_axes(axis for each in (node, *node.parents) for axis in each.dims)) <= sizes.keys():
+                    given = [resolve(parent.dims, sizes) for parent in node.parents]
+                    node.check_sizes_for(sizes)(given, resolve(node.dims, sizes))
+
+    def _sizes(self, shapes: Sequence[tuple[int, ...]]) -> dict[type[Dim], int]:
+        """Return the sizes of the open axes of the operands, which have these shapes."""
+        sizes: dict[Any, int] = {}
+        for parent, operand in zip(self.parents, shapes, strict=True):
+            pairs = zip(parent.dims, operand, strict=True)
+            sizes.update({type(axis): size for axis, size in pairs if _is_open(axis)})
+        return sizes
 
     def shape_rule(self) -> Dims:
         (value,) = self.composition().outputs
@@ -117,9 +160,9 @@ class Composed(Node[P_co, Axes], abstract=True):
         return common_dtype(floats) if dtype.kind == "f" and floats and floats[0].dtype == dtype else dtype
 
     def evaluate_for(self, sizes: Mapping[type[Dim], int]) -> Callable[..., Any]:
-        return partial(self._evaluated, self.composition(), sizes)
+        return partial(self.evaluate_composition, self.composition(), sizes)
 
-    def _evaluated(
+    def evaluate_composition(
         self,
         composition: Subgraph,
         sizes: Mapping[type[Dim], int],
@@ -127,6 +170,7 @@ class Composed(Node[P_co, Axes], abstract=True):
         *operands: Array,
         shape: tuple[int, ...],
     ) -> Array:
+        """Return the value of the composition, for these sizes of axes."""
         if 0 in shape:  # there is nothing to compute, nor perhaps a largest element
             return xp.zeros(shape, composition.outputs[0].dtype)
         try:
@@ -138,13 +182,8 @@ class Composed(Node[P_co, Axes], abstract=True):
         return value
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        sizes: dict[Any, int] = {}
-        for parent, operand in zip(self.parents, operands, strict=True):
-            dims: Dims = parent.dims
-            sizes.update(
-                {type(axis): size for axis, size in zip(dims, np.shape(operand), strict=True) if _is_open(axis)}
-            )
-        return self._evaluated(self.composition(), sizes, xp, *operands, shape=shape)
+        sizes = self._sizes([np.shape(operand) for operand in operands])
+        return self.evaluate_composition(self.composition(), sizes, xp, *operands, shape=shape)
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         value = self.compose(*self.parents)
@@ -177,6 +216,22 @@ def _key(parent: Any) -> Hashable:
     return parent.dims, parent.dtype, parent.dtype.kind
 
 
+def _attribute_key(value: object) -> Hashable:
+    """Return what tells a value apart from others: True is no 1, and 0.0 no -0.0."""
+    return type(value), value, repr(value)
+
+
+def _check_indices(name: str, composition: Subgraph, operands: Collection[BaseNode]) -> None:
+    """Raise `RegistrationError` for indices among the operands that no engine would check before it uses them."""
+    for node in composition.order:
+        for choice in node.index_operands():
+            if source_of(node.parents[choice.operand]) in operands:
+                raise RegistrationError(
+                    f"op {name}: compose looks up elements by an operand, whose range no engine checks; look them up "
+                    f"outside of the op, or derive it from HasIndexOperands, as wyrm.ops.products.embed.Embed is"
+                )
+
+
 def _is_open(axis: Any) -> bool:
     return isinstance(axis, Dim) and axis.size is None and not axis.derived
 
@@ -187,6 +242,11 @@ class ComposedForm(JaxForm):
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         composition: Subgraph = node.composition()
+        if 0 in shape:
+            return lowering.xp.zeros(shape, node.dtype)
+        if not lowering.narrows:
+            (value,) = lowering.outputs(composition.outputs, dict(zip(composition.inputs, operands, strict=True)))
+            return value
         values: dict[BaseNode, Any] = dict(zip(composition.inputs, operands, strict=True))
         for each in composition.order:
             if each not in values:
@@ -205,4 +265,5 @@ class ComposedLoops(Decomposed):
     """The form of composed ops: the nodes of the composition fuse with those around them."""
 
     def decompose(self, node: Composed) -> Node:
+        node.composition()  # an error of the composition is the same in all engines
         return node.compose(*node.parents)

@@ -99,19 +99,31 @@ class Subgraph:
                     place[node] = place[node.parents[0]]
                     continue
                 places = [place[parent] for parent in node.parents]
-                composition = node.composition() if node.dims and 0 not in map(axis_size, node.dims) else None
-                if composition is not None and all(axis_size(axis) is not None for axis in node.dims):
+                composition = node.composition() if _can_be_spliced(node, checked) else None
+                if composition is not None:
+                    outside = dict(place)
                     place.update(zip(composition.inputs, places, strict=True))
                     add(composition.order, checked or composition.checked)
-                    place[node] = place[composition.outputs[0]]
-                    for each in composition.order:  # another node may have the same composition
-                        place.pop(each, None)
+                    value = place[composition.outputs[0]]
+                    place.clear()  # another node may have the same composition, and constants are in both
+                    place.update(outside)
+                    place[node] = value
                 else:
                     steps.append(_numpy_step(node, places, checked))
                     place[node] = len(self.inputs) + len(steps) - 1
 
         add(self.order, self.checked)
         return steps, [place[output] for output in self.outputs]
+
+    @cached_property
+    def checking(self) -> list[BaseNode]:
+        """The nodes that check sizes which come from data."""
+        return [
+            node
+            for node in self.order
+            if type(node).check_sizes is not BaseNode.check_sizes
+            and any(axis_size(axis) is None for each in (node, *node.parents) for axis in each.dims)
+        ]
 
     @cached_property
     def order(self) -> list[BaseNode]:
@@ -131,6 +143,12 @@ class Subgraph:
             if node not in computed:
                 computed[node] = xp.asarray(bound_array(node)) if node.is_leaf else value_of(xp, node, computed, sizes)
         return [_dense(computed[output]) for output in self.outputs]
+
+
+def _can_be_spliced(node: BaseNode, checked: bool) -> bool:
+    """Return whether the steps of a composed node may stand in its place, with the sizes and indices as they are."""
+    known = all(axis_size(axis) not in (None, 0) for axis in node.dims)
+    return known and (checked or not node.index_operands()) and not any(parent.gives_rows for parent in node.parents)
 
 
 # Computes a node by NumPy, from the sizes of axes and the values before it.

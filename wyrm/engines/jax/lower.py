@@ -95,6 +95,11 @@ class Lowerer:
         """The array namespace."""
         return namespace()
 
+    @property
+    def narrows(self) -> bool:
+        """Whether activations have a narrower dtype than the graph's."""
+        return self._narrow is not None
+
     def attribute(self, node: BaseNode, name: str) -> Any:
         """Return an attribute of a node; it is traced if it differs between equal layers that share code."""
         return self._attributes.get(node, name)

@@ -61,7 +61,9 @@ class CachedAttention(Composed[tuple[Node, Node, Node], Axes]):
         later: Node = AttentionMask(
             qkv, part="bias", alibi=False, causal=True, masked=False, dropout_rate=0.0, seed=0, stream=0
         )
-        scores: Node = concatenate([cached, (query @ key.matrix_transpose()) * scale + later], axis=-1)
+        # Not their sum: what is not finite at a later position would reach earlier ones.
+        own = where(later.equal(0.0), (query @ key.matrix_transpose()) * scale, MASKED_SCORE)
+        scores: Node = concatenate([cached, own], axis=-1)
         values = concatenate([cache[:, 1].matrix_transpose(), value], axis=2)
         composed: Node = (scores.softmax() @ values).transpose(0, 2, 1, 3)
         return composed

@@ -48,6 +48,9 @@ def {method}(self: OfShape[L, tuple[*Bs, N]], axis: int = -1) -> {op}[L, tuple[*
     def dtype_rule(self) -> np.dtype:
         return float_dtype(self.parents[0])
 
+    def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+        """Take an axis of size 0: the result has no elements either."""
+
 
 def _is_empty(x: Node) -> bool:
     """Return whether a node has no elements for any data: it may have no maximum, and is its own softmax."""

@@ -128,6 +128,16 @@ class SVDResidualsForm(_MatrixForm):
         return refused(wrong, jnp.concatenate([left, values[..., None, :], right.mT], axis=-2))
 
 
+class PseudoInverseForm(_MatrixForm):
+    """The pseudoinverse by a singular value decomposition; NaN for a matrix with a NaN or an infinity."""
+
+    def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
+        import jax.numpy as jnp
+
+        wrong, a = finite(operands[0])
+        return refused(wrong, jnp.linalg.pinv(a, rtol=node.cutoff))
+
+
 class QRResidualsForm(_MatrixForm):
     """The orthonormal columns above the transposed triangular factor."""
 

@@ -19,7 +19,7 @@ from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.kernels.native import scratch
-from wyrm.ops.linalg.jax_form import SVDResidualsForm
+from wyrm.ops.linalg.jax_form import PseudoInverseForm, SVDResidualsForm
 from wyrm.ops.linalg.kernels import svd_kernel
 from wyrm.ops.linalg.matrices import (
     Factorization,
@@ -199,6 +199,9 @@ class PseudoInverse(MatrixOp[Axes], Composed[tuple[Node, ...], Axes]):
         right = (g - a @ (p @ g)) @ (p @ p.mT)
         left = (p.mT @ p) @ (g - (g @ p) @ a)
         return (inside + right + left,)
+
+
+JAX.register(PseudoInverse)(PseudoInverseForm)
 
 
 def reciprocals(values: Node, cutoff: float) -> Node:

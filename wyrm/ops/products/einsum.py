@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Axis, Dims, product, unify
+from wyrm.graph.axes import Axis, Dim, Dims, product, unify
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.node import Node
+from wyrm.graph.op import NUMPY, ArrayNamespace
+from wyrm.graph.typing import Array
 from wyrm.ops.composed import Composed
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, Right_co
 from wyrm.ops.products.jax_form import EinsumForm
 from wyrm.ops.products.product import Product
+from wyrm.ops.subgraph import Subgraph
 
 # The letters allowed in subscripts.
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+# The most products that NumPy sums in float32, which it does one after the other.
+_CHAIN = 1024
 
 
 def axes_by_letter(terms: Sequence[str], operands: Sequence[Dims]) -> dict[str, Axis]:
@@ -78,6 +86,19 @@ class Einsum(Product[Left_co, Right_co, Axes], Composed[tuple[Left_co, Right_co]
         answer: Node = spread.transpose(*(order.index(letter) for letter in result)) if result else spread
         return answer
 
+    def evaluate_composition(
+        self,
+        composition: Subgraph,
+        sizes: Mapping[type[Dim], int],
+        xp: ArrayNamespace,
+        *operands: Array,
+        shape: tuple[int, ...],
+    ) -> Array:
+        if self.dtype == np.float32 and _terms(self.subscripts, operands) > _CHAIN and xp is NUMPY:
+            wide = (xp.astype(x, xp.float64) for x in operands)
+            return xp.astype(super().evaluate_composition(composition, sizes, xp, *wide, shape=shape), self.dtype)
+        return super().evaluate_composition(composition, sizes, xp, *operands, shape=shape)
+
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         free = next(letter for letter in LETTERS if letter not in self.subscripts)
         x, y, result = self.terms()
@@ -97,6 +118,13 @@ def _summed(x: Node, term: str, others: str) -> tuple[Node, str]:
     """Return the operand summed over its letters that are not in `others`, and its remaining letters."""
     alone = tuple(i for i, letter in enumerate(term) if letter not in others)
     return (x.sum(alone), "".join(letter for letter in term if letter in others)) if alone else (x, term)
+
+
+def _terms(subscripts: str, operands: Sequence[Array]) -> int:
+    """Return the number of products that are summed to an element."""
+    terms, _, result = subscripts.partition("->")
+    sizes = dict(zip(terms.replace(",", ""), (size for x in operands for size in x.shape), strict=True))
+    return math.prod(size for letter, size in sizes.items() if letter not in result)
 
 
 def _joined(axes: dict[str, Axis], letters: Sequence[str]) -> Axis:
