@@ -176,8 +176,8 @@ class Schedule:
                 raise ShapeError(f"{describe(leaf)} needs shape {shape} to fit the other data, not {given}")
         for node in self._checking:
             if set(open_axes(axis for each in (node, *node.parents) for axis in each.dims)) <= sizes.keys():
-                given = [resolve(parent.dims, sizes) for parent in node.parents]
-                node.check_sizes_for(sizes)(given, resolve(node.dims, sizes))
+                sizes_of_parents = [resolve(parent.dims, sizes) for parent in node.parents]
+                node.check_sizes_for(sizes)(sizes_of_parents, resolve(node.dims, sizes))
         return sizes
 
     def shape(self, node: BaseNode, sizes: dict[type[Dim], int]) -> tuple[int, ...]:
