@@ -57,7 +57,7 @@ class Composed(Node[P_co, Axes], abstract=True):
     def compose(self, *operands: Any) -> Node:
         """Return the value as a graph of other ops, from `operands`, nodes with the axes and dtypes of the parents.
 
-        It is called once for all nodes with equal attributes whose operands have equal axes and dtypes. It reads no
+        It may be called once for all nodes with equal attributes and operands of equal axes and dtypes. It reads no
         parameters and inputs but its operands; `RegistrationError` names one that it does.
         """
         raise NotImplementedError
