@@ -47,8 +47,6 @@ from wyrm.train.arguments import (
 )
 
 if TYPE_CHECKING:
-    from wyrm.engines.engine import Engine
-    from wyrm.engines.epochs import ThreadMode
     from wyrm.exporting.exported import Exported
     from wyrm.profile.peaks import Peaks
     from wyrm.profile.result import Profile
