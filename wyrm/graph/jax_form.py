@@ -59,8 +59,8 @@ class Lowering(Protocol):
         ...
 
     @property
-    def narrows(self) -> bool:
-        """Whether activations have a narrower dtype than the graph's, such as bfloat16."""
+    def differentiable(self) -> bool:
+        """Whether JAX may differentiate the function, whose derivatives must then be those of the graph."""
         ...
 
     def attribute(self, node: BaseNode, name: str) -> Any:

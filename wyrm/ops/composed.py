@@ -244,7 +244,7 @@ class ComposedForm(JaxForm):
         composition: Subgraph = node.composition()
         if 0 in shape:
             return lowering.xp.zeros(shape, node.dtype)
-        if not lowering.narrows:
+        if lowering.differentiable:
             (value,) = lowering.outputs(composition.outputs, dict(zip(composition.inputs, operands, strict=True)))
             return value
         values: dict[BaseNode, Any] = dict(zip(composition.inputs, operands, strict=True))

@@ -35,6 +35,11 @@ class DifferentiableLowerer(Lowerer):
     `custom_vjp`, for reverse mode alone, as those that JAX cannot trace do.
     """
 
+    @property
+    def differentiable(self) -> bool:
+        """Whether JAX may differentiate the function."""
+        return True
+
     def run(self, schedule: Schedule, known: Mapping[BaseNode, Any]) -> list[Any]:
         """Return the values of a schedule's outputs, given values of some nodes."""
         given = {schedule.position[node]: value for node, value in known.items() if node in schedule.position}

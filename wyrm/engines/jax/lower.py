@@ -96,9 +96,9 @@ class Lowerer:
         return namespace()
 
     @property
-    def narrows(self) -> bool:
-        """Whether activations have a narrower dtype than the graph's."""
-        return self._narrow is not None
+    def differentiable(self) -> bool:
+        """Whether JAX may differentiate the function."""
+        return False
 
     def attribute(self, node: BaseNode, name: str) -> Any:
         """Return an attribute of a node; it is traced if it differs between equal layers that share code."""
