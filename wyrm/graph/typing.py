@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, Union
+from typing import Any, Generic, Literal, Protocol, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -40,19 +40,6 @@ Size = TypeAliasType("Size", int | np.integer)
 Sizes = TypeAliasType("Sizes", tuple[Size, Size, Size, *tuple[Size, ...]] | list[int])
 
 Item_co = TypeVar("Item_co", covariant=True)
-
-
-class Arithmetic(Protocol):
-    """What a formula that serves arrays and nodes alike may do with its values.
-
-    As the bound of a type variable it has a formula checked once, and without the overloads of both.
-    """
-
-    def __add__(self, other: Self, /) -> Self: ...
-    def __sub__(self, other: Self, /) -> Self: ...
-    def __mul__(self, other: Self, /) -> Self: ...
-    def __truediv__(self, other: Self, /) -> Self: ...
-    def __rtruediv__(self, other: float, /) -> Self: ...
 
 
 class HasArray(Protocol):

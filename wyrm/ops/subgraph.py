@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.graph.axes import Dim, axis_size, resolve
+from wyrm.graph.axes import Dim, axis_size, open_axes, resolve
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.index_operands import check_index_operands
@@ -30,7 +30,7 @@ _NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
 class Placeholder(Indexable, Input, abstract=True):
-    """An input that stands for an argument of each step of a loop."""
+    """An input that stands for an argument of each step of a loop, or for an operand of a composed op."""
 
     __slots__ = ()
     stands_for = _STANDS_FOR
@@ -119,10 +119,7 @@ class Subgraph:
     def checking(self) -> list[BaseNode]:
         """The nodes that check sizes which come from data."""
         return [
-            node
-            for node in self.order
-            if type(node).check_sizes is not BaseNode.check_sizes
-            and any(axis_size(axis) is None for each in (node, *node.parents) for axis in each.dims)
+            node for node in self.order if type(node).check_sizes is not BaseNode.check_sizes and _has_open_axes(node)
         ]
 
     @cached_property
@@ -145,6 +142,11 @@ class Subgraph:
         return [_dense(computed[output]) for output in self.outputs]
 
 
+def _has_open_axes(node: BaseNode) -> bool:
+    """Return whether data decides the size of an axis of a node or of its parents."""
+    return next(open_axes(axis for each in (node, *node.parents) for axis in each.dims), None) is not None
+
+
 def _can_be_spliced(node: BaseNode, checked: bool) -> bool:
     """Return whether the steps of a composed node may stand in its place, with the sizes and indices as they are."""
     known = all(axis_size(axis) not in (None, 0) for axis in node.dims)
@@ -162,9 +164,8 @@ def _numpy_step(node: BaseNode, places: Sequence[int], checked: bool) -> _Step:
         return lambda sizes, values: constant
     if node.is_leaf:
         return lambda sizes, values: bound_array(node)
-    is_open = any(axis_size(axis) is None for each in (node, *node.parents) for axis in each.dims)
     indexed = bool(node.index_operands()) and not checked
-    if is_open or indexed or node.takes_rows or any(parent.gives_rows for parent in node.parents):
+    if _has_open_axes(node) or indexed or node.takes_rows or any(parent.gives_rows for parent in node.parents):
 
         def step(sizes: Mapping[type[Dim], int], values: Sequence[Any]) -> Any:
             operands = [values[place] for place in places]
@@ -206,6 +207,7 @@ def value_of(
 def _value(
     xp: ArrayNamespace, node: BaseNode, operands: list[Any], sizes: Mapping[type[Dim], int], shape: tuple[int, ...]
 ) -> Array | RowSparse:
+    """Return the value of a node, of this shape, from those of its parents."""
     if not node.takes_rows:
         operands = [_dense(operand) for operand in operands]
     if node.formula:
