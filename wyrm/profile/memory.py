@@ -56,7 +56,7 @@ class MemoryOfStep:
 
         `trained` is the graph with the optimizer: another one if this graph computes gradients of parts of a batch.
         """
-        source, optimizer = graph.source, trained.optimizer
+        source, optimizer = binding.source, trained.optimizer
         plan, uses = plan_memory(source, binding.sizes), lifetimes(source)
         makers: dict[ArrayBuffer, BaseNode] = {}
         for item in [*graph.tree.early, graph.tree.root]:

@@ -21,6 +21,7 @@ from wyrm.engines.native.run.runner import Head, NativeRunner
 from wyrm.engines.native.run.threads import Barrier, Pool, Stop
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
+from wyrm.engines.native.stages.write import Source
 from wyrm.engines.optimizer import GradientArray
 from wyrm.graph.base import BaseNode
 from wyrm.profile.instrument import READ_CLOCK, SUM_ROWS, Instrumented, instrumented, provide_clock
@@ -151,10 +152,13 @@ class Recorder:
 class RecordingRunner(NativeRunner):
     """A runner of the instrumented form of a program."""
 
-    def __init__(self, graph: NativeGraph, loop: LoopOption, recorder: Recorder, *, training: bool = False) -> None:
-        super().__init__(graph, loop, training=training)
+    def __init__(
+        self, graph: NativeGraph, loop: LoopOption, recorder: Recorder, *, training: bool = False,
+        source: Source | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(graph, loop, training=training, source=source)
         self.recorder = recorder
-        self.instrumented: Instrumented = instrumented(graph.source)
+        self.instrumented: Instrumented = instrumented(self.source)
         self._routine = self.instrumented.routine
         self._head = _with(self._head, *self._arrays(0))
         provide_clock()
@@ -206,6 +210,9 @@ class RecordingEngine(NativeEngine):
     def barrier(self, threads: int, stop: Stop) -> Barrier:
         """Return a barrier that records how long each thread waits."""
         return _RecordingBarrier(threads, stop, self._recorder)
+
+    def _runner_of(self, source: Source) -> NativeRunner:
+        return RecordingRunner(self.graph, self.runner.loop, self._recorder, source=source)
 
     def _new_step(self) -> DataParallelStep:
         return _RecordingStep(*self.graph.outputs, optimizer=self.graph.optimizer, recorder=self._recorder)

@@ -129,8 +129,8 @@ def frame_of(
     computed = zip(graph.outputs, graph.targets.outputs, strict=True)
     results = [target for output, target in computed if output in outputs]
     forward = {graph.schedule.representative[node] for node in topological_order(results)}
-    values = dict(zip(graph.source.arguments, binding.values, strict=True))
-    names = list(graph.source.arguments)
+    values = dict(zip(binding.source.arguments, binding.values, strict=True))
+    names = list(binding.source.arguments)
     values |= {names[position]: columns[leaf] for leaf, position in binding.columns.items()}
     return Frame(binding, values, forward, {})
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wyrm.engines.columns import check_ranges
-from wyrm.engines.native.run.direct import Given, SameShapes, is_direct
+from wyrm.engines.native.run.direct import NO_INPUTS, Given, SameShapes, is_direct
 from wyrm.engines.native.run.fast_calls import OFTEN, FastCall, Taken
 from wyrm.engines.native.run.runner import Head, NativeRunner
 from wyrm.engines.native.stages.memory import Binding
@@ -48,10 +48,14 @@ class _InputTarget(NamedTuple):
 
 
 class RepeatedCall:
-    """The arrays of a program for data with the shapes and dtypes of the last call."""
+    """The arrays of a program for data with the shapes and dtypes of the last call.
 
-    def __init__(self, graph: NativeGraph, binding: Binding) -> None:
+    With `copies`, the program's own arrays get all data.
+    """
+
+    def __init__(self, graph: NativeGraph, binding: Binding, *, copies: bool = False) -> None:
         self.calls: SameShapes = SameShapes(graph, binding)
+        self._copies = copies
         self.binding = binding
         self._targets = [
             _InputTarget(
@@ -77,7 +81,7 @@ class RepeatedCall:
         """Take the data of a call if it has these shapes and dtypes; False leaves it to the full check."""
         if type(feed) is not dict or not self._usable or not self.binding.is_current():
             return False
-        direct = self.calls.inputs()
+        direct = NO_INPUTS if self._copies else self.calls.inputs()
         self._given.clear()
         given = 0
         for entry in self._targets:

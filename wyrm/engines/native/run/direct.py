@@ -166,7 +166,7 @@ def _references(block: NDArray[np.uint8]) -> int:
 _UNHELD = _references(aligned_bytes(0))
 
 
-_NO_INPUTS: Mapping[BaseNode, Moved] = MappingProxyType({})
+NO_INPUTS: Mapping[BaseNode, Moved] = MappingProxyType({})
 
 
 class SameShapes:
@@ -189,7 +189,7 @@ class SameShapes:
             if isinstance(compiled, BoundFunction) and not DEBUG:
                 found = DirectArrays(self._graph, self.binding)
                 self._direct = found if found.inputs or any(found.results) else None
-        return _NO_INPUTS if self._direct is None else self._direct.inputs
+        return NO_INPUTS if self._direct is None else self._direct.inputs
 
     def run(self, runner: NativeRunner, head: Head, given: Sequence[Given] = ()) -> list[np.ndarray] | None:
         """Return new arrays of the outputs; None if something must be compiled first."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -20,13 +19,15 @@ from wyrm.engines.native.llvm.second_process import start_for_first_program
 from wyrm.engines.native.run.calls import FixedShapeProgram, RepeatedCall
 from wyrm.engines.native.run.data_parallel import DataParallelStep, parts_of
 from wyrm.engines.native.run.epoch import NativeEpoch
-from wyrm.engines.native.run.runner import CALLS, Head, NativeRunner
+from wyrm.engines.native.run.runner import Head, NativeRunner
 from wyrm.engines.native.run.shuffle import Shuffle
 from wyrm.engines.native.run.snapshot import Snapshot
+from wyrm.engines.native.run.steps import CheckedSteps
 from wyrm.engines.native.run.threads import Barrier, Partition, Partitioner, Pool, Stop
 from wyrm.engines.native.stages.loops import loop_index
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
+from wyrm.engines.native.stages.write import Source
 from wyrm.engines.numpy.reference import accumulate
 from wyrm.errors import Diverged, OptionError
 from wyrm.graph.axes import Dim
@@ -78,6 +79,8 @@ class NativeEngine(Engine):
         self.partitioner: Partitioner = Partitioner()
         self.count_lock: threading.Lock = threading.Lock()
         self._step: DataParallelStep | None = None
+        # Made for the first call with an optimizer.
+        self._checked: CheckedSteps | None = None
         self._totals, self._numbers = np.zeros(1 + len(graph.outputs)), np.zeros((1, len(graph.source.hyperparameters)))
         # The first arguments of `run`, and the arrays of the last call.
         self._head: Head = (0, 1, 0, 0, _ALONE, self._totals, self._numbers)
@@ -97,41 +100,64 @@ class NativeEngine(Engine):
     # --- calls ----------------------------------------------------------------------------------------------------
 
     def call(self, feed: object, *, checked: bool = False) -> list[np.ndarray]:
-        """Return the outputs, at once if nothing is trained and the data has the last call's shapes and dtypes."""
+        """Return the outputs, at once if the data has the last call's shapes and dtypes."""
         last = self._repeated_call
-        if last is not None and self.graph.optimizer is None:
-            found = None if last.fast_call is None or type(feed) is not dict else last.fast_call(feed, self.steps)
-            if found is None and last.take(feed):
-                self._set_step_numbers()
-                found = last.run(self.runner, self._head)
-            if found is not None:
-                self.steps += 1
-                return found
-        return super().call(feed, checked=checked)
+        if last is None:
+            return super().call(feed, checked=checked)
+        if self.graph.optimizer is not None:
+            if last.take(feed):
+                self._do_step(last.binding)
+                return last.calls.outputs()
+            return super().call(feed, checked=checked)
+        found = None if last.fast_call is None or type(feed) is not dict else last.fast_call(feed, self.steps)
+        if found is None and last.take(feed):
+            self._set_step_numbers()
+            found = last.run(self.runner, self._head)
+        if found is None:
+            return super().call(feed, checked=checked)
+        self.steps += 1
+        return found
 
     def run(self, given: dict[BaseNode, np.ndarray]) -> list[np.ndarray]:
         """Return the outputs for these inputs; with an optimizer, also do one step."""
         graph, optimizer = self.graph, self.graph.optimizer
         complete = completed(graph.inputs, given)
-        thread = 0 if optimizer is None else CALLS
-        binding = self.runner.binding({leaf: array.shape for leaf, array in complete.items()}, thread)
+        if optimizer is not None and self._checked is None:
+            self._checked = CheckedSteps(self, self._runner_of)
+        runner = self.runner if self._checked is None else self._checked.runner
+        binding = runner.binding({leaf: array.shape for leaf, array in complete.items()})
         check_ranges(graph.ranges.limits, given, binding.sizes)
         for leaf, buffer in graph.source.fed:
             np.copyto(binding.array(buffer), complete[leaf])
+        if optimizer is None:
+            self._set_step_numbers()
+            runner.call(binding, graph.no_columns, self._head)
+            self.count(1)
+        else:
+            self._do_step(binding)
+        if self._repeated_call is None or self._repeated_call.binding is not binding:
+            self._repeated_call = RepeatedCall(graph, binding, copies=optimizer is not None)
+        return self._repeated_call.calls.outputs()
+
+    def _do_step(self, binding: Binding) -> None:
+        """Do a step with the data that a binding of the checked steps holds; raise `Diverged` if nothing has moved."""
+        optimizer, checked = self.graph.optimizer, self._checked
+        assert optimizer is not None and checked is not None
         self._set_step_numbers()
-        with nullcontext() if optimizer is None else deferred:
-            done = self.runner.call(binding, graph.no_columns, self._head)
-            if optimizer is not None and done == 0:
-                loss = float(binding.array(graph.tree.outputs[0]))
+        with deferred:
+            if not checked.do(binding, self._head):
+                loss = float(binding.array(self.graph.tree.outputs[0]))
                 what = TOO_LARGE if np.isfinite(loss) else f"the loss is {loss}"
                 raise Diverged(
                     f"{what} in step {optimizer.steps + 1} at learning rate {optimizer.learning_rate:g}; no parameter "
                     f"has moved"
                 )
             self.count(1)
-        if self._repeated_call is None or self._repeated_call.binding is not binding:
-            self._repeated_call = RepeatedCall(graph, binding)
-        return self._repeated_call.calls.outputs()
+            checked.done()
+
+    def _runner_of(self, source: Source) -> NativeRunner:
+        """Return what runs these functions instead of those of the graph."""
+        return NativeRunner(self.graph, self.runner.loop, source=source)
 
     def _set_step_numbers(self) -> None:
         """Set the optimizer's numbers and the step number; programs without random nodes do not need the latter."""
@@ -252,31 +278,39 @@ class NativeEngine(Engine):
     @property
     def source(self) -> str:
         """The kernels, and `run`, which loops over the data."""
-        return self.runner.text
+        return self._shown.text
 
     @property
     def llvm(self) -> str:
         """The LLVM modules before optimization, one for each part that is compiled separately."""
-        return str(self.runner.listing().llvm)
+        return str(self._shown.listing().llvm)
 
     @property
     def assembly(self) -> str:
         """The machine code for this processor as text."""
-        return str(self.runner.listing().assembly)
+        return str(self._shown.listing().assembly)
 
     def stages(self) -> dict[str, str]:
         """Return the program after each stage as text; buffers have the sizes of an earlier run, else size 1."""
-        return self.runner.stages()
+        return self._shown.stages()
 
     def plan(self) -> ProgramPlan:
         """Return statistics of all runs so far, or else of a run on the data that the inputs hold."""
-        plan = self.runner.plan()
-        return plan if self._step is None else plan._replace(peak_bytes=plan.peak_bytes + self._step.allocated_bytes)
+        shown = self._shown
+        plan = shown.plan()
+        others = 0 if shown is self.runner else self.runner.allocated_bytes
+        others += 0 if self._step is None else self._step.allocated_bytes
+        return plan._replace(peak_bytes=plan.peak_bytes + others)
 
     @property
     def sizes(self) -> Mapping[type[Dim], int]:
         """The sizes of the named axes in a run so far; empty before the first one."""
-        return self.runner.sizes
+        return self._shown.sizes
+
+    @property
+    def _shown(self) -> NativeRunner:
+        """The runner of calls if a program with an optimizer was called, else that of epochs."""
+        return self.runner if self._checked is None else self._checked.runner
 
     def profile(self, columns: Any, **options: Any) -> Any:
         """Measure some steps, with a clock between the calls of native code."""
@@ -299,7 +333,7 @@ class NativeEngine(Engine):
     def after_fork(self) -> None:
         """Forget half-written arrays and locks of threads that do not exist in a forked process."""
         self.count_lock = threading.Lock()
-        self._repeated_call = self.prepared = None
+        self._repeated_call = self.prepared = self._checked = None
         self.runner.after_fork()
         if self._step is not None:
             self._step.runner.after_fork()

@@ -23,6 +23,7 @@ from wyrm.engines.native.llvm.lapack import limited, sharing_large_products
 from wyrm.engines.native.stages.loops import PythonCall
 from wyrm.engines.native.stages.memory import Binding, passed, plan_memory
 from wyrm.engines.native.stages.pipeline import NativeGraph
+from wyrm.engines.native.stages.write import Source
 from wyrm.errors import CompileError, NotDifferentiable, RegistrationError, ShapeError
 from wyrm.graph.axes import Dim, open_axes, resolve
 from wyrm.graph.base import BaseNode, label
@@ -50,8 +51,6 @@ _NO_COLUMNS: Mapping[BaseNode, np.ndarray] = MappingProxyType({})
 # number of random nodes, the order of the rows, the totals that `run` fills in, and the optimizer's numbers of shape
 # (steps, numbers).
 Head = tuple[int, int, int, int, NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
-# The thread of the calls of a training program, which have memory to take a step back.
-CALLS = -1
 # The positions of the step number and of the optimizer's numbers.
 STEP_NUMBER, NUMBERS = 3, 6
 
@@ -59,17 +58,21 @@ STEP_NUMBER, NUMBERS = 3, 6
 class NativeRunner:
     """The compiled functions and the arrays that run a graph."""
 
-    def __init__(self, graph: NativeGraph, loop: LoopOption, *, training: bool = False) -> None:
+    def __init__(
+        self, graph: NativeGraph, loop: LoopOption, *, training: bool = False, source: Source | None = None
+    ) -> None:
         self.graph = graph
+        # The functions of `graph`, unless others are given.
+        self.source: Source = source or graph.source
         # Gradients without an optimizer are a part of training too.
         self._training = training or graph.optimizer is not None
-        self.large: bool = graph.source.size > LARGE
+        self.large: bool = self.source.size > LARGE
         self.loop: LoopOption = loop
-        self.compiled: bool = loop == "compiled" or (loop == "auto" and not graph.source.evaluated)
-        if self.compiled and graph.source.evaluated:
-            names = ", ".join(sorted({call.node.op_name() for call in graph.source.evaluated}))
+        self.compiled: bool = loop == "compiled" or (loop == "auto" and not self.source.evaluated)
+        if self.compiled and self.source.evaluated:
+            names = ", ".join(sorted({call.node.op_name() for call in self.source.evaluated}))
             raise NotDifferentiable(f"{names} has no native form, so the loop cannot be compiled; use loop='auto'")
-        self._routine: ArrayRoutine = graph.source.run
+        self._routine: ArrayRoutine = self.source.run
         # `run` as a function to call, made for the first call.
         self._loaded: Any = None
         # The compiled functions that a Python `run` calls.
@@ -78,12 +81,12 @@ class NativeRunner:
         self._bindings: dict[int, dict[_Shapes, Binding]] = {}
         self._compiling = threading.Lock()
         # Placeholders, to compile before the first call.
-        totals, numbers = np.zeros(1 + len(graph.outputs)), np.zeros((0, len(graph.source.hyperparameters)))
+        totals, numbers = np.zeros(1 + len(graph.outputs)), np.zeros((0, len(self.source.hyperparameters)))
         self._head: Head = (0, 0, 0, 0, np.zeros(0, np.int64), totals, numbers)
 
     def sharing(self, threads: int) -> AbstractContextManager[None]:
         """Return the context of an epoch in this many threads: in a single one, other threads share large products."""
-        source = self.graph.source
+        source = self.source
         libraries, alone = source.calls_libraries, threads == 1
         if (alone and self.large) or not (libraries or source.op_kernels.takes_threads):
             return nullcontext()
@@ -100,9 +103,7 @@ class NativeRunner:
             for leaf, shape in shapes.items():
                 check_shape(leaf, shape)
             sizes = self.graph.schedule.bind(shapes)
-            binding = with_collector_paused(
-                Binding, self.graph.source, sizes, shapes, self.graph.optimizer, keeps=thread == CALLS
-            )
+            binding = with_collector_paused(Binding, self.source, sizes, shapes, self.graph.optimizer)
             bindings.pop(key, None)
             most = max(_FEWEST_BINDINGS, _KEPT_BINDINGS // len(self._bindings))
             held = sum(each.bytes for each in bindings.values())
@@ -114,7 +115,7 @@ class NativeRunner:
     @property
     def text(self) -> str:
         """The generated source."""
-        return self.graph.source.text
+        return self.source.text
 
     def load(self) -> Any:
         """Return the function `run`."""
@@ -252,7 +253,7 @@ class NativeRunner:
         """Return the program after each stage as text; open axes have the sizes of an earlier run, else small ones."""
         machine = self.listing()
         return self.graph.stages() | {
-            "plan memory": str(plan_memory(self.graph.source, self._some_binding().sizes)),
+            "plan memory": str(plan_memory(self.source, self._some_binding().sizes)),
             "loop program": "\n\n".join(machine.loop_programs),
             "emit": machine.llvm,
         }
@@ -278,8 +279,8 @@ class NativeRunner:
 
     def _called(self, binding: Binding) -> Iterator[tuple[CompiledFunction, list[Any]]]:
         """Yield the compiled functions that a Python `run` calls, with their arguments."""
-        values = dict(zip(self.graph.source.arguments, binding.values, strict=True))
-        for call in self.graph.source.calls:
+        values = dict(zip(self.source.arguments, binding.values, strict=True))
+        for call in self.source.calls:
             if not isinstance(call.function, PythonCall):
                 yield self._entry(call.function), [passed(argument, values) for argument in call.arguments]
 
@@ -302,10 +303,10 @@ class NativeRunner:
         graph = self.graph
         if not any(self._held()) and all(stored(leaf).array is not None for leaf in graph.inputs):
             self.binding({leaf: bound_array(leaf).shape for leaf in graph.inputs})
-        buffers = {buffer.root for invocation in graph.source.invocations for buffer in invocation.buffers}
+        buffers = {buffer.root for invocation in self.source.invocations for buffer in invocation.buffers}
         held = [buffer for buffer in buffers if buffer.leaf is None and buffer.fixed is None]
         return ProgramPlan(
-            graph.source.size, len(held), self.allocated_bytes, sorted(graph.merged), sorted(graph.computed)
+            self.source.size, len(held), self.allocated_bytes, sorted(graph.merged), sorted(graph.computed)
         )
 
     @property

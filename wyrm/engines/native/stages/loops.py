@@ -281,17 +281,8 @@ class StateArgument:
 
 
 @dataclass(eq=False)
-class KeptArgument:
-    """A copy of an array, or of its rows that a step touches, with which the step is taken back; see `guards`."""
-
-    name: str
-    array: FlatArgument | StateArgument
-    rows: RowSums | None
-
-
-@dataclass(eq=False)
-class UnguardedArgument:
-    """The array of an update that has no guard in this run; without elements where a guarded one takes its place."""
+class CountsArgument:
+    """A count for each row of an array of two axes; see `checks`."""
 
     name: str
     array: FlatArgument
@@ -332,7 +323,7 @@ class NumberArgument:
 
 Argument = (
     ArrayBuffer | SizeArgument | NumberArgument | CallArgument | FlatArgument | StateArgument | ColumnArgument
-    | OptimizerNumber | KeptArgument | UnguardedArgument
+    | OptimizerNumber | CountsArgument
 )  # fmt: skip
 
 
@@ -347,20 +338,12 @@ class PythonCall:
         return self.name
 
 
-@dataclass(frozen=True)
-class Guard:
-    """The calls before and after an update, with which a step is taken back; see `guards`."""
-
-    before: Invocation
-    after: Invocation | None = None
-
-
 @dataclass
 class Invocation:
     """A call in `run`: a function, its arguments, and the buffers that are live during the call.
 
-    Each of these may be None: `item` is what the call computes, `updated` the parameter or buffer that it updates,
-    `scan` the source of a loop inside the graph, and `guard` has the calls around an update.
+    Each of these may be None: `item` is what the call computes, `updated` the parameter or buffer that it updates, and
+    `scan` the source of a loop inside the graph.
     """
 
     function: Routine | PythonCall
@@ -370,7 +353,6 @@ class Invocation:
     item: Item | None = None
     updated: BaseNode | None = None
     scan: ScanSource | None = None
-    guard: Guard | None = None
 
     @property
     def roots(self) -> set[ArrayBuffer]:

@@ -20,15 +20,14 @@ from wyrm.engines.native.stages.loops import (
     ArrayBuffer,
     CallArgument,
     ColumnArgument,
+    CountsArgument,
     FlatArgument,
-    KeptArgument,
     KernelCall,
     NumberArgument,
     OptimizerNumber,
     RowSums,
     SizeArgument,
     StateArgument,
-    UnguardedArgument,
     WholeCall,
 )
 from wyrm.engines.native.stages.write import ScanSource, Source
@@ -132,8 +131,7 @@ class Binding:
 
     `sizes` are the sizes of the named axes. Inputs in `fed` get an array of this thread's own, leaves in `given` use
     its arrays, and other leaves use the array that they hold. Temporary buffers lie in `memory`, or in new memory, at
-    the places that they have for axes of the sizes `largest`, by default these sizes. With `keeps`, there is memory to
-    take a step back.
+    the places that they have for axes of the sizes `largest`, by default these sizes.
     """
 
     def __init__(
@@ -145,10 +143,8 @@ class Binding:
         given: Mapping[BaseNode, np.ndarray] = _NOTHING,
         memory: NDArray[np.uint8] | None = None,
         largest: Mapping[type[Dim], int] | None = None,
-        keeps: bool = False,
     ) -> None:
         self.source = source
-        self._keeps = keeps
         self.sizes = sizes
         self._largest: Mapping[type[Dim], int] = sizes if largest is None else largest
         self.optimizer = optimizer
@@ -157,7 +153,7 @@ class Binding:
         self._calls: dict[KernelCall, tuple[Any, ...]] = {}
         self._wholes: dict[WholeCall, list[Any]] = {}
         # The optimizer's numbers of a step, by the names of their arguments.
-        self._numbers: dict[str, np.ndarray] = {}
+        self.numbers: dict[str, np.ndarray] = {}
         self.functions: dict[str, Callable[[], None]] = {}
         # `run` bound to these arrays, once it is compiled; True once all that a Python `run` calls is compiled.
         self.compiled: Any = False
@@ -222,24 +218,16 @@ class Binding:
         if isinstance(argument, ColumnArgument):
             return None  # passed with each call
         if isinstance(argument, OptimizerNumber):
-            return self._numbers.setdefault(argument.name, aligned((), argument.dtype))
-        if isinstance(argument, KeptArgument):
-            return self._kept(argument)
-        if isinstance(argument, UnguardedArgument):
-            return self._value(argument.array)[: 0 if self._keeps else None]
+            return self.numbers.setdefault(argument.name, aligned((), argument.dtype))
+        if isinstance(argument, CountsArgument):
+            counts = aligned(self._value(argument.array).shape[:1], argument.array.buffer.dtype)
+            self.own_bytes += counts.nbytes
+            return counts
         array = self.array(argument.buffer) if isinstance(argument, FlatArgument) else self._state(argument)
         if argument.axes == 1:
             return array.reshape(-1)
         rows = array.shape[0] if array.ndim else 1
         return array.reshape(rows, array.size // rows if rows else 1)
-
-    def _kept(self, argument: KeptArgument) -> np.ndarray:
-        """Allocate memory for a copy, without elements unless the binding keeps what a step changes."""
-        array = self._value(argument.array)
-        size = len(array) if argument.rows is None else len(self.array(argument.rows.rows))
-        kept = aligned((size if self._keeps else 0, *array.shape[1:]), array.dtype)
-        self.own_bytes += kept.nbytes
-        return kept
 
     def _state(self, argument: StateArgument) -> np.ndarray:
         assert self.optimizer is not None

@@ -30,28 +30,25 @@ from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.stages.expressions import formula_code, number, scalar_type
 from wyrm.engines.native.stages.functions import is_large, small_size
 from wyrm.engines.native.stages.fuse import LoopTree
-from wyrm.engines.native.stages.guards import (
-    FIRST_COUNT,
-    LAST_COUNT,
-    NOT_FINITE,
-    TOTAL,
-    check,
-    counted,
-    keep,
-    take_back,
+from wyrm.engines.native.stages.checks import (
+    BEYOND,
+    GRADIENT_LIMIT,
+    LARGEST,
+    add_counts,
+    count_beyond,
+    count_in_rows,
+    over_rows,
 )
 from wyrm.engines.native.stages.loops import (
     Argument,
     ArrayBuffer,
     CallArgument,
+    CountsArgument,
     FlatArgument,
-    Guard,
     Invocation,
-    KeptArgument,
     OptimizerNumber,
     RowSums,
     StateArgument,
-    UnguardedArgument,
     WholeCall,
 )
 from wyrm.engines.optimizer import GRADIENT_SCALE, OptimizerInterface, UpdateRule
@@ -67,13 +64,12 @@ if TYPE_CHECKING:
 _LEAST_DIVISOR = 1e-20
 
 
-def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None, guarded: bool = False) -> ArrayFunction:
+def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None) -> ArrayFunction:
     """Return the function that updates one parameter: all of it, or with `row_axes` the touched rows.
 
     Its arguments are the parameter, the gradient, the arrays of the state and the numbers of the step, all in the order
     of the rule; for rows also `rows` and `count`. Arrays are flat, or have `row_axes` axes, which is one or two. The
     gradient of rows is reset to zero for the next step. `row_size` specializes the code for rows of that many elements.
-    A `guarded` function does also what those of `guards` do, in the same loop: it gets their copies and total last.
     """
     row, j, k = Name("row"), Name("j"), Name("k")
     element = [(j,), (row,), (row, j)][row_axes]
@@ -82,11 +78,9 @@ def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None, gua
     state, hyperparameters, dtype = list(rule.state), list(rule.hyperparameters), rule.parameter.dtype
     arguments = ["parameter", "gradient", *state, *hyperparameters, *(["rows", "count"] if row_axes else [])]
     targets = ["parameter", *state]
-    if guarded:
-        arguments += [*(f"kept_{target}" for target in targets), TOTAL]
     arrays = {rule.parameter: "parameter", rule.gradient: "gradient", **{rule.state[key]: key for key in state}}
     values: dict[BaseNode, Expression] = {}
-    once: list[Statement] = [FIRST_COUNT] if guarded else []
+    once: list[Statement] = []
     each: list[Statement] = []
     for key in hyperparameters:
         values[rule.hyperparameters[key]] = Name(f"{key}_")
@@ -113,23 +107,14 @@ def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None, gua
     flushed = _flushing(dtype) if rule.flushes and not row_axes and state else None
     if flushed is not None:
         each.append(flushed[0])
-    if guarded:
-        each += [Store(f"kept_{target}", gradient_index, Name(f"{target}_")) for target in targets]
-    new: list[Expression] = []
     for target, output in zip(targets, schedule.outputs, strict=True):
         moved = values[output]
         if flushed is not None and target != "parameter":
             moved = Apply("where", (Apply("less", (Apply("abs", (moved,)), flushed[1])), number(0.0, dtype), moved))
         each.append(Store(target, element, moved))
-        new.append(moved)
     if row_axes:
         each.append(Store("gradient", gradient_index, Literal(0)))
-    after: list[Statement] = []
-    if guarded:
-        each.append(counted(new, dtype))
-        after.append(LAST_COUNT)
-    of = "kept_parameter" if guarded else "parameter"
-    return ArrayFunction(name, tuple(arguments), (*once, _loop(each, row_axes, row_size, of), *after))
+    return ArrayFunction(name, tuple(arguments), (*once, _loop(each, row_axes, row_size)))
 
 
 class _Roots:
@@ -171,15 +156,14 @@ def _flushing(dtype: np.dtype) -> tuple[Let, Name]:
     return Let("limit__", Apply("subtract", (number(tiny, dtype), factor))), Name("limit__")
 
 
-def _loop(body: Sequence[Statement], row_axes: int, row_size: int | None, of: str) -> Statement:
-    """Return the loop over the elements or the touched rows; an array `of` without elements has none."""
+def _loop(body: Sequence[Statement], row_axes: int, row_size: int | None) -> CountedLoop:
+    """Return the loop over the elements or the touched rows."""
     if row_axes == 0:
-        return CountedLoop("j", ArraySize(of, 0), tuple(body))
+        return CountedLoop("j", ArraySize("parameter", 0), tuple(body))
     row = Let("row", Apply("natural", (Element("rows", (Name("k"),)),)))
     size = ArraySize("gradient", 1) if row_size is None else Literal(row_size)
     inner = tuple(body) if row_axes == 1 else (CountedLoop("j", size, tuple(body)),)
-    loop = CountedLoop("k", Element("count", (Literal(0),)), (row, *inner))
-    return When(Apply("greater", (ArraySize(of, 0), Literal(0))), (loop,))
+    return CountedLoop("k", Element("count", (Literal(0),)), (row, *inner))
 
 
 _WIDE = np.dtype(np.float64)
@@ -214,10 +198,7 @@ def squares(name: str, row_axes: int, first: bool) -> ArrayFunction:
     element = Convert(Element("gradient", (k, j) if row_axes == 2 else (j,)), FLOAT64)
     square = Apply("multiply", (Name("x"), Name("x")))
     each = (Let("x", element), Let("sum", Apply("accumulate", (Name("sum"), square))))
-    size = Element("count", (Literal(0),)) if row_axes == 1 else ArraySize("gradient", max(0, row_axes - 1))
-    loop = CountedLoop("j", size, each)
-    if row_axes == 2:
-        loop = CountedLoop("k", Element("count", (Literal(0),)), (loop,))
+    loop = over_rows(row_axes, "gradient", each)
     body = (Let("sum", number(0.0, _WIDE)), loop, Store("total", (), Name("sum"), adds=not first))
     return ArrayFunction(name, ("gradient", "total", *(["count"] if row_axes else [])), body)
 
@@ -238,6 +219,22 @@ def gradient_scale(name: str, max_norm: float, dtype: np.dtype) -> ArrayFunction
     return ArrayFunction(name, ("total", "scale"), body)
 
 
+def _last_uses(invocations: Sequence[Invocation]) -> dict[ArrayBuffer, int]:
+    """Return, for each array, the number of calls after which no call uses it."""
+    last: dict[ArrayBuffer, int] = {}
+    for position, invocation in enumerate(invocations, 1):
+        last.update(dict.fromkeys(invocation.roots, position))
+    return last
+
+
+def _with_others(invocations: Sequence[Invocation], after: dict[int, list[Invocation]]) -> list[Invocation]:
+    """Return calls with others after these numbers of calls."""
+    ordered = after.pop(0, [])
+    for position, invocation in enumerate(invocations, 1):
+        ordered += [invocation, *after.get(position, [])]
+    return ordered
+
+
 def updated_numbers(calls: Iterable[Invocation], arguments: Iterable[Argument]) -> set[str]:
     """Return the names of the parameters without axes that calls update, and that one argument alone gives."""
     used = [
@@ -252,7 +249,8 @@ def updated_numbers(calls: Iterable[Invocation], arguments: Iterable[Argument]) 
 class UpdateCalls:
     """The calls that update a program's parameters; `rule_source` creates the functions of a rule over whole ones.
 
-    `hyperparameters` are the numbers that each step reads, and `numbers` the arguments that hold them.
+    `hyperparameters` are the numbers that each step reads, and `numbers` the arguments that hold them. `counts` are the
+    numbers that end a checked step, before anything changes, unless they are 0.
     """
 
     def __init__(
@@ -265,9 +263,12 @@ class UpdateCalls:
         self.rules: dict[UpdateRule, Source] = {}
         self.hyperparameters: list[str] = []
         self.numbers: dict[str, OptimizerNumber] = {}
-        # The totals that tell whether all new numbers are finite, and the calls that take a step back.
-        self.totals: dict[np.dtype, OptimizerNumber] = {}
-        self.undoing: list[Invocation] = []
+        self.counts: list[OptimizerNumber] = []
+        for parameter in (*tree.gradients, *(rows.parameter for rows in tree.rows)):  # in whatever order calls come
+            assert isinstance(parameter, Parameter)
+            names = optimizer.average_of(parameter)
+            for each in (*optimizer.rule(parameter).hyperparameters, *([] if names is None else names[1:])):
+                self._number(each, parameter.dtype)
 
     def placed(self, invocations: Sequence[Invocation], safe: int) -> list[Invocation]:
         """Return the calls of a step with each update after its gradient is computed and its parameter read last.
@@ -275,24 +276,36 @@ class UpdateCalls:
         This frees the gradient's memory for others, and finds the gradient still in the processor's cache. No update
         comes before the call number `safe`.
         """
-        last: dict[ArrayBuffer, int] = {}
-        for position, invocation in enumerate(invocations, 1):
-            last.update(dict.fromkeys(invocation.roots, position))
-        after: dict[int, list[Invocation]] = {}
+        last, after = _last_uses(invocations), dict[int, list[Invocation]]()
         for parameter, gradient in self.tree.gradients.items():
             buffers = self.tree.leaf(parameter), gradient.root
             position = max(safe, *(last.get(buffer, 0) for buffer in buffers))
             after.setdefault(position, []).extend(self.update(parameter, gradient))
-        ordered = after.pop(0, [])
-        for position, invocation in enumerate(invocations, 1):
-            ordered += [invocation, *after.get(position, [])]
-        return ordered
+        return _with_others(invocations, after)
 
-    def last(self) -> list[Invocation]:
+    def checked(self, invocations: Sequence[Invocation], known: int) -> list[Invocation]:
+        """Return the calls of a step before its updates, with a check of each gradient as soon as it is computed.
+
+        No check comes before the call number `known`.
+        """
+        last, after = _last_uses(invocations), dict[int, list[Invocation]]()
+        for gradient in dict.fromkeys(self.tree.gradients.values()):
+            position = max(known, last.get(gradient.root, 0))
+            after.setdefault(position, []).extend(self.check(gradient, GRADIENT_LIMIT))
+        return _with_others(invocations, after)
+
+    def last_checks(self) -> list[Invocation]:
+        """Return the checks of what all calls of a step before its updates have computed."""
+        calls = [call for rows in self.tree.rows for call in self.check(rows.sums, GRADIENT_LIMIT, rows)]
+        new = dict.fromkeys(each for each in self.tree.buffer_updates.values() if each.dtype.kind == "f")
+        return calls + [call for becomes in new for call in self.check(becomes, LARGEST)]
+
+    def last(self, *, all_updates: bool) -> list[Invocation]:
         """Return the calls that end a step: updates that need the norm, updates of rows, and new values of buffers."""
         calls, max_norm = list[Invocation](), self.optimizer.max_norm
         if max_norm is not None:
             calls += self.scale(max_norm)
+        if all_updates:
             for parameter, gradient in self.tree.gradients.items():
                 calls += self.update(parameter, gradient)
         for rows in self.tree.rows:
@@ -318,37 +331,30 @@ class UpdateCalls:
                 self._number(weight, parameter.dtype),
             ]
             comment = f"the average of {label(parameter)}"
-            guard = self._guard([changed], parameter.dtype)
-            calls.append(Invocation(self.routines[key], arguments, set(), comment, updated=parameter, guard=guard))
+            calls.append(Invocation(self.routines[key], arguments, set(), comment, updated=parameter))
         return calls
 
-    def _guard(self, arrays: Sequence[FlatArgument | StateArgument], dtype: np.dtype) -> Guard:
-        """Return the guard of a call that changes whole arrays of one dtype."""
-        count = len(arrays)
-        arguments: list[Argument] = [*arrays, *self._copies(arrays)]
-        kept = Invocation(self._of_guards(keep, count), arguments, set())
-        if dtype.kind != "f":
-            return Guard(kept)
-        checked = self._of_guards(check, count, dtype)
-        return Guard(kept, Invocation(checked, [*arguments, self._total(dtype)], set()))
+    def check(self, array: ArrayBuffer, limit: str, rows: RowSums | None = None) -> list[Invocation]:
+        """Return the calls that count the elements of an array, or of its touched rows, beyond a limit."""
+        dtype, row_axes = array.dtype, 0 if rows is None else min(2, len(array.dims))
+        largest, total = self._scalar(limit, dtype), self._scalar(BEYOND, dtype)
+        if total not in self.counts:
+            self.counts.append(total)
+        if row_axes == 0 and is_large(array.dims) and len(array.dims) > 1:
+            flat = self._flat(array, 2)
+            counts = CountsArgument(self.tree.name("counts"), flat)
+            routine = self._routine(count_in_rows, dtype)
+            routine.divided = independent(routine.code)
+            return [
+                Invocation(routine, [flat, largest, counts], {array}, array.name),
+                Invocation(self._routine(add_counts), [counts, total], set(), array.name),
+            ]
+        given: list[Argument] = [self._flat(array, max(1, row_axes)), largest, total]
+        given += [] if rows is None else [rows.count]
+        return [Invocation(self._routine(count_beyond, row_axes, dtype), given, {array}, array.name)]
 
-    def _copies(
-        self, arrays: Sequence[FlatArgument | StateArgument], rows: RowSums | None = None
-    ) -> list[KeptArgument]:
-        """Return memory for copies of arrays, or of their touched rows, and note the call that writes them back."""
-        copies = [KeptArgument(self.tree.name("kept"), each, rows) for each in arrays]
-        row_axes = 0 if rows is None else arrays[0].axes
-        arguments: list[Argument] = [*arrays, *copies, *([] if rows is None else [rows.rows, rows.count])]
-        routine = self._of_guards(take_back, len(arrays), row_axes)
-        self.undoing.append(Invocation(routine, arguments, set()))
-        return copies
-
-    def _total(self, dtype: np.dtype) -> OptimizerNumber:
-        """Return the number of elements that are not finite."""
-        return self.totals.setdefault(dtype, self._scalar(NOT_FINITE, dtype))
-
-    def _of_guards(self, write: Callable[..., ArrayFunction], *options: Any) -> ArrayRoutine:
-        """Return a function of guards."""
+    def _routine(self, write: Callable[..., ArrayFunction], *options: Any) -> ArrayRoutine:
+        """Return a function that all calls with these options share."""
         key = write, *options
         if key not in self.routines:
             self.routines[key] = ArrayRoutine(write(self.tree.name(write.__name__), *options), distinct=True)
@@ -360,15 +366,12 @@ class UpdateCalls:
         row_axes = 0 if rows is None else min(2, len(parameter.dims))
         kind = ["all", "elements", "rows"][row_axes]
         row_size = small_size(parameter.dims[1:]) if row_axes == 2 else None
-        routines = []
-        for guarded in (False, True):
-            key = rule, guarded, kind, row_size
-            if key not in self.routines:
-                name = self.tree.name(f"update_{'guarded_' if guarded else ''}{kind}_{parameter.dtype}")
-                self.routines[key] = ArrayRoutine(update(name, rule, row_axes, row_size, guarded), distinct=True)
-            routines.append(self.routines[key])
+        key = rule, kind, row_size
+        if key not in self.routines:
+            name = self.tree.name(f"update_{kind}_{parameter.dtype}")
+            self.routines[key] = ArrayRoutine(update(name, rule, row_axes, row_size), distinct=True)
         if is_large(parameter.dims) and not row_axes:
-            routines[0].divided = independent(routines[0].code)
+            self.routines[key].divided = independent(self.routines[key].code)
         axes, buffer = max(1, row_axes), self.tree.leaf(parameter)
         flat, states = self._flat(buffer, axes), [self._state(parameter, state, axes) for state in rule.state]
         others: list[Argument] = [self._flat(gradient, axes), *states]
@@ -376,13 +379,7 @@ class UpdateCalls:
         if rows is not None:
             others += [rows.rows, rows.count]
         comment = f"{buffer.name} {format_dims(parameter.dims)}"
-        if flat.is_number:  # a number stays in a register
-            guard = self._guard([flat, *states], parameter.dtype)
-            return Invocation(routines[0], [flat, *others], {gradient}, comment, updated=parameter, guard=guard)
-        given = [flat, *others, *self._copies([flat, *states], rows), self._total(parameter.dtype)]
-        guard = Guard(Invocation(routines[1], given, set(), comment))
-        plain = UnguardedArgument(self.tree.name(f"unguarded_{buffer.name}"), flat)
-        return Invocation(routines[0], [plain, *others], {gradient}, comment, updated=parameter, guard=guard)
+        return Invocation(self.routines[key], [flat, *others], {gradient}, comment, updated=parameter)
 
     def _update_whole(
         self, rule: UpdateRule, parameter: BaseNode, gradient: ArrayBuffer, rows: RowSums | None
@@ -400,8 +397,7 @@ class UpdateCalls:
         call = WholeCall(source, given)
         arguments = [CallArgument(self.tree.name(f"{buffer.name}_update_{i}"), call, i) for i in range(source.count)]
         comment = f"{buffer.name} {format_dims(parameter.dims)}"
-        guard = self._guard(list(changed.values()), parameter.dtype)
-        return Invocation(source.run, arguments, {gradient}, comment, updated=parameter, guard=guard)
+        return Invocation(source.run, arguments, {gradient}, comment, updated=parameter)
 
     def move(self, buffer: BaseNode, becomes: ArrayBuffer) -> Invocation:
         """Return the call that gives a buffer its new value."""
@@ -412,10 +408,8 @@ class UpdateCalls:
             self.routines["move"] = ArrayRoutine(code, distinct=True)
         memory = self.tree.leaf(buffer)
         comment = f"{memory.name} {format_dims(buffer.dims)}"
-        target = self._flat(memory, 1)
-        call = Invocation(self.routines["move"], [target, self._flat(becomes, 1)], {becomes}, comment, updated=buffer)
-        call.guard = self._guard([target], buffer.dtype)
-        return call
+        given = [self._flat(memory, 1), self._flat(becomes, 1)]
+        return Invocation(self.routines["move"], given, {becomes}, comment, updated=buffer)
 
     def scale(self, max_norm: float) -> list[Invocation]:
         """Return the calls that compute the factor by which the rules scale all gradients."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 
 from wyrm.engines.graph import Targets, expand
@@ -95,14 +96,32 @@ class Source:
         # Python code may raise, so no parameter changes before the last such call.
         python = [i for i, each in enumerate(self.invocations, 1) if isinstance(each.function, PythonCall)]
         self._safe = max([self._known, *python])
+        # The calls between the others and the updates that end a step, and those updates.
+        self._checks: list[Invocation] = []
         self._last: list[Invocation] = []
-        # What tells whether all new numbers are finite, and the calls that take a step back.
-        self._totals: list[OptimizerNumber] = []
-        self._undoing: list[Invocation] = []
+        # The numbers that end a checked step unless they are 0.
+        self._counts: list[OptimizerNumber] = []
+        self._before_updates = self.invocations, self.arguments, self._kept, self.live_at_end
+        self._end(checked=False)
+
+    def checked(self) -> Source:
+        """Return the same functions with a step that checks all gradients and new values of buffers before it updates.
+
+        It ends if one is beyond its limit. These limits are numbers of its arguments; see `checks`.
+        """
+        found = copy.copy(self)
+        found._end(checked=True)
+        return found
+
+    def _end(self, *, checked: bool) -> None:
+        """Add the calls that update the parameters and the buffers, and what follows from all calls."""
+        invocations, arguments, kept, live = self._before_updates
+        self.invocations, self.arguments, self._kept, self.live_at_end = [*invocations], {**arguments}, {*kept}, [*live]
+        tree = self.tree
         if tree.optimizer is not None:
-            self._update(tree.optimizer)
+            self._update(tree.optimizer, checked)
         inner = [*self.scans, *self.rules]
-        self.size: int = len(self.invocations) + len(self._last) + sum(source.size for source in inner)
+        self.size: int = len(self.calls) + sum(source.size for source in inner)
         # Kernels, copies and updates loop over whole arrays.
         of_kernels = (each.buffers for each in self.calls if isinstance(each.item, KernelCall) and each.scan is None)
         whole = [*tree.buffers.values(), *tree.outputs, *(buffer for buffers in of_kernels for buffer in buffers)]
@@ -122,7 +141,7 @@ class Source:
     @property
     def calls(self) -> list[Invocation]:
         """All calls of a step."""
-        return [*self.invocations, *self._last]
+        return [*self.invocations, *self._checks, *self._last]
 
     # --- parts ----------------------------------------------------------------------------------------------------
 
@@ -174,20 +193,24 @@ class Source:
         using = (i for i, invocation in enumerate(self.invocations) if buffer.root in invocation.roots)
         return next(using, -1) + 1
 
-    def _update(self, optimizer: OptimizerInterface) -> None:
+    def _update(self, optimizer: OptimizerInterface, checked: bool) -> None:
         """Add the calls that update the parameters and the buffers."""
         tree = self.tree
         calls = UpdateCalls(tree, optimizer, lambda rule: WholeUpdate(rule, tree.name, self.op_kernels))
-        if optimizer.max_norm is None:
+        late = checked or optimizer.max_norm is not None
+        if checked:
+            self.invocations = calls.checked(self.invocations, self._known)
+            self._checks = calls.last_checks()
+        elif not late:
             self.invocations = calls.placed(self.invocations, self._safe)
-        else:  # no parameter changes before all gradients are known
+        if late:  # no parameter changes before all gradients are known
             self.live_at_end += tree.gradients.values()
-        self._last = calls.last()
+        self._last = calls.last(all_updates=late)
         self.updates, self.hyperparameters = calls.routines, calls.hyperparameters
         self.rules = list(calls.rules.values())
         self.op_kernels.takes_threads |= any(each.divided for each in self.updates.values())
         self.arguments.update(calls.numbers)
-        self._totals, self._undoing = list(calls.totals.values()), calls.undoing
+        self._counts = calls.counts
 
     # --- run ------------------------------------------------------------------------------------------------------
 
@@ -223,7 +246,7 @@ class Source:
             for name, argument in list(self.arguments.items()):
                 if isinstance(argument, OptimizerNumber) and argument.number == number:
                     statements.append(Store(name, (), Element("hyperparameters", (k, Literal(position)))))
-        statements += [Store(self._use(total).name, (), Literal(0)) for total in self._totals]
+        statements += [Store(self._use(total).name, (), Literal(0)) for total in self._counts]
         for position in range(len(self.invocations) + 1):
             if position == self._known and self.tree.loss is not None:
                 loss = Element(self._use(self.tree.loss).name, ())
@@ -231,10 +254,11 @@ class Source:
                 statements.append(When(infinite, (arrays.ReturnValue(k),)))
                 statements.append(Store("totals", (Literal(0),), loss, adds=True))
             statements += self._calls_of(self.invocations[position : position + 1])
-        statements += self._calls_of(self._last)
-        for total in self._totals:
+        statements += self._calls_of(self._checks)
+        for total in self._counts:
             some = Apply("greater", (Element(self._use(total).name, ()), Literal(0)))
-            statements.append(When(some, (*map(self._call_of, self._undoing), arrays.ReturnValue(k))))
+            statements.append(When(some, (arrays.ReturnValue(k),)))
+        statements += self._calls_of(self._last)
         counts = {rows.count.name: rows.count for rows in self.tree.rows}
         statements += [_call(release, self._use(count)) for count in counts.values()]
         metrics = [] if self.tree.loss is None else self.tree.outputs[1:]  # an epoch returns their totals too
@@ -252,16 +276,8 @@ class Source:
                 if buffer not in self._kept and buffer.leaf is None and buffer.fixed is None:
                     self._kept.add(buffer)
                     yield from self._fill_invalid(buffer)
-            guard = invocation.guard
-            if guard is not None:
-                yield self._call_of(guard.before)
-            yield self._call_of(invocation)
-            if guard is not None and guard.after is not None:
-                yield self._call_of(guard.after)
-
-    def _call_of(self, invocation: Invocation) -> arrays.CallStatement:
-        arguments = tuple(map(self._given, invocation.arguments))
-        return arrays.CallStatement(invocation.function, arguments, comment_of(invocation.comment))
+            arguments = tuple(map(self._given, invocation.arguments))
+            yield arrays.CallStatement(invocation.function, arguments, comment_of(invocation.comment))
 
     def _fill_invalid(self, buffer: ArrayBuffer) -> list[arrays.Statement]:
         fill = {"f": fill_with_nan, "i": fill_with_invalid_indices}.get(buffer.dtype.kind, fill_with_ones)

@@ -1,0 +1,274 @@
+"""Bounds of a step: between which numbers an optimizer's rule leaves parameters and state, by interval arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from wyrm.engines.optimizer import UpdateRule
+from wyrm.graph.base import BaseNode
+from wyrm.graph.schedule import Schedule
+from wyrm.graph.storage import bound_array
+from wyrm.ops.elementwise.formula import MASKS, Attribute, EarlierCall, FormulaCall, Operand, parse
+from wyrm.support.records import Record
+
+Interval: TypeAlias = tuple[float, float]
+"""The least and the greatest number that a value may have."""
+_UNBOUNDED = (-math.inf, math.inf)
+# Elements whose bounds are found at once, so that they are read from memory once.
+_BLOCK = 2**16
+# By how much values may move before their bounds are computed again, and after how many steps they are at the latest.
+_SLACK = 2.0**72
+_MOST_STEPS = 2**20
+# Old values times a smaller factor have bounds of their own.
+_NEARLY_ONE = 0.999
+# Attempts to find bounds that contain those after a step: each makes them four times as wide.
+_ROUNDS = 16
+
+
+def bounds_of(array: np.ndarray) -> Interval:
+    """Return the least and the greatest element and 0; both are NaN if one is.
+
+    >>> bounds_of(np.array([2.0, 3.0]))
+    (0.0, 3.0)
+    """
+    flat, least, greatest = array.reshape(-1), 0.0, 0.0
+    for start in range(0, flat.size, _BLOCK):
+        block = flat[start : start + _BLOCK]
+        least = float(np.minimum(least, block.min()))
+        greatest = float(np.maximum(greatest, block.max()))
+    return least, greatest
+
+
+def hull(x: Interval, y: Interval) -> Interval:
+    """Return the least interval with both."""
+    return min(x[0], y[0]), max(x[1], y[1])
+
+
+class RuleBounds:
+    """The bounds that follow from a rule: of the new parameter and its new state, from those of the old ones.
+
+    A value is without bounds where a computation may leave the range of the dtype, or has no rule here.
+    """
+
+    def __init__(self, rule: UpdateRule) -> None:
+        dtype = rule.parameter.dtype
+        self._most = float(np.finfo(dtype).max) / 4.0  # rounding adds less
+        self._least = 4.0 * float(np.finfo(dtype).tiny)
+        schedule = Schedule(rule.outputs)
+        places: dict[BaseNode, int] = {}
+        self._known: list[Interval] = []
+        self._calls: list[tuple[int, _Function, tuple[int, ...]]] = []
+        for node in schedule.nodes:
+            if not node.is_leaf:
+                parents = [places[parent] for parent in schedule.parents(node)]
+                places[node] = self._add(node, parents)
+                continue
+            held = None if node in _inputs(rule) else float(bound_array(node).item())
+            places[node] = self._new(_UNBOUNDED if held is None else self._rounded(held))
+        self._changed = [places.get(leaf) for leaf in (rule.parameter, *rule.state.values())]
+        self._gradient = places.get(rule.gradient)
+        self._numbers = {name: places[leaf] for name, leaf in rule.hyperparameters.items() if leaf in places}
+        self._outputs = [places[node] for node in schedule.outputs]
+        leaves = [rule.parameter, *rule.state.values()]
+        self._moves = [_move(schedule, places, leaf, node) for leaf, node in zip(leaves, schedule.outputs, strict=True)]
+
+    def after_step(
+        self, before: Sequence[Interval], gradient: Interval, numbers: Mapping[str, Interval]
+    ) -> list[Interval] | None:
+        """Return the bounds of the new parameter and state, in the order of the rule; None if there are none.
+
+        `before` has those of the old ones, and `numbers` those of the hyperparameters.
+        """
+        values = self._values(before, gradient, numbers)
+        return None if values is None else self._new_bounds(values)
+
+    def steps(self, before: Sequence[Interval], gradient: Interval, numbers: Mapping[str, Interval]) -> int:
+        """Return for how many steps, perhaps 0, all values have bounds while gradients and numbers keep theirs.
+
+        What moves by a bounded amount leaves wider bounds after many steps. Other bounds must contain the new ones.
+        """
+        values = self._values(before, gradient, numbers)
+        if values is None:
+            return 0
+        moves = [None if each is None else each.place_in(values) for each in self._moves]
+        within = [
+            (least, most if move is None else most + _SLACK) for (least, most), move in zip(before, moves, strict=True)
+        ]
+        for _ in range(_ROUNDS):
+            values = self._values(within, gradient, numbers)
+            if values is None:
+                break
+            wider = list(map(_wider, within, self._new_bounds(values), before, moves))
+            if wider == within:
+                sizes = [_abs(0.0, values[move])[1] for move in moves if move is not None]
+                # Rounding adds less than the moves.
+                return int(min(_MOST_STEPS, _SLACK / (2.0 * max(1e-30, *sizes, 0.0))))
+            within = wider
+        return 0
+
+    def _new_bounds(self, values: Sequence[Interval]) -> list[Interval]:
+        """Return the bounds of outputs; denormal state becomes 0."""
+        return [(min(least, 0.0), max(most, 0.0)) for least, most in (values[place] for place in self._outputs)]
+
+    def _values(
+        self, before: Sequence[Interval], gradient: Interval, numbers: Mapping[str, Interval]
+    ) -> list[Interval] | None:
+        """Return the bounds of all values; None if one may leave the range of the dtype."""
+        values, least, most = self._known.copy(), self._least, self._most
+        for place, interval in zip(self._changed, before, strict=True):
+            if place is not None:
+                values[place] = interval
+        if self._gradient is not None:
+            values[self._gradient] = gradient
+        for name, place in self._numbers.items():
+            low, high = numbers[name]
+            values[place] = self._rounded(low)[0], self._rounded(high)[1]
+        for place, function, arguments in self._calls:
+            low, high = values[place] = function(least, *[values[each] for each in arguments])
+            if not (-most <= low and high <= most):
+                return None
+        return values
+
+    def _rounded(self, number: float) -> Interval:
+        """Return the bounds of a number in the dtype, in which a small one may be 0."""
+        return (min(number, 0.0), max(number, 0.0)) if abs(number) < self._least else (number, number)
+
+    def _new(self, interval: Interval) -> int:
+        self._known.append(interval)
+        return len(self._known) - 1
+
+    def _add(self, node: BaseNode, parents: Sequence[int]) -> int:
+        """Add the calls of a node's formula; return the place of its value."""
+        places: list[int] = []
+        for call in parse(node.formula):
+            arguments = tuple(self._place(each, node, parents, places) for each in call.arguments)
+            place = self._new(_UNBOUNDED)
+            self._calls.append((place, self._function(call, arguments), arguments))
+            places.append(place)
+        return places[-1]
+
+    def _place(self, argument: object, node: BaseNode, parents: Sequence[int], places: Sequence[int]) -> int:
+        match argument:
+            case Operand(position):
+                return parents[position]
+            case EarlierCall(position):
+                return places[position]
+            case Attribute(name):
+                return self._new(self._rounded(float(getattr(node, name))))
+            case float():
+                return self._new(self._rounded(argument))
+        raise AssertionError(f"{argument} is no argument of a formula")
+
+    def _function(self, call: FormulaCall, arguments: tuple[int, ...]) -> _Function:
+        if call.function == "multiply" and arguments[0] == arguments[1]:
+            return _square
+        if call.function == "power" and self._known[arguments[1]] == (2.0, 2.0):
+            return _square
+        return _FUNCTIONS.get(call.function, _mask if call.function in MASKS else _unknown)
+
+
+def _wider(within: Interval, new: Interval, before: Interval, move: int | None) -> Interval:
+    """Return the bounds to try after those that new ones may exceed."""
+    if new[0] >= within[0] and (move is not None or new[1] <= within[1]):
+        return within
+    return hull(within, (4.0 * new[0], 4.0 * new[1])) if move is None else (before[0] - _SLACK, within[1])
+
+
+class _Move(Record):
+    """The place of what an output adds to the old value, or subtracts from it.
+
+    The old value may be multiplied first: `factor` is the place of the factor, if there is one.
+    """
+
+    __slots__ = ("factor", "place")
+    factor: int | None
+    place: int
+
+    def place_in(self, values: Sequence[Interval]) -> int | None:
+        """Return the place, None if the factor is far below 1 or may be above it."""
+        if self.factor is None:
+            return self.place
+        least, most = values[self.factor]
+        return self.place if least >= 0.0 and _NEARLY_ONE < most <= 1.0 else None
+
+
+def _move(schedule: Schedule, places: Mapping[BaseNode, int], old: BaseNode, new: BaseNode) -> _Move | None:
+    """Return by what `new` differs from `old`, None if it has another form."""
+    if new.formula not in ("x - y", "x + y"):
+        return None
+    kept, move = schedule.parents(new)
+    if kept is old:
+        return _Move(None, places[move])
+    factors = schedule.parents(kept) if kept.formula == "x * y" else ()
+    others = [each for each in factors if each is not old]
+    return _Move(places[others[0]], places[move]) if len(others) == 1 and len(factors) == 2 else None
+
+
+def _inputs(rule: UpdateRule) -> set[BaseNode]:
+    return {rule.parameter, rule.gradient, *rule.state.values(), *rule.hyperparameters.values()}
+
+
+# --- functions of intervals, whose first argument is the least divisor ------------------------------------------------
+
+_Function: TypeAlias = Callable[..., Interval]
+
+
+def _add(_: float, x: Interval, y: Interval) -> Interval:
+    return x[0] + y[0], x[1] + y[1]
+
+
+def _subtract(_: float, x: Interval, y: Interval) -> Interval:
+    return x[0] - y[1], x[1] - y[0]
+
+
+def _multiply(_: float, x: Interval, y: Interval) -> Interval:
+    products = x[0] * y[0], x[0] * y[1], x[1] * y[0], x[1] * y[1]
+    return min(products), max(products)
+
+
+def _square(_: float, x: Interval, *exponent: Interval) -> Interval:
+    squares = x[0] * x[0], x[1] * x[1]
+    return 0.0 if x[0] <= 0.0 <= x[1] else min(squares), max(squares)
+
+
+def _divide(least: float, x: Interval, y: Interval) -> Interval:
+    if y[0] < least and y[1] > -least:
+        return _UNBOUNDED
+    return _multiply(least, x, (1.0 / y[1], 1.0 / y[0]))
+
+
+def _sqrt(_: float, x: Interval) -> Interval:
+    return (math.sqrt(x[0]), math.sqrt(x[1])) if x[0] >= 0.0 else _UNBOUNDED
+
+
+def _abs(_: float, x: Interval) -> Interval:
+    least = 0.0 if x[0] <= 0.0 <= x[1] else min(abs(x[0]), abs(x[1]))
+    return least, max(abs(x[0]), abs(x[1]))
+
+
+def _mask(_: float, *x: Interval) -> Interval:
+    return 0.0, 1.0
+
+
+def _unknown(_: float, *x: Interval) -> Interval:
+    return _UNBOUNDED
+
+
+_FUNCTIONS: dict[str, _Function] = {
+    "add": _add,
+    "subtract": _subtract,
+    "multiply": _multiply,
+    "divide": _divide,
+    "sqrt": _sqrt,
+    "abs": _abs,
+    "negative": lambda _, x: (-x[1], -x[0]),
+    "maximum": lambda _, x, y: (max(x[0], y[0]), max(x[1], y[1])),
+    "minimum": lambda _, x, y: (min(x[0], y[0]), min(x[1], y[1])),
+    "where": lambda _, mask, x, y: hull(x, y),
+    "sign": lambda _, x: (-1.0, 1.0),
+    "tanh": lambda _, x: (-1.0, 1.0),
+}
