@@ -10,8 +10,9 @@ import pytest
 import wyrm as wy
 from tests.against_torch import check_against_torch
 from tests.pytorch import functional, torch
+from tests.values import ENGINES, computed
 from wyrm import losses
-from wyrm.errors import IndexOutOfRange, NotDifferentiable, ShapeError
+from wyrm.errors import IndexOutOfRange, ShapeError
 from wyrm.testing import check_grads
 
 RANDOM = np.random.default_rng(2)
@@ -107,10 +108,31 @@ def test_gradients_to_second_order() -> None:
     x = wy.Parameter(LOGITS[:, :4])
     options: Any = {"input_lengths": np.array([4, 2, 3, 4]), "label_lengths": np.array([1, 3, 1, 0])}
     check_grads(losses.ctc(x.log_softmax(), LABELS, **options, zero_infinity=True, reduction="sum"))
-    open_time = wy.Input(dims=(4, Time(), 5))
-    (gradient,) = wy.grad(losses.ctc(open_time, LABELS, STEPS, LENGTHS), [open_time])
-    with pytest.raises(NotDifferentiable, match="needs a time axis with a size"):
-        wy.grad(gradient.square().sum(), open_time)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_second_order_gradient_of_a_time_that_data_decides(engine: Any) -> None:
+    found = []
+    for time in (Time(), LOGITS.shape[1]):
+        x = wy.Input(dims=(4, time, 5), dtype=np.float64)
+        (gradient,) = wy.grad(losses.ctc(x.log_softmax(), LABELS, STEPS, LENGTHS), [x])
+        second: Any = wy.grad(gradient.square().sum(), x)
+        found.append(computed([second], {x: LOGITS}, engine)[0])
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-9, atol=1e-12)
+    assert np.abs(found[0]).max() > 0.0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_classes_that_are_impossible_have_no_weight(engine: Any) -> None:
+    x = wy.Input(dims=(1, 3, 3), dtype=np.float64, finite=False)
+    labels, steps, lengths = np.array([[1]]), np.array([3]), np.array([1])
+    loss: Any = losses.ctc(x, labels, steps, lengths, reduction="sum")
+    (gradient,) = wy.grad(loss, [x])
+    with np.errstate(divide="ignore"):
+        data = np.log(np.array([[[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0]]]))
+    value, slopes = computed([loss, gradient], {x: data}, engine)
+    assert value == pytest.approx(0.0, abs=1e-12)  # all of its paths emit the label
+    np.testing.assert_allclose(slopes, -np.exp(data), atol=1e-12)
 
 
 def test_wrong_operands_are_errors() -> None:

@@ -10,7 +10,8 @@ import pytest
 import wyrm as wy
 from tests.native import compiled
 from tests.samples.lstm import lstm_states
-from wyrm.errors import DTypeError, NotDifferentiable, ShapeError
+from tests.values import ENGINES, computed
+from wyrm.errors import DTypeError, ShapeError
 from wyrm.ops.elementwise import fast_math
 from wyrm.ops.recurrence.lstm import LSTM, LSTMGradient, LSTMResiduals
 from wyrm.testing import check_grads
@@ -121,13 +122,20 @@ def test_axes_may_get_their_sizes_from_the_data() -> None:
         assert [g.forward().shape for g in gradients] == [leaf.value.shape for leaf in inputs[:4]]
 
 
-def test_a_second_order_gradient_needs_the_size_of_the_time_axis() -> None:
-    arrays = operands(np.float64, False, False)
-    states = LSTM(wy.Input(dims=(3, Time(), 24), dtype=np.float64), *leaves(arrays[1:]))
-    weights = states.parents[2]
-    (gradient,) = wy.grad(states.sum(), [weights])
-    with pytest.raises(NotDifferentiable, match=r"needs a time axis with a size.*as in Time\(20\)"):
-        wy.grad(gradient.square().sum(), weights)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_second_order_gradient_of_a_time_that_data_decides(engine: Any) -> None:
+    arrays = operands(np.float64, False, True)
+    found = []
+    for time in (Time(), 5):
+        projected = wy.Input(dims=(3, time, 24), dtype=np.float64)
+        resets = wy.Input(dims=(3, time), dtype=np.bool_)
+        states = LSTM(projected, *leaves(arrays[1:4]), resets)
+        gradients = wy.grad(states.square().sum(), [projected, states.parents[2]])
+        total: Any = gradients[0].square().sum() + gradients[1].square().sum()
+        second = wy.grad(total, states.parents[2])
+        data = {projected: arrays[0], resets: arrays[4]}
+        found.append(computed([second], data, engine)[0])
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-10)
 
 
 def test_one_node_as_hidden_and_cell_state_gets_the_gradients_of_both() -> None:

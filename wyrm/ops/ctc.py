@@ -10,23 +10,22 @@ import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dims, Plus, axis_size, unify
-from wyrm.graph.base import ZERO, Gradient, Undefined, format_dims, label
+from wyrm.graph.base import ZERO, Gradient, format_dims, label
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
-from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.op import ArrayNamespace
-from wyrm.graph.typing import Array, BoolArray, FloatArray, IntegerArray
+from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.attention.attention import MASKED_SCORE
+from wyrm.ops.composed import Composed
+from wyrm.ops.control.scan import over_time
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, float_dtype
 from wyrm.ops.elementwise.exponential import LogAddExp
 from wyrm.ops.gradients.accumulation import composite_vjp
 from wyrm.ops.indexing.joining import concatenate
-from wyrm.ops.kernels.loops_jax import scan
 from wyrm.ops.kernels.native import scratch
-from wyrm.support.imports import unread
+from wyrm.ops.shaping.shape import zeros_like
 
 
 def log_add(x: float, y: float) -> float:
@@ -121,103 +120,10 @@ def ctc_gradient_kernel(
             backward_row(log_probability[b, t - 1], own, blank, after, backward[(t - 1) % 2, :states])
 
 
-class _Alignments:
-    """The states of each sequence, blank, label 0, blank, ..., blank, and what they emit; all are JAX arrays."""
-
-    def __init__(self, operands: Sequence[Any], blank: int) -> None:
-        jnp = unread("jax.numpy")
-        log_probability, labels, steps, lengths = operands
-        batch, time, _ = log_probability.shape
-        self.steps, self.lengths, self._length = steps, lengths, time
-        self.states = jnp.full((batch, 2 * labels.shape[1] + 1), blank, labels.dtype).at[:, 1::2].set(labels)
-        emitted = jnp.broadcast_to(self.states[:, None], (batch, time, self.states.shape[1]))
-        self.emissions = jnp.take_along_axis(log_probability, emitted, axis=2).swapaxes(0, 1)
-        follows = jnp.zeros(self.states.shape, bool).at[:, 3::2].set(labels[:, 1:] != labels[:, :-1])
-        # The log-probability, 0 or minus infinity, of a step that skips the state before.
-        self._skips = jnp.where(follows, 0.0, -np.inf).astype(log_probability.dtype)
-
-    def forward(self) -> tuple[Any, Any]:
-        """Return the log-probability of each sequence, and that of each state after each step: (time, batch, states).
-
-        The second array costs nothing if it is not used.
-        """
-        import jax.numpy as jnp
-
-        def step(carry: tuple[Any, Any], now: tuple[Any, Any]) -> tuple[tuple[Any, Any], Any]:
-            (row, final), (t, emission) = carry, now
-            stayed = jnp.logaddexp(jnp.logaddexp(row, _moved_by_xla(row, 1)), _moved_by_xla(row, 2) + self._skips)
-            row = stayed + emission
-            return (row, jnp.where((self.steps == t)[:, None], row, final)), row
-
-        first = jnp.full(self._skips.shape, -np.inf, self._skips.dtype).at[:, 0].set(0.0)
-        times = jnp.arange(1, self._length + 1)
-        (_, final), rows = scan(step, (first, first), (times, self.emissions))
-        last = 2 * self.lengths[:, None]
-        at_end = jnp.take_along_axis(final, jnp.concatenate([last, jnp.maximum(last - 1, 0)], axis=1), axis=1)
-        before_last = jnp.where(self.lengths > 0, at_end[:, 1], -np.inf)
-        return jnp.logaddexp(at_end[:, 0], before_last), rows
-
-    def posterior(self) -> Any:
-        """Return the probability of each state at each step, given the labels: (time, batch, states)."""
-        import jax.numpy as jnp
-
-        totals, rows = self.forward()
-        is_finite = jnp.isfinite(totals)[:, None]
-        subtrahend = jnp.where(is_finite, totals[:, None], 0.0)
-        before_last = 2 * self.lengths[:, None] - jnp.arange(self.states.shape[1])
-        is_end = (before_last == 0) | ((before_last == 1) & (self.lengths > 0)[:, None])
-        end = jnp.where(is_end, 0.0, -np.inf).astype(rows.dtype)
-        skips = _moved_by_xla(self._skips, -2)
-
-        def step(backward: Any, now: tuple[Any, Any, Any]) -> tuple[Any, Any]:
-            t, emission, row = now
-            backward = jnp.where((self.steps == t)[:, None], end, backward)
-            exponent = jnp.where(is_finite, row + backward - subtrahend, -np.inf)
-            after = backward + emission
-            before = jnp.logaddexp(jnp.logaddexp(after, _moved_by_xla(after, -1)), _moved_by_xla(after, -2) + skips)
-            return before, jnp.exp(exponent)
-
-        times = jnp.arange(1, self._length + 1)
-        first = jnp.full(end.shape, -np.inf, end.dtype)
-        return scan(step, first, (times, self.emissions, rows), reverse=True)[1]
-
-
-def _moved_by_xla(row: Any, by: int) -> Any:
-    """Return rows of states moved by a number of states, backward if it is negative."""
-    import jax
-
-    return jax.lax.pad(row, np.array(-np.inf, row.dtype), [(0, 0, 0), (by, -by, 0)])
-
-
-class CTCForm(JaxForm):
-    """The lowering of `CTC`."""
-
-    def own_gradient(self, node: Any) -> bool:
-        return True
-
-    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        return -_Alignments(operands, node.blank).forward()[0]
-
-
-class CTCGradientForm(JaxForm):
-    """The lowering of `CTCGradient`."""
-
-    def own_gradient(self, node: Any) -> bool:
-        return True
-
-    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax.numpy as jnp
-
-        alignments = _Alignments(operands, node.blank)
-        batch, time = jnp.arange(shape[0]), jnp.arange(shape[1])[:, None, None]
-        slopes = -alignments.posterior()
-        return jnp.zeros(shape, slopes.dtype).at[batch[:, None], time, alignments.states].add(slopes)
-
-
 Parents = tuple[Node, IndexNode, IndexNode, IndexNode]
 
 
-class _Alignment(HasIndexOperands[Parents, Axes], Node[Parents, Axes], abstract=True):
+class _Alignment(HasIndexOperands[Parents, Axes], Composed[Parents, Axes], abstract=True):
     """Base class; the parents are log-probabilities, (batch, time, classes), labels, and the lengths of both."""
 
     __slots__ = ("blank",)
@@ -257,55 +163,13 @@ class _Alignment(HasIndexOperands[Parents, Axes], Node[Parents, Axes], abstract=
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         return "rows" if all(row == 0 for row in rows) else None
 
-    def _forward(self, operands: Sequence[Any]) -> tuple[FloatArray, list[FloatArray], FloatArray, BoolArray]:
-        """Return the log-probability of each sequence, the forward rows, the emissions and where labels may follow.
-
-        A row has the axes (batch, states), and the emissions have (batch, time, states).
-        """
-        log_probability, labels, steps, lengths = (np.asarray(operand) for operand in operands)
-        states = _states(labels, self.blank)
-        emissions = np.take_along_axis(
-            log_probability, np.broadcast_to(states[:, None], (*log_probability.shape[:2], states.shape[1])), axis=2
-        )
-        follows = np.zeros(states.shape, bool)
-        follows[:, 3::2] = labels[:, 1:] != labels[:, :-1]
-        row = np.full(states.shape, -np.inf, log_probability.dtype)
-        row[:, 0] = 0.0
-        rows = [row]
-        for t in range(log_probability.shape[1]):
-            skipped = np.where(follows, _moved(row, 2), -np.inf)
-            row = np.logaddexp(np.logaddexp(row, _moved(row, 1)), skipped) + emissions[:, t]
-            rows.append(row)
-        batch = np.arange(len(labels))
-        final = np.stack(rows)[steps, batch]
-        before_last = np.where(lengths > 0, final[batch, np.maximum(2 * lengths - 1, 0)], -np.inf)
-        totals = np.logaddexp(final[batch, 2 * lengths], before_last).astype(self.dtype)
-        return totals, rows, emissions, follows
-
-
-def _states(labels: IntegerArray, blank: int) -> IntegerArray:
-    """Return the labels between blanks, (batch, 2 * length + 1)."""
-    states = np.full((len(labels), 2 * labels.shape[1] + 1), blank, np.int64)
-    states[:, 1::2] = labels
-    return states
-
-
-def _moved(row: FloatArray, by: int) -> FloatArray:
-    """Return a row of states moved by a number of states, backward if it is negative."""
-    result = np.full(row.shape, -np.inf, row.dtype)
-    if by > 0:
-        result[:, by:] = row[:, :-by]
-    else:
-        result[:, :by] = row[:, -by:]
-    return result
-
 
 class CTC(_Alignment[Axes]):
     """The negative log-likelihood of the labels of each sequence, (batch,); inf where no alignment exists.
 
     It is the sum of the probabilities of all paths of one class a step from which the labels remain when repeated
     classes are merged and blanks removed (Graves et al., "Connectionist temporal classification", 2006). The gradient
-    of an infinite loss is 0. A second-order gradient needs the size of time.
+    of an infinite loss is 0.
     """
 
     __slots__ = ()
@@ -313,8 +177,9 @@ class CTC(_Alignment[Axes]):
     def shape_rule(self) -> Dims:
         return super().shape_rule()[:1]
 
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        return xp.asarray(-self._forward(operands)[0])
+    def compose(self, log_probability: Any, labels: Any, steps: Any, lengths: Any) -> Node:
+        total = _log_probability(log_probability, labels, steps, lengths, self.blank)
+        return where(total > 0.5 * MASKED_SCORE, -total, math.inf)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         slopes: Node = CTCGradient(*self.parents, self.blank)
@@ -329,31 +194,34 @@ class _CTCLoops(ByKernel):
         return *operands, node.blank, _forward_rows(node, operands), out
 
 
-JAX.register(CTC)(CTCForm)
-
-
 def _forward_rows(node: _Alignment, operands: Sequence[Array]) -> Array:
     """Return scratch memory for the forward values of one sequence."""
     return scratch((operands[0].shape[1] + 1, 2 * operands[1].shape[1] + 1), node.dtype)
 
 
-def _composed(log_probability: Node, labels: Any, steps: Any, lengths: Any, blank: int) -> Node:
-    """Return the losses composed of ordinary ops, for the second-order gradient; 0 where no alignment exists."""
+def _log_probability(log_probability: Node, labels: Any, steps: Any, lengths: Any, blank: int) -> Node:
+    """Return the log-probability of the labels of each sequence, (batch,); about `MASKED_SCORE` for those without any.
+
+    The loop carries the forward values of the blanks, (batch, labels + 1), and of the labels, (batch, labels), the
+    result, and the number of steps.
+    """
     batch, count = labels.dims
-    place = lengths.reshape((batch, 1))
+    place, dtype = lengths.reshape((batch, 1)), log_probability.dtype
     follows = labels[:, 1:] != labels[:, :-1]
-    never = as_constant(MASKED_SCORE, log_probability.dtype)
-    start, column = as_constant(0.0, log_probability.dtype).broadcast_to((batch, 1)), never.broadcast_to((batch, 1))
-    # The forward values of the blanks, (batch, labels + 1), and of the labels, (batch, labels).
-    of_blanks: Node = concatenate([start, never.broadcast_to((batch, count))], axis=1)
+    never, zero = as_constant(MASKED_SCORE, dtype), as_constant(0.0, dtype)
+    column = never.broadcast_to((batch, 1))
+    of_blanks: Node = concatenate([zero.broadcast_to((batch, 1)), never.broadcast_to((batch, count))], axis=1)
     of_labels: Node = never.broadcast_to((batch, count))
-    total = _at_end(of_blanks, of_labels, column, place)
-    for t in range(axis_size(log_probability.dims[1]) or 0):
-        row: Node = log_probability[:, t]
-        of_row = row.take_along_axis(labels, axis=-1), row[:, blank : blank + 1]
-        of_blanks, of_labels = _after(of_blanks, of_labels, of_row, follows, column)
-        total = where(steps == t + 1, _at_end(of_blanks, of_labels, column, place), total)
-    return where(total > 0.5 * MASKED_SCORE, -total, 0.0)
+
+    def step(states: Sequence[Any], rows: Sequence[Any]) -> tuple[list[Node], list[Node]]:
+        (of_blanks, of_labels, total, done), (row,) = states, rows
+        likely = row.maximum(MASKED_SCORE)  # also of a class that is impossible
+        of_row = likely.take_along_axis(labels, axis=-1), likely[:, blank : blank + 1]
+        after, done = _after(of_blanks, of_labels, of_row, follows, column), done + 1.0
+        return [*after, where(steps.astype(dtype) == done, _at_end(*after, column, place), total), done], []
+
+    starts = [of_blanks, of_labels, _at_end(of_blanks, of_labels, column, place), zero]
+    return over_time(step, starts, [log_probability]).last(2)
 
 
 def _after(
@@ -380,39 +248,12 @@ class CTCGradient(_Alignment[Axes]):
     __slots__ = ()
     written = "ctc"
 
-    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        totals, rows, emissions, follows = self._forward(operands)
-        labels, steps, lengths = (np.asarray(operand, np.int64) for operand in operands[1:])
-        states = _states(labels, self.blank)
-        batch = np.arange(len(labels))
-        last = 2 * lengths[:, None] - np.arange(states.shape[1])
-        end = np.where((last == 0) | ((last == 1) & (lengths > 0)[:, None]), 0.0, -np.inf)
-        backward = np.full(states.shape, -np.inf)
-        result = np.zeros(shape, self.dtype)
-        is_finite = np.isfinite(totals)[:, None]
-        # A sequence that allows a skip to a state allows it from two states before.
-        from_here = _moved(np.where(follows, 0.0, -np.inf), -2)
-        for t in range(shape[1], 0, -1):
-            backward = np.where((steps == t)[:, None], end, backward)
-            exponents = np.where(is_finite, rows[t] + backward - np.where(is_finite, totals[:, None], 0.0), -np.inf)
-            for s in range(states.shape[1]):
-                result[batch, t - 1, states[:, s]] -= np.exp(exponents[:, s])
-            after = backward + emissions[:, t - 1]
-            backward = np.logaddexp(np.logaddexp(after, _moved(after, -1)), _moved(after, -2) + from_here)
-        return xp.asarray(result)
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        log_probability = self.parents[0]
-        time: Any = log_probability.dims[1]
-        if axis_size(time) is None:
-            reason = f"the second-order gradient of ctc needs a time axis with a size, as in {type(time).__name__}(20)"
-            return Undefined(reason), ZERO, ZERO, ZERO
-        composed = _composed(log_probability, *self.parents[1:], self.blank)
-        ones = as_constant(1.0, self.dtype).broadcast_to(composed.dims)
-        (slopes,) = composite_vjp(composed, ones, (log_probability,))
-        if slopes is ZERO:
-            return ZERO, ZERO, ZERO, ZERO
-        return (*composite_vjp(slopes, gradient, (log_probability,)), ZERO, ZERO, ZERO)
+    def compose(self, log_probability: Any, labels: Any, steps: Any, lengths: Any) -> Node:
+        total = _log_probability(log_probability, labels, steps, lengths, self.blank)
+        losses = where(total > 0.5 * MASKED_SCORE, -total, 0.0)
+        ones = as_constant(1.0, self.dtype).broadcast_to(losses.dims)
+        (slopes,) = composite_vjp(losses, ones, [log_probability])
+        return zeros_like(log_probability) if slopes is ZERO else slopes
 
 
 @LOOPS.register(CTCGradient)
@@ -422,6 +263,3 @@ class _CTCGradientLoops(ByKernel):
     def kernel_arguments(self, node: CTCGradient, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         backward = scratch((2, 2 * operands[1].shape[1] + 1), node.dtype)
         return *operands, node.blank, _forward_rows(node, operands), backward, out
-
-
-JAX.register(CTCGradient)(CTCGradientForm)

@@ -27,12 +27,13 @@ from wyrm.graph.schedule import Ranges
 from wyrm.graph.shapes import number_of_elements, same_sizes, total_size
 from wyrm.graph.typing import Array
 from wyrm.graph.weak_types import chosen
-from wyrm.ops.control.loop_body import Iteration, PackedPlace
+from wyrm.ops.control.loop_body import Iteration, LoopBody, PackedPlace, closure_convert
 from wyrm.ops.control.scan_gradient import reversed_loop
 from wyrm.ops.control.scan_jax import ScanForm, ScanPartForm
 from wyrm.ops.elementwise.arithmetic import Add
 from wyrm.ops.elementwise.elementwise import Axes, Left_co
 from wyrm.ops.shaping.shape import Rearrangement
+from wyrm.ops.subgraph import placeholder_like
 
 
 class Scan(Node[tuple[BaseNode, ...], Axes]):
@@ -332,4 +333,25 @@ def part_of_gradient(gradient: Node, start: PackedPlace, dims: Dims) -> Node | N
     return total
 
 
-__all__ = ["PlacePart", "Scan", "ScanPart", "part_of_gradient"]
+def over_time(
+    step: Callable[[Sequence[Any], Sequence[Any]], tuple[Sequence[Node], Sequence[Node]]],
+    starts: Sequence[Node],
+    sequences: Sequence[Node],
+    *,
+    reverse: bool = False,
+) -> Scan:
+    """Return the loop over axis 1, the time, of sequences whose axis 0 is the batch; its outputs begin with the time.
+
+    `step(states, rows)` returns the next states, the first of which are `starts`, and the outputs of a step.
+    """
+    states = [placeholder_like(start, start.dims, "state") for start in starts]
+    rows = [placeholder_like(x, (x.dims[0], *x.dims[2:]), "row") for x in sequences]
+    following, made = step(states, rows)
+    outside, captured, outputs = closure_convert([*following, *made], [*states, *rows])
+    body = LoopBody([*states, *rows, *captured], outputs)
+    time: Axis = sequences[0].dims[1]
+    steps = Iteration(body, time, len(states), len(rows), reverse=reverse)
+    return Scan(steps, *starts, *(x.swapaxes(0, 1) for x in sequences), *outside)
+
+
+__all__ = ["PlacePart", "Scan", "ScanPart", "over_time", "part_of_gradient"]

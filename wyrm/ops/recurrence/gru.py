@@ -8,7 +8,7 @@ Residuals have the axes (batch, time, 6 * hidden) here. The entries of a step ar
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims, product, unify
@@ -28,7 +28,6 @@ from wyrm.ops.recurrence.recurrence import (
     Axes3,
     GradientLoops,
     Recurrent,
-    RecurrentFunctions,
     Residuals,
     ResidualsGradient,
     ResidualsLoops,
@@ -200,24 +199,23 @@ class _GRUCell(StepFormulas):
     states = 1
 
     def forward(
-        self, of: RecurrentFunctions[Any], inputs: Any, product: Any, parameters: Any, states: Any, axes: Axes3
-    ) -> tuple[list[Any], list[Any]]:
+        self, inputs: Node, products: Node, parameters: Sequence[Node], states: Sequence[Node], axes: Axes3
+    ) -> tuple[list[Node], list[Node]]:
         (bias,), (hidden,) = parameters, states
-        products: tuple[Any, Any] = inputs, product
-        projected, sums = (x.reshape(axes) for x in products)
-        reset, update = of.sigmoid(projected[:, 0] + sums[:, 0]), of.sigmoid(projected[:, 1] + sums[:, 1])
+        projected, sums = inputs.reshape(axes), products.reshape(axes)
+        reset, update = ((projected[:, gate] + sums[:, gate]).sigmoid() for gate in range(_GATES))
         recurrent = sums[:, _RECURRENT] + bias
-        candidate = of.tanh(projected[:, 2] + reset * recurrent)
-        new_hidden: Any = candidate + update * (hidden - candidate)
+        candidate = (projected[:, _GATES] + reset * recurrent).tanh()
+        new_hidden = candidate + update * (hidden - candidate)
         return [reset, update, recurrent, candidate], [new_hidden]
 
     def backward(
-        self, entry: Callable[[int], Any], cotangents: Sequence[Any], gates: int
-    ) -> tuple[list[Any], list[Any], Any]:
+        self, entry: Callable[[int], Node], cotangents: Sequence[Node], gates: int
+    ) -> tuple[list[Node], list[Node], Node]:
         (hidden_gradient,) = cotangents
         reset, update, recurrent, candidate, previous = (entry(k) for k in range(_HIDDEN))
         inward = hidden_gradient * (1.0 - update) * (1.0 - candidate * candidate)
-        of_gates: list[Any] = [
+        of_gates: list[Node] = [
             inward * recurrent * reset * (1.0 - reset),
             hidden_gradient * (previous - candidate) * update * (1.0 - update),
         ]
@@ -225,10 +223,7 @@ class _GRUCell(StepFormulas):
         of_product = [*of_gates, inward * reset]
         return [*of_gates, inward, inward * reset], of_product, direct
 
-    def of_product(self, xp: ArrayNamespace, gradients: Any) -> Any:
-        return xp.concat([gradients[:, 0, :_GATES], gradients[:, 0, _RECURRENT_GRADIENT:_DIRECT]], axis=1)
-
-    def before(self, hidden: Any, direct: Any) -> list[Any]:
+    def before(self, hidden: Node, direct: Node) -> list[Node]:
         return [hidden + direct]
 
 
@@ -275,7 +270,7 @@ class GRU(Recurrent[Axes]):
     where r and z are sigmoids (Cho et al., 2014, with the reset after the product, as cuDNN and PyTorch). Where the
     optional mask `resets`, of the axes (batch, time), is true, the state is set to zero before that step.
 
-    The axes of batch and time may get their sizes from the data; a second-order gradient needs the size of time.
+    The axes of batch and time may get their sizes from the data.
 
     Raise `ShapeError` for axes that do not match or a time axis of size 0, `DTypeError` unless `resets` is bool and
     the other operands have one float dtype.

@@ -27,7 +27,6 @@ from wyrm.ops.recurrence.recurrence import (
     Axes3,
     GradientLoops,
     Recurrent,
-    RecurrentFunctions,
     Residuals,
     ResidualsGradient,
     ResidualsLoops,
@@ -244,29 +243,27 @@ class _LSTMCell(StepFormulas):
     states = 2
 
     def forward(
-        self, of: RecurrentFunctions[Any], inputs: Any, product: Any, parameters: Any, states: Any, axes: Axes3
-    ) -> tuple[list[Any], list[Any]]:
+        self, inputs: Node, products: Node, parameters: Sequence[Node], states: Sequence[Node], axes: Axes3
+    ) -> tuple[list[Node], list[Node]]:
         _, cell = states
-        preactivations: Any = (inputs + product).reshape(axes)
+        preactivations: Node = (inputs + products).reshape(axes)
         *cell_gates, candidate, output = (preactivations[:, k] for k in range(axes[1]))
-        gates: list[Any] = [*map(of.sigmoid, cell_gates), of.tanh(candidate), of.sigmoid(output)]
+        gates: list[Node] = [*(gate.sigmoid() for gate in cell_gates), candidate.tanh(), output.sigmoid()]
         forget = 1.0 - gates[0] if len(gates) == 3 else gates[1]
         new_cell = forget * cell + gates[0] * gates[-2]
-        tanh_cell = of.tanh(new_cell)
+        tanh_cell = new_cell.tanh()
         return [*gates, tanh_cell], [gates[-1] * tanh_cell, new_cell]
 
     def backward(
-        self, entry: Callable[[int], Any], cotangents: Sequence[Any], gates: int
-    ) -> tuple[list[Any], list[Any], Any]:
+        self, entry: Callable[[int], Node], cotangents: Sequence[Node], gates: int
+    ) -> tuple[list[Node], list[Node], Node]:
         hidden_gradient, cell_gradient = cotangents
         *cell_gates, candidate, output = (entry(k) for k in range(gates))
         tanh_cell, previous = entry(gates), entry(_PREVIOUS_CELL)
         cell_gradient = cell_gradient + hidden_gradient * output * (1.0 - tanh_cell * tanh_cell)
-        if len(cell_gates) == 1:
-            forget, cell_gate_factors = 1.0 - cell_gates[0], [candidate - previous]
-        else:
-            forget, cell_gate_factors = cell_gates[1], [candidate, previous]
-        parts: list[Any] = [
+        forget: Node = 1.0 - cell_gates[0] if len(cell_gates) == 1 else cell_gates[1]
+        cell_gate_factors: list[Node] = [candidate - previous] if len(cell_gates) == 1 else [candidate, previous]
+        parts: list[Node] = [
             cell_gradient * factor * gate * (1.0 - gate)
             for factor, gate in zip(cell_gate_factors, cell_gates, strict=True)
         ]
@@ -276,7 +273,7 @@ class _LSTMCell(StepFormulas):
         ]
         return parts, parts, cell_gradient * forget
 
-    def before(self, hidden: Any, direct: Any) -> list[Any]:
+    def before(self, hidden: Node, direct: Node) -> list[Node]:
         return [hidden, direct]
 
 
@@ -324,7 +321,7 @@ class LSTM(Recurrent[Axes]):
     and `f = 1 - i` (Greff et al., "LSTM: a search space odyssey", 2017). Where the optional mask `resets`, of the axes
     (batch, time), is true, the state is set to zero before that step.
 
-    The axes of batch and time may get their sizes from the data; a second-order gradient needs the size of time.
+    The axes of batch and time may get their sizes from the data.
 
     Raise `ShapeError` for axes that do not match or a time axis of size 0, `DTypeError` unless `resets` is bool and
     the other operands have one float dtype.

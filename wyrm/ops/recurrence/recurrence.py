@@ -1,31 +1,30 @@
-"""What the LSTM and the GRU share: the walk over time, forward and backward, their ops, and the checks of operands.
+"""What the LSTM and the GRU share: the formulas of a step, their ops over all steps, and the checks of operands.
 
 Three ops of a layer use its `StepFormulas`: `Residuals` runs the recurrence and stores what the backward pass needs, an
-op selects the states from them, and `ResidualsGradient` runs the backward pass. The walks are over arrays or, for
-gradients of gradients, over nodes; the kernels implement them as loops.
+op selects the states from them, and `ResidualsGradient` runs the backward pass. Both passes are loops in the graph, and
+fused: kernels do them in native code.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size, product, unify
-from wyrm.graph.base import ZERO, Gradient, Undefined, format_dims, label
+from wyrm.graph.base import format_dims, label
 from wyrm.graph.loop_form import ByKernel, KernelArgument
 from wyrm.graph.node import Node
-from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray
+from wyrm.ops.composed import Composed
+from wyrm.ops.control.scan import over_time
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
-from wyrm.ops.gradients.accumulation import composite_vjp
 from wyrm.ops.indexing.joining import stack
 from wyrm.ops.kernels.native import scratch
+from wyrm.ops.shaping.shape import zeros_like
 
 # Least batch * time for which the backward pass copies the transposed weights.
 TRANSPOSE_FROM = 256
@@ -33,38 +32,12 @@ TRANSPOSE_FROM = 256
 # too few rows.
 _SLOT_ROWS, _SLOT_WORK = 16, 1 << 19
 
-Value = TypeVar("Value", FloatArray, Node)
 # The shape of the gates of one step: (batch, gates, hidden).
 Axes3 = tuple[Axis, int, Axis]
 
 
-class RecurrentFunctions(NamedTuple, Generic[Value]):
-    """The functions that the formulas call, for an array namespace or for nodes."""
-
-    sigmoid: Callable[[Value], Value]
-    tanh: Callable[[Value], Value]
-    where: Callable[[Value, float, Value], Value]
-    stack: Callable[[list[Value], int], Value]
-    matmul: Callable[[Value, Value], Value]
-
-
-OF_NODES: RecurrentFunctions[Node] = RecurrentFunctions(
-    lambda x: x.sigmoid(), lambda x: x.tanh(), where, stack, operator.matmul
-)
-
-
-def of_arrays(xp: ArrayNamespace) -> RecurrentFunctions[FloatArray]:
-    """Return the functions of an array namespace."""
-
-    def sigmoid(x: FloatArray) -> FloatArray:
-        power = xp.exp(-xp.abs(x))
-        return xp.where(x < 0.0, power, 1.0) / (1.0 + power)
-
-    return RecurrentFunctions(sigmoid, xp.tanh, xp.where, xp.stack, xp.matmul)
-
-
 class StepFormulas:
-    """The formulas of one step of a recurrent layer, for arrays and for nodes.
+    """The formulas of one step of a recurrent layer.
 
     The operands of the layer are the projected inputs, (batch, time, gates * hidden), the weights, (hidden, gates *
     hidden), its parameters and its initial states, two in all, then optional resets. The residuals of a step, (batch,
@@ -77,17 +50,17 @@ class StepFormulas:
     states: ClassVar[int]
 
     def forward(
-        self, of: RecurrentFunctions[Any], inputs: Any, product: Any, parameters: Any, states: Any, axes: Axes3
-    ) -> tuple[list[Any], list[Any]]:
+        self, inputs: Node, products: Node, parameters: Sequence[Node], states: Sequence[Node], axes: Axes3
+    ) -> tuple[list[Node], list[Node]]:
         """Return the own entries of the residuals and the states after the step.
 
-        `inputs` are the projected inputs of the step, `product` the first state times the weights.
+        `inputs` are the projected inputs of the step, `products` the first state times the weights.
         """
         raise NotImplementedError
 
     def backward(
-        self, entry: Callable[[int], Any], cotangents: Sequence[Any], gates: int
-    ) -> tuple[list[Any], list[Any], Any]:
+        self, entry: Callable[[int], Node], cotangents: Sequence[Node], gates: int
+    ) -> tuple[list[Node], list[Node], Node]:
         """Return the gradients of the step: all to store, and those with respect to the product with the weights.
 
         The third result is the gradient with respect to a state that does not pass through the weights. `entry(k)` is
@@ -95,11 +68,7 @@ class StepFormulas:
         """
         raise NotImplementedError
 
-    def of_product(self, xp: ArrayNamespace, gradients: Any) -> Any:
-        """Return, of the stored gradients of one step, those with respect to the product with the weights."""
-        return gradients[:, 0, :-1]
-
-    def before(self, hidden: Any, direct: Any) -> list[Any]:
+    def before(self, hidden: Node, direct: Node) -> list[Node]:
         """Return the gradients with respect to the states before a step: through the weights, and past them."""
         raise NotImplementedError
 
@@ -107,48 +76,6 @@ class StepFormulas:
         """Return the parameters, the initial states and the resets among the operands of the layer."""
         count = 4 - self.states
         return list(operands[2:count]), list(operands[count:4]), list(operands[4:])
-
-    # --- the walks over time --------------------------------------------------------------------------------------
-
-    def walk_forward(self, of: RecurrentFunctions[Any], steps: int, operands: Sequence[Any], axes: Axes3) -> Any:
-        """Return the residuals of all steps; `axes` is the shape of the gates of one step: (batch, gates, hidden)."""
-        parameters, states, resets = self.split(operands)
-        residuals: list[Any] = []
-        for t in range(steps):
-            for mask in resets:
-                states = [of.where(mask[:, t, None], 0.0, state) for state in states]
-            inputs, product_of_state = operands[0][:, t], of.matmul(states[0], operands[1])
-            entries, following = self.forward(of, inputs, product_of_state, parameters, states, axes)
-            residuals.append(of.stack([*entries, *states, *following], 1))
-            states = following
-        return of.stack(residuals, 1)
-
-    def walk_backward(self, of: RecurrentFunctions[Any], steps: int, operands: Sequence[Any], axes: Axes3) -> Any:
-        """Return the gradients of all steps; the operands are the residuals, the weights, cotangents and resets."""
-        residuals, weights, of_states, *resets = operands
-        batch, gates, width = axes
-        result: list[Any] = []
-        cotangents = self.of_states(of_states, -1)
-        for t in reversed(range(steps)):
-            entry: Callable[[int], Any] = partial(_entry, residuals, t)
-            gradients, of_product, direct = self.backward(entry, cotangents, gates)
-            sums: Any = of.stack(of_product, 1)
-            hidden: Any = of.matmul(sums.reshape((batch, product((gates, width)))), weights.T)
-            for mask in resets:
-                hidden, direct = (of.where(mask[:, t, None], 0.0, x) for x in (hidden, direct))
-            result.append(of.stack([*gradients, direct], 1))
-            if t > 0:
-                earlier = zip(self.before(hidden, direct), self.of_states(of_states, t - 1), strict=True)
-                cotangents = [x + y for x, y in earlier]
-        return of.stack(result[::-1], 1)
-
-    def of_states(self, values: Any, t: int) -> list[Any]:
-        """Return the parts of a value of the axes of the layer's result, one for each state, at step t."""
-        return [values[:, t, state] for state in range(self.states)] if self.states > 1 else [values[:, t]]
-
-
-def _entry(residuals: Any, t: int, k: int) -> Any:
-    return residuals[:, t, k]
 
 
 class Recurrent(Node[tuple[Node, ...], Axes], abstract=True):
@@ -161,8 +88,8 @@ class Recurrent(Node[tuple[Node, ...], Axes], abstract=True):
         return common_dtype(self.parents)
 
 
-class _Walk(Recurrent[Axes], abstract=True):
-    """An op whose value, (batch, time, entries, hidden), is that of a walk over time."""
+class _OverTime(Recurrent[Axes], Composed[tuple[Node, ...], Axes], abstract=True):
+    """An op whose value, (batch, time, entries, hidden), has entries for each step."""
 
     __slots__ = ()
 
@@ -171,38 +98,37 @@ class _Walk(Recurrent[Axes], abstract=True):
         """The number of gates, including the candidate."""
         raise NotImplementedError
 
-    def walk(self, of: RecurrentFunctions[Any], steps: int, operands: Sequence[Any], axes: Axes3) -> Any:
-        """Return the value of the walk over these operands."""
-        raise NotImplementedError
-
-    def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        if 0 in shape:
-            return xp.zeros(shape, self.dtype)
-        value: FloatArray = self.walk(of_arrays(xp), shape[1], operands, (shape[0], self.gates, shape[3]))
-        return value
-
-    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+    @property
+    def axes_of_step(self) -> Axes3:
+        """The shape of the gates of one step."""
         dims: Any = self.dims
-        batch, time, _, width = dims
-        steps = axis_size(time)
-        if steps is None:
-            # The decomposition has nodes for each step, so it needs the number of steps.
-            reason = (
-                f"the second-order gradient of {self.cell.layer} needs a time axis with a size, but {time!r} gets its "
-                f"size from the data of each run; give it one, as in {type(time).__name__}(20)"
-            )
-            return tuple(Undefined(reason) if parent.dtype.kind == "f" else ZERO for parent in self.parents)
-        composed = self.walk(OF_NODES, steps, self.parents, (batch, self.gates, width))
-        return composite_vjp(composed, gradient, self.parents)
+        batch, _, _, width = dims
+        return batch, self.gates, width
 
 
-class Residuals(_Walk[Axes], abstract=True):
+def _without(states: Sequence[Node], resets: Sequence[Any]) -> list[Node]:
+    """Return states, or gradients with respect to them, that are zero where a reset is."""
+    for mask in resets:
+        states = [where(mask[:, None], 0.0, state) for state in states]
+    return list(states)
+
+
+class Residuals(_OverTime[Axes], abstract=True):
     """Base class of the residuals; the parents are the operands of the layer, see `StepFormulas`."""
 
     __slots__ = ()
 
-    def walk(self, of: RecurrentFunctions[Any], steps: int, operands: Sequence[Any], axes: Axes3) -> Any:
-        return self.cell.walk_forward(of, steps, operands, axes)
+    def compose(self, *operands: Any) -> Node:
+        projected, weights, *_ = operands
+        parameters, states, resets = self.cell.split(operands)
+
+        def step(states: Sequence[Node], rows: Sequence[Any]) -> tuple[list[Node], list[Node]]:
+            inputs, *reset = rows
+            states = _without(states, reset)
+            entries, following = self.cell.forward(inputs, states[0] @ weights, parameters, states, self.axes_of_step)
+            return following, [stack([*entries, *states, *following], 1)]
+
+        return over_time(step, states, [projected, *resets]).output(0).swapaxes(0, 1)
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         shared = rows[1 : 4 - self.cell.states]
@@ -247,7 +173,7 @@ class ResidualsLoops(ByKernel):
         return *operands[:4], mask_rows(operands[4:]), rows, slots_of(batch, operands[1])
 
 
-class ResidualsGradient(_Walk[Axes], abstract=True):
+class ResidualsGradient(_OverTime[Axes], abstract=True):
     """Base class of the VJPs of the layers; the parents are the residuals, the weights, cotangents and resets."""
 
     __slots__ = ()
@@ -255,8 +181,21 @@ class ResidualsGradient(_Walk[Axes], abstract=True):
     def __init__(self, residuals: Node, weights: Node, states_gradient: Node, *resets: Node) -> None:
         self._construct((residuals, weights, states_gradient, *resets))
 
-    def walk(self, of: RecurrentFunctions[Any], steps: int, operands: Sequence[Any], axes: Axes3) -> Any:
-        return self.cell.walk_backward(of, steps, operands, axes)
+    def compose(self, residuals: Any, weights: Any, states_gradient: Any, *resets: Any) -> Node:
+        cell, (batch, gates, width) = self.cell, self.axes_of_step
+
+        def step(later: Sequence[Node], rows: Sequence[Any]) -> tuple[list[Node], list[Node]]:
+            entries, gradient, *reset = rows
+            of_states = [gradient[:, state] for state in range(cell.states)] if cell.states > 1 else [gradient]
+            cotangents = [x + y for x, y in zip(of_states, later, strict=True)]
+            gradients, of_product, direct = cell.backward(lambda k: entries[:, k], cotangents, gates)
+            hidden: Node = stack(of_product, 1).reshape((batch, product((gates, width)))) @ weights.T
+            hidden, direct = _without([hidden, direct], reset)
+            return cell.before(hidden, direct), [stack([*gradients, direct], 1)]
+
+        zeros = [zeros_like(residuals[:, 0, 0])] * cell.states
+        loop = over_time(step, zeros, [residuals, states_gradient, *resets], reverse=True)
+        return loop.output(0).swapaxes(0, 1)
 
     def gradients(self, entries: Axis) -> int:
         """Return the number of gradients of a step, for residuals with this axis of entries."""

@@ -27,9 +27,6 @@ from wyrm.engines.native.ir.arrays import (
 from wyrm.engines.native.ir.independent import independent
 from wyrm.engines.native.ir.types import FLOAT64
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
-from wyrm.engines.native.stages.expressions import formula_code, number, scalar_type
-from wyrm.engines.native.stages.functions import is_large, small_size
-from wyrm.engines.native.stages.fuse import LoopTree
 from wyrm.engines.native.stages.checks import (
     BEYOND,
     GRADIENT_LIMIT,
@@ -39,6 +36,9 @@ from wyrm.engines.native.stages.checks import (
     count_in_rows,
     over_rows,
 )
+from wyrm.engines.native.stages.expressions import formula_code, number, scalar_type
+from wyrm.engines.native.stages.functions import is_large, small_size
+from wyrm.engines.native.stages.fuse import LoopTree
 from wyrm.engines.native.stages.loops import (
     Argument,
     ArrayBuffer,
