@@ -220,7 +220,6 @@ EXHAUSTIVE = [
     "jax/test_jax_explicit_meshes.py",
     "jax/test_jax_exporting.py::test_programs_work_after_an_export_to_onnx",
     "jax/test_jax_exporting.py::test_training_goes_on_after_an_export_and_an_export_has_what_was_trained",
-    "jax/test_jax_exports_bessel.py",
     "jax/test_jax_exports_every_op.py::test_any_batch",
     "jax/test_jax_gradients.py::test_forward_mode_is_the_transpose_of_reverse_mode",
     "jax/test_jax_gradients.py::test_gradients_by_jax",

@@ -47,7 +47,6 @@ REFUSED: dict[str, tuple[Callable[[], Any], str, str]] = {
     "copysign": (lambda: wy.copysign(X, X), "copysign", "the bits of a float"),
     "gamma": (lambda: wy.special.gamma(X), "gamma", "the bits of a float"),
     "searchsorted": (lambda: wy.searchsorted([0.0, 1.0], X), "search_sorted", "the operation 'le_to' of JAX"),
-    "bessel": (lambda: wy.special.iv(1.5, X), "bessel_i", "loops from the last step to the first"),
     "last_to_first": (lambda: last_to_first(X), "scan", "loops from the last step to the first"),
     "outer": (lambda: wy.einsum("bi,bj->bij", X, X), "einsum", "products that sum over no axis"),
     "conv3d": (lambda: wy.nn.Conv3d(1, 2, 2)(FILMS), "convolution", "convolutions in three dimensions"),

@@ -1,4 +1,4 @@
-"""Bessel functions, elementwise. Those of any order are computed by SciPy in every engine, but not in files."""
+"""Bessel functions, elementwise. Those of any order are computed by SciPy in every engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import FloatArray
-from wyrm.ops.elementwise.bessel_jax import HIGHEST_ORDER, bessel
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, Unary
 from wyrm.ops.kernels.loops_jax import on_host
@@ -118,21 +117,18 @@ class _OfOrder(Unary[Left_co, Axes], abstract=True):
 
 @JAX.register(_OfOrder)
 class _OfOrderForm(JaxForm):
-    """A call of SciPy on the host, because JAX has no Bessel functions of any order; in files elementary operations.
+    """A call of SciPy on the host, because JAX has no Bessel functions of any order.
 
     A program on a GPU copies the operand to the host and the result back.
     """
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        if lowering.calls_numpy:
-            return _on_host(node.scipy_name)(node.order, operands[0])
-        if not abs(node.order) <= HIGHEST_ORDER:
+        if not lowering.calls_numpy:
             raise OptionError(
-                f"{describe(node)} has the order {node.order:g}, and a file holds Bessel functions of orders from "
-                f"{-HIGHEST_ORDER:g} to {HIGHEST_ORDER:g}: export what comes before, and compute it by "
-                f"scipy.special.{node.scipy_name}; derivatives have orders that differ by 1"
+                f"{describe(node)} calls SciPy, which a file cannot: export what comes before, and compute it by "
+                f"scipy.special.{node.scipy_name}({node.order:g}, x)"
             )
-        return bessel(node.scipy_name, node.order, operands[0])
+        return _on_host(node.scipy_name)(node.order, operands[0])
 
 
 @cache
