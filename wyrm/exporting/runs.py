@@ -10,6 +10,7 @@ import numpy as np
 
 from wyrm.engines.native.stages.memory import Binding, plan_memory
 from wyrm.engines.native.stages.pipeline import NativeGraph
+from wyrm.engines.native.stages.write import Head
 from wyrm.exporting.batches import BatchSizes
 from wyrm.exporting.image import Kind, owner_of
 from wyrm.exporting.routines import Arguments, ArrayRegions, Bound, Code, Word, arrays_of
@@ -20,8 +21,8 @@ from wyrm.ops.kernels.native import noting_scratch
 from wyrm.support.memory import aligned
 
 # The arguments of `run` that a call gives, by their positions.
-FIRST, COUNT, BATCH, STEP_NUMBER, ORDER, TOTALS, NUMBERS = range(7)
-HEAD = 7
+HEAD = len(Head._fields)
+FIRST, COUNT, BATCH, STEP_NUMBER, ORDER, TOTALS, NUMBERS = range(HEAD)
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def _arguments(graph: NativeGraph, binding: Binding, batch: int, given: Collecti
     for leaf, position in binding.columns.items():
         values[position] = np.empty((0, 1), leaf.dtype)
     totals, numbers = np.zeros(0), np.zeros((0, max(1, len(graph.source.hyperparameters))))
-    head = [0, 1, batch, 0, np.zeros(0, np.int64), totals, numbers]
+    head = Head(0, 1, batch, 0, np.zeros(0, np.int64), totals, numbers)
     return [*head, *values, *_extras(graph, binding)]
 
 

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from wyrm.engines.columns import check_ranges
 from wyrm.engines.native.llvm.calling import BoundFunction
-from wyrm.engines.native.run.runner import STEP_NUMBER, Head, NativeRunner
+from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.native.stages.pipeline import NativeGraph
+from wyrm.engines.native.stages.write import Head
 from wyrm.errors import CompileError, DTypeError, OptionError, ShapeError
 from wyrm.graph.axes import resolve_axis
 from wyrm.graph.base import BaseNode
@@ -45,13 +46,13 @@ class NumbaFunction:
             )
         sizes = dict(zip(inputs, shapes, strict=True))
         self._binding = binding = runner.binding({leaf: sizes[leaf] for leaf in runner.graph.inputs})
-        self._head: Head = (0, 1, 0, 0, _ALONE, np.zeros(1 + len(outputs)), _NOTHING)
+        self._head = Head(0, 1, 0, 0, _ALONE, np.zeros(1 + len(outputs)), _NOTHING)
         self._bound = bound = runner.prepare(binding, runner.graph.no_columns, self._head)
         assert isinstance(bound, BoundFunction)
         places = dict(runner.graph.source.fed)
         given = [(leaf, binding.array(places[leaf]) if leaf in places else np.zeros(shape, leaf.dtype))
                  for leaf, shape in sizes.items()]  # fmt: skip
-        step = bound.word_of(STEP_NUMBER) if runner.graph.draws else -1
+        step = bound.word_of(Head._fields.index("step")) if runner.graph.draws else -1
         # What native code takes: the address, the table of arguments and the place of the step in it, the arrays that
         # inputs are copied to with the bounds of their integers, and the arrays that outputs are copied from.
         self.native = (
@@ -118,7 +119,7 @@ class NumbaFunction:
         _, table, step, *_ = self.native
         if step >= 0:
             table[step] += 1
-            self._head = (*self._head[:3], int(table[step]), *self._head[4:])
+            self._head = self._head._replace(step=int(table[step]))
 
     def __repr__(self) -> str:
         return f"<wyrm.numba.callable {self.__name__}>"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter_ns
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,11 @@ from wyrm.engines.native import LoopOption
 from wyrm.engines.native.ir.arrays import Callee
 from wyrm.engines.native.run.data_parallel import DataParallelStep
 from wyrm.engines.native.run.engine import NativeEngine
-from wyrm.engines.native.run.runner import Head, NativeRunner
+from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.native.run.threads import Barrier, Pool, Stop
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
-from wyrm.engines.native.stages.write import Source
+from wyrm.engines.native.stages.write import Head, Source
 from wyrm.engines.optimizer import GradientArray
 from wyrm.graph.base import BaseNode
 from wyrm.profile.instrument import READ_CLOCK, SUM_ROWS, Instrumented, instrumented, provide_clock
@@ -165,7 +165,7 @@ class RecordingRunner(NativeRunner):
 
     def call(self, binding: Binding, columns: Mapping[BaseNode, np.ndarray], head: Head) -> int:
         """Do steps as the plain runner does, and record their times."""
-        times, sums = self._arrays(head[1])
+        times, sums = self._arrays(head.steps)
         head = _with(head, times, sums)
         thread, start = self.recorder.thread(), perf_counter_ns()
         done = super().call(binding, columns, head)
@@ -192,9 +192,13 @@ class RecordingRunner(NativeRunner):
         return super()._called_by_python(function, arguments, variables)
 
 
+class _TimedHead(Head):
+    """The first arguments of an instrumented `run`, which takes two arrays more than the plain one."""
+
+
 def _with(head: Head, times: NDArray[np.int64], sums: NDArray[np.int64]) -> Head:
     """Return the arguments of an instrumented `run`, which takes these arrays after those of the plain one."""
-    return cast(Head, (*head, times, sums))
+    return tuple.__new__(_TimedHead, (*head, times, sums))
 
 
 class RecordingEngine(NativeEngine):

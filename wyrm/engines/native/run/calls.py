@@ -10,9 +10,10 @@ import numpy as np
 from wyrm.engines.columns import check_ranges
 from wyrm.engines.native.run.direct import NO_INPUTS, Given, SameShapes, is_direct
 from wyrm.engines.native.run.fast_calls import OFTEN, FastCall, Taken
-from wyrm.engines.native.run.runner import Head, NativeRunner
+from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
+from wyrm.engines.native.stages.write import Head
 from wyrm.graph.axes import open_axes, resolve_axis
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_operands import first_out_of_range
@@ -144,7 +145,7 @@ class FixedShapeProgram:
         self._read = [(position, leaf) for position, leaf in enumerate(inputs) if leaf in read]
         self._shapes = {leaf: leaf.shape for _, leaf in self._read}
         # The first arguments of `run`; only the step number of random nodes changes.
-        self._head: Head = (0, 1, 0, 0, np.zeros(1, np.int64), np.zeros(1), _NOTHING)
+        self._head = Head(0, 1, 0, 0, np.zeros(1, np.int64), np.zeros(1), _NOTHING)
         self._calls: SameShapes | None = None
         # The binding's arrays that arguments are copied to.
         self._targets: list[tuple[int, BaseNode, np.ndarray]] = []
@@ -181,8 +182,8 @@ class FixedShapeProgram:
                 given.append((direct[leaf], array))
             else:
                 target[...] = array
-        if step != self._head[3]:
-            self._head = (*self._head[:3], step, *self._head[4:])
+        if step != self._head.step:
+            self._head = self._head._replace(step=step)
         found = calls.run(self.runner, self._head, given)
         if found is None:
             for position, _, target in self._targets:

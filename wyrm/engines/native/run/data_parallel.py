@@ -14,6 +14,7 @@ from wyrm.engines.graph import expand, gradients_of
 from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
+from wyrm.engines.native.stages.write import Head
 from wyrm.engines.optimizer import GradientArray, OptimizerInterface, step_by
 from wyrm.graph.base import BaseNode
 from wyrm.graph.rows import RowSparse
@@ -82,7 +83,7 @@ class DataParallelStep:
 
         def work(thread: int) -> None:
             totals, rows = np.zeros(1), parts[thread]
-            self.runner.call(bindings[thread], columns, (0, 1, len(rows), step, rows, totals, np.zeros((1, 0))))
+            self.runner.call(bindings[thread], columns, Head(0, 1, len(rows), step, rows, totals, np.zeros((1, 0))))
 
         rows_before, count = self.runner.graph.tree.buffers.get(ROWS_BEFORE), 0
         for binding, rows in zip(bindings, parts, strict=True):

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from wyrm.engines.native.llvm.calling import BoundFunction, address_of
 from wyrm.engines.native.run.fast_calls import FastCall, Taken, fast_call
-from wyrm.engines.native.run.runner import Head, NativeRunner
+from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.native.stages.loops import Argument, ArrayBuffer, CallArgument, FlatArgument, KernelCall
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
+from wyrm.engines.native.stages.write import Head
 from wyrm.graph.base import BaseNode
 from wyrm.ops.kernels.native import DEBUG
 from wyrm.support.memory import aligned_bytes

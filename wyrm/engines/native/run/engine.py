@@ -19,7 +19,7 @@ from wyrm.engines.native.llvm.second_process import start_for_first_program
 from wyrm.engines.native.run.calls import FixedShapeProgram, RepeatedCall
 from wyrm.engines.native.run.data_parallel import DataParallelStep, parts_of
 from wyrm.engines.native.run.epoch import NativeEpoch
-from wyrm.engines.native.run.runner import Head, NativeRunner
+from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.native.run.shuffle import Shuffle
 from wyrm.engines.native.run.snapshot import Snapshot
 from wyrm.engines.native.run.steps import CheckedSteps
@@ -27,7 +27,7 @@ from wyrm.engines.native.run.threads import Barrier, Partition, Partitioner, Poo
 from wyrm.engines.native.stages.loops import loop_index
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
-from wyrm.engines.native.stages.write import Source
+from wyrm.engines.native.stages.write import Head, Source
 from wyrm.engines.numpy.reference import accumulate
 from wyrm.errors import Diverged, OptionError
 from wyrm.graph.axes import Dim
@@ -83,7 +83,7 @@ class NativeEngine(Engine):
         self._checked: CheckedSteps | None = None
         self._totals, self._numbers = np.zeros(1 + len(graph.outputs)), np.zeros((1, len(graph.source.hyperparameters)))
         # The first arguments of `run`, and the arrays of the last call.
-        self._head: Head = (0, 1, 0, 0, _ALONE, self._totals, self._numbers)
+        self._head = Head(0, 1, 0, 0, _ALONE, self._totals, self._numbers)
         self._repeated_call: RepeatedCall | None = None
 
     @classmethod
@@ -164,7 +164,7 @@ class NativeEngine(Engine):
         if self.graph.source.hyperparameters:
             self.numbers(1, self._numbers)
         if self.graph.draws:
-            self._head = (*self._head[:3], self.steps, *self._head[4:])
+            self._head = self._head._replace(step=self.steps)
 
     def numbers(
         self, count: int, out: NDArray[np.float64] | None = None, constants: dict[str, float | None] | None = None

@@ -16,6 +16,7 @@ from wyrm.engines.native.run.data_parallel import parts_of
 from wyrm.engines.native.run.snapshot import Snapshot, touched_rows
 from wyrm.engines.native.run.threads import Barrier, Partition, RowRange, Stop, order_of_ranges, turns
 from wyrm.engines.native.stages.memory import Binding
+from wyrm.engines.native.stages.write import Head
 from wyrm.engines.optimizer import GradientArray, add
 from wyrm.errors import Diverged, OptionError
 from wyrm.graph.base import BaseNode
@@ -297,7 +298,7 @@ class NativeEpoch:
         engine = self.engine
         totals: NDArray[np.float64] = aligned((1 + len(engine.graph.outputs),), np.dtype(np.float64))
         try:
-            engine.runner.call(binding, self.flat, (0, count, batch, step, order, totals, numbers))
+            engine.runner.call(binding, self.flat, Head(0, count, batch, step, order, totals, numbers))
         except BaseException:
             with engine.count_lock:
                 self.steps += int(totals[1])

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wyrm.engines.native.llvm.calling import BoundFunction
-from wyrm.engines.native.run.runner import STEP_NUMBER
 from wyrm.engines.native.run.shuffle import are_within, bound, is_finite
 from wyrm.engines.native.stages.memory import Binding
+from wyrm.engines.native.stages.write import Head
 from wyrm.graph.storage import LARGEST, Storage
 
 # Calls after which a program is worth the milliseconds that preparing takes.
@@ -47,7 +47,7 @@ def fast_call(
     checks += [Call(bound(are_within, each.target.reshape(-1), *limit), 1) for each in inputs for limit in each.limits]
     state = SharedState(1)
     checked = CallSequence([*checks, Call(run)], state) if checks else None
-    stop, words, step_word = state.words.data, run.words, run.word_of(STEP_NUMBER)
+    stop, words, step_word = state.words.data, run.words, run.word_of(Head._fields.index("step"))
     entry, address = run.entry if checked is None else checked.entry
     held: list[tuple[Storage, np.ndarray]] = binding.held
     taken = [(each.key, each.target, each.target.dtype, each.target.shape, _largest(each)) for each in inputs]

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from wyrm.engines.columns import Columns
 from wyrm.engines.native.llvm.calling import BoundFunction, address_of
 from wyrm.engines.native.llvm.sequence import BARRIERS, Call, CallSequence, SharedState
-from wyrm.engines.native.run.runner import NUMBERS, STEP_NUMBER
 from wyrm.engines.native.run.shuffle import PLACES, bound, copy, count_up, is_finite, put_pair, shuffle
 from wyrm.engines.native.run.snapshot import Snapshot
 from wyrm.engines.native.run.threads import Partition, RowRange, Stop, order_of_ranges, turns
 from wyrm.engines.native.stages.memory import Binding
+from wyrm.engines.native.stages.write import Head
 from wyrm.graph.base import BaseNode
 from wyrm.graph.storage import bound_array
 from wyrm.support.frozen import frozen
@@ -26,6 +26,8 @@ from wyrm.support.memory import ALIGNMENT, aligned
 if TYPE_CHECKING:
     from wyrm.engines.native.run.engine import NativeEngine
 
+# The positions of arguments of `run`.
+_STEP, _HYPERPARAMETERS = (Head._fields.index(name) for name in ("step", "hyperparameters"))
 # The position of the seed among the arguments of `shuffle`.
 _SEED = 1
 # Numbers in a cache line, of which two threads share none.
@@ -158,7 +160,7 @@ class PreparedEpoch:
         for shuffled, start in self._shuffles:
             shuffled.words[shuffled.word_of(_SEED)] = (seed + start) % 2**63 if seed is not None else 0
         for each in self.steps:
-            each.function.words[each.function.word_of(STEP_NUMBER)] = self._engine.steps + each.first
+            each.function.words[each.function.word_of(_STEP)] = self._engine.steps + each.first
         self._state.begin()
         if self._threads == 1:
             self._run(0)
@@ -245,7 +247,7 @@ class PreparedEpoch:
         """Return a call of `run`."""
         binding, runner = self._binding(batch, thread), self._engine.runner
         totals = self._all_totals[len(self.steps)][: 1 + len(self._engine.graph.outputs)]
-        function = runner.bound(binding, self._flat, (0, count, batch, 0, order, totals, numbers))
+        function = runner.bound(binding, self._flat, Head(0, count, batch, 0, order, totals, numbers))
         steps = Steps(function, count, batch, binding, first)
         self.steps.append(steps)
         return steps
@@ -278,7 +280,7 @@ class PreparedEpoch:
             if each.steps is not None:
                 steps, numbers = each.steps, share.numbers[done:]
                 steps.first = share.first + done
-                place = steps.function.word_of(NUMBERS)
+                place = steps.function.word_of(_HYPERPARAMETERS)
                 steps.function.words[place] = address_of(numbers)
                 steps.function.words[place + 1] = len(numbers)
                 done += steps.count

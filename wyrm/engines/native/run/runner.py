@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wyrm.engines.engine import ProgramPlan
 from wyrm.engines.native import LoopOption
@@ -23,7 +22,7 @@ from wyrm.engines.native.llvm.lapack import limited, sharing_large_products
 from wyrm.engines.native.stages.loops import PythonCall
 from wyrm.engines.native.stages.memory import Binding, passed, plan_memory
 from wyrm.engines.native.stages.pipeline import NativeGraph
-from wyrm.engines.native.stages.write import Source
+from wyrm.engines.native.stages.write import Head, Source
 from wyrm.errors import CompileError, NotDifferentiable, RegistrationError, ShapeError
 from wyrm.graph.axes import Dim, open_axes, resolve
 from wyrm.graph.base import BaseNode, label
@@ -47,12 +46,6 @@ _Shapes = tuple[tuple[BaseNode, tuple[int, ...]], ...]
 
 
 _NO_COLUMNS: Mapping[BaseNode, np.ndarray] = MappingProxyType({})
-# The first arguments of `run`, which each call gives: the first step, the number of steps, the batch size, the step
-# number of random nodes, the order of the rows, the totals that `run` fills in, and the optimizer's numbers of shape
-# (steps, numbers).
-Head = tuple[int, int, int, int, NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
-# The positions of the step number and of the optimizer's numbers.
-STEP_NUMBER, NUMBERS = 3, 6
 
 
 class NativeRunner:
@@ -82,7 +75,7 @@ class NativeRunner:
         self._compiling = threading.Lock()
         # Placeholders, to compile before the first call.
         totals, numbers = np.zeros(1 + len(graph.outputs)), np.zeros((0, len(self.source.hyperparameters)))
-        self._head: Head = (0, 0, 0, 0, np.zeros(0, np.int64), totals, numbers)
+        self._head = Head(0, 0, 0, 0, np.zeros(0, np.int64), totals, numbers)
 
     def sharing(self, threads: int) -> AbstractContextManager[None]:
         """Return the context of an epoch in this many threads: in a single one, other threads share large products."""
@@ -170,7 +163,7 @@ class NativeRunner:
         except BaseException:
             binding.forget_rows()
             raise
-        if done < head[1]:
+        if done < head.steps:
             binding.forget_rows()
         return done
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wyrm.engines.native.run.bounds import Interval, RuleBounds, bounds_of, hull
-from wyrm.engines.native.run.runner import Head, NativeRunner
+from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.native.run.snapshot import Snapshot, touched_rows
 from wyrm.engines.native.stages.checks import GRADIENT_LIMIT, LARGEST
 from wyrm.engines.native.stages.loops import OptimizerNumber
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
-from wyrm.engines.native.stages.write import Source
+from wyrm.engines.native.stages.write import Head, Source
 from wyrm.engines.optimizer import GRADIENT_SCALE, UpdateRule
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.storage import bound_array, stored
@@ -56,7 +56,7 @@ class CheckedSteps:
 
     def do(self, binding: Binding, head: Head) -> bool:
         """Do a step with the data of a binding; return whether all numbers are finite, else nothing has changed."""
-        if not self._copies and self._bounds.hold(head[-1][0].tolist()):
+        if not self._copies and self._bounds.hold(head.hyperparameters[0].tolist()):
             if self._run(binding, head, self._small):
                 return True
             if not np.isfinite(binding.array(self._engine.graph.tree.outputs[0])):

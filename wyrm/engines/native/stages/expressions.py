@@ -119,9 +119,9 @@ def _is_chosen(calls: Sequence[FormulaCall], position: int) -> bool:
 # names of loop variables, of op kernels, of functions in `fast_math` and of an optimizer's numbers.
 RESERVED = frozenset(
     [
-        "first", "count", "batch", "step", "order", "totals", "hyperparameters", "k", "t", "done", "run", "abs", "min",
-        "claim", "release", "checked", "load", "added", "copied", "put", "taken", "accumulate", "natural", "check_all",
-        "check_counted", "check_from_end", "fill_with_nan", "fill_with_invalid_indices",
+        "first", "steps", "count", "batch", "step", "order", "totals", "hyperparameters", "k", "t", "done", "run",
+        "abs", "min", "claim", "release", "checked", "load", "added", "copied", "put", "taken", "accumulate",
+        "natural", "check_all", "check_counted", "check_from_end", "fill_with_nan", "fill_with_invalid_indices",
         "fill_with_ones",
     ]
 )  # fmt: skip

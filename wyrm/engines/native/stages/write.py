@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from wyrm.engines.graph import Targets, expand
 from wyrm.engines.native.ir import arrays
@@ -55,6 +59,23 @@ from wyrm.ops.random.philox import COUNTERS, STEP
 
 # Programs with more calls per step than this compile their functions separately instead of as one function.
 LARGEST_FUNCTION = 40
+
+
+class Head(NamedTuple):
+    """The first arguments of `run`, which each call gives.
+
+    `step` is the step number of random nodes, to which `first` and the number of the step in this call are added.
+    `order` is the order of the rows of data, and `batch` their number in a step. `run` adds to `totals`. The
+    `hyperparameters` are the optimizer's numbers, of shape (steps, numbers).
+    """
+
+    first: int
+    steps: int
+    batch: int
+    step: int
+    order: NDArray[np.int64]
+    totals: NDArray[np.float64]
+    hyperparameters: NDArray[np.float64]
 
 
 def write(loops: Materialized) -> Source:
@@ -216,9 +237,8 @@ class Source:
 
     def _routine(self) -> ArrayRoutine:
         """Return the function that steps through the data."""
-        body = arrays.CountedLoop("k", Name("count"), tuple(self._step()))
-        head = ["first", "count", "batch", "step", "order", "totals", "hyperparameters", *self.arguments]
-        code = ArrayFunction("run", tuple(head), (body, arrays.ReturnValue(Name("count"))))
+        body = arrays.CountedLoop("k", Name("steps"), tuple(self._step()))
+        code = ArrayFunction("run", (*Head._fields, *self.arguments), (body, arrays.ReturnValue(Name("steps"))))
         own = {load, load_number, *(call.function for call in self.loop_calls), *self.updates.values()}
         # Nothing else may run between the steps, such as a wait for other threads.
         is_alone = bool(self.updates) and set(arrays.callees(body)) <= own
