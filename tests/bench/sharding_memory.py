@@ -15,7 +15,7 @@ import numpy as np
 import wyrm as wy
 from bench.sharding_plan import gpt2_table, plan
 from tests.engines.jax.sharded_training import Batch, Time, on_first
-from wyrm.engines.jax.collectives import collectives
+from wyrm.engines.jax.compiled import collectives
 from wyrm.nn.gpt2_axes import Embed
 
 CONFIG = wy.nn.GPT2Config(

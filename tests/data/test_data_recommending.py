@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import wyrm as wy
-from wyrm.data import ItemRows, Recommendations, ranking, recommending
+from wyrm.data import ItemRows, Recommendations, recommending
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
 
 W: Any = wy
@@ -204,7 +204,7 @@ def test_the_kernels_are_python_functions_too() -> None:
     mask = seen_by(4, 9)
     rows = ItemRows.of_pairs(*np.nonzero(mask), user_count=4, item_count=9)
     found, values, scratch = np.empty((4, 3), np.int64), np.empty((4, 3)), np.empty((2, 4))
-    status = ranking.best_by_factors(users, items, biases, rows.indptr, rows.indices, 0, 9, scratch, found, values)
+    status = recommending.best_by_factors(users, items, biases, rows.indptr, rows.indices, 0, 9, scratch, found, values)
     assert status == 0
     assert_equal(Recommendations(found, values), sorted_scores(users @ items.T + biases, 3, mask))
 

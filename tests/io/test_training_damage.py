@@ -16,7 +16,7 @@ from wyrm import io
 from wyrm.errors import CheckpointError
 from wyrm.io import Checkpoints
 from wyrm.io.files import digest_of
-from wyrm.io.record import parsed
+from wyrm.io.training import parsed
 
 # --- damaged files, and files of another origin -----------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.jax import onnx_conversion
-from wyrm.jax.onnx_conversion import adapted
+from wyrm.jax.onnx import adapted
 
 pytest.importorskip("jax2onnx")
 

@@ -271,7 +271,7 @@ def test_users_in_parts_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     scores, relevant, exclude = random_case()
     whole = [metric(scores, relevant, exclude=exclude) for metric in OF_SCORES]
     covered = coverage(scores, 2, exclude=exclude)
-    monkeypatch.setattr("wyrm.metrics.placements._SCORES_AT_ONCE", 60)
+    monkeypatch.setattr("wyrm.metrics.recommendations._SCORES_AT_ONCE", 60)
     assert [metric(scores, relevant, exclude=exclude) for metric in OF_SCORES] == whole
     assert coverage(scores, 2, exclude=exclude) == covered
 

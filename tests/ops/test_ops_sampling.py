@@ -17,8 +17,7 @@ from wyrm.graph.schedule import Schedule
 from wyrm.ops.random import sampling
 from wyrm.ops.random.dropout import Dropout
 from wyrm.ops.random.philox import STEP
-from wyrm.ops.random.sampling import RandomIndex
-from wyrm.ops.random.sampling_kernels import sampling_kernel
+from wyrm.ops.random.sampling import RandomIndex, sampling_kernel
 
 
 class Batch(wy.Dim): ...

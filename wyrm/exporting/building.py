@@ -1,4 +1,4 @@
-"""An export before it is written for a language: programs that share one block of memory, as one object file."""
+"""An export before it is written for a language: programs that share one block of memory, joined to one object file."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 
 from wyrm.engines.native.ir.types import UINT8, scalar_of
-from wyrm.engines.native.llvm.optimize import Unit
+from wyrm.engines.native.llvm import cache
+from wyrm.engines.native.llvm.emit import ENTRY
+from wyrm.engines.native.llvm.optimize import Unit, codegen_level, optimized
 from wyrm.engines.native.products.target import Target
-from wyrm.engines.native.products.writer import Writer
+from wyrm.engines.native.products.writer import SHARED, Writer
 from wyrm.engines.native.stages.pipeline import NativeGraph
-from wyrm.errors import ShapeError
+from wyrm.errors import CompileError, ShapeError
 from wyrm.exporting.batches import BatchSizes, NotPolynomial
 from wyrm.exporting.embedding import EmbeddedWeights, Packed
 from wyrm.exporting.functions import MEMORY, RATES, READY, VERSION, Kernels, ModuleText, code_of, input_parameters
@@ -22,7 +25,6 @@ from wyrm.exporting.generation import define as generation_functions
 from wyrm.exporting.image import Image, Kind, Region
 from wyrm.exporting.interface import ERRORS, FunctionParameter, FunctionSignature, Interface, Role, Tensor
 from wyrm.exporting.names import OPTIMIZER, PROGRAM, check_names, identifier
-from wyrm.exporting.objects import object_file
 from wyrm.exporting.plan import Prediction, Training, axes_of, largest_bytes, plan_prediction, plan_training, refuse
 from wyrm.exporting.routines import ArrayRegions, Code
 from wyrm.exporting.training import TrainingFunctions
@@ -31,6 +33,56 @@ from wyrm.graph.axes import Dim
 from wyrm.graph.base import label
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.storage import bound_array
+
+
+def object_file(units: Sequence[Unit], symbols: Mapping[str, str], target: Target) -> tuple[bytes, list[str]]:
+    """Return the object file, and the names of functions that it calls outside.
+
+    Only the functions with a symbol are visible, by that name.
+    """
+    machine = target.machine(2)
+    whole: Any = None
+    for unit in units:
+        module = llvm.parse_bitcode(_bitcode(unit, target))
+        if whole is None:
+            whole = module
+        else:
+            whole.link_in(module)
+    for each in [*whole.functions, *whole.global_variables]:
+        if each.name in symbols:
+            each.name = symbols[each.name]
+        elif not each.is_declaration:
+            each.linkage = "internal"
+    # Each unit is optimized already. All that is left is to remove functions that nobody calls.
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(whole, builder)
+    try:
+        code = bytes(machine.emit_object(whole))
+    except RuntimeError as error:
+        raise CompileError(f"LLVM cannot compile for {target.triple}: {error}") from error
+    outside = [
+        each.name for each in whole.functions if each.is_declaration and not each.name.startswith("llvm.")
+    ]  # fmt: skip
+    return code, sorted(outside)
+
+
+def _bitcode(unit: Unit, target: Target) -> bytes:
+    """Return an optimized unit, compiled or from the cache; its exported function has the unit's symbol."""
+    names = (target.triple, target.cpu, target.features)
+    name = f"wyrm_{cache.key(repr(('bitcode', names, unit.symbol, unit.text, unit.level)))}.machine"
+    kept = cache.store().read(name)
+    if kept is not None:
+        return kept
+    text = unit.text
+    for exported in (SHARED, ENTRY):
+        text = text.replace(f"@{exported}(", f"@{unit.symbol}(")
+    module, _ = optimized(text, unit.level, target.machine(codegen_level(unit.level)))
+    found = bytes(module.as_bitcode())
+    cache.store().write(name, found)
+    return found
+
 
 _BYTE = UINT8
 # The least bytes of a packed block of an operand.

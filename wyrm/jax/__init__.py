@@ -81,7 +81,7 @@ from wyrm.jax.distributed import initialize, part_of_process
 from wyrm.jax.exporting import export
 from wyrm.jax.lowering import LoweredFunction, lower
 from wyrm.jax.meshes import make_hybrid_mesh
-from wyrm.jax.onnx_exporting import to_onnx
+from wyrm.jax.onnx import to_onnx
 from wyrm.jax.orbax_folders import wait
 
 __all__ = [

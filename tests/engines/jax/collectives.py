@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from wyrm.engines.jax.collectives import Collective, collectives, computations, loop_depths
+from wyrm.engines.jax.compiled import Collective, collectives, computations, loop_depths
 
 
 def carried(text: str) -> list[str]:

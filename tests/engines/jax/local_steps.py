@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 import wyrm as wy
-from wyrm.engines.jax.collectives import collectives
+from wyrm.engines.jax.compiled import collectives
 
 
 class Batch(wy.Dim): ...

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.engines.native.run.fast_calls import OFTEN
+from wyrm.engines.native.run.calls import OFTEN
 from wyrm.errors import IndexOutOfRange, NotFinite, ShapeError, WyrmError
 
 ONES = np.ones(4, np.float32)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from wyrm.engines.jax import touched_rows
+from wyrm.engines.jax import row_exchange
 from wyrm.engines.jax.lower import Lowerer, scope_text
 from wyrm.engines.jax.namespace import namespace
 from wyrm.engines.jax.row_exchange import RowExchange, written_rows
@@ -206,10 +206,10 @@ def summed_rows(pairs: Sequence[tuple[Any, Any]], shape: tuple[int, ...]) -> Row
     values = [gradient.reshape(-1, *shape[1:]) for gradient, _ in pairs]
     count = min(len(rows), shape[0])
     if shape[0] <= _FEW_ROWS * len(rows):
-        unique, positions = touched_rows.by_marks(rows, shape[0], count)
+        unique, positions = row_exchange.by_marks(rows, shape[0], count)
     else:
-        unique, positions = touched_rows.by_sorting(rows, shape[0], count)
-    return RowSparse(unique, touched_rows.summed(values, positions, count), shape)
+        unique, positions = row_exchange.by_sorting(rows, shape[0], count)
+    return RowSparse(unique, row_exchange.summed(values, positions, count), shape)
 
 
 def all_finite(gradients: Sequence[JaxGradient]) -> Any:

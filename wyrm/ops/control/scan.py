@@ -8,32 +8,396 @@ recomputes the other values within a step. The body is compiled once, for any nu
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 from wyrm.graph.axes import Axis, Dim, Dims, axis_size, resolve, resolve_axis
-from wyrm.graph.base import ZERO, BaseNode, Gradient, Undefined, describe, format_dims
+from wyrm.graph.base import ZERO, BaseNode, Gradient, Undefined, Zero, describe, format_dims
 from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexMap, flat
 from wyrm.graph.index_operands import limit_data
-from wyrm.graph.jax_form import JAX
+from wyrm.graph.jax_form import JAX, JaxForm, Lowering, Unjoined
+from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS, Gathered, LoopForm, Scattered, ScatterTarget
 from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.schedule import Ranges
 from wyrm.graph.shapes import number_of_elements, same_sizes, total_size
+from wyrm.graph.storage import bound_array
+from wyrm.graph.traversal import topological_order
 from wyrm.graph.typing import Array
 from wyrm.graph.weak_types import chosen
 from wyrm.ops.control.loop_body import Iteration, LoopBody, PackedPlace, closure_convert
-from wyrm.ops.control.scan_gradient import reversed_loop
-from wyrm.ops.control.scan_jax import ScanForm, ScanPartForm
 from wyrm.ops.elementwise.arithmetic import Add
 from wyrm.ops.elementwise.elementwise import Axes, Left_co
-from wyrm.ops.shaping.shape import Rearrangement
+from wyrm.ops.gradients.accumulation import composite_vjps
+from wyrm.ops.kernels.loops_jax import scan, steady
+from wyrm.ops.products.product import MatMul
+from wyrm.ops.shaping.shape import Rearrangement, Reshape, zeros_like
+from wyrm.ops.shaping.transpose import Transpose
 from wyrm.ops.subgraph import placeholder_like
+
+
+def reversed_loop(scan: Scan, cotangents: Sequence[Any], wanted: Sequence[BaseNode]) -> list[Node | Zero]:
+    """Return the gradients with respect to the parents after the limit, `ZERO` for those not in `wanted`.
+
+    `wanted` holds inputs of the body. `cotangents` are the gradients with respect to the parts of the residuals, or
+    None. The new loop carries the gradients with respect to the carries. Its sequences are the residuals of the
+    forward loop, so it recomputes none of these.
+    """
+    steps, inputs, count = scan.steps, scan.steps.body.inputs, scan.steps.carried
+    carried, rest = inputs[:count], inputs[count:]
+    sequences, invariant_inputs = rest[: steps.sequences], rest[steps.sequences :]
+    stacked_outputs = steps.outputs[count : len(steps.outputs) - steps.summed]
+    parent = dict(zip(inputs, scan.parents[steps.limited :], strict=True))
+    carry_gradients = [placeholder_like(x, x.dims, f"gradient of {x.name}") for x in carried]
+    # The placeholders of one row each, with the stacked nodes.
+    rows: dict[BaseNode, BaseNode] = {x: scan.before(i) for i, x in enumerate(carried)} | {
+        x: parent[x] for x in sequences
+    }
+
+    def row_of(whole: BaseNode, x: BaseNode, name: str) -> Node:
+        row: Node = placeholder_like(x, x.dims, name)
+        rows[row] = whole
+        return row
+
+    stacked_cotangents = [
+        None if cotangent is None else row_of(cotangent, x, "gradient of an output")
+        for x, cotangent in zip(stacked_outputs, cotangents[2 * count :], strict=False)
+    ]
+    # The gradient with respect to a sum is the same in all steps.
+    sum_cotangents = cotangents[2 * count + len(stacked_outputs) :][: steps.summed]
+    all_cotangents = zip(steps.outputs, [*carry_gradients, *stacked_cotangents, *sum_cotangents], strict=True)
+    pairs = [(x, cotangent) for x, cotangent in all_cotangents if cotangent is not None]
+    outputs, output_cotangents = [x for x, _ in pairs], [cotangent for _, cotangent in pairs]
+    differentiated = {*carried, *(x for x in wanted if x.dtype.kind == "f")}
+    numbers = [x for x in inputs if x in differentiated]
+    step_gradients = dict(zip(numbers, composite_vjps(outputs, output_cotangents, numbers), strict=True))
+    next_carries = []
+    for i, x in enumerate(carried):
+        history_cotangent = cotangents[steps.history_of(i)]
+        if history_cotangent is not None:  # the values before each step are a part of the residuals as well
+            row = row_of(history_cotangent, x, f"gradient of the history of {x.name}")
+            step_gradients[x] = row if step_gradients[x] is ZERO else step_gradients[x] + row
+        next_carries.append(zeros_like(x) if step_gradients[x] is ZERO else step_gradients[x])
+    sequence_gradients = {x: step_gradients[x] for x in sequences if step_gradients.get(x, ZERO) is not ZERO}
+    known = {x: row_of(whole, x, "result") for x, whole in _results(scan, numbers).items()}
+    # Gradients with respect to loop invariants are sums over steps; sums of matrix products become one product outside.
+    totals = {x: step_gradients[x] for x in invariant_inputs if step_gradients.get(x, ZERO) is not ZERO}
+    products = {x: terms for x, total in totals.items() if (terms := _products(total))}
+    sums = {x: total for x, total in totals.items() if x not in products}
+    needed = [factor for terms in products.values() for pair in terms for factor in pair]
+    factors = list(dict.fromkeys(factor for factor in needed if _row(factor, rows) is None))
+    body_outputs = [*next_carries, *sequence_gradients.values(), *factors, *sums.values()]
+    own = [*carry_gradients, *rows, *invariant_inputs]
+    outside, placeholders, computed = closure_convert(body_outputs, own, known=known)
+    used = set(topological_order(computed))
+    back_sequences = {x: whole for x, whole in rows.items() if x in used}
+    invariants = {x: parent[x] for x in invariant_inputs if x in used} | {
+        x: y for x, y in zip(placeholders, outside, strict=True) if x in used
+    }
+    back = Iteration(
+        LoopBody([*carry_gradients, *back_sequences, *invariants], computed),
+        steps.time,
+        count,
+        len(back_sequences),
+        summed=len(sums),
+        reverse=not steps.reverse,
+        limited=steps.limited or steps.stops,
+        written_as=steps.written_as,
+    )
+    limit = [scan.steps_done] if steps.stops else list(scan.parents[: steps.limited])
+    last_cotangents = [cotangents[steps.last_of(i)] for i in range(count)]
+    init = [zeros_like(x) if last is None else last for x, last in zip(carried, last_cotangents, strict=True)]
+    # No loop remains if all gradients are zero or products of stored values.
+    result: Any = (
+        type(scan)(back, *limit, *init, *back_sequences.values(), *invariants.values()) if body_outputs else None
+    )
+    gradients: dict[BaseNode, Node] = {x: result.last(i) for i, x in enumerate(carried)}
+    parts = (result.output(number) for number in range(len(sequence_gradients) + len(factors) + len(sums)))
+    gradients |= {x: next(parts) for x in sequence_gradients}
+    stacked = {factor: next(parts) for factor in factors}
+    gradients |= {x: next(parts) for x in sums}
+    for x, terms in products.items():
+        gradients[x] = _summed_products(terms, stacked, rows)
+    return [gradients.get(x, ZERO) for x in inputs]
+
+
+def _results(scan: Scan, numbers: Sequence[BaseNode]) -> dict[BaseNode, BaseNode]:
+    """Return the per-step results that the forward loop already stored, among those that depend on `numbers`.
+
+    A limited forward loop stores its last carry also in the row of the history after its last step. The backward pass
+    ignores the cotangent of that row, so second-order gradients would be wrong with `after` of such a loop.
+    """
+    steps, inputs = scan.steps, set(scan.steps.body.inputs)
+    dependent: set[BaseNode] = set(numbers)
+    for node in topological_order(steps.outputs):
+        if not dependent.isdisjoint(node.parents):
+            dependent.add(node)
+    stored: dict[BaseNode, BaseNode] = {}
+    for position, x in enumerate(steps.outputs[: len(steps.outputs) - steps.summed]):
+        if x in inputs or x not in dependent or x in stored:
+            continue
+        if position >= steps.carried:
+            stored[x] = scan.output(position - steps.carried)
+        elif steps.reverse or not steps.limited:
+            stored[x] = scan.after(position)
+    return stored
+
+
+def _products(total: Node) -> list[list[Node]]:
+    """Return the pairs [x, y] of a sum of matrix products `x.T @ y`, or an empty list for any other node."""
+    terms, stack = [], [total]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Add):
+            stack += node.parents
+        elif isinstance(node, MatMul) and node.parents[0].ndim == node.parents[1].ndim == 2:
+            left, right = node.parents
+            transposed = left.parents[0] if isinstance(left, Transpose) else Transpose(left, (1, 0))
+            terms.append([transposed, right])
+        else:
+            return []
+    return terms
+
+
+def _row(node: BaseNode, rows: Mapping[BaseNode, BaseNode]) -> Any:
+    """Return the node whose rows are this factor of all steps, perhaps reshaped; None if only the loop computes it."""
+    while (isinstance(node, Reshape) or node.same_value) and node not in rows:
+        node = node.parents[0]
+    return rows.get(node)
+
+
+def _summed_products(
+    terms: Sequence[Sequence[Node]], stacked: Mapping[Node, Node], rows: Mapping[BaseNode, BaseNode]
+) -> Any:
+    """Return the sum over steps of matrix products, as one product of the stacked factors for each term."""
+    total: Any = None
+    for term in terms:
+        flat = []
+        for factor in term:
+            whole = stacked[factor] if factor in stacked else _row(factor, rows)
+            flat.append(Reshape(whole, (number_of_elements((whole.dims[0], factor.dims[0])), factor.dims[1])))
+        left, right = flat
+        product = MatMul(Transpose(left, (1, 0)), right)
+        total = product if total is None else total + product
+    return total
+
+
+# The largest float32 that is a number of steps as int32.
+_MOST = 2.0**31 - 128
+
+
+@Unjoined.register
+class LoopParts(NamedTuple):
+    """The residuals of a loop, one array for each part."""
+
+    parts: tuple[Any, ...]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of all parts."""
+        dtype: np.dtype = self.parts[0].dtype
+        return dtype
+
+    def flat(self) -> Any:
+        """Return the residuals as the flat array that the graph describes."""
+        import jax.numpy as jnp
+
+        return jnp.concatenate([part.reshape(-1) for part in self.parts])
+
+
+class _Results(NamedTuple):
+    """The values of a loop: carries before each step and after the last, stacked outputs, sums, and steps done."""
+
+    before: list[Any]
+    last: list[Any]
+    stacked: list[Any]
+    sums: list[Any]
+    done: Any = None
+
+
+class _Loop:
+    """A loop of some steps over the values of its operands."""
+
+    def __init__(self, steps: Iteration, dtype: np.dtype, operands: Sequence[Any], lowering: Lowering) -> None:
+        inputs = steps.carried + steps.sequences
+        self.steps, self._lowering, self._dtype = steps, lowering, dtype
+        self.init = list(operands[: steps.carried])
+        self.sequences = list(operands[steps.carried : inputs])
+        self._invariants = operands[inputs:]
+        self.length = steps.length_for(lowering.sizes)
+
+    @property
+    def _count(self) -> int:
+        """The number of carries and stacked outputs."""
+        return len(self.steps.outputs) - self.steps.summed
+
+    def step(self, carry: Sequence[Any], rows: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any], Any]:
+        """Return the next carries, outputs to stack, outputs to sum, and whether to continue."""
+        body, carried, count = self.steps.body, self.steps.carried, self._count
+        known = dict(zip(body.inputs, [*carry, *rows, *self._invariants], strict=True))
+        outputs = self._lowering.outputs(body.outputs, known)
+        goes_on = outputs.pop() if self.steps.stops else True
+        outputs = [output.astype(self._dtype) for output in outputs]
+        return outputs[:carried], outputs[carried:count], outputs[count:], goes_on
+
+    def zeros(self, stacked: bool) -> list[Any]:
+        """Return zeros for the outputs to stack, or for those to sum."""
+        import jax.numpy as jnp
+
+        steps, count = self.steps, self._count
+        outputs = steps.outputs[steps.carried : count] if stacked else steps.outputs[count:]
+        length = (self.length,) if stacked else ()
+        return [jnp.zeros((*length, *resolve(x.dims, self._lowering.sizes)), self._dtype) for x in outputs]
+
+    def all_steps(self) -> _Results:
+        """Run all steps."""
+
+        def step(carry: Any, rows: Any) -> tuple[Any, Any]:
+            following, stacked, summands, _ = self.step(carry[0], rows)
+            return (following, list(map(operator.add, carry[1], summands))), (carry[0], stacked)
+
+        init, steps = (self.init, self.zeros(stacked=False)), self.steps
+        (last, sums), (before, stacked) = scan(step, init, self.sequences, self.length, steps.reverse)
+        return _Results(before, last, stacked, sums)
+
+    def open_steps(self) -> _Results:
+        """Run all steps where an export leaves their number open: `lax.scan` needs to know it."""
+        import jax
+        import jax.numpy as jnp
+
+        count = jnp.asarray(self.length)
+
+        def step(done: Any, results: _Results) -> _Results:
+            t = count - 1 - done if self.steps.reverse else done
+            rows = [jax.lax.dynamic_index_in_dim(x, t, 0, keepdims=False) for x in self.sequences]
+            following, outputs, summands, _ = self.step(results.last, rows)
+            sums = list(map(operator.add, results.sums, summands))
+            return _Results(
+                _written(results.before, results.last, t), following, _written(results.stacked, outputs, t), sums
+            )
+
+        before = [jnp.zeros((self.length, *x.shape), x.dtype) for x in self.init]
+        first = _Results(before, self.init, self.zeros(stacked=True), self.zeros(stacked=False))
+        results: _Results = jax.lax.fori_loop(0, count, step, first)
+        return results
+
+    def one_or_none(self, limit: Any) -> _Results:
+        """Run the only step if the limit is at least 1."""
+        import jax
+
+        def run() -> tuple[Any, ...]:
+            last, stacked, sums, _ = self.step(self.init, [row[0] for row in self.sequences])
+            return last, [output[None] for output in stacked], sums
+
+        def skip() -> tuple[Any, ...]:
+            return self.init, self.zeros(stacked=True), self.zeros(stacked=False)
+
+        return _Results([x[None] for x in self.init], *jax.lax.cond(limit >= 1.0, run, skip))
+
+    def some_steps(self, limit: Any) -> _Results:
+        """Run steps up to the limit, or until the body stops the loop."""
+        import jax
+        import jax.numpy as jnp
+
+        steps = self.steps
+        count = jnp.minimum(limit, min(self.length, _MOST)).astype(np.int32)
+
+        def is_on(state: tuple[Any, _Results]) -> Any:
+            goes_on, results = state
+            return goes_on & ((results.done < count) if steps.keeps else (limit >= 1.0))
+
+        def step(state: tuple[Any, _Results]) -> tuple[Any, _Results]:
+            _, (before, carry, stacked, sums, done) = state
+            t = count - 1 - done if steps.reverse else done
+
+            rows = [jax.lax.dynamic_index_in_dim(x, t, 0, keepdims=False) for x in self.sequences]
+            following, outputs, summands, goes_on = self.step(carry, rows)
+            before = _written(before, carry, t) if steps.keeps else before
+            sums = list(map(operator.add, sums, summands))
+            return jnp.asarray(goes_on), _Results(before, following, _written(stacked, outputs, t), sums, done + 1)
+
+        length = self.length if steps.keeps else 0
+        before = [jnp.zeros((length, *x.shape), x.dtype) for x in self.init]
+        zero = jnp.zeros((), np.int32)
+        first = _Results(before, self.init, self.zeros(stacked=True), self.zeros(stacked=False), zero)
+        results: _Results = jax.lax.while_loop(is_on, step, steady(step, (jnp.asarray(True), first)))[1]
+        return results
+
+
+def _written(wholes: Sequence[Any], rows: Sequence[Any], t: Any) -> list[Any]:
+    """Return arrays with row `t` of each replaced."""
+    import jax
+
+    update = jax.lax.dynamic_update_index_in_dim
+    return [update(whole, row, t, 0) for whole, row in zip(wholes, rows, strict=True)]
+
+
+class ScanForm(JaxForm):
+    """The lowering of `Scan`; its value is a `LoopParts`."""
+
+    exact = True
+    reads_constants = True
+
+    def own_gradient(self, node: Any) -> bool:
+        # JAX differentiates `scan` and `cond`, but no `while_loop` in reverse.
+        steps = node.steps
+        return bool(steps.keeps and (steps.stops or (steps.limited and steps.length != 1)))
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        steps = node.steps
+        values = [_unrounded(x, value) for x, value in zip(node.parents, operands, strict=True)]
+        loop = _Loop(steps, node.dtype, values[steps.limited :], lowering)
+        if not steps.limited and not steps.stops:
+            is_open = not isinstance(loop.length, int | np.integer)
+            results = loop.open_steps() if is_open else loop.all_steps()
+        elif steps.length == 1 and not steps.stops:
+            results = loop.one_or_none(values[0])
+        else:
+            results = loop.some_steps(values[0] if steps.limited else np.float32(loop.length))
+        parts: list[Any] = []
+        for before, last in zip(results.before, results.last, strict=True):
+            parts += [last, before] if steps.reverse else [before, last]
+        parts += [*results.stacked, *results.sums]
+        if steps.stops:
+            parts.append(results.done.astype(node.dtype))
+        return LoopParts(tuple(parts))
+
+
+def _unrounded(parent: Any, value: Any) -> Any:
+    """Return an operand; a constant of a dtype that JAX has not enabled as it is, for ops that need all its digits."""
+    if isinstance(parent, Constant) and value.dtype != parent.dtype and parent.dtype == np.float64:
+        return bound_array(parent)
+    return value
+
+
+class ScanPartForm(JaxForm):
+    """The lowering of `ScanPart`, mostly one of the arrays of a `LoopParts`."""
+
+    exact = True
+    takes_rows = True
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        import jax.numpy as jnp
+
+        (residuals,) = operands
+        if not isinstance(residuals, LoopParts):
+            return super().lower(node, operands, shape, lowering)
+        steps: Iteration = node.parents[0].steps
+        for position, part in enumerate(residuals.parts):
+            if (node.start.offset, shape) == (steps.place_of(position).offset, part.shape):
+                return part
+        for carry in range(steps.carried):
+            before, last = residuals.parts[steps.history_of(carry)], residuals.parts[steps.last_of(carry)]
+            if (node.start.offset, shape) == (steps.place_after(carry).offset, before.shape):
+                rows = [last[None], before[:-1]] if steps.reverse else [before[1:], last[None]]
+                return jnp.concatenate(rows)[: before.shape[0]]
+        return super().lower(node, [residuals.flat()], shape, lowering)
 
 
 class Scan(Node[tuple[BaseNode, ...], Axes]):
@@ -352,6 +716,3 @@ def over_time(
     time: Axis = sequences[0].dims[1]
     steps = Iteration(body, time, len(states), len(rows), reverse=reverse)
     return Scan(steps, *starts, *(x.swapaxes(0, 1) for x in sequences), *outside)
-
-
-__all__ = ["PlacePart", "Scan", "ScanPart", "over_time", "part_of_gradient"]

@@ -22,7 +22,7 @@ from wyrm.engines.native.products.low import LONGEST_SUM
 from wyrm.engines.native.products.matrix import SHARED_PRODUCTS
 from wyrm.engines.native.products.shifted import most_rows
 from wyrm.engines.native.products.target import host
-from wyrm.ops.convolution import shifted
+from wyrm.ops.convolution import kernels as convolution_kernels
 from wyrm.ops.kernels.native import DEBUG
 from wyrm.ops.kernels.sums import accumulated, natural
 from wyrm.ops.products import product
@@ -168,19 +168,19 @@ def _multiply_into(body: Expressions, arguments: Sequence[KernelValue]) -> Kerne
     return body.invoke(MULTIPLY, [general(x), general(y), general(out), beta])
 
 
-@builtin(shifted.rows_of_tile)
+@builtin(convolution_kernels.rows_of_tile)
 def _rows_of_tile(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
     """Return the most rows of a tile of this processor."""
     return literal(most_rows(body.translation.target or host()))
 
 
-@builtin(shifted.masks_rows)
+@builtin(convolution_kernels.masks_rows)
 def _masks_rows(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
     """Return whether this processor reads a part of a vector as fast as a whole one."""
     return literal((body.translation.target or host()).masks)
 
 
-@builtin(shifted.shifted_sums)
+@builtin(convolution_kernels.shifted_sums)
 def _shifted_sums(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
     """Add a `ShiftedSums`; the shapes are the caller's care."""
     arrays = [each for each in arguments if isinstance(each, View)]
