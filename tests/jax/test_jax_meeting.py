@@ -9,7 +9,7 @@ import pytest
 
 from tests.engines.jax.processes import free_port
 from wyrm.errors import OptionError, ProcessLost
-from wyrm.jax.meeting import meet
+from wyrm.jax.distributed import meet
 
 
 def test_all_that_come_go_on_together() -> None:

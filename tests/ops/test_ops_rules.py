@@ -13,7 +13,7 @@ import pytest
 import wyrm
 from wyrm.graph.loop_form import ByFlatIndex, ByKernel, Decomposed, Gathered, Reduced, SameIndex, Scattered
 from wyrm.graph.registration import Rules
-from wyrm.ops.products.jax_form import ProductForm
+from wyrm.ops.products.product import ProductForm
 from wyrm.ops.random.draws import KeyedLoops
 from wyrm.ops.recurrence.recurrence import GradientLoops, ResidualsLoops
 from wyrm.ops.reducing.base import ReducedAxisLoops

@@ -8,8 +8,12 @@ from numpy.typing import NDArray
 
 from tests.pytorch import functional, torch
 from tests.samples.sample import Sample, normal
-from wyrm.ops.convolution.base import ConvolutionOptions
-from wyrm.ops.convolution.convolution import Convolution, ConvolutionInputGradient, ConvolutionWeightGradient
+from wyrm.ops.convolution.convolution import (
+    Convolution,
+    ConvolutionInputGradient,
+    ConvolutionOptions,
+    ConvolutionWeightGradient,
+)
 
 _NAMES = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
 

@@ -9,8 +9,7 @@ import pytest
 import wyrm as wy
 from tests.pytorch import flop_counter, torch
 from wyrm.errors import OptionError
-from wyrm.ops.convolution.base import ConvolutionOptions
-from wyrm.ops.convolution.convolution import Convolution, ConvolutionInputGradient
+from wyrm.ops.convolution.convolution import Convolution, ConvolutionInputGradient, ConvolutionOptions
 
 
 class Batch(wy.Dim): ...

@@ -22,7 +22,7 @@ from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array, store, stored
 from wyrm.graph.traversal import copied, topological_order
-from wyrm.ops.convolution.base import ConvolutionOp
+from wyrm.ops.convolution.convolution import ConvolutionOp
 from wyrm.ops.elementwise.activation import Relu
 from wyrm.ops.elementwise.elementwise import Elementwise
 from wyrm.ops.gradients import grad

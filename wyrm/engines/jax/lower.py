@@ -29,7 +29,7 @@ from wyrm.graph.storage import bound_array
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.elementwise.formula import formula_value
 from wyrm.ops.kernels.loops_jax import number_of_blocks
-from wyrm.ops.products.jax_form import matmul
+from wyrm.ops.products.product import matmul
 from wyrm.ops.random.philox import COUNTERS
 from wyrm.ops.random.philox_jax import step_words
 

@@ -29,7 +29,7 @@ from wyrm.ops.elementwise.elementwise import Axes, constant_like, size_beside
 from wyrm.ops.indexing.joining import stack
 from wyrm.ops.kernels.loops_jax import in_blocks
 from wyrm.ops.kernels.native import scratch
-from wyrm.ops.products.jax_form import ProductForm
+from wyrm.ops.products.product import ProductForm
 from wyrm.ops.random.dropout_mask import WORD, check_rate, drop_threshold, dropout_mask, kept_factor
 from wyrm.ops.random.philox import STEP, stream_or_next
 from wyrm.ops.random.philox_jax import Words, kept_by_rows, row_keys

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wyrm.ops.products.jax_form import sum_dtype
+from wyrm.ops.products.product import sum_dtype
 from wyrm.ops.random.dropout_mask import drop_threshold, kept_factor
 from wyrm.ops.random.philox_jax import kept_by_rows
 

@@ -6,14 +6,15 @@ A convolution is linear in the input and in the weight, so the three ops here ar
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Unpack
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
-from wyrm.errors import ShapeError
-from wyrm.graph.axes import Dims, axis_size, product, unify
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.graph.axes import Axis, Dims, axis_size, product, unify
 from wyrm.graph.base import explain, format_dims, label
 from wyrm.graph.jax_form import JAX, Lowering
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
@@ -21,8 +22,6 @@ from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.batching import batch_axis, spread
-from wyrm.ops.convolution import arrays as convolution_arrays
-from wyrm.ops.convolution.base import ConvolutionOp, ConvolutionOptions
 from wyrm.ops.convolution.boxes import VECTOR
 from wyrm.ops.convolution.kernels import correlation_kernel, weight_gradient_kernel
 from wyrm.ops.convolution.tables import (
@@ -31,10 +30,217 @@ from wyrm.ops.convolution.tables import (
     input_gradient_tables,
     weight_gradient_tables,
 )
-from wyrm.ops.elementwise.elementwise import Axes
+from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.kernels.native import scratch
-from wyrm.ops.products.jax_form import ProductForm, sum_dtype
+from wyrm.ops.products.product import ProductForm, sum_dtype
 from wyrm.ops.windows import Window
+
+
+def padded(xp: ArrayNamespace, x: FloatArray, pads: Sequence[tuple[int, int]]) -> FloatArray:
+    """Return `x` with zeros before and after its last axes; a negative number removes elements."""
+    first = x.ndim - len(pads)
+    for axis, (before, after) in enumerate(pads, first):
+        ends = [
+            xp.zeros((*x.shape[:axis], max(0, size), *x.shape[axis + 1 :]), dtype=x.dtype) for size in (before, after)
+        ]
+        x = xp.concat([ends[0], x, ends[1]], axis=axis)
+        # Zeros of one end may be removed from the other end.
+        keep = slice(max(0, -before), x.shape[axis] - max(0, -after))
+        x = x[(*[slice(None)] * axis, keep)]
+    return x
+
+
+def spaced(xp: ArrayNamespace, x: FloatArray, steps: Sequence[int]) -> FloatArray:
+    """Return `x` with `step - 1` zeros between the elements along each of its last axes."""
+    first = x.ndim - len(steps)
+    for axis, step in enumerate(steps, first):
+        zeros = xp.zeros((*x.shape[: axis + 1], step - 1, *x.shape[axis + 1 :]), dtype=x.dtype)
+        wide = xp.concat([xp.stack([x], axis=axis + 1), zeros], axis=axis + 1)
+        wide = xp.reshape(wide, (*x.shape[:axis], x.shape[axis] * step, *x.shape[axis + 1 :]))
+        x = wide[(*[slice(None)] * axis, slice(max(0, (x.shape[axis] - 1) * step + 1)))]
+    return x
+
+
+def _taps(
+    xp: ArrayNamespace, x: FloatArray, windows: Sequence[Window], sizes: Sequence[int], groups: int
+) -> Iterator[tuple[tuple[int, ...], FloatArray]]:
+    """Yield each tap and the inputs that it reads, of the axes (batch, groups, channels per group, outputs)."""
+    x = padded(xp, x, [(window.before, window.after) for window in windows])
+    batch, channels = x.shape[:2]
+    for tap in itertools.product(*(range(window.size) for window in windows)):
+        places = tuple(
+            slice(k * w.dilation, k * w.dilation + max(0, (size - 1) * w.stride + 1), w.stride)
+            for k, w, size in zip(tap, windows, sizes, strict=True)
+        )
+        part = x[(slice(None), slice(None), *places)]
+        yield tap, xp.reshape(part, (batch, groups, channels // groups, math.prod(sizes)))
+
+
+def convolution(
+    xp: ArrayNamespace, x: FloatArray, weight: FloatArray, windows: Sequence[Window], groups: int
+) -> FloatArray:
+    """Return the convolution."""
+    sizes = [window.count(size) for window, size in zip(windows, x.shape[2:], strict=True)]
+    rows = weight.shape[0] // groups
+    grouped: Any = xp.reshape(weight, (groups, rows, *weight.shape[1:]))
+    total: Any = xp.zeros((x.shape[0], groups, rows, math.prod(sizes)), dtype=x.dtype)
+    for tap, part in _taps(xp, x, windows, sizes, groups):
+        total = total + xp.matmul(grouped[(..., *tap)], part)
+    return xp.reshape(total, (x.shape[0], weight.shape[0], *sizes))
+
+
+def input_gradient(
+    xp: ArrayNamespace, gradient: FloatArray, weight: FloatArray, windows: Sequence[Window], groups: int,
+    sizes: Sequence[int],
+) -> FloatArray:  # fmt: skip
+    """Return the gradient with respect to an input of these sizes: a convolution of the gradient, spaced by stride."""
+    rows, channels = weight.shape[0] // groups, weight.shape[1]
+    pads, own = [], []
+    for window, size, count in zip(windows, sizes, gradient.shape[2:], strict=True):
+        before = window.extent - 1 - window.before
+        width = max(0, (count - 1) * window.stride + 1)
+        pads.append((before, size + window.extent - 1 - before - width))
+        own.append(Window(window.size, dilation=window.dilation))
+    grouped = xp.reshape(weight, (groups, rows, *weight.shape[1:]))
+    turned = xp.reshape(xp.moveaxis(grouped, 2, 1), (groups * channels, rows, *weight.shape[2:]))
+    for axis in range(2, weight.ndim):
+        turned = xp.flip(turned, axis=axis)
+    spread = padded(xp, spaced(xp, gradient, [window.stride for window in windows]), pads)
+    return convolution(xp, spread, turned, own, groups)
+
+
+def weight_gradient(
+    xp: ArrayNamespace, x: FloatArray, gradient: FloatArray, windows: Sequence[Window], groups: int
+) -> FloatArray:
+    """Return the gradient with respect to the weight."""
+    batch, outputs, *sizes = gradient.shape
+    grouped = xp.reshape(gradient, (batch, groups, outputs // groups, math.prod(sizes)))
+    taps = [
+        xp.sum(xp.matmul(grouped, xp.permute_dims(part, (0, 1, 3, 2))), axis=0)
+        for _, part in _taps(xp, x, windows, sizes, groups)
+    ]
+    return xp.reshape(xp.stack(taps, axis=-1), (outputs, x.shape[1] // groups, *(window.size for window in windows)))
+
+
+class ConvolutionOptions(TypedDict):
+    """The static attributes that the ops share: one entry per spatial axis, and the number of groups of channels."""
+
+    stride: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+
+class ConvolutionOp(Node[tuple[Node, ...], Axes], abstract=True):
+    """Base class of the ops: x and gradient have the axes (batch, channels, *sizes)."""
+
+    __slots__ = ("dilation", "groups", "padding", "stride")
+    stride: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    def options(self) -> ConvolutionOptions:
+        """Return the attributes that the ops share."""
+        return {"stride": self.stride, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
+
+    def dtype_rule(self) -> np.dtype:
+        for parent in self.parents:
+            if parent.dtype.kind == "b":
+                raise DTypeError(f"{label(parent)} is a mask; convert it with .astype(np.float32)")
+        return common_dtype(self.parents)
+
+    def windows(self, sizes: Sequence[int]) -> list[Window]:
+        """Return the windows, of these sizes, along each spatial axis."""
+        each = zip(sizes, self.stride, self.padding, self.dilation, strict=True)
+        return [Window(size, stride, *padding, dilation) for size, stride, padding, dilation in each]
+
+    def check_options(self, spatial: Sequence[Axis]) -> list[Window]:
+        """Return the windows of a weight with these spatial axes; raise `ShapeError` if the attributes do not fit."""
+        rank = len(spatial)
+        if not 1 <= rank <= 3:
+            raise ShapeError(
+                f"the axes are (batch, channels, *sizes) with one to three sizes, but {label(self.parents[0])} has the "
+                f"axes {format_dims(self.parents[0].dims)}"
+            )
+        if not len(self.stride) == len(self.padding) == len(self.dilation) == rank:
+            raise ShapeError(
+                f"stride {self.stride}, padding {self.padding} and dilation {self.dilation} must have {rank} entries, "
+                f"one for each spatial axis"
+            )
+        sizes = [size for axis in spatial if (size := axis_size(axis)) is not None]
+        if len(sizes) < rank or min(sizes) < 1:
+            raise ShapeError(f"the windows have the axes {format_dims(tuple(spatial))}; each needs a size of 1 or more")
+        if min(*self.stride, *self.dilation, self.groups) < 1 or min(map(min, self.padding)) < 0:
+            raise ShapeError(
+                f"stride {self.stride}, dilation {self.dilation} and groups {self.groups} must be at least 1, padding "
+                f"{self.padding} at least 0"
+            )
+        return self.windows(sizes)
+
+    def check_channels(self, channels: Axis, per_group: Axis, of: Node) -> None:
+        """Raise `ShapeError` unless `channels`, of the node `of`, are `groups` times the channels per group."""
+        if self.groups == 1:
+            unify(channels, per_group)
+            return
+        sizes = axis_size(channels), axis_size(per_group)
+        if None in sizes or sizes[0] != self.groups * (sizes[1] or 0):
+            raise ShapeError(
+                f"{label(of)} has {channels!r} channels, but {self.groups} groups of {per_group!r} channels each are "
+                f"expected"
+            )
+
+    def check_groups(self, outputs: Axis) -> None:
+        """Raise `ShapeError` unless the output channels divide into groups."""
+        size = axis_size(outputs)
+        if size is None or size % self.groups:
+            raise ShapeError(f"{outputs!r} output channels cannot be divided into {self.groups} equal groups")
+
+    def output_axes(self, spatial: Sequence[Axis], windows: Sequence[Window]) -> Dims:
+        """Return the spatial axes of the outputs; an axis keeps its name where it keeps its size with stride 1."""
+        return tuple(self._output_axis(axis, window) for axis, window in zip(spatial, windows, strict=True))
+
+    def _output_axis(self, axis: Axis, window: Window) -> Axis:
+        if window.keeps_sizes:
+            return axis
+        size = axis_size(axis)
+        if size is not None:
+            _check_fit(window, axis, size)
+        return window.axis(axis)
+
+    def check_run(self, spatial: Sequence[Axis], sizes: Sequence[int], windows: Sequence[int]) -> None:
+        """Raise `ShapeError` if windows of these sizes do not fit in spatial axes that have these sizes in a run."""
+        try:
+            for window, axis, size in zip(self.windows(windows), spatial, sizes, strict=True):
+                if not window.keeps_sizes:
+                    _check_fit(window, axis, size)
+        except ShapeError as error:
+            raise ShapeError(explain(self, str(error))) from None
+
+    def check_gradient(self, x_axes: Sequence[Axis], gradient: Node, windows: Sequence[Window]) -> None:
+        """Raise `ShapeError` unless the spatial axes of the gradient are those of the outputs for `x_axes`."""
+        for expected, axis in zip(self.output_axes(x_axes, windows), gradient.dims[2:], strict=True):
+            unify(expected, axis)
+
+    def check_ranks(self) -> None:
+        """Raise `ShapeError` unless both parents have the same number of axes, at least three."""
+        x, y = self.parents[:2]
+        if len(x.dims) != len(y.dims) or len(x.dims) < 3:
+            raise ShapeError(
+                f"{label(x)} has the axes {format_dims(x.dims)}, {label(y)} {format_dims(y.dims)}; both need the same "
+                f"number, three to five: (batch, channels, *sizes), or (output channels, channels per group, *windows) "
+                f"of a weight"
+            )
+
+
+def _check_fit(window: Window, axis: Axis, size: int) -> None:
+    """Raise `ShapeError` if no window fits in an axis of this size."""
+    if window.count(size) < 1:
+        known = "" if axis_size(axis) is not None else f", which has the size {size} in this run,"
+        raise ShapeError(
+            f"a window that extends over {window.extent} elements does not fit in {axis!r}{known} with padding "
+            f"{(window.before, window.after)}"
+        )
 
 
 class _Axis(NamedTuple):
@@ -306,7 +512,7 @@ class Convolution(ConvolutionOp[Axes]):
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         x, weight, *biases = operands
-        result = convolution_arrays.convolution(xp, x, weight, self.windows(weight.shape[2:]), self.groups)
+        result = convolution(xp, x, weight, self.windows(weight.shape[2:]), self.groups)
         return result + xp.reshape(biases[0], (-1, *[1] * (len(shape) - 2))) if biases else result
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
@@ -376,7 +582,7 @@ class ConvolutionInputGradient(ConvolutionOp[Axes]):
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         gradient, weight = operands
         windows = self.windows(weight.shape[2:])
-        return convolution_arrays.input_gradient(xp, gradient, weight, windows, self.groups, shape[2:])
+        return input_gradient(xp, gradient, weight, windows, self.groups, shape[2:])
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         return "rows" if list(rows) == [0, None] else None
@@ -442,7 +648,7 @@ class ConvolutionWeightGradient(ConvolutionOp[Axes]):
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         x, gradient = operands
-        return convolution_arrays.weight_gradient(xp, x, gradient, self.windows(shape[2:]), self.groups)
+        return weight_gradient(xp, x, gradient, self.windows(shape[2:]), self.groups)
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
         return _batched_by_groups(self, spread(operands, mapped), {"sizes": self.sizes})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -12,15 +12,89 @@ from wyrm.graph.axes import Dims, broadcast, unify
 from wyrm.graph.base import ZERO, BaseNode, Gradient, label
 from wyrm.graph.index_maps import IndexLoad, IndexMap
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
-from wyrm.graph.jax_form import JAX
+from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS, Gathered, Scattered, ScatterTarget
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array
 from wyrm.ops.batching import aligned, batch_axis, batch_indices, moved_to_front, spread
 from wyrm.ops.elementwise.elementwise import Axes
-from wyrm.ops.indexing.gather_jax import GatherForm
 from wyrm.ops.shaping.shape import aligned_index
+
+
+def chosen(x: Any, indices: tuple[Any, ...]) -> Any:
+    """Return `x[indices]`, with NaN for an index out of range; a negative index is out of range too."""
+    return x.at[indices].get(mode="fill", wrap_negative_indices=False)
+
+
+def added(x: Any, indices: tuple[Any, ...], values: Any) -> Any:
+    """Return `x` with `values` added at `indices` into its first axes; an index out of range adds NaN to element 0."""
+    import jax.numpy as jnp
+
+    wrong = jnp.zeros((), bool)
+    for index, size in zip(indices, x.shape, strict=False):
+        wrong = wrong | (index < 0) | (index >= size)
+    indices = tuple(jnp.where(wrong, 0, index) for index in indices)
+    spread = wrong.reshape(*wrong.shape, *[1] * (values.ndim - wrong.ndim))
+    return x.at[indices].add(jnp.where(spread, jnp.nan, values))
+
+
+class IndexForm(JaxForm):
+    """Rows of the table, converted to the dtype of the program after they are gathered."""
+
+    looks_up_rows: bool = True
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        table, indices = operands
+        return chosen(table, (indices,))
+
+
+class GatherForm(JaxForm):
+    """A gather along axes that are moved to the front; `order` and `moved` are the transpositions around it."""
+
+    narrow: bool | None = True
+
+    def __init__(self, order: Callable[..., tuple[int, ...]], moved: Callable[..., tuple[int, ...]]) -> None:
+        self.order = order
+        self.moved = moved
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        x, *indices = operands
+        elements = chosen(x.transpose(self.order(x.ndim, node.axes)), tuple(indices))
+        return elements.transpose(self.moved(len(shape), len(shape) - x.ndim + len(indices), node.after))
+
+
+class TakeAlongAxisForm(JaxForm):
+    """A gather along one axis; `columns` returns the index along all axes."""
+
+    narrow: bool | None = True
+
+    def __init__(self, columns: Callable[..., tuple[Any, ...]]) -> None:
+        self.columns = columns
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        x, indices = operands
+        return chosen(x, self.columns(lowering.xp, indices, node.axis))
+
+
+class PlaceAlongAxisForm(TakeAlongAxisForm):
+    """A scatter-add along one axis."""
+
+    narrow: bool | None = False
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        import jax.numpy as jnp
+
+        x, indices = operands
+        return added(jnp.zeros(shape, x.dtype), self.columns(lowering.xp, indices, node.axis), x)
+
+
+class ScatterAddForm(JaxForm):
+    """A scatter-add of rows."""
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        x, indices, values = operands
+        return added(x, (indices,), values)
 
 
 def common_axes(indices: Sequence[BaseNode]) -> Dims:

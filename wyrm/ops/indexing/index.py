@@ -22,7 +22,7 @@ from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.typing import AnyShape, Array, AtLeast1D, Bs, Indices, K, M, N, Number, OfShape, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, Right_co, S, common_dtype, method, operand
-from wyrm.ops.indexing.gather_jax import IndexForm, ScatterAddForm
+from wyrm.ops.indexing.gather import IndexForm, ScatterAddForm
 
 # The class of the indices, as a parameter of a class of ops and of a function.
 Rows_co = TypeVar("Rows_co", bound="IndexNode", covariant=True, default=Any)

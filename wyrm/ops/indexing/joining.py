@@ -26,7 +26,7 @@ from wyrm.ops.indexing.keys import (
     Range,
 )
 from wyrm.ops.indexing.slicing import Slice
-from wyrm.ops.shaping.jax_form import MovingForm
+from wyrm.ops.shaping.shape import MovingForm
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import is_integer
 

@@ -28,8 +28,7 @@ from wyrm.ops.indexing.keys import (
     sliced_dims,
     sliced_index,
 )
-from wyrm.ops.shaping.jax_form import PlaceSliceForm
-from wyrm.ops.shaping.shape import Rearrangement, Unchanged
+from wyrm.ops.shaping.shape import PlaceSliceForm, Rearrangement, Unchanged
 
 
 class _Sliced(Unchanged[P_co, Axes], abstract=True):

@@ -22,7 +22,7 @@ from wyrm.graph.typing import AnyShape, Array, AtLeast1D, Bs, Indices, IntegerAr
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, common_dtype, method
 from wyrm.ops.indexing.advanced_indexing import advanced_getitem
-from wyrm.ops.indexing.gather_jax import PlaceAlongAxisForm, TakeAlongAxisForm
+from wyrm.ops.indexing.gather import PlaceAlongAxisForm, TakeAlongAxisForm
 from wyrm.ops.indexing.index import Index, Indexing, Rows_co, as_indices
 from wyrm.support.foreign_names import explains_keywords
 

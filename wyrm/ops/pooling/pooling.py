@@ -27,7 +27,7 @@ from wyrm.ops.batching import batch_axis, spread
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.pooling.windows import Places, Windows
-from wyrm.ops.shaping.jax_form import Integers, taken
+from wyrm.ops.shaping.shape import Integers, taken
 
 
 def find_maxima(

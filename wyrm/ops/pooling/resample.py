@@ -20,7 +20,7 @@ from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.kernels.sums import add_scaled
-from wyrm.ops.shaping.jax_form import taken
+from wyrm.ops.shaping.shape import taken
 
 # For each output the place of its first tap, and the weights of neighbouring taps.
 Taps = tuple[tuple[int, tuple[float, ...]], ...]

@@ -16,8 +16,7 @@ from wyrm.graph.op import NUMPY, ArrayNamespace
 from wyrm.graph.typing import Array
 from wyrm.ops.composed import Composed
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, Right_co
-from wyrm.ops.products.jax_form import EinsumForm
-from wyrm.ops.products.product import Product
+from wyrm.ops.products.product import EinsumForm, Product
 from wyrm.ops.subgraph import Subgraph
 
 # The letters allowed in subscripts.

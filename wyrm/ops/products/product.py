@@ -9,7 +9,7 @@ import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Dims, broadcast, product, unify
-from wyrm.graph.jax_form import JAX
+from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS, Reduced, Reducer
 from wyrm.graph.node import Node
@@ -29,8 +29,53 @@ from wyrm.ops.elementwise.elementwise import (
     operand,
 )
 from wyrm.ops.kernels.sums import summed
-from wyrm.ops.products.jax_form import MatMulForm, VectorDotForm
 from wyrm.ops.reducing.reduction import Sum
+
+
+def sum_dtype(*operands: Any) -> Any:
+    """Return the dtype of the sums of products: float32, or float64 for float64 operands."""
+    import jax.numpy as jnp
+
+    return jnp.promote_types(jnp.result_type(*operands), np.float32)
+
+
+def matmul(x: Any, y: Any) -> Any:
+    """Return `x @ y`, with sums of float32 or wider."""
+    import jax.numpy as jnp
+
+    return jnp.matmul(x, y, preferred_element_type=sum_dtype(x, y))
+
+
+class ProductForm(JaxForm):
+    """Base class of the lowerings of ops that sum products; their results are the sums, which are wide."""
+
+    narrow: bool | None = True
+    sums_products = True
+
+
+class MatMulForm(ProductForm):
+    """One `dot_general`."""
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        return lowering.product(*operands)
+
+
+class EinsumForm(ProductForm):
+    """One `dot_general`, and transpositions around it that XLA merges with it."""
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        import jax.numpy as jnp
+
+        return jnp.einsum(node.subscripts, *operands, preferred_element_type=sum_dtype(*operands))
+
+
+class VectorDotForm(JaxForm):
+    """A sum of products: XLA fuses it with gathers of the operands, unlike a product of matrices of one row."""
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        x, y = operands
+        return (x * y).sum(axis=-1)
+
 
 # The maximum number of products that are summed sequentially in float32.
 _CHAIN = 1024

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Generic, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import (
@@ -21,7 +22,7 @@ from wyrm.graph.axes import (
 )
 from wyrm.graph.base import ZERO, BaseNode, Gradient, P_co, format_dims
 from wyrm.graph.index_maps import IndexLiteral, IndexMap
-from wyrm.graph.jax_form import JAX
+from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.loop_form import LOOPS, Gathered, SameIndex
 from wyrm.graph.node import IndexNode, Node
@@ -29,7 +30,53 @@ from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import D1, D2, D3, D4, Array, AxisSize, Shaped, Size, Sizes
 from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, method
-from wyrm.ops.shaping.jax_form import MovingForm
+
+Integers = NDArray[np.int64]
+
+
+class MovingForm(JaxForm):
+    """`evaluate`, also in bfloat16: no element changes."""
+
+    narrow: bool | None = True
+
+
+class PlaceSliceForm(JaxForm):
+    """Padding with zeros, also between elements, which XLA fuses; the assignment of `evaluate` would be a scatter."""
+
+    narrow: bool | None = True
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        from jax import lax
+
+        (x,) = operands
+        counts, backwards, padding = [], [], []
+        entries = [entry for entry in node.key if entry is not None]
+        for axis, (entry, size) in enumerate(zip(entries, shape, strict=True)):
+            if entry == (None, None, None) or entry == (0, None, 1):  # the whole axis, whose size may be open
+                counts.append(size)
+                padding.append((0, 0, 0))
+                continue
+            places = range(size)[entry : entry + 1 or None] if isinstance(entry, int) else range(size)[slice(*entry)]
+            if places.step < 0:
+                backwards.append(axis)
+                places = places[::-1]
+            last = places[-1] + 1 if places else 0
+            counts.append(len(places))
+            padding.append((places[0] if places else 0, size - last, places.step - 1))
+        value = lax.rev(x.reshape(counts), backwards)
+        return lax.pad(value, np.zeros((), value.dtype), padding)
+
+
+def taken(x: Any, places: Integers, axis: int) -> Any:
+    """Return the elements of `x` at constant places along an axis, by a slice where they are at equal distances."""
+    import jax.numpy as jnp
+    from jax import lax
+
+    steps = set(np.diff(places).tolist()) or {1}
+    step = steps.pop()
+    if steps or step < 1 or not len(places):
+        return jnp.take(x, places.astype(np.int32), axis=axis)
+    return lax.slice_in_dim(x, int(places[0]), int(places[-1]) + 1, step, axis)
 
 
 class Unchanged(BaseNode[P_co, Axes], abstract=True):
