@@ -27,6 +27,8 @@ class UpdateRule(Protocol):
     state: dict[str, Input]
     hyperparameters: dict[str, Input]
     outputs: list[Node]
+    # The names of state that is never negative: sums and averages of squares.
+    squares: frozenset[str]
 
     @property
     def elementwise(self) -> bool:

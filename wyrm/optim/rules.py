@@ -46,7 +46,8 @@ class Rule:
 
     The inputs of an elementwise rule have any number of elements. Those of another rule have the axes of a parameter,
     and each state has axes of its own. The `hyperparameters` are scalar inputs. `outputs` are the new parameter and the
-    new state, in the order of `state`. If the rule `flushes`, denormal state may become zero.
+    new state, in the order of `state`. If the rule `flushes`, denormal state may become zero. The state in `squares` is
+    never negative.
 
     Raise `RegistrationError` for a rule that uses leaves other than its arguments and constants, that does not return
     the declared state in the parameter's dtype and in its shapes, or that is not elementwise and does not say so.
@@ -61,6 +62,7 @@ class Rule:
         update: tuple[Node, Mapping[str, Node]],
         elementwise: bool,
         flushes: bool,
+        squares: frozenset[str] = frozenset(),
     ) -> None:
         self.parameter = parameter
         self.gradient = gradient
@@ -68,6 +70,7 @@ class Rule:
         self.hyperparameters: dict[str, Input] = dict(hyperparameters)
         self.elementwise = elementwise
         self.flushes = flushes
+        self.squares = squares
         self.outputs: list[Node] = self._checked_outputs(*update)
         self._check_nodes()
         self._run: _Run | None = None
@@ -329,7 +332,7 @@ class GroupRules(ExplainsNames):
             changed = {
                 name: _flushed(new, gradient) if new.dims == gradient.dims else new for name, new in changed.items()
             }
-        return Rule(parameter, gradient, state, inputs, (moved, changed), self.elementwise, flushes)
+        return Rule(parameter, gradient, state, inputs, (moved, changed), self.elementwise, flushes, self._squares)
 
     def numbers_at(self, step: int) -> dict[str, float]:
         """Return the rule's scalars for a parameter's step, by name."""

@@ -12,7 +12,7 @@ import pytest
 import wyrm as wy
 from wyrm.engines.native.ir.arrays import ArrayFunction, CallStatement, CountedLoop, When
 from wyrm.engines.native.run import steps
-from wyrm.engines.native.run.bounds import RuleBounds, bounds_of
+from wyrm.engines.native.run.bounds import RuleBounds, bounds_of, norm_bounds
 from wyrm.engines.native.stages.checks import add_counts, count_beyond, count_in_rows
 from wyrm.errors import Diverged
 from wyrm.graph.storage import stored
@@ -102,11 +102,12 @@ def test_small_gradients_need_no_copy(name: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(type(program._engine), "snapshot_of_all", lambda _: copies.append("all"))
     measured: list[np.ndarray] = []
 
-    def noted(array: np.ndarray) -> tuple[float, float]:
+    def noted(array: np.ndarray, negative: bool = True) -> tuple[float, float]:
         measured.append(array)
-        return bounds_of(array)
+        return norm_bounds(array, negative)
 
-    monkeypatch.setattr(steps, "bounds_of", noted)
+    monkeypatch.setattr(steps, "norm_bounds", noted)
+    monkeypatch.setattr(steps, "bounds_of", lambda _: pytest.fail("the norms are enough"))
     program(data)
     assert measured
     measured.clear()
@@ -279,3 +280,16 @@ def test_bounds_of_arrays() -> None:
     assert bounds_of(many) == (-1.0, 3.0)
     many[5] = np.nan
     assert all(math.isnan(each) for each in bounds_of(many))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bounds_by_norms_contain_all_elements(dtype: type) -> None:
+    random = np.random.default_rng(2)
+    for size in (1, 2, 1000, 300_000):
+        for scale in (1e-30, 1.0, 1e15):
+            array: Any = (random.normal(size=size) * scale).astype(dtype)
+            least, most = norm_bounds(array)
+            assert least <= array.min() <= array.max() <= most
+    assert norm_bounds(np.array([0.0, 2.0], dtype), False)[0] == 0.0
+    assert not norm_bounds(np.array([np.nan], dtype))[1] < np.inf
+    assert norm_bounds(np.array([1e30, 0.0], np.float32))[1] == np.inf

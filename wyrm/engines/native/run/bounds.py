@@ -20,6 +20,8 @@ Interval: TypeAlias = tuple[float, float]
 _UNBOUNDED = (-math.inf, math.inf)
 # Elements whose bounds are found at once, so that they are read from memory once.
 _BLOCK = 2**16
+# More than the rounding of a sum, which is at least its largest term, and of its root.
+_ROUNDED = 1.0 + 1e-6
 # By how much values may move before their bounds are computed again, and after how many steps they are at the latest.
 _SLACK = 2.0**72
 _MOST_STEPS = 2**20
@@ -27,6 +29,20 @@ _MOST_STEPS = 2**20
 _NEARLY_ONE = 0.999
 # Attempts to find bounds that contain those after a step: each makes them four times as wide.
 _ROUNDS = 16
+
+
+def norm_bounds(array: np.ndarray, negative: bool = True) -> Interval:
+    """Return bounds of the elements from their Euclidean norm, which threads compute in one pass over the memory.
+
+    Rounded sums of squares are at least as large as each square. A square that is too small counts as the smallest.
+
+    >>> norm_bounds(np.array([3.0, -4.0]))[1] > 4.0
+    True
+    """
+    flat = array.reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        most = math.sqrt(float(np.dot(flat, flat))) * _ROUNDED + math.sqrt(float(np.finfo(array.dtype).tiny))
+    return -most if negative else 0.0, most
 
 
 def bounds_of(array: np.ndarray) -> Interval:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wyrm.engines.native.run.bounds import Interval, RuleBounds, bounds_of, hull
+from wyrm.engines.native.products.pool import processors
+from wyrm.engines.native.run.bounds import Interval, RuleBounds, bounds_of, hull, norm_bounds
 from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.native.run.snapshot import Snapshot, touched_rows
 from wyrm.engines.native.stages.checks import GRADIENT_LIMIT, LARGEST
@@ -29,6 +31,8 @@ _LIMIT = 2.0**24
 _GRADIENTS = (-_LIMIT, _LIMIT)
 # By how much hyperparameters may change before bounds are computed again: more than Adam's corrections do.
 _SPREAD = 64.0
+# Bytes of parameters from which threads share the reading.
+_LARGE = 2**24
 # Steps with a copy after a gradient beyond the limit, for which the computation up to there is done twice.
 _COPIES = 16
 
@@ -117,14 +121,11 @@ class _StepBounds:
             if self._known is not None:
                 return True
             self._left = 0
-            measured = self._measured()
             self._between = [_around(number) for number in numbers]
-            given = self._by_name(self._between)
-            steps = min(bounds.steps(measured[rule], _GRADIENTS, given) for rule, (bounds, _) in self._rules.items())
-            if not steps:
+            self._left = self._steps(self._measured(exactly=False)) or self._steps(measured := self._measured())
+            if not self._left:
                 self._known = self._after_step(measured, numbers)
                 return self._known is not None
-            self._left = steps
         self._left -= 1
         self._numbers = numbers
         return True
@@ -139,6 +140,11 @@ class _StepBounds:
 
     def _are_between(self, numbers: list[float]) -> bool:
         return all(low <= each <= high for each, (low, high) in zip(numbers, self._between, strict=True))
+
+    def _steps(self, before: Mapping[UpdateRule, list[Interval]]) -> int:
+        """Return for how many steps all rules have bounds."""
+        given = self._by_name(self._between)
+        return min(bounds.steps(before[rule], _GRADIENTS, given) for rule, (bounds, _) in self._rules.items())
 
     def _after_step(
         self, before: Mapping[UpdateRule, list[Interval]], numbers: list[float]
@@ -156,8 +162,8 @@ class _StepBounds:
     def _by_name(self, numbers: list[Interval]) -> dict[str, Interval]:
         return dict(zip(self._names, numbers, strict=True)) | {GRADIENT_SCALE: (0.0, 1.0)}
 
-    def _measured(self) -> dict[UpdateRule, list[Interval]]:
-        """Return the bounds of what the arrays hold now."""
+    def _measured(self, *, exactly: bool = True) -> dict[UpdateRule, list[Interval]]:
+        """Return bounds of what the arrays hold now, at once or exactly."""
         optimizer, found = self._graph.optimizer, dict[UpdateRule, list[Interval]]()
         assert optimizer is not None
         if not self._rules:
@@ -166,11 +172,23 @@ class _StepBounds:
                 if rule not in self._rules:
                     self._rules[rule] = RuleBounds(rule), []
                 self._rules[rule][1].append(parameter)
-        for rule, (_, parameters) in self._rules.items():
-            for parameter in parameters:
-                state = optimizer.state_of(parameter)
-                each = [bounds_of(bound_array(parameter)), *(bounds_of(state[name]) for name in rule.state)]
-                found[rule] = [hull(*pair) for pair in zip(found.get(rule, each), each, strict=True)]
+        pairs = [(rule, parameter) for rule, (_, parameters) in self._rules.items() for parameter in parameters]
+
+        def bounds(pair: tuple[UpdateRule, Parameter]) -> list[Interval]:
+            rule, parameter = pair
+            state = optimizer.state_of(parameter)
+            arrays = {"": bound_array(parameter)} | {name: state[name] for name in rule.state}
+            if exactly:
+                return [bounds_of(array) for array in arrays.values()]
+            return [norm_bounds(array, name not in rule.squares) for name, array in arrays.items()]
+
+        if sum(bound_array(parameter).nbytes for _, parameter in pairs) < _LARGE:
+            every = list(map(bounds, pairs))
+        else:
+            with ThreadPoolExecutor(processors()) as pool:
+                every = list(pool.map(bounds, pairs))
+        for (rule, _), each in zip(pairs, every, strict=True):
+            found[rule] = [hull(*pair) for pair in zip(found.get(rule, each), each, strict=True)]
         return found
 
 
