@@ -19,7 +19,7 @@ from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array
 from wyrm.graph.traversal import topological_order
 from wyrm.graph.typing import Array
-from wyrm.ops.elementwise.formula import formula_value, numpy_function
+from wyrm.ops.elementwise.formula import formula_value, numpy_call, numpy_function
 from wyrm.ops.indexing.index import Indexable
 
 _STANDS_FOR = (
@@ -175,6 +175,15 @@ def _numpy_step(node: BaseNode, places: Sequence[int], checked: bool) -> _Step:
 
         return step
     if node.formula:
+        single = numpy_call(node.formula)
+        if single is not None:
+            call, given = single[0], [places[position] for position in single[1]]
+            if len(given) == 1:
+                (only,) = given
+                return lambda sizes, values: call(values[only])
+            if len(given) == 2:
+                first, second = given
+                return lambda sizes, values: call(values[first], values[second])
         function = numpy_function(node)
         return lambda sizes, values: function([values[place] for place in places])
     evaluate = partial(node.evaluate_for(_NONE), NUMPY, shape=resolve(node.dims, _NONE))

@@ -6,7 +6,7 @@ import itertools
 import operator
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -156,7 +156,7 @@ class LoopBody(Subgraph):
         return f"body {self._number}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return LoopBody, (self.inputs, self.outputs)
+        return partial(LoopBody, checked=self.checked), (self.inputs, self.outputs)
 
 
 def closure_convert(

@@ -24,7 +24,7 @@ from wyrm.graph.jax_form import JAX, JaxForm, Lowering, Unjoined
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS, Gathered, LoopForm, Scattered, ScatterTarget
 from wyrm.graph.node import Node
-from wyrm.graph.op import ArrayNamespace
+from wyrm.graph.op import NUMPY, ArrayNamespace
 from wyrm.graph.schedule import Ranges
 from wyrm.graph.shapes import number_of_elements, same_sizes, total_size
 from wyrm.graph.storage import bound_array
@@ -481,61 +481,65 @@ class Scan(Node[tuple[BaseNode, ...], Axes]):
     # --- the value ------------------------------------------------------------------------------------------------
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        return self._residuals({}, xp, *operands)
+        return self._residuals({}, *operands)
 
     def evaluate_for(self, sizes: Mapping[type[Dim], int]) -> Callable[..., Array]:
         def evaluate(xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-            return self._residuals(sizes, xp, *operands)
+            return self._residuals(sizes, *operands)
 
         return evaluate
 
-    def _residuals(self, sizes: Mapping[type[Dim], int], xp: ArrayNamespace, *operands: Array) -> Array:
+    def _residuals(self, sizes: Mapping[type[Dim], int], *operands: Array) -> Array:
         steps = self.steps
         length = count = steps.length_for(sizes)
         if steps.limited:
             limit, *operands = operands  # type: ignore[assignment]  # a list in place of the tuple
             count = min(count, int(limit))
-        carried: list[Array] = [xp.asarray(x) for x in operands[: steps.carried]]
+        carried: list[Array] = list(operands[: steps.carried])
         sequences = operands[steps.carried : steps.carried + steps.sequences]
         invariants = operands[steps.carried + steps.sequences :]
-        stacked = len(steps.outputs) - steps.summed  # the carries and the stacked outputs
-        histories: list[dict[int, Array]] = [{} for _ in range(stacked)]
-        sums: list[Array] = [xp.zeros(resolve(x.dims, sizes), dtype=self.dtype) for x in steps.outputs[stacked:]]
+        residuals, parts = self._parts(sizes)
+        histories = [parts[steps.history_of(carry)] for carry in range(steps.carried)]
+        stacked = parts[2 * steps.carried : len(parts) - steps.summed - steps.stops]
+        sums = parts[len(parts) - steps.summed - steps.stops : len(parts) - steps.stops]
         done = 0
         while done < count:
             t = count - 1 - done if steps.reverse else done
             if steps.keeps:
-                for history, value in zip(histories, carried, strict=False):
+                for history, value in zip(histories, carried, strict=True):
                     history[t] = value
             try:
-                outputs = steps.body(xp, sizes, *carried, *(x[t] for x in sequences), *invariants)
+                outputs = steps.body(NUMPY, sizes, *carried, *(x[t] for x in sequences), *invariants)
             except IndexOutOfRange as error:
                 if steps.limited and not steps.stops:  # a branch
                     raise
                 raise IndexOutOfRange(f"{error}, in step {t} of the loop at {self.location}, counted from 0") from None
             goes_on = not steps.stops or bool(outputs.pop())
             carried = outputs[: steps.carried]
-            for history, value in zip(histories[steps.carried :], outputs[steps.carried :], strict=False):
-                history[t] = value
-            sums = [x + y for x, y in zip(sums, outputs[stacked:], strict=True)]
+            for rows, value in zip(stacked, outputs[steps.carried :], strict=False):
+                rows[t] = value
+            for total, value in zip(sums, outputs[steps.carried + len(stacked) :], strict=True):
+                np.add(total, value, out=total)
             done += 1
             if not goes_on:
                 break
-        parts: list[Array] = []
-        for position, history in enumerate(histories):
-            size = resolve(steps.outputs[position].dims, sizes)
-            if position < steps.carried:  # the value after the last step lies next to the value before it
-                history[-1 if steps.reverse else done] = carried[position]
-            rows = range(-steps.reverse, length + 1 - steps.reverse) if steps.keeps else [done]
-            if position >= steps.carried:
-                rows = range(length)
-            parts += [xp.reshape(history.get(t, xp.zeros(size, dtype=self.dtype)), (-1,)) for t in rows]
-            if position < steps.carried and steps.keeps and not steps.reverse:
-                parts[-1] = xp.reshape(carried[position], (-1,))
-        parts += [xp.reshape(x, (-1,)) for x in sums]
+        for carry, value in enumerate(carried):
+            parts[steps.last_of(carry)][...] = value
+            if steps.keeps and not steps.reverse and done < length:  # the value after the last step
+                histories[carry][done] = value
         if steps.stops:
-            parts.append(xp.asarray([done], dtype=self.dtype))
-        return xp.concat([xp.zeros(0, dtype=self.dtype), *parts])
+            parts[-1][...] = done
+        return residuals
+
+    def _parts(self, sizes: Mapping[type[Dim], int]) -> tuple[Array, list[Array]]:
+        """Return residuals of zeros, and views of their parts."""
+        shapes = [resolve(dims, sizes) for dims in self.steps.axes]
+        residuals: Array = np.zeros(sum(map(math.prod, shapes)), self.dtype)
+        parts, start = list[Array](), 0
+        for shape in shapes:
+            parts.append(residuals[start : start + math.prod(shape)].reshape(shape))
+            start += math.prod(shape)
+        return residuals, parts
 
     # --- the gradient ---------------------------------------------------------------------------------------------
 
@@ -706,13 +710,14 @@ def over_time(
 ) -> Scan:
     """Return the loop over axis 1, the time, of sequences whose axis 0 is the batch; its outputs begin with the time.
 
-    `step(states, rows)` returns the next states, the first of which are `starts`, and the outputs of a step.
+    `step(states, rows)` returns the next states, the first of which are `starts`, and the outputs of a step. Whoever
+    calls it checks the indices that steps use.
     """
     states = [placeholder_like(start, start.dims, "state") for start in starts]
     rows = [placeholder_like(x, (x.dims[0], *x.dims[2:]), "row") for x in sequences]
     following, made = step(states, rows)
     outside, captured, outputs = closure_convert([*following, *made], [*states, *rows])
-    body = LoopBody([*states, *rows, *captured], outputs)
+    body = LoopBody([*states, *rows, *captured], outputs, checked=True)
     time: Axis = sequences[0].dims[1]
     steps = Iteration(body, time, len(states), len(rows), reverse=reverse)
     return Scan(steps, *starts, *(x.swapaxes(0, 1) for x in sequences), *outside)

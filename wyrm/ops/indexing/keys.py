@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from functools import lru_cache
 from types import EllipsisType
 from typing import Any, SupportsIndex, TypeAlias
 
@@ -125,6 +126,7 @@ def check_key(node: BaseNode, dims: Dims, shape: tuple[int, ...]) -> None:
                 )
 
 
+@lru_cache(maxsize=4096)
 def numpy_key(key: Key) -> tuple[int | slice | EllipsisType | None, ...]:
     """Return the key as NumPy takes it; the final '...' makes even a single element an array, and a view."""
     return (*(slice(*entry) if isinstance(entry, tuple) else entry for entry in key), ...)
