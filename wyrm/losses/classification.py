@@ -236,7 +236,7 @@ def ctc(
 
     `reduction="none"` returns the loss of each sequence, `"sum"` their sum, and `"mean"` the mean of the losses divided
     by their numbers of labels, as PyTorch. `sample_weight` is as in `mse`. A sequence too short for its labels has an
-    infinite loss, or 0 with `zero_infinity`, and gradient 0. A second-order gradient needs the size of time.
+    infinite loss, or 0 with `zero_infinity`, and gradient 0.
 
     Raises:
         ShapeError: axes do not match, or classes, or lengths left out, have no size.
