@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.jax import onnx_conversion
+from wyrm.jax import onnx
 from wyrm.jax.onnx import adapted
 
 pytest.importorskip("jax2onnx")
 
-SEARCHES = {name: each for name, each in onnx_conversion._OF_JAX2ONNX.items() if name[0] != "get_axis0_override"}
+SEARCHES = {name: each for name, each in onnx._OF_JAX2ONNX.items() if name[0] != "get_axis0_override"}
 
 
 class Batch(wy.Dim): ...
@@ -84,7 +84,7 @@ def test_searches_find_what_those_of_jax2onnx_find(
     output = build()
     wy.jax.to_onnx(output, tmp_path / "found.onnx", check=False)
     for name in SEARCHES:
-        monkeypatch.delitem(onnx_conversion._OF_JAX2ONNX, name)
+        monkeypatch.delitem(onnx._OF_JAX2ONNX, name)
     wy.jax.to_onnx(output, tmp_path / "expected.onnx", check=False)
     assert (tmp_path / "found.onnx").read_bytes() == (tmp_path / "expected.onnx").read_bytes()
 

@@ -19,11 +19,12 @@ from wyrm.engines.epochs import EpochOptions, train_epoch
 from wyrm.engines.native.llvm.cache import CompilationCount
 from wyrm.engines.native.products.pool import processors
 from wyrm.engines.native.run.runner import NativeRunner
+from wyrm.engines.native.stages.write import Head
 from wyrm.engines.totals import Totals
 from wyrm.errors import DataError, Diverged, DTypeError, OptionError, ShapeError
 from wyrm.profile import recording
 from wyrm.profile.instrument import SUM_ROWS, instrumented
-from wyrm.profile.recording import Recorder, RecordingEngine, RecordingRunner
+from wyrm.profile.recording import Recorder, RecordingEngine, RecordingRunner, timed_head
 
 PEAKS = wy.profile.Peaks((1e11, 2e11), (5e10, 1e11), (1e10, 1.5e10), ((2e5, 1e11, 2e11),), threads=2)
 
@@ -387,8 +388,8 @@ def test_arrays_that_are_too_small_are_not_written(missing: tuple[int, int, int]
     times = memory[:1, : steps * places].reshape(steps, places)
     sums = memory[4 : 4 + SUM_ROWS - missing[2], :1].copy()
     assert np.shares_memory(times, memory)
-    own = (0, 3, 16, 0, np.arange(48), np.zeros(2), np.zeros((3, len(graph.source.hyperparameters))), times, sums)
-    done = NativeRunner.call(runner, binding, columns, own)  # type: ignore[arg-type]  # with the arrays of times
+    head = Head(0, 3, 16, 0, np.arange(48), np.zeros(2), np.zeros((3, len(graph.source.hyperparameters))))
+    done = NativeRunner.call(runner, binding, columns, timed_head(head, times, sums))
     assert done == 0 and (memory == -7).all() and (sums == -7).all()
 
 

@@ -15,6 +15,7 @@ from wyrm.errors import CheckpointError, DTypeError
 from wyrm.graph.base import BaseNode, label
 from wyrm.jax.lowering import checked_path, jax_engine
 from wyrm.jax.orbax_folders import opened, wait, writing
+from wyrm.support.lazy_modules import jax, jnp
 from wyrm.support.options import flag, whole
 from wyrm.train.program import Program
 
@@ -219,16 +220,11 @@ def _padded(engine: JaxEngine, program: Program[Any, Any]) -> dict[str, int]:
 
 def _copied(tree: Any) -> Any:
     """Return the arrays that the next step overwrites, copied where Orbax would read them in their place: on a CPU."""
-    import jax
-    import jax.numpy as jnp
-
     return jax.tree.map(jnp.copy, tree) if jax.default_backend() == "cpu" else tree
 
 
 def _abstract(tree: Any) -> Any:
     """Return shapes, dtypes and placements of a pytree of arrays."""
-    import jax
-
     return jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=array.sharding), tree)
 
 

@@ -16,6 +16,7 @@ from wyrm.engines.jax.processes import Part, part_of
 from wyrm.errors import DTypeError, OptionError, ProcessLost
 from wyrm.graph.base import BaseNode, describe
 from wyrm.jax.lowering import jax_engine, require_jax, shown
+from wyrm.support.lazy_modules import jax
 from wyrm.support.options import whole
 from wyrm.train.program import Program
 
@@ -123,7 +124,6 @@ def initialize(
     >>> wy.jax.initialize(processes=1)
     """
     require_jax("wy.jax.initialize")
-    import jax
 
     whole("timeout", timeout, 1)
     if process is not None:
@@ -196,8 +196,6 @@ def part_of_process(program: Program[Any, Any], leaf: BaseNode | None = None) ->
 
 def _check_same(processes: int | None, process: int | None) -> None:
     """Raise `OptionError` for options that are not those of this process."""
-    import jax
-
     for name, given, found in (
         ("processes", processes, jax.process_count()),
         ("process", process, jax.process_index()),

@@ -15,6 +15,7 @@ from wyrm.graph.leaves import Input
 from wyrm.graph.modes import modes_of, warn_of_training
 from wyrm.graph.schedule import Schedule
 from wyrm.jax.lowering import LoweredFunction, checked_inputs, checked_sizes, require_jax
+from wyrm.support.lazy_modules import jax
 from wyrm.train.arguments import checked_outputs
 from wyrm.train.program import Program
 
@@ -86,7 +87,6 @@ def export(
     ([3.0, 3.0], (ShapedArray(float32[batch,3]),))
     """
     require_jax("wy.jax.export")
-    import jax
 
     if platforms is not None and (isinstance(platforms, str) or not isinstance(platforms, Sequence)):
         raise DTypeError(
@@ -118,7 +118,6 @@ def for_fixed_sizes(names: Sequence[type[Dim]]) -> str:
 
 def arguments_of(inputs: Sequence[BaseNode], sizes: Mapping[type[Dim], int]) -> tuple[list[Any], list[type[Dim]]]:
     """Return the shapes and dtypes of inputs, with a symbol for each open axis that has no size, and these axes."""
-    import jax
     from jax.dtypes import canonicalize_dtype
 
     names = [

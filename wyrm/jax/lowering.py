@@ -26,6 +26,7 @@ from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array, check_shape, not_set, stored
 from wyrm.module import Module
 from wyrm.ops.random.philox import COUNTERS, ROWS_BEFORE, STEP
+from wyrm.support.lazy_modules import jax, jnp
 from wyrm.support.options import whole
 from wyrm.train.arguments import checked_outputs
 from wyrm.train.program import Program
@@ -70,15 +71,11 @@ class LoweredFunction:
 
     def parameters(self) -> dict[str, Any]:
         """Return copies of the arrays that the parameters and buffers hold, by name."""
-        import jax
-
         self._check_precision()
         # `jnp.array` compiles a function for each shape.
         return {name: jax.device_put(np.array(bound_array(leaf))) for leaf, name in self.names.items()}
 
     def _check_precision(self) -> None:
-        import jax
-
         if jax.config.read("jax_enable_x64"):
             return
         node = float64_node(self._schedule.nodes)
@@ -99,9 +96,6 @@ class LoweredFunction:
         arrays that do not fit, and `IndexOutOfRange` for indices out of range. A function that JAX traces, as
         `jax.jit` does, cannot check indices: for those out of range the result is unspecified.
         """
-        import jax
-        import jax.numpy as jnp
-
         self._check_precision()
         if len(inputs) != len(self.inputs):
             names = ", ".join(map(describe, self.inputs))
@@ -193,8 +187,6 @@ def _paths(model: Module | None) -> dict[BaseNode, str]:
 
 def _array(leaf: BaseNode, value: Any) -> Any:
     """Return the value of a leaf as a JAX array of its dtype; raise an error if it does not fit."""
-    import jax
-    import jax.numpy as jnp
     from jax.core import Tracer
 
     if not isinstance(value, jax.Array):
@@ -217,9 +209,6 @@ def _array(leaf: BaseNode, value: Any) -> Any:
 
 def _words(step: Any) -> Any:
     """Return a random step, given as a number or a scalar array, as two words of 32 bits, lower word first."""
-    import jax
-    import jax.numpy as jnp
-
     if not isinstance(step, jax.Array):
         number = step.item() if isinstance(step, np.ndarray) and step.ndim == 0 else step
         return words(whole("step", number, 0))

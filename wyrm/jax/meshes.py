@@ -10,6 +10,7 @@ import numpy as np
 
 from wyrm.errors import DTypeError, OptionError
 from wyrm.jax.lowering import require_jax
+from wyrm.support.lazy_modules import jax
 from wyrm.support.options import whole
 
 
@@ -34,7 +35,6 @@ def make_hybrid_mesh(
     ('slice', 'data')
     """
     require_jax("wy.jax.make_hybrid_mesh")
-    import jax
     from jax.sharding import Mesh
 
     outer, inner = _sizes("between", between), _sizes("within", within)

@@ -28,6 +28,7 @@ from wyrm.jax.exporting import ExportedFunction, ExportLowerer, arguments_of, fo
 from wyrm.jax.lowering import checked_path, checked_sizes
 from wyrm.ops.random.philox import COUNTERS
 from wyrm.support.imports import unread
+from wyrm.support.lazy_modules import jax, jnp
 from wyrm.support.options import flag
 from wyrm.train.program import Program
 
@@ -46,8 +47,6 @@ _ERFC = (
 
 def erfc(x: Any) -> Any:
     """Return the complementary error function, exact relative to itself: `1 - erf(x)` is 0 from 4 on in float32."""
-    import jax.numpy as jnp
-
     size = jnp.abs(x)
     t = 2.0 / (2.0 + size)
     y, last, before = 4.0 * t - 2.0, t * 0.0, t * 0.0
@@ -60,8 +59,6 @@ def erfc(x: Any) -> Any:
 
 def log1p(x: Any) -> Any:
     """Return `log(1 + x)`, exact for small x (Higham, "Accuracy and stability of numerical algorithms", 2002)."""
-    import jax.numpy as jnp
-
     above = 1.0 + x
     is_lost = (above == 1.0) | (above == jnp.inf)
     rounded = jnp.where(is_lost, 1.0, above - 1.0)
@@ -70,8 +67,6 @@ def log1p(x: Any) -> Any:
 
 def expm1(x: Any) -> Any:
     """Return `exp(x) - 1`, exact for small x (Kahan's formula; see Higham, 2002)."""
-    import jax.numpy as jnp
-
     power = jnp.exp(x)
     is_near = (power != 1.0) & (jnp.abs(x) < 1.0)
     logarithm = jnp.where(is_near, jnp.log(jnp.where(is_near, power, 2.0)), 1.0)
@@ -338,7 +333,6 @@ def _computed(
     compute: Callable[[int], tuple[Callable[..., Any], Sequence[Any]]], size: int
 ) -> Iterator[tuple[list[np.ndarray], list[np.ndarray]]]:
     """Yield data and what JAX computes from them: for numbers of any sign, and for numbers between 0 and 1."""
-    jax = unread("jax")
     try:
         function, arguments = compute(size)
         compiled = jax.jit(function, compiler_options={"xla_backend_optimization_level": 0}).lower(*arguments).compile()
@@ -439,7 +433,7 @@ class _OnnxLowerer(ExportLowerer):
     def value(self, node: BaseNode, operands: list[Any]) -> Any:
         """Return the value of a node from those of its parents."""
         self._nodes.append(node)
-        with unread("jax").named_scope(f"{_SCOPE}{len(self._nodes) - 1}"):
+        with jax.named_scope(f"{_SCOPE}{len(self._nodes) - 1}"):
             return super().value(node, operands)
 
 
@@ -457,7 +451,6 @@ class _OnnxFunction(ExportedFunction):
 
         All is traced before jax2onnx replaces functions of `jax.numpy` by its own, some of which take no open axis.
         """
-        jax = unread("jax")
         traced = jax.make_jaxpr(self.of_inputs)(*arguments)
         refusal = first_refusal(traced)
         if refusal is not None:
@@ -528,7 +521,6 @@ def _types_of_process() -> Iterator[None]:
 
     In a block of `jax.enable_x64`, jax2onnx takes the block's choice for that of the process, and sets it for good.
     """
-    jax = unread("jax")
     with ThreadPoolExecutor(1) as threads:  # blocks hold for their own thread alone
         before = threads.submit(jax.config.read, "jax_enable_x64").result()
     try:

@@ -160,13 +160,13 @@ class RecordingRunner(NativeRunner):
         self.recorder = recorder
         self.instrumented: Instrumented = instrumented(self.source)
         self._routine = self.instrumented.routine
-        self._head = _with(self._head, *self._arrays(0))
+        self._head = timed_head(self._head, *self._arrays(0))
         provide_clock()
 
     def call(self, binding: Binding, columns: Mapping[BaseNode, np.ndarray], head: Head) -> int:
         """Do steps as the plain runner does, and record their times."""
         times, sums = self._arrays(head.steps)
-        head = _with(head, times, sums)
+        head = timed_head(head, times, sums)
         thread, start = self.recorder.thread(), perf_counter_ns()
         done = super().call(binding, columns, head)
         call = NativeCall(self, thread, start, perf_counter_ns(), times[:done], sums)
@@ -196,7 +196,7 @@ class _TimedHead(Head):
     """The first arguments of an instrumented `run`, which takes two arrays more than the plain one."""
 
 
-def _with(head: Head, times: NDArray[np.int64], sums: NDArray[np.int64]) -> Head:
+def timed_head(head: Head, times: NDArray[np.int64], sums: NDArray[np.int64]) -> Head:
     """Return the arguments of an instrumented `run`, which takes these arrays after those of the plain one."""
     return tuple.__new__(_TimedHead, (*head, times, sums))
 

@@ -16,7 +16,8 @@ import pytest
 import wyrm as wy
 from tests.engines.jax.test_blocks import compare
 from wyrm.graph.node import Node
-from wyrm.ops.attention import cudnn_jax, jax_form, tiles_jax
+from wyrm.ops.attention import attention as attention_ops
+from wyrm.ops.attention import cudnn_jax, tiles_jax
 
 LONG = 1024
 
@@ -24,7 +25,7 @@ LONG = 1024
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of 32 rows, for sequences of more than 40."""
-    monkeypatch.setattr(jax_form, "LONGEST_WHOLE", 40)
+    monkeypatch.setattr(attention_ops, "LONGEST_WHOLE", 40)
     monkeypatch.setattr(tiles_jax, "_ROWS_ON_CPU", 32)
 
 
@@ -85,7 +86,7 @@ def test_second_derivatives_and_tangents_are_those_of_the_whole(monkeypatch: pyt
 
     in_tiles: list[bool] = []
     tiled = derivatives()
-    monkeypatch.setattr(jax_form, "LONGEST_WHOLE", 10**9)
+    monkeypatch.setattr(attention_ops, "LONGEST_WHOLE", 10**9)
     whole = derivatives()
     assert in_tiles == [True, False]
     for mine, theirs in zip(tiled, whole, strict=True):
@@ -105,7 +106,7 @@ def squares(node: Node, name: str) -> list[str]:
 def test_no_array_holds_all_scores(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     node = wy.attention(wy.Parameter.zeros((2, LONG, 3, 4, 8), name="qkv"), **options).sum()
     assert squares(node, "in tiles") == []
-    monkeypatch.setattr(jax_form, "LONGEST_WHOLE", LONG)
+    monkeypatch.setattr(attention_ops, "LONGEST_WHOLE", LONG)
     if not options:  # the test sees them where they are
         assert squares(node, "at once")
 

@@ -15,7 +15,7 @@ from wyrm.engines.jax.state import DeviceState, Placement, exchange
 from wyrm.engines.jax.step import StepFunctions
 from wyrm.engines.jax.updates import all_finite
 from wyrm.errors import Unavailable
-from wyrm.support.imports import unread
+from wyrm.support.lazy_modules import jax
 
 _KINDS = "all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute"
 _DEFINITION = re.compile(rf"^\s*(?:ROOT )?%?[\w.-]+ = (.*?) ({_KINDS})(?:-start)?\(")
@@ -124,22 +124,16 @@ class CompiledFunctions:
     @cached_property
     def forward(self) -> Any:
         """The function that returns the outputs."""
-        import jax
-
         return jax.jit(self.functions.forward)
 
     @cached_property
     def backward(self) -> Any:
         """The function that returns the outputs and the gradients."""
-        import jax
-
         return jax.jit(self.functions.backward)
 
     @cached_property
     def step(self) -> Any:
         """The function that does one step."""
-        import jax
-
         # On several devices, a look at the new state would be one more reduction.
         function = partial(self.functions.train, checks=self.placement.sharding is None)
         return jax.jit(function, donate_argnums=0, **self.kept())
@@ -147,14 +141,10 @@ class CompiledFunctions:
     @cached_property
     def several(self) -> Any:
         """The function that does one step with the gradients of several batches."""
-        import jax
-
         return jax.jit(self.functions.train_on_several, donate_argnums=0, **self.kept())
 
     def loop(self, accumulate: int) -> Any:
         """Return the function that does several steps, of `accumulate` batches each."""
-        import jax
-
         if accumulate not in self._loops:
             alone = self.local_steps if accumulate == 1 else None
             function = partial(self.functions.loop, accumulate) if alone is None else alone.loop
@@ -166,7 +156,6 @@ class CompiledFunctions:
         sharding = self.placement.sharding
         if sharding is None:
             return {}
-        import jax
 
         with self.precision():
             state = self.state.state()
@@ -176,14 +165,12 @@ class CompiledFunctions:
     @contextmanager
     def precision(self) -> Iterator[None]:
         """Return a context in which JAX has 64-bit types if the graph needs them, and the precision of products."""
-        jax = unread("jax")
         products = {None: "default", "highest": "highest", "tf32": "tensorfloat32"}[self._precision]
         with jax.default_matmul_precision(products), jax.enable_x64(True) if self.graph.wide else nullcontext():
             yield
 
     def execute(self, function: Any, *arguments: Any) -> Any:
         """Call a compiled function."""
-        jax = unread("jax")
         arrays, structure = jax.tree.flatten(arguments)
         self.last = (
             function,
@@ -231,7 +218,6 @@ class CompiledFunctions:
         """Return the function that ran last, lowered to StableHLO."""
         if self.last is None:
             raise Unavailable("this program has not run, so JAX has not compiled it: call it first")
-        import jax
 
         function, structure, arrays = self.last
         abstract = [jax.ShapeDtypeStruct(shape, dtype, sharding=sharding) for shape, dtype, sharding in arrays]
@@ -242,8 +228,6 @@ class CompiledFunctions:
 @cache
 def finite_check() -> Any:
     """Return the function that says whether all values are finite; programs with equal shapes share its code."""
-    import jax
-
     return jax.jit(lambda values: all_finite([value for value in values if value.dtype.kind != "i"]))
 
 

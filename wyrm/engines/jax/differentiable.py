@@ -20,6 +20,7 @@ from wyrm.graph.schedule import Schedule
 from wyrm.ops.elementwise.formula import parse
 from wyrm.ops.kernels.loops_jax import varying_as
 from wyrm.ops.random.philox import COUNTERS
+from wyrm.support.lazy_modules import jax, jnp
 
 # Functions made of pieces: where two meet, JAX may choose another derivative than wyrm; where one is infinite, NaN.
 _PIECEWISE = frozenset([
@@ -77,8 +78,6 @@ class DifferentiableLowerer(Lowerer):
 
     def _recomputed(self, node: BaseNode, used: list[Any], leaves: dict[BaseNode, Any]) -> Any:
         """Return the value of a `wy.checkpoint`, which the backward pass computes again."""
-        import jax
-
         result, *inputs = node.parents
 
         def function(*values: Any) -> Any:
@@ -88,8 +87,6 @@ class DifferentiableLowerer(Lowerer):
 
     def _with_own_derivative(self, node: BaseNode, operands: list[Any]) -> Any:
         """Return the value of an elementwise node, whose derivative is that of its `vjp`."""
-        import jax
-        import jax.numpy as jnp
 
         def plain(*values: Any) -> Any:
             return Lowerer.value(self, node, list(values))
@@ -118,8 +115,6 @@ class DifferentiableLowerer(Lowerer):
 
     def _with_own_gradient(self, node: BaseNode, operands: list[Any]) -> Any:
         """Return the value of a node whose gradient is that of its `vjp`."""
-        import jax
-
         twin, gradient = _twin(node)
         parts = twin.vjp(gradient)
 
@@ -155,9 +150,6 @@ class DifferentiableLowerer(Lowerer):
 
         The tangent is the transpose of the `vjp`, which is linear in the cotangent.
         """
-        import jax
-        import jax.numpy as jnp
-
         twin, gradient = _twin(node)
         parts = twin.vjp(gradient)
 
@@ -194,9 +186,6 @@ class DifferentiableLowerer(Lowerer):
 
 def _materialized(cotangent: Any) -> Any:
     """Return a cotangent as an array, also one that JAX knows to be zero."""
-    import jax
-    import jax.numpy as jnp
-
     if isinstance(cotangent, jax.custom_derivatives.SymbolicZero):
         zero: Any = cotangent
         return jnp.zeros(zero.shape, zero.dtype)

@@ -15,6 +15,7 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import Constant
 from wyrm.graph.parameters import Parameter
+from wyrm.support.lazy_modules import jax, jnp, lax
 
 if TYPE_CHECKING:
     from wyrm.engines.jax.sharding import MeshAxes, Sharding
@@ -81,8 +82,6 @@ class DividedTables:
 
     def _unpadded(self, leaf: BaseNode, value: Any) -> Any:
         """Return the rows of a leaf, on the devices that own them."""
-        import jax
-
         assert self._sharding is not None
         return jax.lax.with_sharding_constraint(value[: self._padded[leaf]], self._sharding.of(leaf))
 
@@ -92,8 +91,6 @@ class DividedTables:
 
     def lookup(self, node: BaseNode, operands: Sequence[Any], dtype: Any) -> Any:
         """Return the value of a node for which `is_lookup`."""
-        import jax.numpy as jnp
-
         table, indices = operands
         position = self._batch_axis(node.parents[1])
         moved = jnp.moveaxis(indices, position, 0)
@@ -105,8 +102,6 @@ class DividedTables:
 
         On a mesh, devices divide the first axis, and no two pairs have the same indices.
         """
-        import jax.numpy as jnp
-
         if self._sharding is None or (table not in self.exchanges and self._sharding.divided_axes(table.dims)):
             return [(gradient, rows) for gradient, rows, _ in terms]
         sums: dict[BaseNode, tuple[Any, Any]] = {}
@@ -127,9 +122,6 @@ class DividedTables:
         A message has the bits of the values and the row numbers of all pairs whose rows the devices divide equally. The
         parts of partial `sums` go with them; these are returned too, added up where a message had them.
         """
-        import jax.numpy as jnp
-        from jax import lax
-
         found, added = list(gradients), list(sums)
         if self._sharding is None:
             return found, added
@@ -171,8 +163,6 @@ class DividedTables:
 
     def padded(self, leaf: BaseNode, gradient: Any) -> Any:
         """Return the dense gradient of a leaf with zeros for its padding."""
-        import jax.numpy as jnp
-
         if leaf not in self._padded or self._sharding is None:
             return gradient
         more = self._sharding.stored_shape(leaf, leaf.shape)[0] - leaf.shape[0]
@@ -192,8 +182,6 @@ def largest(x: Any, k: int) -> Any:
     >>> largest(np.array([1.0, 3.0, 3.0]), 2).tolist()
     [1, 2]
     """
-    from jax import lax
-
     return lax.top_k(x, k)[1]
 
 
@@ -202,9 +190,6 @@ def largest_of_all(sharding: Sharding, x: Any, k: int, mesh_axes: MeshAxes, spec
 
     Each device sends the best `k` elements that it has, and their indices.
     """
-    import jax
-    import jax.numpy as jnp
-    from jax import lax
     from jax.sharding import PartitionSpec
 
     devices, size = sharding.devices(mesh_axes), x.shape[-1]

@@ -33,8 +33,8 @@ from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array, check_shape, store, stored
 from wyrm.ops.random.philox_jax import step_words
-from wyrm.support.imports import unread
 from wyrm.support.interrupts import deferred
+from wyrm.support.lazy_modules import jax, jnp
 from wyrm.support.options import whole
 
 # Names of mesh axes that an error suggests.
@@ -98,7 +98,7 @@ class JaxEngine(Engine):
         self.placement: Placement = _placement(self.graph, mesh, sharding, evaluates)
         narrow = None
         if compute_dtype == "bfloat16":
-            narrow = unread("jax.numpy").bfloat16
+            narrow = jnp.bfloat16
         self.functions: StepFunctions = StepFunctions(self.graph, narrow, self.placement.sharding)
         self.state: DeviceState = DeviceState(self.graph, self.placement, self.functions.stacks)
         self.local_steps: LocalSteps | None = None
@@ -342,7 +342,6 @@ class JaxEngine(Engine):
         """The index of this process among those that train together, and their number."""
         if not self.placement.several_processes:
             return 0, 1
-        import jax
 
         return int(jax.process_index()), int(jax.process_count())
 
@@ -418,8 +417,6 @@ def _placement(graph: JaxGraph, mesh: Any, axes: AxisSharding | None, evaluates:
 
 def _check_alone() -> None:
     """Raise `OptionError` if this process is one of several: without a mesh, each would train its own parameters."""
-    import jax
-
     if jax.distributed.is_initialized() and jax.process_count() > 1:
         raise OptionError(
             f"this is process {jax.process_index()} of {jax.process_count()}: give mesh, such as "

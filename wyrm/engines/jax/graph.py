@@ -31,7 +31,7 @@ from wyrm.graph.storage import bound_array
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.elementwise.formula import FormulaCall, interpret
 from wyrm.ops.random.philox import COUNTERS
-from wyrm.support.imports import unread
+from wyrm.support.lazy_modules import jax, jnp
 
 
 class LoopChecks:
@@ -56,9 +56,6 @@ class LoopChecks:
 
     def report(self, node: BaseNode, operands: list[Any], sizes: Mapping[type[Dim], int]) -> None:
         """Tell the host, from a step, if an operand of a node inside of a loop is out of range."""
-        import jax
-        import jax.numpy as jnp
-
         for check in self._checks.get(node, ()):
             indices = operands[check.operand.operand].reshape(-1)
             size = resolve_axis(check.operand.axis, dict(sizes))
@@ -76,7 +73,7 @@ class LoopChecks:
         """Raise `IndexOutOfRange` if steps since the last call reported an index; `state` says what they changed."""
         if not self._checks:
             return
-        unread("jax").effects_barrier()
+        jax.effects_barrier()
         error, self._error = self._error, None
         if error is not None:
             raise IndexOutOfRange(f"{error}{state}")

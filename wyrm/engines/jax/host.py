@@ -19,6 +19,7 @@ from wyrm.graph.jax_form import JAX, JaxForm
 from wyrm.graph.op import NUMPY
 from wyrm.ops.kernels.loops_jax import on_host
 from wyrm.ops.random.philox import COUNTERS
+from wyrm.support.lazy_modules import jax
 
 # The ops that a warning has named, and whether warnings are given.
 _told: WeakSet[type[BaseNode]] = WeakSet()
@@ -43,8 +44,6 @@ def evaluated_in_numpy(node: BaseNode) -> bool:
 
 def untraceable(node: BaseNode, error: Exception) -> bool:
     """Return whether an error came from code that JAX cannot trace, such as code that needs NumPy's arrays."""
-    import jax
-
     refused = (
         jax.errors.TracerArrayConversionError, jax.errors.TracerBoolConversionError,
         jax.errors.TracerIntegerConversionError, jax.errors.ConcretizationTypeError,
@@ -111,8 +110,6 @@ def call_evaluate(
 
 def must_call(node: BaseNode, operands: Sequence[Any], shape: tuple[int, ...], lowering: Any) -> bool:
     """Return whether JAX cannot trace the `evaluate` of an op for operands of these shapes."""
-    import jax
-
     try:
         jax.eval_shape(lambda *given: JAX.of(node).lower(node, given, shape, lowering), *operands)
     except Exception as error:

@@ -18,6 +18,7 @@ from wyrm.graph.axes import resolve
 from wyrm.graph.base import describe
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
+from wyrm.support.lazy_modules import jax, jnp, lax
 
 if TYPE_CHECKING:
     from wyrm.engines.jax.graph import JaxGraph
@@ -71,7 +72,6 @@ class LocalSteps:
 
         If a step fails on a device, none of the steps since the last average changes anything.
         """
-        import jax
         from jax.sharding import PartitionSpec
 
         whole = PartitionSpec()
@@ -91,9 +91,6 @@ class LocalSteps:
     def _on_device(
         self, state: State, held: list[Any], feeds: list[Any], numbers: dict[str, Any], step: Any, bounds: Any
     ) -> tuple[State, tuple[Any, Any]]:
-        import jax.numpy as jnp
-        from jax import lax
-
         # Devices draw different numbers: the upper word of a step is far from its last bits.
         own = step.at[1].set(step[1] ^ (lax.axis_index(self.mesh_axes).astype(np.uint32) << _DEVICE_BIT))
 
@@ -119,9 +116,6 @@ class LocalSteps:
 
         The mean of a row of a table, and of its state, is that of the devices which moved the row.
         """
-        import jax
-        import jax.numpy as jnp
-
         old, structure = jax.tree.flatten((before.values, before.slots))
         new = jax.tree.leaves((after.values, after.slots))
         tables = set(self.graph.targets.rows)
@@ -149,9 +143,6 @@ class LocalSteps:
 
     def _summed(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the sums of flat arrays over the devices, in one message for each dtype."""
-        import jax.numpy as jnp
-        from jax import lax
-
         found, joined = list(arrays), dict[Any, list[int]]()
         for i, array in enumerate(arrays):
             joined.setdefault(array.dtype, []).append(i)
@@ -164,9 +155,6 @@ class LocalSteps:
 
     def _first_outside(self, outside: Any, feeds: Sequence[Any]) -> Any:
         """Return the indices out of range of the first device that has some, with positions in the whole batch."""
-        import jax.numpy as jnp
-        from jax import lax
-
         if not self.graph.checks:
             return outside
         shapes = {leaf: array.shape[1:] for leaf, array in zip(self.graph.inputs, feeds, strict=True)}

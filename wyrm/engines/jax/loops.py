@@ -15,6 +15,7 @@ from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.jax_form import Unjoined
 from wyrm.graph.schedule import Schedule
 from wyrm.ops.random.philox import WORD
+from wyrm.support.lazy_modules import jax, jnp, lax
 
 # Returns the value of a node from the values of its parents and the traced attributes.
 Compute = Callable[[BaseNode, list[Any], "Attributes"], Any]
@@ -70,8 +71,6 @@ class Values:
 
     def stack(self, positions: Sequence[int]) -> _Stacked:
         """Return the values at these positions as elements of one array: the one that they come from, or a new one."""
-        import jax.numpy as jnp
-
         sources = [self._stacked.get(position) for position in positions]
         if (
             (first := sources[0]) is not None
@@ -109,10 +108,6 @@ def compute_repeat(repeat: Repeat, schedule: Schedule, values: Values, compute: 
 
     Raise `RegistrationError` for a form that does not read an attribute that differs between the layers.
     """
-    import jax
-    import jax.numpy as jnp
-    from jax import lax
-
     layer = [schedule.nodes[position] for position in repeat.positions[0]]
     invariant = {
         operand.position: whole(values[operand.position])

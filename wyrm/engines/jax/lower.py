@@ -32,6 +32,7 @@ from wyrm.ops.kernels.loops_jax import number_of_blocks
 from wyrm.ops.products.product import matmul
 from wyrm.ops.random.philox import COUNTERS
 from wyrm.ops.random.philox_jax import step_words
+from wyrm.support.lazy_modules import jax
 
 if TYPE_CHECKING:
     from wyrm.engines.jax.sharding import Sharding
@@ -118,8 +119,6 @@ class Lowerer:
 
     def blocks(self, rows: int, size: int) -> tuple[int, int]:
         """Return the number of blocks for values of `size` bytes, and the number of devices that share the rows."""
-        import jax
-
         shards = 1 if rows % self._shards else self._shards
         block_bytes = self._block_bytes or (2**22 if jax.default_backend() == "cpu" else 2**30)
         return number_of_blocks(rows // shards, size // shards, block_bytes), shards
@@ -193,8 +192,6 @@ class Lowerer:
 
     def value(self, node: BaseNode, operands: list[Any]) -> Any:
         """Return the value of a node from those of its parents."""
-        import jax
-
         with jax.named_scope(self._names[node]) if node in self._names else nullcontext():
             return self._placed_value(node, operands)
 

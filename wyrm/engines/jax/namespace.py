@@ -11,6 +11,7 @@ import numpy as np
 from wyrm.errors import IndexOutOfRange
 from wyrm.graph.base import BaseNode, describe
 from wyrm.ops.elementwise.formula import SPECIAL
+from wyrm.support.lazy_modules import jnp
 
 # Functions that take a dtype.
 _WITH_DTYPE = frozenset(["arange", "asarray", "astype", "full", "ones", "zeros"])
@@ -23,7 +24,6 @@ class JaxNamespace:
     """
 
     def __getattr__(self, name: str) -> Any:
-        import jax.numpy as jnp
         import jax.scipy.special as special
 
         if name in SPECIAL:
@@ -72,7 +72,6 @@ def namespace() -> JaxNamespace:
 
 def digamma(x: Any) -> Any:
     """Return the derivative of the logarithm of the gamma function; at 0 it is infinite as SciPy's, JAX's is NaN."""
-    import jax.numpy as jnp
     from jax.scipy.special import digamma
 
     return jnp.where(x == 0.0, jnp.copysign(jnp.inf, -x), digamma(x))
@@ -85,7 +84,6 @@ def betaln(a: Any, b: Any) -> Any:
     and the sum are 10 or more, this function uses the difference of two Stirling series, and elsewhere three logarithms
     of the gamma function. The result is NaN where an argument is infinite, or an integer below 1.
     """
-    import jax.numpy as jnp
     from jax.scipy.special import gammaln
 
     small, large = jnp.minimum(a, b), jnp.maximum(a, b)
@@ -110,7 +108,6 @@ def _stirling(x: Any) -> Any:
 
 def beta(a: Any, b: Any) -> Any:
     """Return the beta function; NaN where an argument is infinite, or an integer below 1."""
-    import jax.numpy as jnp
     from jax.scipy.special import gammasgn
 
     return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * jnp.exp(betaln(a, b))
@@ -118,7 +115,6 @@ def beta(a: Any, b: Any) -> Any:
 
 def ndtri(x: Any) -> Any:
     """Return the inverse of the normal distribution's cumulative function; `jax.scipy.special` refuses bfloat16."""
-    import jax.numpy as jnp
     from jax.scipy.special import ndtri
 
     return ndtri(x.astype(jnp.promote_types(x.dtype, np.float32))).astype(x.dtype)
@@ -139,8 +135,6 @@ def gammaincc(a: Any, x: Any) -> Any:
 
 
 def _at_ends(a: Any, x: Any, value: Any, at_zero: float, at_infinity: float) -> Any:
-    import jax.numpy as jnp
-
     value = jnp.where((a == 0.0) & (x > 0.0), at_zero, value)
     return jnp.where(jnp.isinf(a) & (x >= 0.0), jnp.where(jnp.isinf(x), jnp.nan, at_infinity), value)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode
+from wyrm.support.lazy_modules import jax, jnp
 
 if TYPE_CHECKING:
     from wyrm.engines.jax.sharding import MeshAxes, Sharding
@@ -102,8 +103,6 @@ class PartialSums:
         or if the value itself is sharded otherwise. `shape` is the value's; `compute` returns the value for given
         operands.
         """
-        import jax
-
         first = operands[0] if operands else None
         if isinstance(first, PartialSum):
             if node.is_view or node.formula == "-x":
@@ -162,8 +161,6 @@ class PartialSums:
 
         `parameters` are those that the values are gradients of; totals are placed as these are.
         """
-        import jax.numpy as jnp
-
         totals = list(values)
         groups: dict[tuple[Any, MeshAxes, MeshAxes], list[tuple[int, int]]] = {}
         for i, (value, parameter) in enumerate(zip(values, parameters, strict=True)):
@@ -190,8 +187,6 @@ class PartialSums:
         Over several mesh axes, the devices of the last one, which are near each other, add up first, and each of them
         keeps a part: only that part passes the slow links of the other axes.
         """
-        import jax.numpy as jnp
-
         far, near = mesh_axes[:-1], mesh_axes[-1:]
         if not far or kept not in ((), near):
             divided = self._sharding.constrained(flat, mesh_axes)
@@ -219,8 +214,6 @@ class PartialSums:
 
     def placed(self, total: Any, parameter: BaseNode) -> Any:
         """Return the total of gradients of several batches on the devices of the parameter, or of the parts."""
-        import jax
-
         if isinstance(total, PartialSum):
             return total.of_parts(self._sharding.constrained(total.parts, total.mesh_axes))
         if not isinstance(total, jax.Array):  # of row-sparse gradients
@@ -235,8 +228,6 @@ class PartialSums:
         return self._sharding.constrained(parts.transpose(order), mesh_axes)
 
     def _mapped(self, compute: Callable[[list[Any]], Any], operands: Sequence[Any], mesh_axes: MeshAxes) -> PartialSum:
-        import jax
-
         parts = jax.vmap(lambda *own: whole(compute(list(own))))(*operands)
         return PartialSum(self._sharding.constrained(parts, mesh_axes), mesh_axes)
 

@@ -28,7 +28,7 @@ from wyrm import errors
 from wyrm.engines.jax.state import Placement
 from wyrm.errors import OptionError, ProcessLost, WyrmError
 from wyrm.graph.base import BaseNode, describe
-from wyrm.support.imports import unread
+from wyrm.support.lazy_modules import jax
 
 # Words in the errors that JAX raises when a process cannot be reached.
 _LIBRARIES = ("gloo", "nccl", "rccl", "coordination service")
@@ -61,8 +61,6 @@ class _Processes:
 
     def leave(self) -> None:
         """Announce that this process ends, so that others that wait for it end too."""
-        import jax
-
         self._ending.set()
         if self._thread is not None:
             self._thread.join(_PERIOD)
@@ -95,7 +93,6 @@ class _Processes:
 
     def _look(self) -> None:
         """End this process if it still computes some seconds after another one has left."""
-        jax = unread("jax")
         seen: dict[int, float] = {}
         while not self._ending.wait(_PERIOD):
             with suppress(jax.errors.JaxRuntimeError):
@@ -119,8 +116,6 @@ leave: Final = _processes.leave
 
 
 def _is_loss(error: BaseException) -> bool:
-    import jax
-
     # JAX raises some errors of collectives as a `ValueError`, when it starts a computation.
     signs = _SIGNS if isinstance(error, jax.errors.JaxRuntimeError) else _LIBRARIES
     raised_by_jax = isinstance(error, jax.errors.JaxRuntimeError | ValueError) and not isinstance(error, WyrmError)
@@ -128,8 +123,6 @@ def _is_loss(error: BaseException) -> bool:
 
 
 def _text(what: str) -> str:
-    import jax
-
     return (
         f"{what}. This is process {jax.process_index()} of {jax.process_count()}, which compute together: end this one "
         f"and start all of them again from the last checkpoint"

@@ -17,6 +17,7 @@ import numpy as np
 from wyrm.errors import OptionError
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.rows import RowSparse
+from wyrm.support.lazy_modules import jax, jnp, lax
 
 if TYPE_CHECKING:
     from wyrm.engines.jax.sharding import MeshAxes, Sharding
@@ -32,9 +33,6 @@ def by_sorting(rows: Any, size: int, count: int) -> tuple[Any, Any]:
     >>> by_sorting(jnp.array([7, 2, 7, 4]), size=9, count=4)
     (Array([2, 4, 7, 9], dtype=int32), Array([2, 0, 2, 1], dtype=int32))
     """
-    import jax.numpy as jnp
-    from jax import lax
-
     ordered, given = lax.sort((rows, jnp.arange(len(rows), dtype=jnp.int32)), num_keys=1)
     before = jnp.concatenate([ordered[:1], ordered[:-1]])
     places = lax.cumsum((ordered != before).astype(np.int32))
@@ -50,8 +48,6 @@ def by_marks(rows: Any, size: int, count: int) -> tuple[Any, Any]:
     >>> by_marks(jnp.array([7, 2, 7, 4]), size=9, count=4)
     (Array([2, 4, 7, 9], dtype=int32), Array([2, 0, 2, 1], dtype=int32))
     """
-    import jax.numpy as jnp
-
     touched = jnp.zeros(size, np.int32).at[rows].set(1)
     places = jnp.cumsum(touched) - 1
     found = jnp.full(count, size, rows.dtype)
@@ -69,10 +65,6 @@ def summed(gradients: Sequence[Any], places: Any, count: int) -> Any:
     >>> summed([jnp.array([0.1, 0.7]), jnp.array([-0.1, -0.7])], jnp.array([0, 0, 0, 0]), count=1).tolist()
     [0.0]
     """
-    import jax
-    import jax.numpy as jnp
-    from jax import lax
-
     parts = jnp.split(places, np.cumsum([len(each) for each in gradients[:-1]]))
     sums = [jax.ops.segment_sum(x, part, num_segments=count) for x, part in zip(gradients, parts, strict=True)]
     if len(sums) > 1:  # XLA would add the terms of one lookup to the sum of another
@@ -107,8 +99,6 @@ def written_rows(
 
     A row number beyond the table is padding. Where `moves` is false, nothing changes.
     """
-    import jax.numpy as jnp
-
     new = rule([array.at[rows].get(mode="clip") for array in arrays], gradients, numbers)
     targets = jnp.where(moves, rows, arrays[0].shape[0])
     return [
@@ -168,8 +158,6 @@ class RowExchange:
 
     def lookup(self, table: Any, indices: Any, dtype: Any) -> Any:
         """Return rows of the table in `dtype`, one for each of the indices (n,); NaN for an index out of range."""
-        import jax.numpy as jnp
-
         (_, divided), count = self._flat([(None, indices)]), indices.shape[0]
 
         def local(table: Any, indices: Any) -> Any:
@@ -186,8 +174,6 @@ class RowExchange:
         The arrays are divided over the devices of the batch; each device has the terms of its part. They may have a
         first axis of batches before that axis.
         """
-        import jax.numpy as jnp
-
         pairs = [
             (gradient.swapaxes(0, 1).reshape(-1, *gradient.shape[2:]), rows.swapaxes(0, 1).reshape(-1))
             if rows.ndim == 2
@@ -222,9 +208,6 @@ class RowExchange:
 
     def squares(self, gradient: RowSparse, unit: Any) -> tuple[Any, Any]:
         """Return the sum of squares of a gradient divided by `unit`, and the largest of its absolute values."""
-        import jax.numpy as jnp
-        from jax import lax
-
         divided = (*self.mesh_axes, *self._column_axes)
 
         def local(rows: Any, values: Any, unit: Any) -> tuple[Any, Any]:
@@ -244,8 +227,6 @@ class RowExchange:
     # --- functions of a device's own arrays -----------------------------------------------------------------------
 
     def _sorted(self, rows: Any) -> _Sorted:
-        import jax.numpy as jnp
-
         found, places = by_sorting(rows, self.padding, len(rows))
         bounds = jnp.searchsorted(found, self._bounds(), method="compare_all")
         return _Sorted(found, places, bounds[:-1], bounds[1:])
@@ -256,9 +237,6 @@ class RowExchange:
 
     def _gathered(self, table: Any, indices: Any, dtype: Any) -> Any:
         """Return the rows of the owners for a device's own indices."""
-        import jax.numpy as jnp
-        from jax import lax
-
         wanted = self._sorted(indices)
         count = len(wanted.rows)
         many = room(count, self.owners, self.rows)
@@ -290,10 +268,6 @@ class RowExchange:
         `self.rows`. All terms of a row come in the same round: in each one, an owner gets the rows below a limit, which
         is the lowest that a device has room for.
         """
-        import jax
-        import jax.numpy as jnp
-        from jax import lax
-
         bounds = self._bounds()
         many = room(len(rows), self.owners, self.rows)
         edges = jnp.searchsorted(rows, bounds, method="compare_all")
@@ -325,16 +299,12 @@ class RowExchange:
 
     def _exchanged(self, parts: Any) -> Any:
         """Return what the owners sent to this device for what it sent to each of them."""
-        from jax import lax
-
         return lax.all_to_all(parts, self.mesh_axes, 0, 0, tiled=True)
 
     # --- placement ------------------------------------------------------------------------------------------------
 
     def _flat(self, pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
         """Return gradients and indices with a length that the devices divide; indices out of range become padding."""
-        import jax.numpy as jnp
-
         devices, found = self._sharding.devices(self.sources), []
         for gradient, indices in pairs:
             more = max(-(-indices.shape[0] // devices), 1) * devices - indices.shape[0]
@@ -362,6 +332,4 @@ class RowExchange:
         return PartitionSpec(*([mesh_axes or None] if mesh_axes or columns else []), *columns)
 
     def _on_devices(self, local: Callable[..., Any], given: Any, returned: Any) -> Any:
-        import jax
-
         return jax.shard_map(local, mesh=self._sharding.mesh, in_specs=given, out_specs=returned, check_vma=False)

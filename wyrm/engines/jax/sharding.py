@@ -18,7 +18,7 @@ from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.leaves import Constant
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.rows import RowSparse
-from wyrm.support.imports import unread
+from wyrm.support.lazy_modules import jax
 
 # The mesh axes that an axis is divided over; () for a replicated axis.
 MeshAxes: TypeAlias = tuple[str, ...]
@@ -41,7 +41,7 @@ class Sharding:
     """
 
     def __init__(self, mesh: Any, axes: AxisSharding) -> None:
-        axis_type = unread("jax.sharding").AxisType
+        axis_type = jax.sharding.AxisType
         # `jax.make_mesh` makes explicit axes, whose operations take placements as arguments; here XLA infers them.
         self.mesh: Any = mesh.update(axis_types=(axis_type.Auto,) * len(mesh.axis_names))
         self.axes: dict[type[Dim], MeshAxes] = {}
@@ -182,7 +182,6 @@ class Sharding:
         spec = self.activation_spec(node.dims, value.shape)
         if spec is None:
             return value
-        import jax
         from jax.sharding import NamedSharding
 
         return jax.lax.with_sharding_constraint(value, NamedSharding(self.mesh, spec))
@@ -243,8 +242,6 @@ class Sharding:
 
     def constrained(self, array: Any, *mesh_axes: MeshAxes) -> Any:
         """Return an array with its first axes divided over mesh axes, or replicated where there are none."""
-        import jax
-
         return jax.lax.with_sharding_constraint(array, self._named(mesh_axes))
 
     def _joins_divided(self, axis: Axis) -> bool:
@@ -342,7 +339,6 @@ def explicit_shardings(known: Mapping[BaseNode, Any], outputs: Iterable[BaseNode
 
     An axis is sharded as the same axis of a leaf.
     """
-    import jax
     from jax.sharding import NamedSharding, PartitionSpec
 
     placed = [(leaf, jax.typeof(array).sharding) for leaf, array in known.items()]
@@ -367,7 +363,7 @@ def explicit_shardings(known: Mapping[BaseNode, Any], outputs: Iterable[BaseNode
 @cache
 def _is_of_processes_of_cpus(mesh: Any) -> bool:
     """Return whether the devices of a mesh are CPUs of several processes; the mesh of a plan has no devices."""
-    if isinstance(mesh, unread("jax.sharding").AbstractMesh):
+    if isinstance(mesh, jax.sharding.AbstractMesh):
         return False
     devices = mesh.devices
     return len({each.process_index for each in devices.flat}) > 1 and devices.flat[0].platform == "cpu"

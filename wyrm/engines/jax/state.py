@@ -16,6 +16,7 @@ from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.storage import DeviceStorage, Storage, bound_array, stored, touch
 from wyrm.support.interrupts import deferred
+from wyrm.support.lazy_modules import jax, jnp
 
 # A step donates its arrays to JAX, after which nobody may read them. This lock is held while a step replaces arrays and
 # while arrays are copied to the host. It is one for all programs, because they share parameters.
@@ -46,8 +47,6 @@ class Placement:
 
     def array(self, leaf: BaseNode, array: np.ndarray) -> Any:
         """Return a copy of a leaf's array, or of one of its state arrays, on the devices."""
-        import jax
-
         if self.sharding is None:
             return jax.device_put(narrowed(leaf, array), may_alias=False)
         whole, shape = narrowed(leaf, array), self.sharding.stored_shape(leaf, array.shape)
@@ -60,8 +59,6 @@ class Placement:
 
         `shape` is the input's, or has a first axis of batches before it.
         """
-        import jax
-
         if self.sharding is None:
             return jax.device_put(narrowed(leaf, read(tuple(slice(0, size) for size in shape))))
         return jax.make_array_from_callback(
@@ -310,7 +307,6 @@ def _stacked(values: Sequence[Any]) -> Any:
         for index, value in enumerate(values)
     ):
         return first.array
-    import jax.numpy as jnp
 
     return jnp.stack([unstacked(value) for value in values])
 

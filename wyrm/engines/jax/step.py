@@ -23,6 +23,7 @@ from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array
 from wyrm.ops.random.philox import ROWS_BEFORE, STEP
 from wyrm.ops.random.philox_jax import as_words, sum_of_words, words_of
+from wyrm.support.lazy_modules import jax, jnp, lax
 
 if TYPE_CHECKING:
     from wyrm.engines.jax.sharding import Sharding
@@ -69,8 +70,6 @@ class _TableTotal(NamedTuple):
 
 def element(feeds: Sequence[Any], i: Any, count: int) -> list[Any]:
     """Return the data of batch `i` of `count`; an array may have one element for all batches."""
-    from jax import lax
-
     return [lax.dynamic_index_in_dim(array, i if array.shape[0] == count else 0, keepdims=False) for array in feeds]
 
 
@@ -98,10 +97,6 @@ def accumulated(
     gradients are collected as pairs while these have fewer rows than the table, else added to a total of its size.
     Those of `divided` tables, of which each device has the pairs of its part of the batches, are always collected.
     """
-    import jax
-    import jax.numpy as jnp
-    from jax import lax
-
     count = max(array.shape[0] for array in feeds)
 
     def weighted(buffers: list[Any], feed: list[Any], i: Any) -> Backward:
@@ -152,9 +147,6 @@ def _scaled(gradient: Any, weight: Any) -> Any:
 
 def _nothing(gradient: Any, table: tuple[int, ...] | None, batches: int) -> Any:
     """Return a total of zero for gradients of this shape; None where their pairs are collected."""
-    import jax
-    import jax.numpy as jnp
-
     if table is None:
         return jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), gradient)
     if batches * sum(rows.size for _, rows in gradient) < table[0]:
@@ -321,7 +313,6 @@ class StepFunctions:
         found = found._replace(outputs=outputs if alone else found.outputs)
         if self._sums is None:
             return found._replace(gradients=gradients)
-        import jax
 
         with jax.named_scope("gradients:sum"):
             totals = self._sums.totals([*gradients, *found.outputs], [*parameters, *(None for _ in found.outputs)])
@@ -399,8 +390,6 @@ class StepFunctions:
         that XLA gathers them for each batch. Without it, XLA gathers all of them before the loop over batches, and
         every device keeps the whole model.
         """
-        import jax
-
         found, sharding = list(values), self._sharding
         if sharding is None or self._keeps_parts:
             return found, step
@@ -448,9 +437,6 @@ class StepFunctions:
         with the outputs, and 1 if the step moved the parameters, else 0. Bad indices are those of the first step that
         moved nothing. `step` is the random step of the first batch.
         """
-        import jax
-        from jax import lax
-
         xp: Any = namespace()
         capacity = max(array.shape[0] for array in feeds)
         several = () if accumulate == 1 else (accumulate,)

@@ -16,6 +16,7 @@ from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
 from wyrm.ops.elementwise.formula import formula_value
+from wyrm.support.lazy_modules import jax, jnp, lax
 
 # A table with at most so many rows for each index of a step is marked to find the touched ones; for a larger one the
 # indices are sorted. On a CPU, the sorts of XLA took half of a step of BPR with 4,096 rows and tables of 1,682.
@@ -58,8 +59,6 @@ class Updates:
         moves: Any,
     ) -> tuple[list[Any], list[dict[str, Any]]]:
         """Return the new parameters and states; where `moves` is false, they are the old ones."""
-        import jax
-
         if self._max_norm is not None:
             numbers = {**numbers, GRADIENT_SCALE: self._scale(gradients, self._max_norm)}
         moved: list[Any] = []
@@ -135,8 +134,6 @@ class Updates:
 
     def _scale(self, gradients: Sequence[JaxGradient], max_norm: float) -> Any:
         """Return the factor that limits the global norm of the gradients, also if their squares overflow."""
-        from jax import lax
-
         xp: Any = namespace()
 
         def squares(unit: Any) -> tuple[Any, Any]:
@@ -169,8 +166,6 @@ class Updates:
 
         Where devices add up their terms of a row later, those must be so small that no sum can overflow.
         """
-        import jax
-
         with jax.named_scope("gradients:check"):
             found: list[Any] = []
             for exchange, gradient in zip(self._exchanges, gradients, strict=True):
@@ -200,8 +195,6 @@ def summed_rows(pairs: Sequence[tuple[Any, Any]], shape: tuple[int, ...]) -> Row
     XLA needs a fixed number of rows: as many as there are indices, or as the table has. The others are padding: their
     row number is that after the last row of the table.
     """
-    import jax.numpy as jnp
-
     rows = jnp.concatenate([indices.reshape(-1) for _, indices in pairs])
     values = [gradient.reshape(-1, *shape[1:]) for gradient, _ in pairs]
     count = min(len(rows), shape[0])

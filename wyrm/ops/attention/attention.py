@@ -33,6 +33,7 @@ from wyrm.ops.products.product import ProductForm
 from wyrm.ops.random.dropout_mask import WORD, check_rate, drop_threshold, dropout_mask, kept_factor
 from wyrm.ops.random.philox import STEP, stream_or_next
 from wyrm.ops.random.philox_jax import Words, kept_by_rows, row_keys
+from wyrm.support.lazy_modules import jnp
 
 # The longest sequence whose scores are computed at once. In tiles, forward and gradient take on a CPU 1.3 times the
 # time for 512 rows (0.8 if causal), 0.87 (0.8) for 1024 and 0.89 (0.76) for 2048, and 0.5 to 0.1 times the memory.
@@ -154,8 +155,6 @@ class _Weights(Scores):
 
     def unnormalized(self, queries: slice, keys: slice) -> tuple[Any, Any]:
         """Return the weights before normalization and dropout, and the inverses of their sums over keys."""
-        import jax.numpy as jnp
-
         mask = self._mask
         if mask is not None:
             mask = (mask if mask.shape[1] == 1 else mask[:, queries])[:, :, keys]
@@ -178,8 +177,6 @@ class _Weights(Scores):
 
 
 def _attended(operands: Sequence[Any], weights: _Weights) -> Any:
-    import jax.numpy as jnp
-
     tiles = []
     for queries, keys in weights.tiles():
         unnormalized, inverse = weights.unnormalized(queries, keys)
@@ -189,8 +186,6 @@ def _attended(operands: Sequence[Any], weights: _Weights) -> Any:
 
 
 def _gradient(operands: Sequence[Any], weights: _Weights) -> Any:
-    import jax.numpy as jnp
-
     cotangent = operands[1].swapaxes(1, 2)
     query_tiles, key_gradient, value_gradient = [], 0, 0
     for queries, keys in weights.tiles():

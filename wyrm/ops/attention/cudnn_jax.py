@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from wyrm.support.lazy_modules import jax, jnp
+
 if TYPE_CHECKING:
     from wyrm.ops.attention.attention import Attention, AttentionGradient
 
@@ -15,9 +17,6 @@ def takes(node: Attention | AttentionGradient, qkv: Any) -> bool:
     A query that sees no key has zeros here and no number there, so masks are left to tiles; cuDNN's dropout draws other
     numbers.
     """
-    import jax
-    import jax.numpy as jnp
-
     if node.masked or node.alibi or node.dropout_rate > 0.0 or qkv.dtype != jnp.bfloat16:
         return False
     if jax.default_backend() != "gpu" or jax.sharding.get_abstract_mesh().manual_axes:
@@ -31,8 +30,6 @@ def has_kernels(shape: tuple[int, ...], *, causal: bool) -> bool:
 
     JAX says it as it traces them, which takes as long as the attention itself: equal nodes ask once.
     """
-    import jax
-    import jax.numpy as jnp
 
     def forward_and_gradient(qkv: Any) -> Any:
         value, pull_back = jax.vjp(lambda qkv: _attended(qkv, causal=causal), qkv)
@@ -52,8 +49,6 @@ def attended(node: Attention | AttentionGradient, qkv: Any) -> Any:
 
 
 def _attended(qkv: Any, *, causal: bool) -> Any:
-    import jax
-
     queries, keys, values = (qkv[:, :, i] for i in range(3))
     return jax.nn.dot_product_attention(
         queries, keys, values, is_causal=causal, scale=qkv.shape[-1] ** -0.5, implementation="cudnn"
@@ -62,8 +57,6 @@ def _attended(qkv: Any, *, causal: bool) -> Any:
 
 def gradient(node: Attention | AttentionGradient, qkv: Any, cotangent: Any) -> Any:
     """Return the gradient with respect to `qkv`, of its shape."""
-    import jax
-
     _, pull_back = jax.vjp(lambda qkv: attended(node, qkv), qkv)
     return pull_back(cotangent.astype(qkv.dtype))[0]
 

@@ -9,6 +9,7 @@ import numpy as np
 from wyrm.ops.products.product import sum_dtype
 from wyrm.ops.random.dropout_mask import drop_threshold, kept_factor
 from wyrm.ops.random.philox_jax import kept_by_rows
+from wyrm.support.lazy_modules import jnp
 
 if TYPE_CHECKING:
     from wyrm.ops.attention.attention import Attention, AttentionGradient
@@ -26,8 +27,6 @@ class Scores:
 
     def product(self, subscripts: str, x: Any, y: Any) -> Any:
         """Return an `einsum`; the first operand is rounded to the dtype of the second."""
-        import jax.numpy as jnp
-
         return jnp.einsum(subscripts, x.astype(y.dtype), y, preferred_element_type=self.dtype)
 
     def scored(self, queries: Any, keys: Any, rows: Any, columns: Any, mask: Any, allowed: Any) -> tuple[Any, Any]:
@@ -47,8 +46,6 @@ class Scores:
 
     def dropped_by(self, words: Any, weights: Any, beginning: Any = 0) -> Any:
         """Return weights of keys from `beginning` on after dropout, by the random words of each query."""
-        import jax.numpy as jnp
-
         rate, (first, second) = self._node.dropout_rate, words
         keep = kept_by_rows(first, second, self._time, drop_threshold(rate), weights.shape[-1], beginning)
         return jnp.where(keep, weights * self.dtype.type(kept_factor(rate)), 0)
@@ -56,8 +53,6 @@ class Scores:
     @staticmethod
     def inverse(totals: Any) -> Any:
         """Return the inverses of sums over keys, 0 for a query that sees no key."""
-        import jax.numpy as jnp
-
         return jnp.where(totals > 0, 1 / jnp.where(totals > 0, totals, 1), 0)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from wyrm.ops.attention.scores_jax import Scores
 from wyrm.ops.kernels.loops_jax import scan
 from wyrm.ops.random.philox_jax import Words
-from wyrm.support.imports import unread
+from wyrm.support.lazy_modules import jax, jnp
 
 if TYPE_CHECKING:
     from wyrm.ops.attention.attention import Attention, AttentionGradient
@@ -27,8 +27,6 @@ _ROWS_ON_CPU, _ROWS = 128, 512
 
 def rows_of_tile() -> int:
     """Return the queries and the keys of a tile."""
-    import jax
-
     return _ROWS_ON_CPU if jax.default_backend() == "cpu" else _ROWS
 
 
@@ -41,7 +39,6 @@ class Tiles(Scores):
     def __init__(
         self, node: Attention | AttentionGradient, qkv: Any, mask: Any, random_keys: Words | tuple[()], rows: int
     ) -> None:
-        jnp = unread("jax.numpy")
         super().__init__(node, qkv)
         self._rows, self._count = rows, -(-self._time // rows)
         self.queries, self.keys, self.values = (self.tiled(qkv[:, :, i]) for i in range(3))
@@ -55,8 +52,6 @@ class Tiles(Scores):
 
     def _padded(self, array: Any, axis: int) -> Any:
         """Return an array with zeros behind the rows of an axis, up to whole tiles."""
-        import jax.numpy as jnp
-
         widths = [(0, 0)] * array.ndim
         widths[axis] = (0, self._count * self._rows - self._time)
         return jnp.pad(array, widths)
@@ -74,7 +69,6 @@ class Tiles(Scores):
 
     def scores(self, i: Any, j: Any) -> tuple[Any, Any]:
         """Return the scores of a tile of queries and one of keys, and where a query may see a key."""
-        import jax.numpy as jnp
         from jax.lax import dynamic_slice_in_dim
 
         mask = self._mask
@@ -96,7 +90,6 @@ class Tiles(Scores):
 
     def over_pairs(self, step: Callable[[Any, Any, Any], Any], state: Any) -> Any:
         """Return the state after `step(state, i, j)` of all pairs of tiles; derivatives compute a step again."""
-        import jax
 
         def one(state: Any, pair: Any) -> tuple[Any, tuple[()]]:
             return step(state, pair[0], pair[1]), ()
@@ -108,7 +101,6 @@ class Tiles(Scores):
 
         `sums_of(exponentials, i, j)` are added up over the keys, from zeros `like` them.
         """
-        import jax.numpy as jnp
 
         def step(state: Any, i: Any, j: Any) -> Any:
             largest, totals, sums = state
@@ -129,7 +121,6 @@ class Tiles(Scores):
 
 def attended(operands: Sequence[Any], tiles: Tiles) -> Any:
     """Return the sums of values, (batch, time, heads, features)."""
-    import jax.numpy as jnp
 
     def of_values(exponentials: Any, i: Any, j: Any) -> Any:
         return tiles.product("bhqk,bhkd->bhqd", tiles.dropped(exponentials, i, j), tiles.values[j])
@@ -140,8 +131,6 @@ def attended(operands: Sequence[Any], tiles: Tiles) -> Any:
 
 def gradient(operands: Sequence[Any], tiles: Tiles) -> Any:
     """Return the gradient with respect to `qkv`, of its shape."""
-    import jax.numpy as jnp
-
     cotangent = tiles.tiled(operands[1])
 
     def of_weights(i: Any, j: Any) -> Any:

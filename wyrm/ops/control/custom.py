@@ -13,6 +13,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.control.pass_through import Transparent
 from wyrm.ops.subgraph import placeholder_like
+from wyrm.support.lazy_modules import jax
 
 
 class GradientRule:
@@ -70,8 +71,6 @@ class _CustomForm(JaxForm):
     """The first parent, whose gradient is that of the rule also where JAX computes it."""
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax
-
         def forward(value: Any, *parents: Any) -> tuple[Any, tuple[Any, ...]]:
             used = len(parents) - node.outside
             for parent, primal in zip(node.parents[1 + used :], parents[used:], strict=True):
@@ -90,8 +89,6 @@ class _CustomForm(JaxForm):
 
 def _gradients(node: Any, parents: Sequence[Any], cotangent: Any, lowering: Lowering) -> list[Any]:
     """Return the gradients that the rule of a `Custom` gives for the values of its parents, None for zero."""
-    import jax
-
     if isinstance(cotangent, jax.custom_derivatives.SymbolicZero):
         return [None] * len(parents)
     gradient: Node = placeholder_like(node, node.dims, "gradient")

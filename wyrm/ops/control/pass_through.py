@@ -17,6 +17,7 @@ from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, Unary
 from wyrm.ops.indexing.index import Indexable
+from wyrm.support.lazy_modules import jax
 
 T = TypeVar("T")
 
@@ -116,8 +117,6 @@ class _StopGradientForm(JaxForm):
     narrow = True
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax
-
         return jax.lax.stop_gradient(operands[0])
 
 
@@ -130,8 +129,6 @@ class OptimizationBarrierForm(JaxForm):
         return True  # JAX cannot differentiate the loop that stands for a barrier on CPUs
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax
-
         def barrier(x: Any, after: Any) -> Any:
             return jax.lax.optimization_barrier((x, after))[0]
 
@@ -146,7 +143,5 @@ def _unfolded(x: Any, after: Any) -> Any:
 
     XLA for CPUs drops its barriers before it merges equal operations, and it cannot tell that this loop never runs.
     """
-    import jax
-
     iterations = (after[(0,) * after.ndim] > 0).astype(np.int32) - 1
     return jax.lax.while_loop(lambda state: state[0] > 0, lambda state: (state[0] - 1, -state[1]), (iterations, x))[1]

@@ -40,6 +40,7 @@ from wyrm.ops.products.product import MatMul
 from wyrm.ops.shaping.shape import Rearrangement, Reshape, zeros_like
 from wyrm.ops.shaping.transpose import Transpose
 from wyrm.ops.subgraph import placeholder_like
+from wyrm.support.lazy_modules import jax, jnp
 
 
 def reversed_loop(scan: Scan, cotangents: Sequence[Any], wanted: Sequence[BaseNode]) -> list[Node | Zero]:
@@ -206,8 +207,6 @@ class LoopParts(NamedTuple):
 
     def flat(self) -> Any:
         """Return the residuals as the flat array that the graph describes."""
-        import jax.numpy as jnp
-
         return jnp.concatenate([part.reshape(-1) for part in self.parts])
 
 
@@ -248,8 +247,6 @@ class _Loop:
 
     def zeros(self, stacked: bool) -> list[Any]:
         """Return zeros for the outputs to stack, or for those to sum."""
-        import jax.numpy as jnp
-
         steps, count = self.steps, self._count
         outputs = steps.outputs[steps.carried : count] if stacked else steps.outputs[count:]
         length = (self.length,) if stacked else ()
@@ -268,9 +265,6 @@ class _Loop:
 
     def open_steps(self) -> _Results:
         """Run all steps where an export leaves their number open: `lax.scan` needs to know it."""
-        import jax
-        import jax.numpy as jnp
-
         count = jnp.asarray(self.length)
 
         def step(done: Any, results: _Results) -> _Results:
@@ -289,7 +283,6 @@ class _Loop:
 
     def one_or_none(self, limit: Any) -> _Results:
         """Run the only step if the limit is at least 1."""
-        import jax
 
         def run() -> tuple[Any, ...]:
             last, stacked, sums, _ = self.step(self.init, [row[0] for row in self.sequences])
@@ -302,9 +295,6 @@ class _Loop:
 
     def some_steps(self, limit: Any) -> _Results:
         """Run steps up to the limit, or until the body stops the loop."""
-        import jax
-        import jax.numpy as jnp
-
         steps = self.steps
         count = jnp.minimum(limit, min(self.length, _MOST)).astype(np.int32)
 
@@ -332,8 +322,6 @@ class _Loop:
 
 def _written(wholes: Sequence[Any], rows: Sequence[Any], t: Any) -> list[Any]:
     """Return arrays with row `t` of each replaced."""
-    import jax
-
     update = jax.lax.dynamic_update_index_in_dim
     return [update(whole, row, t, 0) for whole, row in zip(wholes, rows, strict=True)]
 
@@ -383,8 +371,6 @@ class ScanPartForm(JaxForm):
     takes_rows = True
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax.numpy as jnp
-
         (residuals,) = operands
         if not isinstance(residuals, LoopParts):
             return super().lower(node, operands, shape, lowering)

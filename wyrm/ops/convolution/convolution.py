@@ -34,6 +34,7 @@ from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.products.product import ProductForm, sum_dtype
 from wyrm.ops.windows import Window
+from wyrm.support.lazy_modules import jnp, lax
 
 
 def padded(xp: ArrayNamespace, x: FloatArray, pads: Sequence[tuple[int, int]]) -> FloatArray:
@@ -335,9 +336,6 @@ class _ConvolutionForm(ProductForm):
 
         With `exchanged`, batch and channels are exchanged in the operands and the result.
         """
-        import jax.numpy as jnp
-        from jax import lax
-
         (x, second), dtype = operands, sum_dtype(*operands)
         pairs = [axis.kept() for axis in self.axes(node, x.shape[2:], second.shape[2:], shape[2:])]
         kept, axes = [slices for slices, _ in pairs], [axis for _, axis in pairs]
@@ -386,8 +384,6 @@ class InputGradientForm(_ConvolutionForm):
         ]  # fmt: skip
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        from jax import lax
-
         gradient, weight = operands
         outputs, channels, *sizes = weight.shape
         grouped = weight.reshape(node.groups, outputs // node.groups, channels, *sizes).swapaxes(1, 2)

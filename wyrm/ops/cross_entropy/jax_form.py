@@ -10,6 +10,7 @@ import numpy as np
 from wyrm.graph.jax_form import JaxForm, Lowering, Unjoined
 from wyrm.ops.kernels.loops_jax import in_blocks
 from wyrm.ops.products.product import ProductForm, matmul, sum_dtype
+from wyrm.support.lazy_modules import jnp
 
 if TYPE_CHECKING:
     from wyrm.ops.cross_entropy.kernels import ResidualsPart
@@ -22,8 +23,6 @@ class _CrossEntropyForm(ProductForm):
 
         On a mesh, those of the weight and the loss may be sums whose terms are apart.
         """
-        import jax.numpy as jnp
-
         x, weight, labels, *given = operands
         dtype = sum_dtype(x)
         is_counted = jnp.ones(labels.shape, bool) if node.ignore_index is None else labels != node.ignore_index
@@ -95,8 +94,6 @@ class ResidualParts(NamedTuple):
 
     def flat(self) -> Any:
         """Return the gradient with respect to the weight, a row that starts with the loss, and that of x."""
-        import jax.numpy as jnp
-
         weight, loss = (jnp.asarray(each) for each in (self.weight, self.loss))
         row = jnp.zeros((1, weight.shape[1]), loss.dtype).at[0, 0].set(loss)
         return jnp.concatenate([weight, row, self.x])

@@ -17,6 +17,7 @@ from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, Unary
 from wyrm.ops.kernels.loops_jax import on_host
+from wyrm.support.lazy_modules import jax
 
 
 class I0(Unary[Left_co, Axes]):
@@ -134,7 +135,6 @@ class _OfOrderForm(JaxForm):
 @cache
 def _on_host(name: str) -> Callable[[float, Any], Any]:
     """Return the JAX function of an order and an array that calls the function `name` of SciPy."""
-    import jax
     from scipy import special
 
     def value_of(order: float, x: Any) -> Any:

@@ -13,6 +13,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.elementwise import Axes, Binary, Left_co, Right_co
+from wyrm.support.lazy_modules import jax, jnp
 
 # From this concentration on, the quantile is that of the cube of a normal variable (Wilson and Hilferty, 1931).
 _LARGE = 1e6
@@ -117,9 +118,6 @@ class _LogGammaSlopeForm(JaxForm):
         return True  # JAX differentiates no loop of an unknown number of steps in reverse
 
     def lower(self, node: BaseNode, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax
-        import jax.numpy as jnp
-
         a, y = (jnp.broadcast_to(operand, shape) for operand in operands)
         small = y < -30.0
         x = jnp.exp(jnp.where(small, 0.0, y))

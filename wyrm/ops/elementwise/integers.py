@@ -19,6 +19,7 @@ from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise.broadcasts import operator_of_integers
 from wyrm.ops.elementwise.conversion import weak_floats
 from wyrm.ops.elementwise.elementwise import Axes, S, bind_operator, method, size_beside
+from wyrm.support.lazy_modules import jnp
 
 
 class IndexArithmetic(IndexNode[Axes], abstract=True):
@@ -145,8 +146,6 @@ class _DivisionForm(JaxForm):
     """The quotient or the rest; XLA gives other values than 0 where the divisor is 0."""
 
     def lower(self, node: BaseNode, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax.numpy as jnp
-
         x, y = operands
         divide = jnp.floor_divide if isinstance(node, IndexFloorDivide) else jnp.remainder
         return jnp.where(y == 0, 0, divide(x, jnp.where(y == 0, 1, y)))

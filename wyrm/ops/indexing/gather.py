@@ -20,6 +20,7 @@ from wyrm.graph.typing import Array
 from wyrm.ops.batching import aligned, batch_axis, batch_indices, moved_to_front, spread
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.shaping.shape import aligned_index
+from wyrm.support.lazy_modules import jnp
 
 
 def chosen(x: Any, indices: tuple[Any, ...]) -> Any:
@@ -29,8 +30,6 @@ def chosen(x: Any, indices: tuple[Any, ...]) -> Any:
 
 def added(x: Any, indices: tuple[Any, ...], values: Any) -> Any:
     """Return `x` with `values` added at `indices` into its first axes; an index out of range adds NaN to element 0."""
-    import jax.numpy as jnp
-
     wrong = jnp.zeros((), bool)
     for index, size in zip(indices, x.shape, strict=False):
         wrong = wrong | (index < 0) | (index >= size)
@@ -83,8 +82,6 @@ class PlaceAlongAxisForm(TakeAlongAxisForm):
     narrow: bool | None = False
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax.numpy as jnp
-
         x, indices = operands
         return added(jnp.zeros(shape, x.dtype), self.columns(lowering.xp, indices, node.axis), x)
 

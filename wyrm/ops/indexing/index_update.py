@@ -24,6 +24,7 @@ from wyrm.ops.elementwise.elementwise import Axes, Left_co, S, common_dtype, ope
 from wyrm.ops.indexing.joining import Concatenate
 from wyrm.ops.indexing.taking import PlaceAlongAxis, TakeAlongAxis
 from wyrm.ops.shaping.shape import zeros_like
+from wyrm.support.lazy_modules import jnp
 
 
 class Replaced(HasIndexOperands[tuple[Left_co, Any, IndexNode], Axes], Node[tuple[Left_co, Any, IndexNode], Axes]):
@@ -90,8 +91,6 @@ class _ReplacedForm(JaxForm):
     """A scatter; where a position is out of range, the row is NaN."""
 
     def lower(self, node: Replaced, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax.numpy as jnp
-
         x, values, positions = operands
         positions = jnp.broadcast_to(positions, values.shape)
         leading = [jnp.arange(size).reshape((-1, *[1] * (len(shape) - 1 - i))) for i, size in enumerate(shape[:-1])]
@@ -165,8 +164,6 @@ class _LastWriterForm(JaxForm):
     """
 
     def lower(self, node: LastWriter, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax.numpy as jnp
-
         values = operands[0].shape[-1]
         positions = operands[0].reshape(math.prod(shape[:-1]), values)
         rows = positions.shape[0]

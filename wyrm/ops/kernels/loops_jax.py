@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from wyrm.support.lazy_modules import jax, jnp
+
 
 def varying_as(value: Any, like: Any) -> Any:
     """Return a value that varies over the devices that another one, or a type, varies over."""
-    import jax
-
     missing = tuple(_axes(like) - _axes(value))
     return jax.lax.pcast(value, missing, to="varying") if missing else value
 
@@ -22,8 +22,6 @@ def steady(step: Callable[[Any], Any], state: Any) -> Any:
 
     A state of zeros is the same on all devices, that after a step of their rows is not.
     """
-    import jax
-
     if not jax.sharding.get_abstract_mesh().manual_axes:
         return state
     while True:
@@ -38,7 +36,6 @@ def scan(
     body: Callable[[Any, Any], tuple[Any, Any]], state: Any, rows: Any, length: int | None = None, reverse: bool = False
 ) -> tuple[Any, Any]:
     """Return the last state and the stacked results of `jax.lax.scan`, from a `steady` first state."""
-    import jax
 
     def step(state: Any) -> Any:
         return body(state, jax.tree.map(lambda array: array[0], rows))[0]
@@ -49,8 +46,6 @@ def scan(
 
 def _axes(value: Any) -> frozenset[str]:
     """Return the axes of a mesh that a value, or the result of `jax.eval_shape`, varies over."""
-    import jax
-
     described = value if isinstance(value, jax.ShapeDtypeStruct) else jax.typeof(value)
     manual: Any = getattr(described, "manual_axis_type", None)
     # Versions of JAX before 0.10 call it `vma`.
@@ -71,9 +66,6 @@ def in_blocks(
     alone, and the devices add up their sums once, after the last block, or with `apart` not at all: the sums then
     have a first axis of shards.
     """
-    import jax
-    import jax.numpy as jnp
-
     if blocks == 1 and not apart:
         return function(*arrays)
 
@@ -128,7 +120,6 @@ def over_time(
     reverse: bool = False,
 ) -> Any:
     """Return the results of all steps along `axis`; a step gets the state and parts of the sequences of size 1."""
-    import jax.numpy as jnp
 
     def one(state: State, rows: list[Any]) -> tuple[State, Any]:
         state, made = step(state, [jnp.expand_dims(row, axis) for row in rows])
@@ -149,8 +140,6 @@ def on_host(
 
     JAX computes the rows of a `jax.vmap` one by one, or with "broadcast_all" in one call, with axes before `shape`.
     """
-    import jax
-
     # The call gets and returns words of 32 bits: it may run in a thread of XLA's, in which JAX has no 64-bit types.
     kinds = [np.dtype(operand.dtype) for operand in operands]
     words = [_words(operand, kind) for operand, kind in zip(operands, kinds, strict=True)]
@@ -172,8 +161,6 @@ def _word(dtype: np.dtype) -> np.dtype:
 
 
 def _words(operand: Any, dtype: np.dtype) -> Any:
-    import jax
-
     return operand if _word(dtype) == dtype else jax.lax.bitcast_convert_type(operand, _word(dtype))
 
 

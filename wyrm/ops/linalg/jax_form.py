@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from wyrm.graph.jax_form import JaxForm, Lowering
+from wyrm.support.lazy_modules import jax, jnp
 
 Operands = Sequence[Any]
 
 
 def refused(wrong: Any, result: Any) -> Any:
     """Return the result with NaN for the matrices that are `wrong`; there is one element for each matrix."""
-    import jax.numpy as jnp
-
     return jnp.where(wrong[..., None, None], jnp.nan, result)
 
 
@@ -27,8 +26,6 @@ def finite(a: Any) -> tuple[Any, Any]:
 
     LAPACK may not return for a NaN.
     """
-    import jax.numpy as jnp
-
     wrong = ~jnp.isfinite(a).all(axis=(-2, -1))
     return wrong, jnp.where(wrong[..., None, None], 0.0, a)
 
@@ -40,8 +37,6 @@ def symmetrized(a: Any) -> Any:
 
 def diagonal(a: Any) -> Any:
     """Return the diagonals of square matrices."""
-    import jax.numpy as jnp
-
     numbers = jnp.arange(a.shape[-1])
     return jnp.where(numbers == numbers[:, None], a, 0.0).sum(axis=-1)
 
@@ -63,7 +58,6 @@ class LUResidualsForm(_MatrixForm):
     """The factors and pivots as LAPACK returns them, like those of the other engines."""
 
     def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
-        import jax.numpy as jnp
         from jax.lax.linalg import lu
 
         (a,) = operands
@@ -75,7 +69,6 @@ class SolveForm(_MatrixForm):
     """Two triangular systems; NaN for a singular matrix."""
 
     def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
-        import jax.numpy as jnp
         from jax.scipy.linalg import lu_solve
 
         residuals, _, b = operands
@@ -89,9 +82,6 @@ class EigResidualsForm(_MatrixForm):
     """Eigenvalues above the eigenvectors; NaN for a matrix with a NaN, an infinity, or a complex eigenvalue."""
 
     def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
-        import jax
-        import jax.numpy as jnp
-
         # JAX has no derivatives of these vectors: `EigPartForm` has those of the graph.
         wrong, a = finite(jax.lax.stop_gradient(operands[0]))
         values, vectors = jnp.linalg.eig(a)
@@ -110,8 +100,6 @@ class EighResidualsForm(_MatrixForm):
     """Eigenvalues in ascending order above the eigenvectors; NaN for a matrix with a NaN or an infinity."""
 
     def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
-        import jax.numpy as jnp
-
         wrong, a = finite(operands[0])
         values, vectors = jnp.linalg.eigh(symmetrized(a), symmetrize_input=False)
         return refused(wrong, jnp.concatenate([values[..., None, :], vectors], axis=-2))
@@ -121,8 +109,6 @@ class SVDResidualsForm(_MatrixForm):
     """The singular values, in descending order, between the vectors; NaN for a matrix with a NaN or an infinity."""
 
     def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
-        import jax.numpy as jnp
-
         wrong, a = finite(operands[0])
         left, values, right = jnp.linalg.svd(a, full_matrices=False)
         return refused(wrong, jnp.concatenate([left, values[..., None, :], right.mT], axis=-2))
@@ -132,8 +118,6 @@ class PseudoInverseForm(_MatrixForm):
     """The pseudoinverse by a singular value decomposition; NaN for a matrix with a NaN or an infinity."""
 
     def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
-        import jax.numpy as jnp
-
         wrong, a = finite(operands[0])
         return refused(wrong, jnp.linalg.pinv(a, rtol=node.cutoff))
 
@@ -142,8 +126,6 @@ class QRResidualsForm(_MatrixForm):
     """The orthonormal columns above the transposed triangular factor."""
 
     def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
-        import jax.numpy as jnp
-
         orthonormal, upper = jnp.linalg.qr(operands[0])
         return jnp.concatenate([orthonormal, upper.mT], axis=-2)
 
@@ -171,7 +153,6 @@ class TriangularSolveForm(_MatrixForm):
     """The solution by substitution; NaN for a singular matrix."""
 
     def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
-        import jax.numpy as jnp
         from jax.lax.linalg import triangular_solve
 
         a, b = operands
@@ -188,8 +169,6 @@ class ReciprocalGapsForm(JaxForm):
     """The reciprocal gaps; NaN for values of which two are equal."""
 
     def lower(self, node: Any, operands: Operands, shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax.numpy as jnp
-
         (x,) = operands
         gaps = x[..., None, :] - x[..., :, None]
         same = jnp.eye(shape[-1], dtype=bool)
@@ -214,8 +193,6 @@ class DeterminantForm(JaxForm):
     """The product of the diagonal of the factors, or of its signs, or the sum of the logarithms of its elements."""
 
     def lower(self, node: Any, operands: Operands, shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax.numpy as jnp
-
         residuals = operands[0]
         elements = diagonal(residuals[..., :-1, :])
         if node.part == "logarithm":
@@ -230,16 +207,12 @@ class CofactorsForm(_MatrixForm):
     """The determinant times the transposed inverse; a singular value decomposition runs where that is not finite."""
 
     def compute(self, node: Any, operands: Operands, shape: tuple[int, ...]) -> Any:
-        import jax
-
         a = operands[1]
         usual, others = self._usual(a)
         return jax.lax.cond(others.any(), lambda: self._of_vectors(a, usual, others), lambda: usual)
 
     def _usual(self, a: Any) -> tuple[Any, Any]:
         """Return the cofactors of regular matrices, and which matrices need others."""
-        import jax.numpy as jnp
-
         determinants = jnp.linalg.det(a)[..., None, None]
         usual = determinants * jnp.linalg.inv(a).mT
         is_wrong = (determinants[..., 0, 0] == 0.0) | ~jnp.isfinite(usual).all(axis=(-2, -1))
@@ -247,8 +220,6 @@ class CofactorsForm(_MatrixForm):
 
     def _of_vectors(self, a: Any, usual: Any, others: Any) -> Any:
         """Return cofactors from singular vectors, for the matrices that need them."""
-        import jax.numpy as jnp
-
         left, values, right = jnp.linalg.svd(finite(a)[1])
         sign = jnp.sign(jnp.linalg.det(left) * jnp.linalg.det(right))[..., None]
         products = jnp.where(jnp.eye(a.shape[-1], dtype=bool), 1.0, values[..., None, :]).prod(axis=-1)

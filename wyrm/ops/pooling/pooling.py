@@ -28,6 +28,7 @@ from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.pooling.windows import Places, Windows
 from wyrm.ops.shaping.shape import Integers, taken
+from wyrm.support.lazy_modules import jnp
 
 
 def find_maxima(
@@ -156,8 +157,6 @@ def _first_maximum(values: Any, positions: Any, table: Integers, axis: int, stri
 
     The position is that in `positions`, plus `stride` times the place along the axis.
     """
-    import jax.numpy as jnp
-
     places = (table * stride).astype(np.int32).reshape(*table.shape, *[1] * (values.ndim - axis - 1))
     if len(table) > _FEW_TAPS:
         outputs = (*values.shape[:axis], *table.shape, *values.shape[axis + 1 :])
@@ -186,8 +185,6 @@ class MaxPoolForm(JaxForm):
 
         The first one in row-major order is in the first row with the largest maximum.
         """
-        import jax.numpy as jnp
-
         found, sizes = jnp.zeros(x.shape, jnp.int32), x.shape[2:]
         places = node.places(sizes)
         for axis in reversed(range(len(sizes))):
@@ -203,8 +200,6 @@ class MaxPoolTakeForm(MaxPoolForm):
     """The elements of the second operand at the positions of the maxima of the first one."""
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax.numpy as jnp
-
         x, values = operands
         found = self.maxima(node, x)[1].reshape(*shape[:2], math.prod(shape[2:]))
         flat = values.reshape(*shape[:2], math.prod(values.shape[2:]))
@@ -215,8 +210,6 @@ class MaxPoolGradientForm(MaxPoolForm):
     """For each element the gradient of its window, if it is the maximum; a scatter where windows overlap."""
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax.numpy as jnp
-
         x, gradient = operands
         found = self.maxima(node, x)[1]
         size = math.prod(shape[2:])

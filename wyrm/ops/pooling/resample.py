@@ -21,6 +21,7 @@ from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.kernels.sums import add_scaled
 from wyrm.ops.shaping.shape import taken
+from wyrm.support.lazy_modules import jnp
 
 # For each output the place of its first tap, and the weights of neighbouring taps.
 Taps = tuple[tuple[int, tuple[float, ...]], ...]
@@ -210,8 +211,6 @@ class _ResampleForm(JaxForm):
     """A sum over the taps, one by one where they are few, else a reduction of all."""
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax.numpy as jnp
-
         (x,), axis = operands, node.axis
         counts, places, weights = node.tables(x.shape, shape)
         present = np.arange(len(places))[:, None] < counts

@@ -30,19 +30,16 @@ from wyrm.ops.elementwise.elementwise import (
 )
 from wyrm.ops.kernels.sums import summed
 from wyrm.ops.reducing.reduction import Sum
+from wyrm.support.lazy_modules import jnp
 
 
 def sum_dtype(*operands: Any) -> Any:
     """Return the dtype of the sums of products: float32, or float64 for float64 operands."""
-    import jax.numpy as jnp
-
     return jnp.promote_types(jnp.result_type(*operands), np.float32)
 
 
 def matmul(x: Any, y: Any) -> Any:
     """Return `x @ y`, with sums of float32 or wider."""
-    import jax.numpy as jnp
-
     return jnp.matmul(x, y, preferred_element_type=sum_dtype(x, y))
 
 
@@ -64,8 +61,6 @@ class EinsumForm(ProductForm):
     """One `dot_general`, and transpositions around it that XLA merges with it."""
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax.numpy as jnp
-
         return jnp.einsum(node.subscripts, *operands, preferred_element_type=sum_dtype(*operands))
 
 

@@ -17,6 +17,7 @@ from wyrm.graph.base import explain
 from wyrm.graph.jax_form import JaxForm, Lowering
 from wyrm.ops.random.dropout_mask import drop_threshold
 from wyrm.ops.random.philox_jax import Words, hashed_word, philox_block, traced_once, wide_product, words_of
+from wyrm.support.lazy_modules import jax, jnp
 
 # --- words --------------------------------------------------------------------------------------------------------
 
@@ -29,8 +30,6 @@ def key_words(step: Any, seed: Any, stream: Any) -> Words:
 
 def positions(key: Any, shape: tuple[int, ...]) -> Any:
     """Return the positions of all elements of a shape, uint32; `key` may count the rows before."""
-    import jax.numpy as jnp
-
     position = jnp.arange(math.prod(shape), dtype=jnp.uint32).reshape(shape)
     return position + key[2] * np.uint32(math.prod(shape[1:])) if key.shape[0] == 3 else position
 
@@ -74,8 +73,6 @@ def as_indices(node: Any, integers: Any, low: int, high: int) -> Any:
 
 def _tail_of(words: Words, dtype: np.dtype) -> tuple[Any, Any]:
     """Return whether points lie in the upper half of a distribution, and the probability beyond them."""
-    import jax.numpy as jnp
-
     a, b = words
     rest = a & np.uint32(0x7FFFFFFF)
     if dtype == np.float32:
@@ -87,8 +84,6 @@ def _tail_of(words: Words, dtype: np.dtype) -> tuple[Any, Any]:
 
 def uniform(words: Words, dtype: np.dtype) -> Any:
     """Return uniform numbers in [0, 1)."""
-    import jax.numpy as jnp
-
     a, b = words
     if dtype == np.float32:
         return (a >> np.uint32(8)).astype(jnp.float32) * 2.0**-24
@@ -98,8 +93,6 @@ def uniform(words: Words, dtype: np.dtype) -> Any:
 
 def exponential(words: Words, dtype: np.dtype) -> Any:
     """Return numbers of the exponential distribution of mean 1."""
-    import jax.numpy as jnp
-
     upper, tail = _tail_of(words, dtype)
     # `log1p` of XLA loses two digits below -0.4.
     log_of_rest = jnp.where(tail < 0.29, jnp.log1p(-tail), jnp.log(1.0 - tail))
@@ -108,15 +101,11 @@ def exponential(words: Words, dtype: np.dtype) -> Any:
 
 def gumbel(words: Words, dtype: np.dtype) -> Any:
     """Return numbers of the standard Gumbel distribution."""
-    import jax.numpy as jnp
-
     return -jnp.log(exponential(words, dtype))
 
 
 def laplace(words: Words, dtype: np.dtype) -> Any:
     """Return numbers of the Laplace distribution of mean 0 and scale 1."""
-    import jax.numpy as jnp
-
     upper, tail = _tail_of(words, dtype)
     size = -jnp.log(2.0 * tail)
     return jnp.where(upper, size, -size)
@@ -124,7 +113,6 @@ def laplace(words: Words, dtype: np.dtype) -> Any:
 
 def normal(words: Words, dtype: np.dtype) -> Any:
     """Return numbers of the standard normal distribution."""
-    import jax.numpy as jnp
     from jax.scipy.special import ndtri
 
     upper, tail = _tail_of(words, dtype)
@@ -188,9 +176,6 @@ class RandomPermutationForm(JaxForm):
     """The lowering of `RandomPermutation`: the shuffle of Fisher and Yates, all rows at once."""
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax
-        import jax.numpy as jnp
-
         (key,) = operands
         count = shape[-1]
         words = position_words(positions(key, shape), key[0], key[1])

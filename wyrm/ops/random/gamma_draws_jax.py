@@ -14,6 +14,7 @@ import numpy as np
 from wyrm.graph.jax_form import JaxForm, Lowering
 from wyrm.ops.random.draws_jax import exponential, normal, position_words, positions, uniform
 from wyrm.ops.random.rejection import ATTEMPTS
+from wyrm.support.lazy_modules import jax, jnp
 
 _FEW, _MOST_OF_FEW = 10.0, 110
 
@@ -27,7 +28,6 @@ def _widest() -> np.dtype:
 
 def _first_accepted(attempt_at: Callable[[Any], tuple[Any, Any]], first: int, needed: Any) -> Any:
     """Return for each element the value of its first attempt that is accepted; `needed` masks those that count."""
-    import jax
 
     def step(state: Any) -> Any:
         number, left, found = state
@@ -49,8 +49,6 @@ class StandardLogGammaForm(JaxForm):
         return True  # JAX differentiates no loop of an unknown number of steps in reverse
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax.numpy as jnp
-
         key, parameter = operands
         dtype, position = _widest(), positions(key, shape)
         concentration = jnp.broadcast_to(parameter, shape).astype(dtype)
@@ -80,8 +78,6 @@ class RandomPoissonForm(JaxForm):
     """The lowering of `RandomPoisson`."""
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax
-        import jax.numpy as jnp
         from jax.dtypes import canonicalize_dtype
         from jax.scipy.special import gammaln
 

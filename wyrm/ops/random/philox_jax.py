@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from wyrm.graph.jax_form import JaxForm, Lowering
 from wyrm.ops.random.philox import WORD
+from wyrm.support.lazy_modules import jax, jnp
 
 
 def is_step(value: Any) -> bool:
@@ -40,8 +41,6 @@ class LoopStepsForm(JaxForm):
     """The lowering of `LoopSteps`."""
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax.numpy as jnp
-
         position = jnp.arange(math.prod(shape), dtype=jnp.uint32).reshape(shape)
         counter = position, jnp.full_like(position, 2**30)
         first, second, _, _ = philox_block(counter, words_of(operands[0]), 0, 0)
@@ -101,8 +100,6 @@ def traced_once(*static: str) -> Callable[[Callable[..., Any]], Callable[..., An
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @cache
         def jitted() -> Callable[..., Any]:
-            import jax
-
             compiled: Callable[..., Any] = jax.jit(function, static_argnames=static)
             return compiled
 
@@ -186,8 +183,6 @@ def row_keys(rows: int, step: Any, seed: Any, stream: Any, first_row: Any = 0) -
 
 @traced_once("rows")
 def _row_keys(rows: int, step: Any, seed: Any, stream: Any, first_row: Any) -> Words:
-    import jax.numpy as jnp
-
     row = jnp.arange(rows, dtype=jnp.uint32) + first_row
     first, second, _, _ = philox_block((row, jnp.zeros_like(row)), words_of(step), seed, stream)
     return first, second
@@ -200,8 +195,6 @@ def kept_by_rows(
 
     `seen` asks for so many columns alone, from the column `beginning` on.
     """
-    import jax.numpy as jnp
-
     # A word decides over two elements. Each computes it for itself, so that XLA fuses the mask with what it is for.
     half = -(-columns // 2)
     column = jnp.arange(columns if seen is None else seen, dtype=jnp.uint32) + word(beginning)

@@ -16,6 +16,7 @@ from wyrm.graph.storage import bound_array
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.random.draws_jax import as_indices
 from wyrm.ops.random.philox_jax import philox_block, wide_product, words_of
+from wyrm.support.lazy_modules import jax, jnp
 
 
 class RandomIndexForm(JaxForm):
@@ -27,9 +28,6 @@ class RandomIndexForm(JaxForm):
         self._draws, self._steps = draws, steps
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax
-        import jax.numpy as jnp
-
         count = math.prod(shape)
         seed, stream = lowering.attribute(node, "seed"), lowering.attribute(node, "stream")
         steps = words_of(operands[0])
@@ -65,8 +63,6 @@ class RandomIndexForm(JaxForm):
 
 def _excluded(node: Any, operands: Sequence[Any], count: int) -> Callable[[Any], Any]:
     """Return the function of `count` rows to whether each is excluded."""
-    import jax.numpy as jnp
-
     if not node.compressed:
         listed = operands[-1].reshape(-1, 1, operands[-1].shape[-1])
         return lambda rows: (listed == rows.reshape(listed.shape[0], -1, 1)).any(-1).reshape(-1)
@@ -79,8 +75,6 @@ def _excluded(node: Any, operands: Sequence[Any], count: int) -> Callable[[Any],
 
 def _weightless(node: Any, cumulative: Any) -> Any:
     """Return which rows have no probability."""
-    import jax.numpy as jnp
-
     parent = node.parents[1]
     if isinstance(parent, Constant):
         return jnp.asarray(np.diff(bound_array(parent), prepend=0.0) == 0.0)
@@ -99,8 +93,6 @@ def _uniform(node: Any) -> Any:
 
 def _weighted(node: Any, cumulative: Any) -> Any:
     """Return the function of words to rows with cumulative probabilities, which the words are compared with exactly."""
-    import jax.numpy as jnp
-
     parent = node.parents[1]
     if isinstance(parent, Constant):
         cumulative = bound_array(parent)
@@ -131,9 +123,6 @@ def _bounds(cumulative: FloatArray) -> tuple[int, Any]:
 
 def _are_among(columns: Any, low: Any, end: Any, rows: Any) -> Any:
     """Return whether the ascending `columns[low:end]` contain each row, by bisection."""
-    import jax
-    import jax.numpy as jnp
-
     count = columns.shape[0]
     if count == 0:
         return jnp.zeros(rows.shape, bool)

@@ -16,6 +16,7 @@ from wyrm.graph.typing import Array, AtLeast1D, FloatArray, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
 from wyrm.ops.kernels.loops_jax import over_time
 from wyrm.ops.reducing.base import AlongAxis, OneAxis, split_at
+from wyrm.support.lazy_modules import jnp, lax
 
 # The least and the greatest value of integers.
 Interval = tuple[int, int]
@@ -64,8 +65,6 @@ class _CumulativeForm(JaxForm):
         self.function = function
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        from jax import lax
-
         return getattr(lax, self.function)(operands[0], axis=node.axis, reverse=node.reverse)
 
 
@@ -194,8 +193,6 @@ class _RecurrenceForm(JaxForm):
     """A loop over the axis."""
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax.numpy as jnp
-
         factor, term = operands
         first = jnp.arange(shape[node.axis]) == (shape[node.axis] - 1 if node.reverse else 0)
         factor = jnp.where(jnp.expand_dims(first, range(1, len(shape) - node.axis)), 0.0, factor)

@@ -16,6 +16,7 @@ from wyrm.graph.typing import Array, AtLeast1D, Bs, FloatArray, IntegerArray, M,
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
 from wyrm.ops.reducing.base import OneAxis, ReducedAxis, ReducedAxisLoops, check_keepdims, split_at
 from wyrm.support.foreign_names import explains_keywords
+from wyrm.support.lazy_modules import jnp
 
 
 class ArgMax(ReducedAxis[Axes]):
@@ -158,8 +159,6 @@ class _TopIndicesForm(JaxForm):
     ranks: bool = True
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax.numpy as jnp
-
         indices = lowering.largest(node, operands[0])
         return lowering.xp.astype(jnp.moveaxis(indices, -1, node.axis), node.dtype)
 

@@ -14,6 +14,7 @@ from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.elementwise import Axes, Left_co
 from wyrm.ops.reducing.base import AlongAxis, Reduction, ReductionLoops, split_at
+from wyrm.support.lazy_modules import jnp, lax
 
 
 class Prod(Reduction[Left_co, Axes]):
@@ -150,9 +151,6 @@ class _ProductOfOthersAlongForm(JaxForm):
     """
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax.numpy as jnp
-        from jax import lax
-
         x, *directions = (jnp.moveaxis(operand, node.axis, 0) for operand in operands)
         if not len(x):
             return operands[0]

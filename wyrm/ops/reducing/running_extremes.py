@@ -16,6 +16,7 @@ from wyrm.graph.typing import Array, AtLeast1D, FloatArray, IntegerArray, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
 from wyrm.ops.indexing.taking import IndexTakeAlongAxis, TakeAlongAxis
 from wyrm.ops.reducing.base import OneAxis, split_at
+from wyrm.support.lazy_modules import lax
 
 
 class RunningArg(OneAxis[Any, Axes], IndexNode[Axes]):
@@ -73,8 +74,6 @@ class _RunningArgForm(JaxForm):
     """The functions of `jax.lax`."""
 
     def lower(self, node: RunningArg, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        from jax import lax
-
         (x,) = operands
         running = (lax.cummax if node.greatest else lax.cummin)(x, axis=node.axis)
         found = lax.cummax(_candidates(lowering.xp, x, running, node.axis), axis=node.axis)

@@ -21,6 +21,7 @@ from wyrm.ops.elementwise.elementwise import Axes, L, S, common_dtype, method
 from wyrm.ops.indexing.taking import IndexTakeAlongAxis, TakeAlongAxis
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.reducing.base import OneAxis, split_at
+from wyrm.support.lazy_modules import jax
 from wyrm.support.options import choice
 
 
@@ -207,8 +208,6 @@ class _SearchSortedForm(JaxForm):
     """One search for each row, mapped over the rows."""
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        import jax
-
         def search(a: Any, v: Any) -> Any:
             return jax.numpy.searchsorted(a, v, side=node.side)
 

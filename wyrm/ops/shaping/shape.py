@@ -30,6 +30,7 @@ from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import D1, D2, D3, D4, Array, AxisSize, Shaped, Size, Sizes
 from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, method
+from wyrm.support.lazy_modules import jnp, lax
 
 Integers = NDArray[np.int64]
 
@@ -46,8 +47,6 @@ class PlaceSliceForm(JaxForm):
     narrow: bool | None = True
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        from jax import lax
-
         (x,) = operands
         counts, backwards, padding = [], [], []
         entries = [entry for entry in node.key if entry is not None]
@@ -69,9 +68,6 @@ class PlaceSliceForm(JaxForm):
 
 def taken(x: Any, places: Integers, axis: int) -> Any:
     """Return the elements of `x` at constant places along an axis, by a slice where they are at equal distances."""
-    import jax.numpy as jnp
-    from jax import lax
-
     steps = set(np.diff(places).tolist()) or {1}
     step = steps.pop()
     if steps or step < 1 or not len(places):
