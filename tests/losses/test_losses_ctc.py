@@ -135,6 +135,20 @@ def test_classes_that_are_impossible_have_no_weight(engine: Any) -> None:
     np.testing.assert_allclose(slopes, -np.exp(data), atol=1e-12)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_nan_stays_one_and_a_masked_class_has_a_loss(engine: Any) -> None:
+    x = wy.Input(dims=(2, 6, 4), finite=False)
+    loss: Any = losses.ctc(x, np.array([[1, 2, 3]] * 2), reduction="none")
+    data = np.log(np.random.default_rng(0).dirichlet(np.ones(4), (2, 6))).astype(np.float32)
+    data[0, 3, 1] = np.nan
+    (values,) = computed([loss], {x: data}, engine)
+    assert np.isnan(values[0]) and np.isfinite(values[1])
+    data[0, 3, 1] = 0.0
+    data[:, :, 2] = -1e30
+    (values,) = computed([loss], {x: data}, engine)
+    np.testing.assert_allclose(values, 1e30, rtol=1e-6)
+
+
 def test_wrong_operands_are_errors() -> None:
     x = wy.Parameter(LOGITS)
     with pytest.raises(ShapeError, match="blank 5"):

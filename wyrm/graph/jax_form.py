@@ -71,6 +71,10 @@ class Lowering(Protocol):
         """Return the dtype of a node's value: bfloat16 for activations of a program that computes in it."""
         ...
 
+    def inside_op(self) -> Lowering:
+        """Return what lowers the nodes that an op is composed of: results between them are wide, in loops too."""
+        ...
+
     def product(self, x: Any, y: Any) -> Any:
         """Return `x @ y`, of operands in the dtype that the program computes in, with sums of float32 or wider."""
         ...

@@ -249,6 +249,7 @@ class ComposedForm(JaxForm):
             (value,) = lowering.outputs(composition.outputs, dict(zip(composition.inputs, operands, strict=True)))
             return value
         # One by one, with no check of shapes: the operands may be the rows of one device.
+        lowering = lowering.inside_op()
         values: dict[BaseNode, Any] = dict(zip(composition.inputs, operands, strict=True))
         for each in composition.order:
             if each not in values:

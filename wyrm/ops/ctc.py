@@ -16,7 +16,6 @@ from wyrm.graph.leaves import as_constant
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
-from wyrm.ops.attention.attention import MASKED_SCORE
 from wyrm.ops.composed import Composed
 from wyrm.ops.control.scan import over_time
 from wyrm.ops.elementwise.comparison import where
@@ -26,6 +25,10 @@ from wyrm.ops.gradients.accumulation import composite_vjp
 from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.shaping.shape import zeros_like
+
+# In place of minus infinity in the composition, whose gradient it would make NaN: far below what a masked class, a
+# score of -1e30, adds up to, and so many times above the least float32 that sums over steps do not reach it.
+_NEVER = -1e33
 
 
 def log_add(x: float, y: float) -> float:
@@ -179,7 +182,7 @@ class CTC(_Alignment[Axes]):
 
     def compose(self, log_probability: Any, labels: Any, steps: Any, lengths: Any) -> Node:
         total = _log_probability(log_probability, labels, steps, lengths, self.blank)
-        return where(total > 0.5 * MASKED_SCORE, -total, math.inf)
+        return where(total <= 0.5 * _NEVER, math.inf, -total)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         slopes: Node = CTCGradient(*self.parents, self.blank)
@@ -200,7 +203,7 @@ def _forward_rows(node: _Alignment, operands: Sequence[Array]) -> Array:
 
 
 def _log_probability(log_probability: Node, labels: Any, steps: Any, lengths: Any, blank: int) -> Node:
-    """Return the log-probability of the labels of each sequence, (batch,); about `MASKED_SCORE` for those without any.
+    """Return the log-probability of the labels of each sequence, (batch,); about `_NEVER` for those without any.
 
     The loop carries the forward values of the blanks, (batch, labels + 1), and of the labels, (batch, labels), the
     result, and the number of steps.
@@ -208,14 +211,14 @@ def _log_probability(log_probability: Node, labels: Any, steps: Any, lengths: An
     batch, count = labels.dims
     place, dtype = lengths.reshape((batch, 1)), log_probability.dtype
     follows = labels[:, 1:] != labels[:, :-1]
-    never, zero = as_constant(MASKED_SCORE, dtype), as_constant(0.0, dtype)
+    never, zero = as_constant(_NEVER, dtype), as_constant(0.0, dtype)
     column = never.broadcast_to((batch, 1))
     of_blanks: Node = concatenate([zero.broadcast_to((batch, 1)), never.broadcast_to((batch, count))], axis=1)
     of_labels: Node = never.broadcast_to((batch, count))
 
     def step(states: Sequence[Any], rows: Sequence[Any]) -> tuple[list[Node], list[Node]]:
         (of_blanks, of_labels, total, done), (row,) = states, rows
-        likely = row.maximum(MASKED_SCORE)  # also of a class that is impossible
+        likely = row.maximum(_NEVER)  # also of a class that is impossible
         of_row = likely.take_along_axis(labels, axis=-1), likely[:, blank : blank + 1]
         after, done = _after(of_blanks, of_labels, of_row, follows, column), done + 1.0
         return [*after, where(steps.astype(dtype) == done, _at_end(*after, column, place), total), done], []
@@ -228,7 +231,7 @@ def _after(
     of_blanks: Node, of_labels: Node, of_row: tuple[Node, Node], follows: Any, column: Node
 ) -> tuple[Node, Node]:
     """Return the forward values after a step, whose log-probabilities of the labels and of the blank are `of_row`."""
-    before: Node = where(follows, of_labels[:, :-1], MASKED_SCORE)
+    before: Node = where(follows, of_labels[:, :-1], _NEVER)
     entered: Node = LogAddExp(of_blanks[:, :-1], concatenate([column, before], axis=1))
     blanks: Node = LogAddExp(of_blanks, concatenate([column, of_labels], axis=1))
     labels: Node = LogAddExp(of_labels, entered)
@@ -250,7 +253,7 @@ class CTCGradient(_Alignment[Axes]):
 
     def compose(self, log_probability: Any, labels: Any, steps: Any, lengths: Any) -> Node:
         total = _log_probability(log_probability, labels, steps, lengths, self.blank)
-        losses = where(total > 0.5 * MASKED_SCORE, -total, 0.0)
+        losses = where(total <= 0.5 * _NEVER, 0.0, -total)
         ones = as_constant(1.0, self.dtype).broadcast_to(losses.dims)
         (slopes,) = composite_vjp(losses, ones, [log_probability])
         return zeros_like(log_probability) if slopes is ZERO else slopes

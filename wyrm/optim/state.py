@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from wyrm.errors import CheckpointError, DTypeError, OptionError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.parameters import Parameter
+from wyrm.graph.storage import stored, touch
 from wyrm.optim.options import Average, ParameterGroups
 from wyrm.optim.rules import GroupRules
 from wyrm.support.interrupts import deferred
@@ -192,6 +193,8 @@ class OptimizerState(GroupRules):
                     state[slot][...] = given[f"{i}.{slot}"]
             self._set_steps(int(given["steps"]))
             self._counts = [int(count) for count in given["counts"]]
+            for parameter in self.parameters:  # for programs that know bounds of the state
+                touch(stored(parameter))
 
     def _cannot_be_negative(self, name: str) -> bool:
         """Whether a saved array is a count, or a sum or average of squares."""

@@ -152,3 +152,21 @@ def test_the_targets_of_a_loss_without_ignored_labels_need_no_integers_of_64_bit
     data = {x: np.random.default_rng(0).standard_normal((5, 4)), labels: [0, 1, 2, 0, 1]}
     # A warning would say that JAX calls NumPy.
     np.testing.assert_allclose(wy.compile(second, engine="jax")(data), wy.compile(second)(data), rtol=1e-4, atol=1e-6)
+
+
+def test_what_loops_of_ops_carry_has_the_digits_of_float32() -> None:
+    random = np.random.default_rng(0)
+    scores = random.normal(size=(1, 600, 4))
+    data = (scores - np.log(np.exp(scores).sum(-1, keepdims=True))).astype(np.float32)
+    x = wy.Input(dims=data.shape, name="x")
+    loss = wy.losses.ctc(x, np.array([[1, 2, 3]]), reduction="none")
+    (wanted,), (found,) = (
+        wy.compile(loss, engine="jax", compute_dtype=dtype)({x: data}) for dtype in (None, "bfloat16")
+    )
+    assert found == pytest.approx(float(wanted), rel=1e-6)
+    layer = wy.nn.LSTM(3, 8, seed=0, forget_bias=5.0)
+    rows = wy.Input(dims=(4, 300, 3), name="rows")
+    cell = layer(rows)[1].cell
+    given = {rows: random.normal(size=(4, 300, 3)).astype(np.float32) + 0.5}
+    wide, narrow = (wy.compile(cell, engine="jax", compute_dtype=dtype)(given) for dtype in (None, "bfloat16"))
+    assert np.abs(wide - narrow).max() < 0.01 * np.abs(wide).max()

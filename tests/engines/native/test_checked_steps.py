@@ -293,3 +293,87 @@ def test_bounds_by_norms_contain_all_elements(dtype: type) -> None:
     assert norm_bounds(np.array([0.0, 2.0], dtype), False)[0] == 0.0
     assert not norm_bounds(np.array([np.nan], dtype))[1] < np.inf
     assert norm_bounds(np.array([1e30, 0.0], np.float32))[1] == np.inf
+
+
+# --- what bounds must not miss ----------------------------------------------------------------------------------------
+
+
+def _refused(program: Any, feed: Any, parameter: Any, calls: int = 1) -> None:
+    """Check that one of so many calls raises, that nothing has changed then, and that all was finite before."""
+    for _ in range(calls):
+        before = parameter.value.copy()
+        assert np.isfinite(before).all()
+        try:
+            program(feed)
+        except Diverged:
+            np.testing.assert_array_equal(parameter.value, before)
+            return
+    pytest.fail("no call raises")
+
+
+def test_a_loaded_state_is_measured_again() -> None:
+    weight, x = wy.Parameter(1.0), wy.Input()
+    optimizer = wy.optim.SGD([weight], 100.0, momentum=0.9)
+    program: Any = wy.compile(weight * x, optimizer)
+    program({x: 1e-3})
+    optimizer.load_state_dict(optimizer.state_dict() | {"0.velocity": np.array(3e38, np.float32)})
+    _refused(program, {x: 1e-3}, weight)
+
+
+def test_an_average_far_from_its_parameter() -> None:
+    weight, x = wy.Parameter(3e38), wy.Input()
+    optimizer = wy.optim.SGD([weight], 0.1, average=wy.optim.EMA(0.9))
+    program: Any = wy.compile(weight * x, optimizer)
+    weight.set(-8e37)
+    _refused(program, {x: 1e-3}, weight)
+    assert all(np.isfinite(each).all() for each in optimizer.state_dict().values())
+
+
+def test_a_decay_beyond_the_dtype() -> None:
+    weight, x = wy.Parameter(0.0), wy.Input()
+    program: Any = wy.compile(weight * x, wy.optim.AdamW([weight], 1e-2, weight_decay=1e41))
+    _refused(program, {x: 1e-3}, weight)
+
+
+class OfRule(wy.optim.Optimizer):
+    """An optimizer of a rule, more hyperparameters and an initial state, for tests."""
+
+    def __init__(self, given: Any, rule: Any, more: Any, start: Any) -> None:
+        self._rule, self._more, self._start = rule, more, start
+        super().__init__(given, 0.1)
+
+    def initial_state(self) -> Mapping[str, float]:
+        return dict(self._start)
+
+    def hyperparameters(self, step: int) -> dict[str, float]:
+        return {"learning_rate": self.learning_rate, **self._more}
+
+    def update(self, parameter: Any, gradient: Any, state: Any, hyperparameters: Any) -> Any:
+        return self._rule(parameter, gradient, state, hyperparameters)
+
+
+@pytest.mark.parametrize(
+    ("rule", "more", "start"),
+    [
+        (lambda p, g, s, h: (p - g * (h["a"] - h["b"]), {}), {"a": 1e39, "b": 1e39}, {}),
+        (lambda p, g, s, h: (p - g.minimum(h["clip"]), {}), {"clip": math.nan}, {}),
+        (lambda p, g, s, h: (p - h["learning_rate"] * g / h["eps"].square().sqrt(), {}), {"eps": 1e-25}, {}),
+        (
+            lambda p, g, s, h: (p - g / (s["a"] * s["a"] + h["eps"] * h["eps"]).sqrt(), {"a": s["a"]}),
+            {"eps": 1e-25},
+            {"a": 0.0},
+        ),
+        (lambda p, g, s, h: (p - h["learning_rate"] * g / (1.0 - h["beta"]), {}), {"beta": 1.0 - 1e-9}, {}),
+        (
+            lambda p, g, s, h: (s["f"] * p - h["learning_rate"] * g, {"f": s["f"].sign() * 1.5}),
+            {},
+            {"f": 1.0},
+        ),
+        (lambda p, g, s, h: (s["f"] * p - h["learning_rate"] * g, {"f": s["f"] + 1.0}), {}, {"f": 1.0}),
+    ],
+    ids=["infinite", "nan", "underflow", "underflow of a sum", "cancellation", "a factor that grows", "and grows"],
+)
+def test_what_overflows_in_float32_changes_nothing(rule: Any, more: Any, start: Any) -> None:
+    weight, x = wy.Parameter(1.0), wy.Input()
+    program: Any = wy.compile(weight * x, OfRule([weight], rule, more, start))
+    _refused(program, {x: 1e-3}, weight, calls=300)

@@ -47,8 +47,9 @@ class LoopChecks:
             steps = LOOPS.of(node).steps(node)
             if steps is not None:
                 inside, body = ranges.inside(node), topological_order(steps.body.outputs)
-                for check in index_checks(body, inside, {each: each for each in body}):
-                    self._checks.setdefault(check.user, []).append(check)
+                if not steps.body.checked:
+                    for check in index_checks(body, inside, {each: each for each in body}):
+                        self._checks.setdefault(check.user, []).append(check)
                 self._collect(body, inside)
 
     def __bool__(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -86,6 +86,7 @@ class Lowerer:
     ) -> None:
         self.sizes = sizes
         self._narrow, self._wide, self._place, self._sums, self._tables = narrow, wide, place, sums, tables
+        self._of_products = narrow
         self._sharding = sharding
         self._shards, self._block_bytes, self._repeats = shards, block_bytes, repeats
         self._report, self._names = report, names
@@ -115,7 +116,16 @@ class Lowerer:
 
     def product(self, x: Any, y: Any) -> Any:
         """Return `x @ y` with operands in the dtype of activations and sums in float32 or wider."""
-        return matmul(*(x, y) if self._narrow is None else (x.astype(self._narrow), y.astype(self._narrow)))
+        narrow = self._of_products
+        return matmul(*(x, y) if narrow is None else (x.astype(narrow), y.astype(narrow)))
+
+    def inside_op(self) -> Self:
+        """Return what lowers the nodes that an op is composed of; see `Lowering`."""
+        if self._narrow is None:
+            return self
+        inside = copy(self)
+        inside._narrow = None
+        return inside
 
     def blocks(self, rows: int, size: int) -> tuple[int, int]:
         """Return the number of blocks for values of `size` bytes, and the number of devices that share the rows."""

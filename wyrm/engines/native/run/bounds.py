@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -72,8 +72,9 @@ class RuleBounds:
 
     def __init__(self, rule: UpdateRule) -> None:
         dtype = rule.parameter.dtype
-        self._most = float(np.finfo(dtype).max) / 4.0  # rounding adds less
-        self._least = 4.0 * float(np.finfo(dtype).tiny)
+        self._rounded: Callable[[float], Any] = dtype.type
+        self._most = float(np.finfo(dtype).max) / 4.0
+        self._least = float(np.finfo(dtype).tiny)
         schedule = Schedule(rule.outputs)
         places: dict[BaseNode, int] = {}
         self._known: list[Interval] = []
@@ -84,11 +85,13 @@ class RuleBounds:
                 places[node] = self._add(node, parents)
                 continue
             held = None if node in _inputs(rule) else float(bound_array(node).item())
-            places[node] = self._new(_UNBOUNDED if held is None else self._rounded(held))
+            places[node] = self._new(_UNBOUNDED if held is None else (held, held))
         self._changed = [places.get(leaf) for leaf in (rule.parameter, *rule.state.values())]
         self._gradient = places.get(rule.gradient)
         self._numbers = {name: places[leaf] for name, leaf in rule.hyperparameters.items() if leaf in places}
         self._outputs = [places[node] for node in schedule.outputs]
+        called = {place for place, _, _ in self._calls}
+        self._leaves = [place for place in range(len(self._known)) if place not in called]
         leaves = [rule.parameter, *rule.state.values()]
         self._moves = [_move(schedule, places, leaf, node) for leaf, node in zip(leaves, schedule.outputs, strict=True)]
 
@@ -120,6 +123,9 @@ class RuleBounds:
                 break
             wider = list(map(_wider, within, self._new_bounds(values), before, moves))
             if wider == within:
+                again = [None if each is None else each.place_in(values) for each in self._moves]
+                if again != moves:  # what is at most 1 in the old bounds alone
+                    break
                 sizes = [_abs(0.0, values[move])[1] for move in moves if move is not None]
                 # Rounding adds less than the moves.
                 return int(min(_MOST_STEPS, _SLACK / (2.0 * max(1e-30, *sizes, 0.0))))
@@ -134,24 +140,31 @@ class RuleBounds:
         self, before: Sequence[Interval], gradient: Interval, numbers: Mapping[str, Interval]
     ) -> list[Interval] | None:
         """Return the bounds of all values; None if one may leave the range of the dtype."""
-        values, least, most = self._known.copy(), self._least, self._most
+        values = self._known.copy()
         for place, interval in zip(self._changed, before, strict=True):
             if place is not None:
                 values[place] = interval
         if self._gradient is not None:
             values[self._gradient] = gradient
         for name, place in self._numbers.items():
-            low, high = numbers[name]
-            values[place] = self._rounded(low)[0], self._rounded(high)[1]
-        for place, function, arguments in self._calls:
-            low, high = values[place] = function(least, *[values[each] for each in arguments])
-            if not (-most <= low and high <= most):
-                return None
+            values[place] = numbers[name]
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            for place in self._leaves:
+                if not self._put(values, place, values[place]):
+                    return None
+            for place, function, arguments in self._calls:
+                if not self._put(values, place, function(self._least, *[values[each] for each in arguments])):
+                    return None
         return values
 
-    def _rounded(self, number: float) -> Interval:
-        """Return the bounds of a number in the dtype, in which a small one may be 0."""
-        return (min(number, 0.0), max(number, 0.0)) if abs(number) < self._least else (number, number)
+    def _put(self, values: list[Interval], place: int, interval: Interval) -> bool:
+        """Store bounds as the dtype has them; return whether they are in its range.
+
+        Rounding keeps the order of numbers, so rounded bounds are those of rounded values. Denormal ones may be 0.
+        """
+        least, low, high = self._least, float(self._rounded(interval[0])), float(self._rounded(interval[1]))
+        values[place] = 0.0 if 0.0 < low < least else low, 0.0 if -least < high < 0.0 else high
+        return -self._most <= low and high <= self._most
 
     def _new(self, interval: Interval) -> int:
         self._known.append(interval)
@@ -174,9 +187,10 @@ class RuleBounds:
             case EarlierCall(position):
                 return places[position]
             case Attribute(name):
-                return self._new(self._rounded(float(getattr(node, name))))
+                held = float(getattr(node, name))
+                return self._new((held, held))
             case float():
-                return self._new(self._rounded(argument))
+                return self._new((argument, argument))
         raise AssertionError(f"{argument} is no argument of a formula")
 
     def _function(self, call: FormulaCall, arguments: tuple[int, ...]) -> _Function:

@@ -178,9 +178,14 @@ class _StepBounds:
             rule, parameter = pair
             state = optimizer.state_of(parameter)
             arrays = {"": bound_array(parameter)} | {name: state[name] for name in rule.state}
+            average = optimizer.average_of(parameter)
+            if average is not None:  # it stays between itself and the parameter
+                arrays["average"] = state[average[0]]
             if exactly:
-                return [bounds_of(array) for array in arrays.values()]
-            return [norm_bounds(array, name not in rule.squares) for name, array in arrays.items()]
+                found = [bounds_of(array) for array in arrays.values()]
+            else:
+                found = [norm_bounds(array, name not in rule.squares) for name, array in arrays.items()]
+            return found if average is None else [hull(found[0], found[-1]), *found[1:-1]]
 
         if sum(bound_array(parameter).nbytes for _, parameter in pairs) < _LARGE:
             every = list(map(bounds, pairs))
