@@ -15,7 +15,7 @@ from wyrm.errors import CheckpointError, DTypeError
 from wyrm.graph.base import BaseNode, label
 from wyrm.jax.lowering import checked_path, jax_engine
 from wyrm.jax.orbax_folders import opened, wait, writing
-from wyrm.support.lazy_modules import jax, jnp
+from wyrm.support.imports import jax, jnp
 from wyrm.support.options import flag, whole
 from wyrm.train.program import Program
 

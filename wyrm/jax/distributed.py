@@ -16,7 +16,7 @@ from wyrm.engines.jax.processes import Part, part_of
 from wyrm.errors import DTypeError, OptionError, ProcessLost
 from wyrm.graph.base import BaseNode, describe
 from wyrm.jax.lowering import jax_engine, require_jax, shown
-from wyrm.support.lazy_modules import jax
+from wyrm.support.imports import jax
 from wyrm.support.options import whole
 from wyrm.train.program import Program
 

@@ -15,7 +15,7 @@ from wyrm.graph.leaves import Input
 from wyrm.graph.modes import modes_of, warn_of_training
 from wyrm.graph.schedule import Schedule
 from wyrm.jax.lowering import LoweredFunction, checked_inputs, checked_sizes, require_jax
-from wyrm.support.lazy_modules import jax
+from wyrm.support.imports import jax
 from wyrm.train.arguments import checked_outputs
 from wyrm.train.program import Program
 

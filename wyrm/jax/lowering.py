@@ -26,7 +26,7 @@ from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array, check_shape, not_set, stored
 from wyrm.module import Module
 from wyrm.ops.random.philox import COUNTERS, ROWS_BEFORE, STEP
-from wyrm.support.lazy_modules import jax, jnp
+from wyrm.support.imports import jax, jnp
 from wyrm.support.options import whole
 from wyrm.train.arguments import checked_outputs
 from wyrm.train.program import Program

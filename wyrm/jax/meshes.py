@@ -10,7 +10,7 @@ import numpy as np
 
 from wyrm.errors import DTypeError, OptionError
 from wyrm.jax.lowering import require_jax
-from wyrm.support.lazy_modules import jax
+from wyrm.support.imports import jax
 from wyrm.support.options import whole
 
 

@@ -27,8 +27,7 @@ from wyrm.graph.schedule import Schedule
 from wyrm.jax.exporting import ExportedFunction, ExportLowerer, arguments_of, for_fixed_sizes
 from wyrm.jax.lowering import checked_path, checked_sizes
 from wyrm.ops.random.philox import COUNTERS
-from wyrm.support.imports import unread
-from wyrm.support.lazy_modules import jax, jnp
+from wyrm.support.imports import jax, jnp, unread
 from wyrm.support.options import flag
 from wyrm.train.program import Program
 

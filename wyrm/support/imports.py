@@ -1,8 +1,9 @@
 """Names that stand in another module, which is imported on first use.
 
-`Late` is a member of a class, such as `Node.sort`; `lazy_imports` gives a package its names, such as `wy.nn.Linear`.
-Both list a name before it is imported: `dir`, `help` and `import *` know it. Type checkers read the stubs that
-`python -m wyrm.declare` generates: `wyrm/graph/methods.pyi` for methods, `__init__.pyi` of a package for its names.
+`Late` is a member of a class, such as `Node.sort`; `lazy_imports` gives a package its names, such as `wy.nn.Linear`;
+both list a name before it is imported: `dir`, `help` and `import *` know it. A `LazyModule` stands for a module of
+another package. Type checkers read the stubs that `python -m wyrm.declare` generates: `wyrm/graph/methods.pyi` for
+methods, `__init__.pyi` of a package for its names.
 """
 
 from __future__ import annotations
@@ -43,6 +44,25 @@ def unread(module: str) -> Any:
     of methods that assign attributes: there `import jax` would have it read all of JAX.
     """
     return importlib.import_module(module)
+
+
+class LazyModule:
+    """A module that is imported when one of its names is read; `ImportError` is raised there if it is missing."""
+
+    __slots__ = ("_module",)
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        # Looked up each time: tests hide modules, and replace names in them.
+        return getattr(sys.modules.get(self._module) or importlib.import_module(self._module), name)
+
+
+# Importing JAX takes a second.
+jax: Any = LazyModule("jax")
+jnp: Any = LazyModule("jax.numpy")
+lax: Any = LazyModule("jax.lax")
 
 
 # The names of each package by the module that defines them; `wyrm.declare` reads it.

@@ -15,7 +15,7 @@ from wyrm.engines.jax.state import DeviceState, Placement, exchange
 from wyrm.engines.jax.step import StepFunctions
 from wyrm.engines.jax.updates import all_finite
 from wyrm.errors import Unavailable
-from wyrm.support.lazy_modules import jax
+from wyrm.support.imports import jax
 
 _KINDS = "all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute"
 _DEFINITION = re.compile(rf"^\s*(?:ROOT )?%?[\w.-]+ = (.*?) ({_KINDS})(?:-start)?\(")

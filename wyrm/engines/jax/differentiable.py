@@ -20,7 +20,7 @@ from wyrm.graph.schedule import Schedule
 from wyrm.ops.elementwise.formula import parse
 from wyrm.ops.kernels.loops_jax import varying_as
 from wyrm.ops.random.philox import COUNTERS
-from wyrm.support.lazy_modules import jax, jnp
+from wyrm.support.imports import jax, jnp
 
 # Functions made of pieces: where two meet, JAX may choose another derivative than wyrm; where one is infinite, NaN.
 _PIECEWISE = frozenset([

@@ -15,7 +15,7 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import Constant
 from wyrm.graph.parameters import Parameter
-from wyrm.support.lazy_modules import jax, jnp, lax
+from wyrm.support.imports import jax, jnp, lax
 
 if TYPE_CHECKING:
     from wyrm.engines.jax.sharding import MeshAxes, Sharding

@@ -33,8 +33,8 @@ from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array, check_shape, store, stored
 from wyrm.ops.random.philox_jax import step_words
+from wyrm.support.imports import jax, jnp
 from wyrm.support.interrupts import deferred
-from wyrm.support.lazy_modules import jax, jnp
 from wyrm.support.options import whole
 
 # Names of mesh axes that an error suggests.

@@ -31,7 +31,7 @@ from wyrm.graph.storage import bound_array
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.elementwise.formula import FormulaCall, interpret
 from wyrm.ops.random.philox import COUNTERS
-from wyrm.support.lazy_modules import jax, jnp
+from wyrm.support.imports import jax, jnp
 
 
 class LoopChecks:

@@ -19,7 +19,7 @@ from wyrm.graph.jax_form import JAX, JaxForm
 from wyrm.graph.op import NUMPY
 from wyrm.ops.kernels.loops_jax import on_host
 from wyrm.ops.random.philox import COUNTERS
-from wyrm.support.lazy_modules import jax
+from wyrm.support.imports import jax
 
 # The ops that a warning has named, and whether warnings are given.
 _told: WeakSet[type[BaseNode]] = WeakSet()

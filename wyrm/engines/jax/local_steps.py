@@ -18,7 +18,7 @@ from wyrm.graph.axes import resolve
 from wyrm.graph.base import describe
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
-from wyrm.support.lazy_modules import jax, jnp, lax
+from wyrm.support.imports import jax, jnp, lax
 
 if TYPE_CHECKING:
     from wyrm.engines.jax.graph import JaxGraph

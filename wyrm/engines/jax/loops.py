@@ -15,7 +15,7 @@ from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.jax_form import Unjoined
 from wyrm.graph.schedule import Schedule
 from wyrm.ops.random.philox import WORD
-from wyrm.support.lazy_modules import jax, jnp, lax
+from wyrm.support.imports import jax, jnp, lax
 
 # Returns the value of a node from the values of its parents and the traced attributes.
 Compute = Callable[[BaseNode, list[Any], "Attributes"], Any]

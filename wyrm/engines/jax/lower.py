@@ -32,7 +32,7 @@ from wyrm.ops.kernels.loops_jax import number_of_blocks
 from wyrm.ops.products.product import matmul
 from wyrm.ops.random.philox import COUNTERS
 from wyrm.ops.random.philox_jax import step_words
-from wyrm.support.lazy_modules import jax
+from wyrm.support.imports import jax
 
 if TYPE_CHECKING:
     from wyrm.engines.jax.sharding import Sharding

@@ -11,7 +11,7 @@ import numpy as np
 from wyrm.errors import IndexOutOfRange
 from wyrm.graph.base import BaseNode, describe
 from wyrm.ops.elementwise.formula import SPECIAL
-from wyrm.support.lazy_modules import jnp
+from wyrm.support.imports import jnp
 
 # Functions that take a dtype.
 _WITH_DTYPE = frozenset(["arange", "asarray", "astype", "full", "ones", "zeros"])

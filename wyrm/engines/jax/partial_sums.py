@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode
-from wyrm.support.lazy_modules import jax, jnp
+from wyrm.support.imports import jax, jnp
 
 if TYPE_CHECKING:
     from wyrm.engines.jax.sharding import MeshAxes, Sharding

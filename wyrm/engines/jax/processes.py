@@ -28,7 +28,7 @@ from wyrm import errors
 from wyrm.engines.jax.state import Placement
 from wyrm.errors import OptionError, ProcessLost, WyrmError
 from wyrm.graph.base import BaseNode, describe
-from wyrm.support.lazy_modules import jax
+from wyrm.support.imports import jax
 
 # Words in the errors that JAX raises when a process cannot be reached.
 _LIBRARIES = ("gloo", "nccl", "rccl", "coordination service")

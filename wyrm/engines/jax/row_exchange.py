@@ -17,7 +17,7 @@ import numpy as np
 from wyrm.errors import OptionError
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.rows import RowSparse
-from wyrm.support.lazy_modules import jax, jnp, lax
+from wyrm.support.imports import jax, jnp, lax
 
 if TYPE_CHECKING:
     from wyrm.engines.jax.sharding import MeshAxes, Sharding

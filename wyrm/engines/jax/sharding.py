@@ -18,7 +18,7 @@ from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.leaves import Constant
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.rows import RowSparse
-from wyrm.support.lazy_modules import jax
+from wyrm.support.imports import jax
 
 # The mesh axes that an axis is divided over; () for a replicated axis.
 MeshAxes: TypeAlias = tuple[str, ...]

@@ -15,8 +15,8 @@ from wyrm.errors import OptionError
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.storage import DeviceStorage, Storage, bound_array, stored, touch
+from wyrm.support.imports import jax, jnp
 from wyrm.support.interrupts import deferred
-from wyrm.support.lazy_modules import jax, jnp
 
 # A step donates its arrays to JAX, after which nobody may read them. This lock is held while a step replaces arrays and
 # while arrays are copied to the host. It is one for all programs, because they share parameters.

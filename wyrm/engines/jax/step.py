@@ -23,7 +23,7 @@ from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array
 from wyrm.ops.random.philox import ROWS_BEFORE, STEP
 from wyrm.ops.random.philox_jax import as_words, sum_of_words, words_of
-from wyrm.support.lazy_modules import jax, jnp, lax
+from wyrm.support.imports import jax, jnp, lax
 
 if TYPE_CHECKING:
     from wyrm.engines.jax.sharding import Sharding

@@ -16,7 +16,7 @@ from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
 from wyrm.ops.elementwise.formula import formula_value
-from wyrm.support.lazy_modules import jax, jnp, lax
+from wyrm.support.imports import jax, jnp, lax
 
 # A table with at most so many rows for each index of a step is marked to find the touched ones; for a larger one the
 # indices are sorted. On a CPU, the sorts of XLA took half of a step of BPR with 4,096 rows and tables of 1,682.

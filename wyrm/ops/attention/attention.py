@@ -33,7 +33,7 @@ from wyrm.ops.products.product import ProductForm
 from wyrm.ops.random.dropout_mask import WORD, check_rate, drop_threshold, dropout_mask, kept_factor
 from wyrm.ops.random.philox import STEP, stream_or_next
 from wyrm.ops.random.philox_jax import Words, kept_by_rows, row_keys
-from wyrm.support.lazy_modules import jnp
+from wyrm.support.imports import jnp
 
 # The longest sequence whose scores are computed at once. In tiles, forward and gradient take on a CPU 1.3 times the
 # time for 512 rows (0.8 if causal), 0.87 (0.8) for 1024 and 0.89 (0.76) for 2048, and 0.5 to 0.1 times the memory.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from wyrm.support.lazy_modules import jax, jnp
+from wyrm.support.imports import jax, jnp
 
 if TYPE_CHECKING:
     from wyrm.ops.attention.attention import Attention, AttentionGradient

@@ -9,7 +9,7 @@ import numpy as np
 from wyrm.ops.products.product import sum_dtype
 from wyrm.ops.random.dropout_mask import drop_threshold, kept_factor
 from wyrm.ops.random.philox_jax import kept_by_rows
-from wyrm.support.lazy_modules import jnp
+from wyrm.support.imports import jnp
 
 if TYPE_CHECKING:
     from wyrm.ops.attention.attention import Attention, AttentionGradient

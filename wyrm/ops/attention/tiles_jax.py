@@ -15,7 +15,7 @@ import numpy as np
 from wyrm.ops.attention.scores_jax import Scores
 from wyrm.ops.kernels.loops_jax import scan
 from wyrm.ops.random.philox_jax import Words
-from wyrm.support.lazy_modules import jax, jnp
+from wyrm.support.imports import jax, jnp
 
 if TYPE_CHECKING:
     from wyrm.ops.attention.attention import Attention, AttentionGradient

@@ -13,7 +13,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.control.pass_through import Transparent
 from wyrm.ops.subgraph import placeholder_like
-from wyrm.support.lazy_modules import jax
+from wyrm.support.imports import jax
 
 
 class GradientRule:

@@ -17,7 +17,7 @@ from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, Unary
 from wyrm.ops.indexing.index import Indexable
-from wyrm.support.lazy_modules import jax
+from wyrm.support.imports import jax
 
 T = TypeVar("T")
 

@@ -40,7 +40,7 @@ from wyrm.ops.products.product import MatMul
 from wyrm.ops.shaping.shape import Rearrangement, Reshape, zeros_like
 from wyrm.ops.shaping.transpose import Transpose
 from wyrm.ops.subgraph import placeholder_like
-from wyrm.support.lazy_modules import jax, jnp
+from wyrm.support.imports import jax, jnp
 
 
 def reversed_loop(scan: Scan, cotangents: Sequence[Any], wanted: Sequence[BaseNode]) -> list[Node | Zero]:

@@ -34,7 +34,7 @@ from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.products.product import ProductForm, sum_dtype
 from wyrm.ops.windows import Window
-from wyrm.support.lazy_modules import jnp, lax
+from wyrm.support.imports import jnp, lax
 
 
 def padded(xp: ArrayNamespace, x: FloatArray, pads: Sequence[tuple[int, int]]) -> FloatArray:

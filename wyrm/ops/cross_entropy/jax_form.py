@@ -10,7 +10,7 @@ import numpy as np
 from wyrm.graph.jax_form import JaxForm, Lowering, Unjoined
 from wyrm.ops.kernels.loops_jax import in_blocks
 from wyrm.ops.products.product import ProductForm, matmul, sum_dtype
-from wyrm.support.lazy_modules import jnp
+from wyrm.support.imports import jnp
 
 if TYPE_CHECKING:
     from wyrm.ops.cross_entropy.kernels import ResidualsPart

@@ -17,7 +17,7 @@ from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, Unary
 from wyrm.ops.kernels.loops_jax import on_host
-from wyrm.support.lazy_modules import jax
+from wyrm.support.imports import jax
 
 
 class I0(Unary[Left_co, Axes]):

@@ -13,7 +13,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.elementwise import Axes, Binary, Left_co, Right_co
-from wyrm.support.lazy_modules import jax, jnp
+from wyrm.support.imports import jax, jnp
 
 # From this concentration on, the quantile is that of the cube of a normal variable (Wilson and Hilferty, 1931).
 _LARGE = 1e6

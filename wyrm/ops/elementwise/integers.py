@@ -19,7 +19,7 @@ from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise.broadcasts import operator_of_integers
 from wyrm.ops.elementwise.conversion import weak_floats
 from wyrm.ops.elementwise.elementwise import Axes, S, bind_operator, method, size_beside
-from wyrm.support.lazy_modules import jnp
+from wyrm.support.imports import jnp
 
 
 class IndexArithmetic(IndexNode[Axes], abstract=True):

@@ -20,7 +20,7 @@ from wyrm.graph.typing import Array
 from wyrm.ops.batching import aligned, batch_axis, batch_indices, moved_to_front, spread
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.shaping.shape import aligned_index
-from wyrm.support.lazy_modules import jnp
+from wyrm.support.imports import jnp
 
 
 def chosen(x: Any, indices: tuple[Any, ...]) -> Any:

@@ -24,7 +24,7 @@ from wyrm.ops.elementwise.elementwise import Axes, Left_co, S, common_dtype, ope
 from wyrm.ops.indexing.joining import Concatenate
 from wyrm.ops.indexing.taking import PlaceAlongAxis, TakeAlongAxis
 from wyrm.ops.shaping.shape import zeros_like
-from wyrm.support.lazy_modules import jnp
+from wyrm.support.imports import jnp
 
 
 class Replaced(HasIndexOperands[tuple[Left_co, Any, IndexNode], Axes], Node[tuple[Left_co, Any, IndexNode], Axes]):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from wyrm.support.lazy_modules import jax, jnp
+from wyrm.support.imports import jax, jnp
 
 
 def varying_as(value: Any, like: Any) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wyrm.graph.jax_form import JaxForm, Lowering
-from wyrm.support.lazy_modules import jax, jnp
+from wyrm.support.imports import jax, jnp
 
 Operands = Sequence[Any]
 

@@ -28,7 +28,7 @@ from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.pooling.windows import Places, Windows
 from wyrm.ops.shaping.shape import Integers, taken
-from wyrm.support.lazy_modules import jnp
+from wyrm.support.imports import jnp
 
 
 def find_maxima(

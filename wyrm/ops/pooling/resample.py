@@ -21,7 +21,7 @@ from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.kernels.sums import add_scaled
 from wyrm.ops.shaping.shape import taken
-from wyrm.support.lazy_modules import jnp
+from wyrm.support.imports import jnp
 
 # For each output the place of its first tap, and the weights of neighbouring taps.
 Taps = tuple[tuple[int, tuple[float, ...]], ...]

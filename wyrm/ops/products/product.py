@@ -30,7 +30,7 @@ from wyrm.ops.elementwise.elementwise import (
 )
 from wyrm.ops.kernels.sums import summed
 from wyrm.ops.reducing.reduction import Sum
-from wyrm.support.lazy_modules import jnp
+from wyrm.support.imports import jnp
 
 
 def sum_dtype(*operands: Any) -> Any:

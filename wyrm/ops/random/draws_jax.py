@@ -17,7 +17,7 @@ from wyrm.graph.base import explain
 from wyrm.graph.jax_form import JaxForm, Lowering
 from wyrm.ops.random.dropout_mask import drop_threshold
 from wyrm.ops.random.philox_jax import Words, hashed_word, philox_block, traced_once, wide_product, words_of
-from wyrm.support.lazy_modules import jax, jnp
+from wyrm.support.imports import jax, jnp
 
 # --- words --------------------------------------------------------------------------------------------------------
 

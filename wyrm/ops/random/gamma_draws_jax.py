@@ -14,7 +14,7 @@ import numpy as np
 from wyrm.graph.jax_form import JaxForm, Lowering
 from wyrm.ops.random.draws_jax import exponential, normal, position_words, positions, uniform
 from wyrm.ops.random.rejection import ATTEMPTS
-from wyrm.support.lazy_modules import jax, jnp
+from wyrm.support.imports import jax, jnp
 
 _FEW, _MOST_OF_FEW = 10.0, 110
 

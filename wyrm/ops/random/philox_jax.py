@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from wyrm.graph.jax_form import JaxForm, Lowering
 from wyrm.ops.random.philox import WORD
-from wyrm.support.lazy_modules import jax, jnp
+from wyrm.support.imports import jax, jnp
 
 
 def is_step(value: Any) -> bool:

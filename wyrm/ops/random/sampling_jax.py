@@ -16,7 +16,7 @@ from wyrm.graph.storage import bound_array
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.random.draws_jax import as_indices
 from wyrm.ops.random.philox_jax import philox_block, wide_product, words_of
-from wyrm.support.lazy_modules import jax, jnp
+from wyrm.support.imports import jax, jnp
 
 
 class RandomIndexForm(JaxForm):

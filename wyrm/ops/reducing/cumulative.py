@@ -16,7 +16,7 @@ from wyrm.graph.typing import Array, AtLeast1D, FloatArray, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
 from wyrm.ops.kernels.loops_jax import over_time
 from wyrm.ops.reducing.base import AlongAxis, OneAxis, split_at
-from wyrm.support.lazy_modules import jnp, lax
+from wyrm.support.imports import jnp, lax
 
 # The least and the greatest value of integers.
 Interval = tuple[int, int]

@@ -16,7 +16,7 @@ from wyrm.graph.typing import Array, AtLeast1D, Bs, FloatArray, IntegerArray, M,
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
 from wyrm.ops.reducing.base import OneAxis, ReducedAxis, ReducedAxisLoops, check_keepdims, split_at
 from wyrm.support.foreign_names import explains_keywords
-from wyrm.support.lazy_modules import jnp
+from wyrm.support.imports import jnp
 
 
 class ArgMax(ReducedAxis[Axes]):

@@ -14,7 +14,7 @@ from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.elementwise import Axes, Left_co
 from wyrm.ops.reducing.base import AlongAxis, Reduction, ReductionLoops, split_at
-from wyrm.support.lazy_modules import jnp, lax
+from wyrm.support.imports import jnp, lax
 
 
 class Prod(Reduction[Left_co, Axes]):

@@ -16,7 +16,7 @@ from wyrm.graph.typing import Array, AtLeast1D, FloatArray, IntegerArray, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
 from wyrm.ops.indexing.taking import IndexTakeAlongAxis, TakeAlongAxis
 from wyrm.ops.reducing.base import OneAxis, split_at
-from wyrm.support.lazy_modules import lax
+from wyrm.support.imports import lax
 
 
 class RunningArg(OneAxis[Any, Axes], IndexNode[Axes]):

@@ -21,7 +21,7 @@ from wyrm.ops.elementwise.elementwise import Axes, L, S, common_dtype, method
 from wyrm.ops.indexing.taking import IndexTakeAlongAxis, TakeAlongAxis
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.reducing.base import OneAxis, split_at
-from wyrm.support.lazy_modules import jax
+from wyrm.support.imports import jax
 from wyrm.support.options import choice
 
 

@@ -30,7 +30,7 @@ from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import D1, D2, D3, D4, Array, AxisSize, Shaped, Size, Sizes
 from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, method
-from wyrm.support.lazy_modules import jnp, lax
+from wyrm.support.imports import jnp, lax
 
 Integers = NDArray[np.int64]
 
