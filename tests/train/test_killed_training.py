@@ -61,7 +61,8 @@ def test_a_training_killed_during_saves_ends_like_one_without_a_break(
         pytest.importorskip("jax")
     wanted = ended(run(tmp_path / "whole", engine, kind, tmp_path / "whole.json"), tmp_path / "whole.json")
     moments, killed, in_writing, folder, result = random.Random(7), 0, 0, tmp_path / "0", tmp_path / "0.json"
-    while killed < kills:
+    # On a busy machine a kill comes late: more of them, until one leaves a file that is not complete.
+    while killed < kills or (not in_writing and killed < 10 * kills):
         before = being_written(folder)
         process = run(folder, engine, kind, result)
         if killed_while_saving(process, folder, moments):

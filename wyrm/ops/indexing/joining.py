@@ -315,7 +315,7 @@ def split(x: Any, sections: int | Sequence[int], axis: int = 0) -> list[Slice]:
             raise ShapeError(f"split: {describe(node)}: axis {axis} is not divisible into {sections} equal parts")
         cuts = list(range(0, size + 1, size // sections)) if size else [0] * (sections + 1)
     else:
-        cuts = [0, *sections, size]
+        cuts = [0, *map(operator.index, sections), size]
     return [
         Slice(x, (*((ALL,) * axis), (start, stop, None), *((ALL,) * (node.ndim - axis - 1))))
         for start, stop in itertools.pairwise(cuts)
