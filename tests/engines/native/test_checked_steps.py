@@ -377,3 +377,19 @@ def test_what_overflows_in_float32_changes_nothing(rule: Any, more: Any, start: 
     weight, x = wy.Parameter(1.0), wy.Input()
     program: Any = wy.compile(weight * x, OfRule([weight], rule, more, start))
     _refused(program, {x: 1e-3}, weight, calls=300)
+
+
+def test_bounds_of_a_step_that_was_not_done_are_not_taken_over() -> None:
+    weight, x = wy.Parameter(1e10), wy.Input()
+    # `f` has no bounds for many steps, and each step halves the parameter.
+    optimizer = OfRule(
+        [weight], lambda p, g, s, h: (p * h["factor"], {"f": s["f"] * 2.0}), more := {"factor": 0.5}, {"f": 1.0}
+    )
+    program: Any = wy.compile(weight * x, optimizer)
+    program({x: 1e-3})
+    for _ in range(40):
+        with pytest.raises(Diverged, match="the loss is inf"):
+            program({x: 3e38})
+    more["factor"] = 1e29
+    optimizer.learning_rate = 0.2  # the numbers of steps are computed anew
+    _refused(program, {x: 1e-3}, weight)

@@ -59,6 +59,10 @@ def bounds_of(array: np.ndarray) -> Interval:
     return least, greatest
 
 
+def _exactly(number: float) -> Interval:
+    return float(number), float(number)
+
+
 def hull(x: Interval, y: Interval) -> Interval:
     """Return the least interval with both."""
     return min(x[0], y[0]), max(x[1], y[1])
@@ -76,6 +80,8 @@ class RuleBounds:
         self._most = float(np.finfo(dtype).max) / 4.0
         self._least = float(np.finfo(dtype).tiny)
         schedule = Schedule(rule.outputs)
+        changed = [rule.parameter, *rule.state.values()]
+        inputs: set[BaseNode] = {rule.gradient, *changed, *rule.hyperparameters.values()}
         places: dict[BaseNode, int] = {}
         self._known: list[Interval] = []
         self._calls: list[tuple[int, _Function, tuple[int, ...]]] = []
@@ -84,16 +90,16 @@ class RuleBounds:
                 parents = [places[parent] for parent in schedule.parents(node)]
                 places[node] = self._add(node, parents)
                 continue
-            held = None if node in _inputs(rule) else float(bound_array(node).item())
-            places[node] = self._new(_UNBOUNDED if held is None else (held, held))
-        self._changed = [places.get(leaf) for leaf in (rule.parameter, *rule.state.values())]
+            places[node] = self._new(_UNBOUNDED if node in inputs else _exactly(bound_array(node).item()))
+        self._changed = [places.get(leaf) for leaf in changed]
         self._gradient = places.get(rule.gradient)
         self._numbers = {name: places[leaf] for name, leaf in rule.hyperparameters.items() if leaf in places}
         self._outputs = [places[node] for node in schedule.outputs]
         called = {place for place, _, _ in self._calls}
         self._leaves = [place for place in range(len(self._known)) if place not in called]
-        leaves = [rule.parameter, *rule.state.values()]
-        self._moves = [_move(schedule, places, leaf, node) for leaf, node in zip(leaves, schedule.outputs, strict=True)]
+        self._moves = [
+            _move(schedule, places, leaf, node) for leaf, node in zip(changed, schedule.outputs, strict=True)
+        ]
 
     def after_step(
         self, before: Sequence[Interval], gradient: Interval, numbers: Mapping[str, Interval]
@@ -126,9 +132,9 @@ class RuleBounds:
                 again = [None if each is None else each.place_in(values) for each in self._moves]
                 if again != moves:  # what is at most 1 in the old bounds alone
                     break
-                sizes = [_abs(0.0, values[move])[1] for move in moves if move is not None]
+                sizes = [_abs(values[move])[1] for move in moves if move is not None]
                 # Rounding adds less than the moves.
-                return int(min(_MOST_STEPS, _SLACK / (2.0 * max(1e-30, *sizes, 0.0))))
+                return int(min(_MOST_STEPS, _SLACK / (2.0 * max([1e-30, *sizes]))))
             within = wider
         return 0
 
@@ -153,7 +159,7 @@ class RuleBounds:
                 if not self._put(values, place, values[place]):
                     return None
             for place, function, arguments in self._calls:
-                if not self._put(values, place, function(self._least, *[values[each] for each in arguments])):
+                if not self._put(values, place, function(*[values[each] for each in arguments])):
                     return None
         return values
 
@@ -187,10 +193,9 @@ class RuleBounds:
             case EarlierCall(position):
                 return places[position]
             case Attribute(name):
-                held = float(getattr(node, name))
-                return self._new((held, held))
+                return self._new(_exactly(getattr(node, name)))
             case float():
-                return self._new((argument, argument))
+                return self._new(_exactly(argument))
         raise AssertionError(f"{argument} is no argument of a formula")
 
     def _function(self, call: FormulaCall, arguments: tuple[int, ...]) -> _Function:
@@ -238,53 +243,47 @@ def _move(schedule: Schedule, places: Mapping[BaseNode, int], old: BaseNode, new
     return _Move(places[others[0]], places[move]) if len(others) == 1 and len(factors) == 2 else None
 
 
-def _inputs(rule: UpdateRule) -> set[BaseNode]:
-    return {rule.parameter, rule.gradient, *rule.state.values(), *rule.hyperparameters.values()}
-
-
-# --- functions of intervals, whose first argument is the least divisor ------------------------------------------------
+# --- functions of intervals, whose ends are 0 or normal numbers -------------------------------------------------------
 
 _Function: TypeAlias = Callable[..., Interval]
 
 
-def _add(_: float, x: Interval, y: Interval) -> Interval:
+def _add(x: Interval, y: Interval) -> Interval:
     return x[0] + y[0], x[1] + y[1]
 
 
-def _subtract(_: float, x: Interval, y: Interval) -> Interval:
+def _subtract(x: Interval, y: Interval) -> Interval:
     return x[0] - y[1], x[1] - y[0]
 
 
-def _multiply(_: float, x: Interval, y: Interval) -> Interval:
+def _multiply(x: Interval, y: Interval) -> Interval:
     products = x[0] * y[0], x[0] * y[1], x[1] * y[0], x[1] * y[1]
     return min(products), max(products)
 
 
-def _square(_: float, x: Interval, *exponent: Interval) -> Interval:
+def _square(x: Interval, *exponent: Interval) -> Interval:
     squares = x[0] * x[0], x[1] * x[1]
     return 0.0 if x[0] <= 0.0 <= x[1] else min(squares), max(squares)
 
 
-def _divide(least: float, x: Interval, y: Interval) -> Interval:
-    if y[0] < least and y[1] > -least:
-        return _UNBOUNDED
-    return _multiply(least, x, (1.0 / y[1], 1.0 / y[0]))
+def _divide(x: Interval, y: Interval) -> Interval:
+    return _UNBOUNDED if y[0] <= 0.0 <= y[1] else _multiply(x, (1.0 / y[1], 1.0 / y[0]))
 
 
-def _sqrt(_: float, x: Interval) -> Interval:
+def _sqrt(x: Interval) -> Interval:
     return (math.sqrt(x[0]), math.sqrt(x[1])) if x[0] >= 0.0 else _UNBOUNDED
 
 
-def _abs(_: float, x: Interval) -> Interval:
+def _abs(x: Interval) -> Interval:
     least = 0.0 if x[0] <= 0.0 <= x[1] else min(abs(x[0]), abs(x[1]))
     return least, max(abs(x[0]), abs(x[1]))
 
 
-def _mask(_: float, *x: Interval) -> Interval:
+def _mask(*x: Interval) -> Interval:
     return 0.0, 1.0
 
 
-def _unknown(_: float, *x: Interval) -> Interval:
+def _unknown(*x: Interval) -> Interval:
     return _UNBOUNDED
 
 
@@ -295,10 +294,10 @@ _FUNCTIONS: dict[str, _Function] = {
     "divide": _divide,
     "sqrt": _sqrt,
     "abs": _abs,
-    "negative": lambda _, x: (-x[1], -x[0]),
-    "maximum": lambda _, x, y: (max(x[0], y[0]), max(x[1], y[1])),
-    "minimum": lambda _, x, y: (min(x[0], y[0]), min(x[1], y[1])),
-    "where": lambda _, mask, x, y: hull(x, y),
-    "sign": lambda _, x: (-1.0, 1.0),
-    "tanh": lambda _, x: (-1.0, 1.0),
+    "negative": lambda x: (-x[1], -x[0]),
+    "maximum": lambda x, y: (max(x[0], y[0]), max(x[1], y[1])),
+    "minimum": lambda x, y: (min(x[0], y[0]), min(x[1], y[1])),
+    "where": lambda mask, x, y: hull(x, y),
+    "sign": lambda x: (-1.0, 1.0),
+    "tanh": lambda x: (-1.0, 1.0),
 }

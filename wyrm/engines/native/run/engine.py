@@ -102,28 +102,26 @@ class NativeEngine(Engine):
     def call(self, feed: object, *, checked: bool = False) -> list[np.ndarray]:
         """Return the outputs, at once if the data has the last call's shapes and dtypes."""
         last = self._repeated_call
-        if last is None:
-            return super().call(feed, checked=checked)
-        if self.graph.optimizer is not None:
+        if last is not None and self.graph.optimizer is not None:
             if last.take(feed):
                 self._do_step(last.binding)
                 return last.calls.outputs()
-            return super().call(feed, checked=checked)
-        found = None if last.fast_call is None or type(feed) is not dict else last.fast_call(feed, self.steps)
-        if found is None and last.take(feed):
-            self._set_step_numbers()
-            found = last.run(self.runner, self._head)
-        if found is None:
-            return super().call(feed, checked=checked)
-        self.steps += 1
-        return found
+        elif last is not None:
+            found = None if last.fast_call is None or type(feed) is not dict else last.fast_call(feed, self.steps)
+            if found is None and last.take(feed):
+                self._set_step_numbers()
+                found = last.run(self.runner, self._head)
+            if found is not None:
+                self.steps += 1
+                return found
+        return super().call(feed, checked=checked)
 
     def run(self, given: dict[BaseNode, np.ndarray]) -> list[np.ndarray]:
         """Return the outputs for these inputs; with an optimizer, also do one step."""
         graph, optimizer = self.graph, self.graph.optimizer
         complete = completed(graph.inputs, given)
         if optimizer is not None and self._checked is None:
-            self._checked = CheckedSteps(self, self._runner_of)
+            self._checked = CheckedSteps(self, self._runner_of(graph.source.checked()))
         runner = self.runner if self._checked is None else self._checked.runner
         binding = runner.binding({leaf: array.shape for leaf, array in complete.items()})
         check_ranges(graph.ranges.limits, given, binding.sizes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from wyrm.engines.native.stages.checks import GRADIENT_LIMIT, LARGEST
 from wyrm.engines.native.stages.loops import OptimizerNumber
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
-from wyrm.engines.native.stages.write import Head, Source
+from wyrm.engines.native.stages.write import Head
 from wyrm.engines.optimizer import GRADIENT_SCALE, UpdateRule
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.storage import bound_array, stored
@@ -40,12 +40,13 @@ _COPIES = 16
 class CheckedSteps:
     """Single steps that keep all numbers finite or change nothing.
 
-    Native code checks the gradients before it updates. Where bounds of the rules show that gradients within the limit
-    leave all numbers finite, nothing else is needed. Otherwise a step begins with a copy of what it changes.
+    The `runner` has the functions of `Source.checked`, which check the gradients before they update. Where bounds of
+    the rules show that gradients within the limit leave all numbers finite, nothing else is needed. Otherwise a step
+    begins with a copy of what it changes.
     """
 
-    def __init__(self, engine: NativeEngine, make: Callable[[Source], NativeRunner]) -> None:
-        self.runner: NativeRunner = make(engine.graph.source.checked())
+    def __init__(self, engine: NativeEngine, runner: NativeRunner) -> None:
+        self.runner: NativeRunner = runner
         self._engine = engine
         # The numbers that limit gradients and others, by name, for steps without a copy and with one.
         of_step = [each for each in self.runner.source.arguments.values() if isinstance(each, OptimizerNumber)]
@@ -60,7 +61,7 @@ class CheckedSteps:
 
     def do(self, binding: Binding, head: Head) -> bool:
         """Do a step with the data of a binding; return whether all numbers are finite, else nothing has changed."""
-        if not self._copies and self._bounds.hold(head.hyperparameters[0].tolist()):
+        if not self._copies and self._bounds.cover(head.hyperparameters[0].tolist()):
             if self._run(binding, head, self._small):
                 return True
             if not np.isfinite(binding.array(self._engine.graph.tree.outputs[0])):
@@ -81,8 +82,8 @@ class CheckedSteps:
         return finite
 
     def done(self) -> None:
-        """Note that a step has changed the arrays, and nothing else."""
-        self._bounds.see()
+        """Note that the step has changed the arrays, and nothing else."""
+        self._bounds.take_over()
 
     def _run(self, binding: Binding, head: Head, limits: Mapping[str, float]) -> bool:
         """Do a step unless a number is beyond its limit; return whether it was done."""
@@ -108,34 +109,37 @@ class _StepBounds:
         self._left = 0
         self._between: list[Interval] = []
         self._numbers: list[float] = []
-        # Otherwise the bounds after the last step, if they are known.
+        # Otherwise the bounds after the last step, and after the next one, if they are known.
         self._known: dict[UpdateRule, list[Interval]] | None = None
+        self._next: dict[UpdateRule, list[Interval]] | None = None
 
-    def hold(self, numbers: list[float]) -> bool:
+    def cover(self, numbers: list[float]) -> bool:
         """Return whether a step with these hyperparameters and gradients within the limit leaves all numbers finite."""
+        self._next = None
         if self._versions != [each.version for each in self._storages]:
             self.forget()
         if not (self._left and (numbers == self._numbers or self._are_between(numbers))):
             if self._known is not None:
-                self._known = self._after_step(self._known, numbers)
-            if self._known is not None:
+                self._next = self._after_step(self._known, numbers)
+            if self._next is not None:
                 return True
-            self._left = 0
+            self._known = None
             self._between = [_around(number) for number in numbers]
             self._left = self._steps(self._measured(exactly=False)) or self._steps(measured := self._measured())
             if not self._left:
-                self._known = self._after_step(measured, numbers)
-                return self._known is not None
+                self._known, self._next = measured, self._after_step(measured, numbers)
+                return self._next is not None
         self._left -= 1
         self._numbers = numbers
         return True
 
     def forget(self) -> None:
         """Measure again before the next step."""
-        self._known, self._left = None, 0
+        self._known, self._next, self._left = None, None, 0
 
-    def see(self) -> None:
-        """Note that a step has changed the arrays, and nothing else."""
+    def take_over(self) -> None:
+        """Note that the step has changed the arrays, and nothing else."""
+        self._known = self._next
         self._versions = [each.version for each in self._storages]
 
     def _are_between(self, numbers: list[float]) -> bool:
