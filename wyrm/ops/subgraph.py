@@ -184,6 +184,7 @@ def _numpy_step(node: BaseNode, places: Sequence[int], checked: bool) -> _Step:
             if len(given) == 2:
                 first, second = given
                 return lambda sizes, values: call(values[first], values[second])
+            return lambda sizes, values: call(*[values[place] for place in given])
         function = numpy_function(node)
         return lambda sizes, values: function([values[place] for place in places])
     evaluate = partial(node.evaluate_for(_NONE), NUMPY, shape=resolve(node.dims, _NONE))

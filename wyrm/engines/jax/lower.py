@@ -86,6 +86,7 @@ class Lowerer:
     ) -> None:
         self.sizes = sizes
         self._narrow, self._wide, self._place, self._sums, self._tables = narrow, wide, place, sums, tables
+        # The dtype of the operands of products, inside composed ops too.
         self._of_products = narrow
         self._sharding = sharding
         self._shards, self._block_bytes, self._repeats = shards, block_bytes, repeats

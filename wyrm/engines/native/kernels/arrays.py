@@ -11,6 +11,7 @@ import numpy as np
 
 from wyrm.engines.native.ir import arrays
 from wyrm.engines.native.ir.arrays import ArrayFunction, Expression, Statement
+from wyrm.engines.native.ir.independent import independent
 from wyrm.engines.native.ir.program import If, Leave, Number, While
 from wyrm.engines.native.kernels import calls, indexing
 from wyrm.engines.native.kernels.arithmetic import as_type, binary, negative, truth
@@ -45,6 +46,11 @@ class ArrayRoutine(Routine):
     def may_overflow(self) -> frozenset[str]:
         """The variables that may overflow an int64: none."""
         return frozenset()
+
+    @cached_property
+    def is_independent(self) -> bool:
+        """Whether threads may share the turns of the function's loop."""
+        return independent(self.code)
 
     @cached_property
     def identity(self) -> str:

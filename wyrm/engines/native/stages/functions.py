@@ -22,7 +22,6 @@ from wyrm.engines.native.ir.arrays import (
     Name,
     Store,
 )
-from wyrm.engines.native.ir.independent import independent
 from wyrm.engines.native.ir.types import INT64
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.stages.expressions import expression_of, float_type, formula_code, number, scalar_type
@@ -114,7 +113,7 @@ class FunctionWriter:
             code = function.build()
             routine = first.setdefault(code.form, ArrayRoutine(code, distinct=True))
             buffers = [each for each in function.arguments if isinstance(each, ArrayBuffer)]
-            routine.divided |= any(is_large(each.dims) for each in buffers) and independent(code)
+            routine.divided |= any(is_large(each.dims) for each in buffers) and routine.is_independent
             self.op_kernels.takes_threads |= routine.divided
             calls.append(LoopCall(routine, list(function.arguments)))
         return calls

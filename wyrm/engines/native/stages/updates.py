@@ -24,7 +24,6 @@ from wyrm.engines.native.ir.arrays import (
     Store,
     When,
 )
-from wyrm.engines.native.ir.independent import independent
 from wyrm.engines.native.ir.types import FLOAT64
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.stages.checks import (
@@ -264,8 +263,6 @@ class UpdateCalls:
         self.hyperparameters: list[str] = []
         self.numbers: dict[str, OptimizerNumber] = {}
         self.counts: list[OptimizerNumber] = []
-        # The functions of which it is known whether threads may share them.
-        self._asked: set[ArrayRoutine] = set()
         for parameter in (*tree.gradients, *(rows.parameter for rows in tree.rows)):  # in whatever order calls come
             assert isinstance(parameter, Parameter)
             names = optimizer.average_of(parameter)
@@ -346,7 +343,7 @@ class UpdateCalls:
             flat = self._flat(array, 2)
             counts = CountsArgument(self.tree.name("counts"), flat)
             routine = self._routine(count_in_rows, dtype)
-            self._divide(routine)
+            routine.divided = routine.is_independent
             return [
                 Invocation(routine, [flat, largest, counts], {array}, array.name),
                 Invocation(self._routine(add_counts), [counts, total], set(), array.name),
@@ -354,12 +351,6 @@ class UpdateCalls:
         given: list[Argument] = [self._flat(array, max(1, row_axes)), largest, total]
         given += [] if rows is None else [rows.count]
         return [Invocation(self._routine(count_beyond, row_axes, dtype), given, {array}, array.name)]
-
-    def _divide(self, routine: ArrayRoutine) -> None:
-        """Let threads share the loop of a function, if they may."""
-        if routine not in self._asked:
-            self._asked.add(routine)
-            routine.divided = independent(routine.code)
 
     def _routine(self, write: Callable[..., ArrayFunction], *options: Any) -> ArrayRoutine:
         """Return a function that all calls with these options share."""
@@ -379,7 +370,7 @@ class UpdateCalls:
             name = self.tree.name(f"update_{kind}_{parameter.dtype}")
             self.routines[key] = ArrayRoutine(update(name, rule, row_axes, row_size), distinct=True)
         if is_large(parameter.dims) and not row_axes:
-            self._divide(self.routines[key])
+            self.routines[key].divided = self.routines[key].is_independent
         axes, buffer = max(1, row_axes), self.tree.leaf(parameter)
         flat, states = self._flat(buffer, axes), [self._state(parameter, state, axes) for state in rule.state]
         others: list[Argument] = [self._flat(gradient, axes), *states]
