@@ -17,6 +17,8 @@ from wyrm.graph.storage import stored
 
 # The factor that limits the global norm of the gradients: a number of the rules, which a program computes each step.
 GRADIENT_SCALE = "gradient__scale"
+# The average of a parameter among the arrays of its state.
+AVERAGE = "averaged_parameter"
 
 
 class UpdateRule(Protocol):
@@ -29,6 +31,8 @@ class UpdateRule(Protocol):
     outputs: list[Node]
     # The names of state that is never negative: sums and averages of squares.
     squares: frozenset[str]
+    # The number that is 0 in a step in which the rule changes nothing, if there is one.
+    idle_at_zero: str | None
 
     @property
     def elementwise(self) -> bool:
@@ -75,8 +79,11 @@ class OptimizerInterface(Protocol):
         """Return the rules' numbers for the next `count` steps of these parameters."""
         ...
 
-    def average_of(self, parameter: Parameter) -> tuple[str, str] | None:
-        """Return the name of the average in a parameter's state and of its weight in `numbers`; None without one."""
+    def average_rule(self, parameter: Parameter) -> Any:
+        """Return the rule of the array `AVERAGE` of a parameter's state, or None without averages.
+
+        The rule's parameter is the average, and its gradient the parameter's new value, all of it.
+        """
         ...
 
     def state_of(self, parameter: Parameter) -> Mapping[str, np.ndarray]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from typing_extensions import Unpack
 
-from wyrm.engines.numpy.calls import BLOCK
+from wyrm.engines.optimizer import AVERAGE, GRADIENT_SCALE
 from wyrm.errors import Diverged, NotSet, OptionError
 from wyrm.graph.base import describe
 from wyrm.graph.node import Node
@@ -37,8 +37,8 @@ from wyrm.optim.options import (
     split_groups,
     with_options,
 )
-from wyrm.optim.rules import GRADIENT_SCALE, Rate, Rule, Update, Values, blend, check_group, decayed, norm, option_names
-from wyrm.optim.state import AVERAGE, OptimizerState
+from wyrm.optim.rules import Rate, Rule, Update, Values, blend, check_group, decayed, norm, option_names
+from wyrm.optim.state import OptimizerState
 from wyrm.support.interrupts import deferred
 from wyrm.support.memory import aligned
 from wyrm.support.options import number
@@ -248,15 +248,17 @@ class Optimizer(OptimizerState):
             keys = [(group, count + 1) for group, count in zip(self._group_of, self._counts, strict=True)]
             for group, step in keys:
                 if (group, step) not in numbers:
-                    numbers[group, step] = self.groups[group].numbers_at(step) | scale
+                    weights = {name: float(each[0]) for name, each in self._weights(group, np.array([step])).items()}
+                    numbers[group, step] = self.groups[group].numbers_at(step) | scale | weights
             with deferred:
                 for i, gradient in enumerate(held):
                     if gradient is None:
                         continue
                     self._counts[i] += 1
                     self._move(rules[i], self.parameters[i], gradient, self._state[i], numbers[keys[i]])
-                    if self.average is not None:
-                        self._add_to_average(i, self.average)
+                    averaging = self.average_rule(self.parameters[i])
+                    if averaging is not None:
+                        averaging.move(self._state[i][AVERAGE], bound_array(self.parameters[i]), {}, numbers[keys[i]])
                 self._set_steps(self.steps + 1)
 
     def _diverged(self, parameter: Parameter, gradient: FloatArray) -> Diverged:
@@ -281,16 +283,6 @@ class Optimizer(OptimizerState):
             touch(stored(parameter))
 
     # --- averages -------------------------------------------------------------------------------------------------
-
-    def _add_to_average(self, i: int, average: Average) -> None:
-        """Add a parameter's value after its step to its average."""
-        weight = average.weights(np.array([self._counts[i]]))[0]
-        if not weight:
-            return
-        flat, averaged = bound_array(self.parameters[i]).reshape(-1), self._state[i][AVERAGE].reshape(-1)
-        for start in range(0, flat.size, BLOCK):
-            block = averaged[start : start + BLOCK]
-            block += flat.dtype.type(weight) * (flat[start : start + BLOCK] - block)
 
     @contextmanager
     def average_parameters(self) -> Iterator[None]:

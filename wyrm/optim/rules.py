@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from wyrm.engines.numpy.calls import BLOCK, BlockPlan
 from wyrm.engines.numpy.reference import ReferenceRunner
+from wyrm.engines.optimizer import GRADIENT_SCALE
 from wyrm.errors import OptionError, RegistrationError
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode, describe
@@ -30,10 +31,6 @@ Values = Mapping[str, Node]
 """The state, or the hyperparameters, by name."""
 Update = tuple[Node, dict[str, Node]]
 """The new parameter, and the new state by name, as nodes."""
-# The rule's scalar that is not a hyperparameter: the factor of all gradients that bounds their global norm.
-GRADIENT_SCALE = "gradient__scale"
-
-
 _Run = Callable[[list[np.ndarray], np.ndarray, list[float]], None]
 
 
@@ -47,7 +44,7 @@ class Rule:
     The inputs of an elementwise rule have any number of elements. Those of another rule have the axes of a parameter,
     and each state has axes of its own. The `hyperparameters` are scalar inputs. `outputs` are the new parameter and the
     new state, in the order of `state`. If the rule `flushes`, denormal state may become zero. The state in `squares` is
-    never negative.
+    never negative. Where the hyperparameter `idle_at_zero` is 0, nothing changes.
 
     Raise `RegistrationError` for a rule that uses leaves other than its arguments and constants, that does not return
     the declared state in the parameter's dtype and in its shapes, or that is not elementwise and does not say so.
@@ -63,6 +60,7 @@ class Rule:
         elementwise: bool,
         flushes: bool,
         squares: frozenset[str] = frozenset(),
+        idle_at_zero: str | None = None,
     ) -> None:
         self.parameter = parameter
         self.gradient = gradient
@@ -71,6 +69,7 @@ class Rule:
         self.elementwise = elementwise
         self.flushes = flushes
         self.squares = squares
+        self.idle_at_zero = idle_at_zero
         self.outputs: list[Node] = self._checked_outputs(*update)
         self._check_nodes()
         self._run: _Run | None = None
@@ -123,6 +122,8 @@ class Rule:
         """
         arrays = [parameter, *[state[name] for name in self.state]]
         scalars = [hyperparameters[name] for name in self.hyperparameters]
+        if self.idle_at_zero is not None and not hyperparameters[self.idle_at_zero]:
+            return
         run = self._run or self._prepare()
         if not isinstance(gradient, RowSparse):
             run(arrays, gradient, scalars)
@@ -169,6 +170,20 @@ def _flush(state: list[np.ndarray], gradient: np.ndarray) -> None:
         for array in state:
             block = array[start : start + BLOCK]
             np.copyto(block, 0.0, where=no_gradient & (np.abs(block) < np.finfo(block.dtype).tiny))
+
+
+def averaging_rule(dtype: np.dtype, weight: str) -> Rule:
+    """Return the rule `average + weight * (parameter - average)`; `weight` is the name of that number.
+
+    The rule's parameter is the average, and its gradient the averaged parameter. An average that approaches 0 becomes 0
+    instead of a denormal number, which is slow.
+    """
+    axes = (Elements(),)
+    average, parameter = Input(name="average", dims=axes, dtype=dtype), Input(name="parameter", dims=axes, dtype=dtype)
+    factor = Input(name=weight, dtype=dtype)
+    new = average + factor * (parameter - average)
+    kept = where(new.abs() < float(np.finfo(dtype).tiny), 0.0, new)
+    return Rule(average, parameter, {}, {weight: factor}, (kept, {}), True, False, idle_at_zero=weight)
 
 
 class Rate:

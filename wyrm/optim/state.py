@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.engines.optimizer import AVERAGE
 from wyrm.errors import CheckpointError, DTypeError, OptionError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.storage import stored, touch
 from wyrm.optim.options import Average, ParameterGroups
-from wyrm.optim.rules import GroupRules
+from wyrm.optim.rules import GroupRules, Rule, averaging_rule
 from wyrm.support.interrupts import deferred
 from wyrm.support.memory import aligned
 from wyrm.support.options import MOST_STEPS
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
         def __set__(self, instance: object, value: ParameterGroups) -> None: ...
 
 
-# The name of the averages of a parameter among its state, and of their weight among the numbers of a step.
-AVERAGE, AVERAGE_WEIGHT = "averaged_parameter", "average__weight"
+# The weight of an average among the numbers of a step.
+AVERAGE_WEIGHT = "average__weight"
 
 
 class OptimizerState(GroupRules):
@@ -115,17 +116,25 @@ class OptimizerState(GroupRules):
             )
         found: dict[str, NDArray[np.float64]] = {}
         for index, done in sorted(completed):
-            group = self.groups[index]
-            found |= group.numbers_of(done, count)
-            if self.average is not None:
-                found[f"{AVERAGE_WEIGHT}{group._suffix}"] = self.average.weights(np.arange(done + 1, done + count + 1))
+            found |= self.groups[index].numbers_of(done, count)
+            found |= self._weights(index, np.arange(done + 1, done + count + 1))
         return found
 
-    def average_of(self, parameter: Parameter) -> tuple[str, str] | None:
-        """Return the names of the average of a parameter in its state, and of its weight in the numbers; or None."""
+    def _weights(self, index: int, steps: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+        """Return the weight of the averages of a group in these steps, by its name among the numbers."""
+        if self.average is None:
+            return {}
+        return {f"{AVERAGE_WEIGHT}{self.groups[index]._suffix}": self.average.weights(steps)}
+
+    def average_rule(self, parameter: Parameter) -> Rule | None:
+        """Return the rule of the array `AVERAGE` of a parameter's state, built on first use; None without averages."""
         if self.average is None:
             return None
-        return AVERAGE, f"{AVERAGE_WEIGHT}{self.groups[self._group_of[self._position[parameter]]]._suffix}"
+        group = self.groups[self._group_of[self._position[parameter]]]
+        key = AVERAGE, parameter.dtype
+        if key not in group._rules:
+            group._rules[key] = averaging_rule(parameter.dtype, f"{AVERAGE_WEIGHT}{group._suffix}")
+        return group._rules[key]
 
     def state_of(self, parameter: Parameter) -> dict[str, np.ndarray]:
         """Return the state arrays of a parameter, by name; a program updates them in place."""

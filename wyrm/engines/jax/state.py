@@ -324,7 +324,7 @@ def stacks_of(graph: JaxGraph, plan: Iterable[int | Repeat]) -> Stacks:
     def kind(parameter: Parameter) -> object:
         rule = optimizer.rule(parameter)
         dense = parameter in targets.gradients and rule.elementwise
-        return (id(rule), optimizer.average_of(parameter)) if dense else None
+        return (id(rule), id(optimizer.average_rule(parameter))) if dense else None
 
     groups: list[list[int]] = []
     inside: set[int] = set()

@@ -10,7 +10,7 @@ from wyrm.engines.jax import row_exchange
 from wyrm.engines.jax.lower import Lowerer, scope_text
 from wyrm.engines.jax.namespace import namespace
 from wyrm.engines.jax.row_exchange import RowExchange, written_rows
-from wyrm.engines.optimizer import GRADIENT_SCALE, OptimizerInterface, UpdateRule
+from wyrm.engines.optimizer import AVERAGE, GRADIENT_SCALE, OptimizerInterface, UpdateRule
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
@@ -44,8 +44,9 @@ class Updates:
     ) -> None:
         self._max_norm = optimizer.max_norm
         self._rules: list[UpdateRule] = [optimizer.rule(parameter) for parameter in parameters]
-        self._schedules = {id(rule): Schedule(rule.outputs) for rule in self._rules}
-        self._averages = [optimizer.average_of(parameter) for parameter in parameters]
+        self._averaging: list[UpdateRule | None] = [optimizer.average_rule(parameter) for parameter in parameters]
+        every = [*self._rules, *(rule for rule in self._averaging if rule is not None)]
+        self._schedules = {id(rule): Schedule(rule.outputs) for rule in every}
         self.slots: list[list[str]] = [list(optimizer.state_of(parameter)) for parameter in parameters]
         self._names = [f"{scope_text(label(parameter))}:update~u{i}" for i, parameter in enumerate(parameters)]
         self._exchanges = [exchanges.get(parameter) for parameter in parameters]
@@ -63,21 +64,18 @@ class Updates:
             numbers = {**numbers, GRADIENT_SCALE: self._scale(gradients, self._max_norm)}
         moved: list[Any] = []
         changed: list[dict[str, Any]] = []
-        for name, rule, average, exchange, parameter, gradient, state in zip(
-            self._names, self._rules, self._averages, self._exchanges, parameters, gradients, states, strict=True
+        for name, rule, averaging, exchange, parameter, gradient, state in zip(
+            self._names, self._rules, self._averaging, self._exchanges, parameters, gradients, states, strict=True
         ):
             with jax.named_scope(name):
                 if isinstance(gradient, RowSparse):
                     arrays = self._rows(exchange, rule, parameter, gradient, state, numbers, moves)
                 else:
                     arrays = self._whole(rule, parameter, gradient, state, numbers, moves)
-                if average is not None:
-                    slot, weight = average
-                    factor = numbers[weight].astype(parameter.dtype)
-                    after = state[slot] + factor * (arrays[0] - state[slot])
-                    arrays.append(namespace().where(moves, after, state[slot]))
+                if averaging is not None:
+                    arrays += self._whole(averaging, state[AVERAGE], arrays[0], {}, numbers, moves)
             moved.append(arrays[0])
-            slots = [*rule.state, *([] if average is None else [average[0]])]
+            slots = [*rule.state, *([] if averaging is None else [AVERAGE])]
             changed.append(dict(zip(slots, arrays[1:], strict=True)))
         return moved, changed
 

@@ -18,7 +18,7 @@ from wyrm.engines.native.stages.loops import OptimizerNumber
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.engines.native.stages.write import Head
-from wyrm.engines.optimizer import GRADIENT_SCALE, UpdateRule
+from wyrm.engines.optimizer import AVERAGE, GRADIENT_SCALE, UpdateRule
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.storage import bound_array, stored
 
@@ -182,14 +182,13 @@ class _StepBounds:
             rule, parameter = pair
             state = optimizer.state_of(parameter)
             arrays = {"": bound_array(parameter)} | {name: state[name] for name in rule.state}
-            average = optimizer.average_of(parameter)
-            if average is not None:  # it stays between itself and the parameter
-                arrays["average"] = state[average[0]]
+            if AVERAGE in state:  # it stays between itself and the parameter
+                arrays[AVERAGE] = state[AVERAGE]
             if exactly:
                 found = [bounds_of(array) for array in arrays.values()]
             else:
                 found = [norm_bounds(array, name not in rule.squares) for name, array in arrays.items()]
-            return found if average is None else [hull(found[0], found[-1]), *found[1:-1]]
+            return [hull(found[0], found[-1]), *found[1:-1]] if AVERAGE in arrays else found
 
         if sum(bound_array(parameter).nbytes for _, parameter in pairs) < _LARGE:
             every = list(map(bounds, pairs))

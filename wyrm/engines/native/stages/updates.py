@@ -50,7 +50,8 @@ from wyrm.engines.native.stages.loops import (
     StateArgument,
     WholeCall,
 )
-from wyrm.engines.optimizer import GRADIENT_SCALE, OptimizerInterface, UpdateRule
+from wyrm.engines.optimizer import AVERAGE, GRADIENT_SCALE, OptimizerInterface, UpdateRule
+from wyrm.graph.axes import Dims
 from wyrm.graph.base import BaseNode, format_dims, label
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.schedule import Schedule
@@ -69,15 +70,17 @@ def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None) -> 
     Its arguments are the parameter, the gradient, the arrays of the state and the numbers of the step, all in the order
     of the rule; for rows also `rows` and `count`. Arrays are flat, or have `row_axes` axes, which is one or two. The
     gradient of rows is reset to zero for the next step. `row_size` specializes the code for rows of that many elements.
+    A step in which the rule is idle reads nothing.
     """
     row, j, k = Name("row"), Name("j"), Name("k")
     element = [(j,), (row,), (row, j)][row_axes]
     gradient_index = [(j,), (k,), (k, j)][row_axes]  # of the gradient
     schedule = Schedule(rule.outputs)
     state, hyperparameters, dtype = list(rule.state), list(rule.hyperparameters), rule.parameter.dtype
-    arguments = ["parameter", "gradient", *state, *hyperparameters, *(["rows", "count"] if row_axes else [])]
-    targets = ["parameter", *state]
-    arrays = {rule.parameter: "parameter", rule.gradient: "gradient", **{rule.state[key]: key for key in state}}
+    parameter, gradient = str(rule.parameter.name), str(rule.gradient.name)
+    arguments = [parameter, gradient, *state, *hyperparameters, *(["rows", "count"] if row_axes else [])]
+    targets = [parameter, *state]
+    arrays = {rule.parameter: parameter, rule.gradient: gradient, **{rule.state[key]: key for key in state}}
     values: dict[BaseNode, Expression] = {}
     once: list[Statement] = []
     each: list[Statement] = []
@@ -108,12 +111,15 @@ def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None) -> 
         each.append(flushed[0])
     for target, output in zip(targets, schedule.outputs, strict=True):
         moved = values[output]
-        if flushed is not None and target != "parameter":
+        if flushed is not None and target != parameter:
             moved = Apply("where", (Apply("less", (Apply("abs", (moved,)), flushed[1])), number(0.0, dtype), moved))
         each.append(Store(target, element, moved))
     if row_axes:
-        each.append(Store("gradient", gradient_index, Literal(0)))
-    return ArrayFunction(name, tuple(arguments), (*once, _loop(each, row_axes, row_size)))
+        each.append(Store(gradient, gradient_index, Literal(0)))
+    body: tuple[Statement, ...] = (*once, _loop(each, parameter, gradient, row_axes, row_size))
+    if rule.idle_at_zero is not None:
+        body = (When(Apply("not_equal", (Element(rule.idle_at_zero, ()), number(0.0, dtype))), body),)
+    return ArrayFunction(name, tuple(arguments), body)
 
 
 class _Roots:
@@ -155,37 +161,17 @@ def _flushing(dtype: np.dtype) -> tuple[Let, Name]:
     return Let("limit__", Apply("subtract", (number(tiny, dtype), factor))), Name("limit__")
 
 
-def _loop(body: Sequence[Statement], row_axes: int, row_size: int | None) -> CountedLoop:
+def _loop(body: Sequence[Statement], parameter: str, gradient: str, row_axes: int, row_size: int | None) -> CountedLoop:
     """Return the loop over the elements or the touched rows."""
     if row_axes == 0:
-        return CountedLoop("j", ArraySize("parameter", 0), tuple(body))
+        return CountedLoop("j", ArraySize(parameter, 0), tuple(body))
     row = Let("row", Apply("natural", (Element("rows", (Name("k"),)),)))
-    size = ArraySize("gradient", 1) if row_size is None else Literal(row_size)
+    size = ArraySize(gradient, 1) if row_size is None else Literal(row_size)
     inner = tuple(body) if row_axes == 1 else (CountedLoop("j", size, tuple(body)),)
     return CountedLoop("k", Element("count", (Literal(0),)), (row, *inner))
 
 
 _WIDE = np.dtype(np.float64)
-
-
-def average(name: str, dtype: np.dtype) -> ArrayFunction:
-    """Return the function `average += weight * (parameter - average)` of flat arrays; a weight of 0 costs nothing.
-
-    An average that approaches a parameter of 0 becomes 0 instead of a denormal number, which is slow.
-    """
-    j, weight, old = Name("j"), Name("weight_"), Name("old")
-    difference = Apply("subtract", (Element("parameter", (j,)), old))
-    new = Apply("add", (old, Apply("multiply", (weight, difference))))
-    normal = Apply("greater_equal", (Apply("abs", (Name("new"),)), number(float(np.finfo(dtype).tiny), dtype)))
-    each = (
-        Let("old", Element("average", (j,))),
-        Let("new", new),
-        Store("average", (j,), Apply("where", (normal, Name("new"), number(0.0, dtype)))),
-    )
-    loop = CountedLoop("j", ArraySize("parameter", 0), each)
-    changes = Apply("greater", (weight, number(0.0, dtype)))
-    body = (Let("weight_", Element("weight", ())), When(changes, (loop,)))
-    return ArrayFunction(name, ("parameter", "average", "weight"), body)
 
 
 def squares(name: str, row_axes: int, first: bool) -> ArrayFunction:
@@ -265,8 +251,8 @@ class UpdateCalls:
         self.counts: list[OptimizerNumber] = []
         for parameter in (*tree.gradients, *(rows.parameter for rows in tree.rows)):  # in whatever order calls come
             assert isinstance(parameter, Parameter)
-            names = optimizer.average_of(parameter)
-            for each in (*optimizer.rule(parameter).hyperparameters, *([] if names is None else names[1:])):
+            rules: list[UpdateRule | None] = [optimizer.rule(parameter), optimizer.average_rule(parameter)]
+            for each in (name for rule in rules if rule is not None for name in rule.hyperparameters):
                 self._number(each, parameter.dtype)
 
     def placed(self, invocations: Sequence[Invocation], safe: int) -> list[Invocation]:
@@ -317,20 +303,12 @@ class UpdateCalls:
         rule: UpdateRule = self.optimizer.rule(parameter)
         move = self._update_elements if rule.elementwise else self._update_whole
         calls = [move(rule, parameter, gradient, rows)]
-        names = self.optimizer.average_of(parameter)
-        if names is not None:
-            key, (state, weight) = ("average", parameter.dtype), names
-            if key not in self.routines:
-                code = average(self.tree.name(f"average_{parameter.dtype}"), parameter.dtype)
-                self.routines[key] = ArrayRoutine(code, distinct=True)
-            changed = self._state(parameter, state, 1)
-            arguments: list[Argument] = [
-                self._flat(self.tree.leaf(parameter), 1),
-                changed,
-                self._number(weight, parameter.dtype),
-            ]
-            comment = f"the average of {label(parameter)}"
-            calls.append(Invocation(self.routines[key], arguments, set(), comment, updated=parameter))
+        averaging: UpdateRule | None = self.optimizer.average_rule(parameter)
+        if averaging is not None:
+            average, new = self._state(parameter, AVERAGE, 1), self._flat(self.tree.leaf(parameter), 1)
+            arguments = [average, new, *self._numbers_of(averaging, parameter.dtype)]
+            routine, comment = self._rule_routine(averaging, parameter.dims), f"the average of {label(parameter)}"
+            calls.append(Invocation(routine, arguments, set(), comment, updated=parameter))
         return calls
 
     def check(self, array: ArrayBuffer, limit: str, rows: RowSums | None = None) -> list[Invocation]:
@@ -363,22 +341,27 @@ class UpdateCalls:
         self, rule: UpdateRule, parameter: BaseNode, gradient: ArrayBuffer, rows: RowSums | None
     ) -> Invocation:
         row_axes = 0 if rows is None else min(2, len(parameter.dims))
+        routine = self._rule_routine(rule, parameter.dims, row_axes)
+        axes, buffer = max(1, row_axes), self.tree.leaf(parameter)
+        states = [self._state(parameter, state, axes) for state in rule.state]
+        arguments: list[Argument] = [self._flat(buffer, axes), self._flat(gradient, axes), *states]
+        arguments += self._numbers_of(rule, parameter.dtype)
+        if rows is not None:
+            arguments += [rows.rows, rows.count]
+        comment = f"{buffer.name} {format_dims(parameter.dims)}"
+        return Invocation(routine, arguments, {gradient}, comment, updated=parameter)
+
+    def _rule_routine(self, rule: UpdateRule, dims: Dims, row_axes: int = 0) -> ArrayRoutine:
+        """Return the function of an elementwise rule, which parameters with the rule share."""
         kind = ["all", "elements", "rows"][row_axes]
-        row_size = small_size(parameter.dims[1:]) if row_axes == 2 else None
+        row_size = small_size(dims[1:]) if row_axes == 2 else None
         key = rule, kind, row_size
         if key not in self.routines:
-            name = self.tree.name(f"update_{kind}_{parameter.dtype}")
+            name = self.tree.name(f"update_{kind}_{rule.parameter.dtype}")
             self.routines[key] = ArrayRoutine(update(name, rule, row_axes, row_size), distinct=True)
-        if is_large(parameter.dims) and not row_axes:
+        if is_large(dims) and not row_axes:
             self.routines[key].divided = self.routines[key].is_independent
-        axes, buffer = max(1, row_axes), self.tree.leaf(parameter)
-        flat, states = self._flat(buffer, axes), [self._state(parameter, state, axes) for state in rule.state]
-        others: list[Argument] = [self._flat(gradient, axes), *states]
-        others += [self._number(number, parameter.dtype) for number in rule.hyperparameters]
-        if rows is not None:
-            others += [rows.rows, rows.count]
-        comment = f"{buffer.name} {format_dims(parameter.dims)}"
-        return Invocation(self.routines[key], [flat, *others], {gradient}, comment, updated=parameter)
+        return self.routines[key]
 
     def _update_whole(
         self, rule: UpdateRule, parameter: BaseNode, gradient: ArrayBuffer, rows: RowSums | None
@@ -392,7 +375,7 @@ class UpdateCalls:
         given: dict[BaseNode, FlatArgument | StateArgument | OptimizerNumber] = {
             **changed, rule.gradient: self._flat(gradient, 1)
         }  # fmt: skip
-        given |= {leaf: self._number(number, parameter.dtype) for number, leaf in rule.hyperparameters.items()}
+        given |= zip(rule.hyperparameters.values(), self._numbers_of(rule, parameter.dtype), strict=True)
         call = WholeCall(source, given)
         arguments = [CallArgument(self.tree.name(f"{buffer.name}_update_{i}"), call, i) for i in range(source.count)]
         comment = f"{buffer.name} {format_dims(parameter.dims)}"
@@ -436,6 +419,9 @@ class UpdateCalls:
     def _state(self, parameter: BaseNode, state: str, axes: int) -> StateArgument:
         name = self.tree.name(f"{state}_of_{self.tree.leaf(parameter).name}")
         return StateArgument(name, parameter, state, axes)
+
+    def _numbers_of(self, rule: UpdateRule, dtype: np.dtype) -> list[OptimizerNumber]:
+        return [self._number(each, dtype) for each in rule.hyperparameters]
 
     def _number(self, number: str, dtype: np.dtype) -> OptimizerNumber:
         """Return a number of the rules; each step reads it from `hyperparameters`, or computes it."""
