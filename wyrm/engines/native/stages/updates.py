@@ -306,7 +306,7 @@ class UpdateCalls:
         averaging: UpdateRule | None = self.optimizer.average_rule(parameter)
         if averaging is not None:
             average, new = self._state(parameter, AVERAGE, 1), self._flat(self.tree.leaf(parameter), 1)
-            arguments = [average, new, *self._numbers_of(averaging, parameter.dtype)]
+            arguments: list[Argument] = [average, new, *self._numbers_of(averaging, parameter.dtype)]
             routine, comment = self._rule_routine(averaging, parameter.dims), f"the average of {label(parameter)}"
             calls.append(Invocation(routine, arguments, set(), comment, updated=parameter))
         return calls
