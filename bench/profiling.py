@@ -53,7 +53,7 @@ def _with_clocks(make: Make) -> Callable[[], Measurement]:
     """Return a round of the same steps with clocks, without the counting of work that follows them."""
     from wyrm.engines.epochs import EpochOptions, train_epoch
     from wyrm.engines.totals import Totals
-    from wyrm.profile.recording import Recorder, RecordingEngine, RecordingRunner
+    from wyrm.profile.measure import Recorder, RecordingEngine, RecordingRunner
 
     program, columns, batch = make()
     graph: Any = program.graph

@@ -17,8 +17,7 @@ from jax.sharding import AbstractMesh
 
 import wyrm as wy
 from wyrm.engines.jax.row_exchange import room
-from wyrm.engines.jax.sharding import Sharding
-from wyrm.engines.jax.sharding_table import ShardingTable, as_bytes
+from wyrm.engines.jax.sharding import Sharding, ShardingTable, as_bytes
 from wyrm.graph.base import BaseNode
 from wyrm.nn.gpt2_axes import Embed, Heads, Inner, Positions, Vocabulary
 from wyrm.support.texts import aligned_lines

@@ -24,8 +24,7 @@ from bench.browser import chromium, launched
 from wyrm.watch.points import Points
 from wyrm.watch.records import EVENTS, Lines
 from wyrm.watch.runs import Runs
-from wyrm.watch.server import listening, server_of
-from wyrm.watch.summaries import Summaries
+from wyrm.watch.server import Summaries, listening, server_of
 
 RUNS, STEPS = 500, 100_000
 

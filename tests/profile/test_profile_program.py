@@ -22,9 +22,9 @@ from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.native.stages.write import Head
 from wyrm.engines.totals import Totals
 from wyrm.errors import DataError, Diverged, DTypeError, OptionError, ShapeError
-from wyrm.profile import recording
+from wyrm.profile import measure
 from wyrm.profile.instrument import SUM_ROWS, instrumented
-from wyrm.profile.recording import Recorder, RecordingEngine, RecordingRunner, timed_head
+from wyrm.profile.measure import Recorder, RecordingEngine, RecordingRunner, timed_head
 
 PEAKS = wy.profile.Peaks((1e11, 2e11), (5e10, 1e11), (1e10, 1.5e10), ((2e5, 1e11, 2e11),), threads=2)
 
@@ -289,14 +289,14 @@ def test_the_trace_is_what_perfetto_reads(tmp_path: Path) -> None:
 
 
 def test_what_begins_after_the_last_step_is_no_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = recording._RecordingPool.run
+    run = measure._RecordingPool.run
 
     def run_and_wait(pool: Any, jobs: Any, stop: Any) -> None:
         run(pool, jobs, stop)
         now = time.perf_counter_ns()
         pool._recorder.span("wait for the door", "wait", 0, now + 10**9, now + 2 * 10**9)
 
-    monkeypatch.setattr(recording._RecordingPool, "run", run_and_wait)
+    monkeypatch.setattr(measure._RecordingPool, "run", run_and_wait)
     program, columns, _ = trained()
     profile = program.profile(columns, batch_size=16, steps=4, threads=2, peaks=PEAKS)
     assert all((event.name == "step") == (event.stage < 0) for event in profile.events)

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.engines.jax.sharding_table import ShardingRow, ShardingTable
+from wyrm.engines.jax.sharding import ShardingRow, ShardingTable
 from wyrm.view import graph_data, notebook
-from wyrm.view.notation import MathNotation, Written
+from wyrm.view.derivation import MathNotation, Written
 
 
 class Model(wy.nn.Module):

@@ -18,7 +18,7 @@ from wyrm.errors import DTypeError, OptionError
 from wyrm.watch.config import checked_config
 from wyrm.watch.records import EVENTS, Lines, encoded, is_written
 from wyrm.watch.runs import Runs
-from wyrm.watch.summaries import Summaries
+from wyrm.watch.server import Summaries
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from wyrm.engines.jax.lower import Lowerer, Sizes
-from wyrm.engines.jax.sharding_table import unique_names
+from wyrm.engines.jax.sharding import unique_names
 from wyrm.errors import DTypeError, OptionError, WyrmError
 from wyrm.graph.axes import Dim, class_text, distinct_names, open_axes, resolve
 from wyrm.graph.base import BaseNode

@@ -14,8 +14,7 @@ from wyrm.engines.jax.differentiable import DifferentiableLowerer
 from wyrm.engines.jax.engine import JaxEngine
 from wyrm.engines.jax.lower import Lowerer, Sizes, float64_node, words
 from wyrm.engines.jax.namespace import narrowed
-from wyrm.engines.jax.sharding import explicit_shardings
-from wyrm.engines.jax.sharding_table import unique_names
+from wyrm.engines.jax.sharding import explicit_shardings, unique_names
 from wyrm.engines.recomputing import checked_names, recomputed
 from wyrm.errors import DTypeError, OptionError, ShapeError
 from wyrm.graph.axes import Dim, is_name

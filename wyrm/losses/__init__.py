@@ -21,10 +21,10 @@ from wyrm.support.imports import lazy_imports
 __getattr__, __dir__, __all__ = lazy_imports(
     __name__,
     {
-        "binary": "bce bce_with_logits focal hinge squared_hinge",
-        "classification": "cross_entropy ctc kl_divergence multiclass_focal nll",
-        "ranking": "bpr cosine_embedding margin_ranking triplet",
+        "classification": (
+            "bce bce_with_logits cross_entropy ctc focal hinge kl_divergence multiclass_focal nll squared_hinge"
+        ),
+        "ranking": "bpr cosine_embedding implicit_squares info_nce margin_ranking sampled_softmax triplet warp",
         "regression": "gaussian_nll huber l1 log_cosh mse poisson_nll quantile smooth_l1 student_t_nll",
-        "retrieval": "implicit_squares info_nce sampled_softmax warp",
     },
 )

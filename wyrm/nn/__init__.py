@@ -27,12 +27,14 @@ __getattr__, __dir__, __all__ = lazy_imports(
             "reglu relu relu6 selu sigmoid silu softplus softsign swiglu tanh"
         ),
         "attention": "LearnedPositionalEncoding MultiHeadAttention SinusoidalPositionalEncoding rotary_embedding",
-        "batch_norms": "BatchNorm BatchNorm1d BatchNorm2d BatchNorm3d",
-        "channel_norms": (
-            "GroupNorm InstanceNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d group_norm instance_norm"
+        "normalization": (
+            "BatchNorm BatchNorm1d BatchNorm2d BatchNorm3d GroupNorm InstanceNorm InstanceNorm1d InstanceNorm2d "
+            "InstanceNorm3d LayerNorm RMSNorm group_norm instance_norm"
         ),
-        "convolution": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
-        "convolution_layers": "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d",
+        "convolution": (
+            "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d conv1d conv2d conv3d "
+            "conv_transpose1d conv_transpose2d conv_transpose3d"
+        ),
         "dropout": "Dropout Dropout1d Dropout2d Dropout3d",
         "embedding": "Embedding EmbeddingBag",
         "generation": "CachedDecoder generate sample_tokens",
@@ -41,18 +43,14 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "linear": "Linear",
         "wyrm.module": "Module",
         "moving_average": "EWMA ewma",
-        "normalization": "LayerNorm RMSNorm",
         "pooling": (
-            "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d "
-            "adaptive_max_pool3d avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d"
-        ),
-        "pooling_layers": (
             "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d "
-            "AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d MaxPool1d MaxPool2d MaxPool3d"
+            "AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d MaxPool1d MaxPool2d MaxPool3d adaptive_avg_pool1d "
+            "adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d "
+            "avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d"
         ),
-        "recurrent": "GRU LSTM GRUCell LSTMCell",
+        "recurrent": "GRU GRUCell LSTM LSTMCell StackedGRU StackedLSTM",
         "recurrent_cells": "Recurrent",
-        "recurrent_stack": "StackedGRU StackedLSTM",
         "recurrent_states": "GRUOutput LSTMOutput LSTMState RecurrentOutput StackedOutput",
         "seeding": "seed",
         "transformer": "FeedForward GatedFeedForward TransformerBlock",

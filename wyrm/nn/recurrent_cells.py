@@ -22,9 +22,8 @@ from wyrm.graph.shapes import same_sizes
 from wyrm.module import Module
 from wyrm.nn.axes import B, In, M, N, Out, T
 from wyrm.nn.dropout import Dropout
-from wyrm.nn.recurrent import GRUCell, LSTMCell
+from wyrm.nn.recurrent import GRUCell, LSTMCell, Sequences, chosen, counted_steps, mapped, mask_by_time
 from wyrm.nn.recurrent_states import RecurrentOutput
-from wyrm.nn.sequences import Sequences, chosen, counted_steps, mapped, mask_by_time
 from wyrm.support.options import whole
 
 

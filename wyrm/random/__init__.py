@@ -30,9 +30,8 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "wyrm.ops.random.philox": "at_step next_step set_step",
         "wyrm.ops.random.sampling": "RandomIndex index",
         "distributions": (
-            "bernoulli categorical exponential gumbel laplace normal normal_like permutation randint uniform "
-            "uniform_like"
+            "bernoulli beta categorical dirichlet exponential gamma gumbel laplace normal normal_like permutation "
+            "poisson randint uniform uniform_like"
         ),
-        "parametric": "beta dirichlet gamma poisson",
     },
 )

@@ -9,20 +9,20 @@ from wyrm.ops.random.philox import set_step as set_step
 from wyrm.ops.random.sampling import RandomIndex as RandomIndex
 from wyrm.ops.random.sampling import index as index
 from wyrm.random.distributions import bernoulli as bernoulli
+from wyrm.random.distributions import beta as beta
 from wyrm.random.distributions import categorical as categorical
+from wyrm.random.distributions import dirichlet as dirichlet
 from wyrm.random.distributions import exponential as exponential
+from wyrm.random.distributions import gamma as gamma
 from wyrm.random.distributions import gumbel as gumbel
 from wyrm.random.distributions import laplace as laplace
 from wyrm.random.distributions import normal as normal
 from wyrm.random.distributions import normal_like as normal_like
 from wyrm.random.distributions import permutation as permutation
+from wyrm.random.distributions import poisson as poisson
 from wyrm.random.distributions import randint as randint
 from wyrm.random.distributions import uniform as uniform
 from wyrm.random.distributions import uniform_like as uniform_like
-from wyrm.random.parametric import beta as beta
-from wyrm.random.parametric import dirichlet as dirichlet
-from wyrm.random.parametric import gamma as gamma
-from wyrm.random.parametric import poisson as poisson
 
 __all__ = [
     "RandomIndex",

@@ -21,10 +21,8 @@ from wyrm.support.imports import lazy_imports
 __getattr__, __dir__, __all__ = lazy_imports(
     __name__,
     {
-        "checkpointing": "Checkpoint",
-        "callbacks": "Callback EpochRecord History LambdaCallback ProgressBar Run",
+        "monitoring": "Checkpoint EarlyStopping Monitor ReduceOnPlateau",
+        "callbacks": "CSVLogger Callback EpochRecord History LambdaCallback ProgressBar Run TensorBoardLogger",
         "fitting": "fit",
-        "loggers": "CSVLogger TensorBoardLogger",
-        "monitoring": "EarlyStopping Monitor ReduceOnPlateau",
     },
 )

@@ -19,7 +19,7 @@ from wyrm.graph.traversal import has_more_nodes
 from wyrm.support.texts import encodable
 
 if TYPE_CHECKING:
-    from wyrm.engines.jax.sharding_table import ShardingTable
+    from wyrm.engines.jax.sharding import ShardingTable
     from wyrm.functions.function import Function
     from wyrm.module import Module
     from wyrm.train.callbacks import History

@@ -10,8 +10,7 @@ import pytest
 from jax.sharding import AbstractMesh, PartitionSpec
 
 import wyrm as wy
-from wyrm.engines.jax.sharding import Sharding
-from wyrm.engines.jax.sharding_table import Messages, ShardingTable
+from wyrm.engines.jax.sharding import Messages, Sharding, ShardingTable
 from wyrm.errors import OptionError, ShapeError
 from wyrm.graph.axes import axis_size
 

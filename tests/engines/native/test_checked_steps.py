@@ -13,7 +13,7 @@ import wyrm as wy
 from wyrm.engines.native.ir.arrays import ArrayFunction, CallStatement, CountedLoop, When
 from wyrm.engines.native.run import steps
 from wyrm.engines.native.run.bounds import RuleBounds, bounds_of, norm_bounds
-from wyrm.engines.native.stages.checks import add_counts, count_beyond, count_in_rows
+from wyrm.engines.native.stages.updates import add_counts, count_beyond, count_in_rows
 from wyrm.errors import Diverged
 from wyrm.graph.storage import stored
 

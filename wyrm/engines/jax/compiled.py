@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from wyrm.engines.jax.graph import JaxGraph
 from wyrm.engines.jax.local_steps import LocalSteps
-from wyrm.engines.jax.sharding_table import Messages
+from wyrm.engines.jax.sharding import Messages
 from wyrm.engines.jax.state import DeviceState, Placement, exchange
 from wyrm.engines.jax.step import StepFunctions
 from wyrm.engines.jax.updates import all_finite

@@ -13,10 +13,10 @@ from wyrm.engines.native.products.pool import processors
 from wyrm.engines.native.run.bounds import Interval, RuleBounds, bounds_of, hull, norm_bounds
 from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.native.run.snapshot import Snapshot, touched_rows
-from wyrm.engines.native.stages.checks import GRADIENT_LIMIT, LARGEST
 from wyrm.engines.native.stages.loops import OptimizerNumber
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
+from wyrm.engines.native.stages.updates import GRADIENT_LIMIT, LARGEST
 from wyrm.engines.native.stages.write import Head
 from wyrm.engines.optimizer import AVERAGE, GRADIENT_SCALE, UpdateRule
 from wyrm.graph.parameters import Parameter

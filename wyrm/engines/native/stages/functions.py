@@ -46,8 +46,7 @@ from wyrm.engines.native.stages.loops import (
     loop_index,
 )
 from wyrm.engines.native.stages.materialize import Materialized
-from wyrm.engines.native.stages.nests import merged
-from wyrm.engines.native.stages.reductions import ReductionWriter
+from wyrm.engines.native.stages.reductions import ReductionWriter, merged
 from wyrm.engines.native.stages.runtime import OpKernels, check_all, check_counted, check_from_end, claim
 from wyrm.graph.axes import Axis, Dim, axis_size, product
 from wyrm.graph.base import BaseNode, format_dims

@@ -32,7 +32,7 @@ from wyrm.engines.native.stages.loops import (
     ScalarBlock,
 )
 from wyrm.engines.native.stages.materialize import Materialized, materialize
-from wyrm.engines.native.stages.nests import FEW_TURNS, most_turns
+from wyrm.engines.native.stages.reductions import FEW_TURNS, most_turns
 from wyrm.engines.native.stages.runtime import (
     OpKernels,
     added,
