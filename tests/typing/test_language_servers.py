@@ -53,7 +53,7 @@ NAMES = {
     "wy.scan": "functions/loops.py", "wy.function": "functions/function.py", "wy.grad": "ops/gradients/reverse.py",
     "wy.random.normal": "random/distributions.py", "wy.linalg.solve": "linalg/systems.py",
     "wy.losses.cross_entropy": "losses/classification.py", "wy.optim.Adam": "optim/moments.py",
-    "wy.nn.Linear": "nn/linear.py", "wy.nn.Conv2d": "nn/convolution_layers.py", "wy.nn.Sequential": "nn/layer.py",
+    "wy.nn.Linear": "nn/linear.py", "wy.nn.Conv2d": "nn/convolution.py", "wy.nn.Sequential": "nn/layer.py",
     "wy.nn.MultiHeadAttention": "nn/attention.py", "wy.nn.LSTM": "nn/recurrent.py", "model.parameters": "module.py",
 }  # fmt: skip
 

@@ -23,9 +23,9 @@ from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.node import Node
 from wyrm.graph.storage import bound_array
 from wyrm.ops.elementwise.comparison import where
+from wyrm.optim.optimizer import AVERAGE_WEIGHT
 from wyrm.optim.options import ScaledRate
 from wyrm.optim.schedules import Formula, Joined
-from wyrm.optim.state import AVERAGE_WEIGHT
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from wyrm.mypy.messages import of_data
 from wyrm.mypy.reading import base_of
 from wyrm.mypy.text import Text
 from wyrm.mypy.writing import unknown
-from wyrm.optim.rules import check_group
+from wyrm.optim.optimizer import check_group
 
 COMPILE, FIT = "wyrm.train.compiling.compile", "wyrm.train.fitting.fit"
 OPTIMIZER = "wyrm.optim.optimizer.Optimizer"

@@ -26,9 +26,9 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "combined": "Combined",
         "descent": "LARS SGD Lion Muon",
         "moments": "LAMB Adam Adamax AdamW NAdam RAdam",
-        "optimizer": "Optimizer",
+        "optimizer": "Optimizer Rate",
         "options": "EMA SWA ParameterGroup StepOptions option with_options",
-        "rules": "Rate Update Values blend",
+        "rule": "Update Values blend",
         "schedules": (
             "Cosine CosineRestarts Exponential Joined LinearWarmup MultiStep OneCycle Piecewise Polynomial Step "
             "WarmupCosine"

@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from wyrm.errors import OptionError
 from wyrm.optim.optimizer import LearningRate, Optimizer, Rate
 from wyrm.optim.options import Average, check_step_options
-from wyrm.optim.rules import GroupRules
 
 
 class _RatesOfGroups(Rate):
     """The learning rate of the first optimizer; each of the `groups` has one of its own."""
 
-    def of_next_step(self, instance: GroupRules) -> float:
+    def of_next_step(self, instance: Optimizer) -> float:
         assert isinstance(instance, Combined)
         return instance.groups[0].learning_rate
 
-    def __set__(self, instance: GroupRules, value: LearningRate) -> None:
+    def __set__(self, instance: Optimizer, value: LearningRate) -> None:
         raise AttributeError("the optimizers of Combined have learning rates of their own: set those of its groups")
 
 

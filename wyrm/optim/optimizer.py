@@ -1,19 +1,23 @@
-"""The base class of optimizers: state, step, and an update rule written once as a graph."""
+"""The base class of optimizers: options, groups, state, and an update rule written once as a graph."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import Unpack
 
 from wyrm.engines.optimizer import AVERAGE, GRADIENT_SCALE
-from wyrm.errors import Diverged, NotSet, OptionError
+from wyrm.errors import CheckpointError, Diverged, DTypeError, NotSet, OptionError, RegistrationError
+from wyrm.graph.arrays import as_array
 from wyrm.graph.base import describe
+from wyrm.graph.leaves import Input
 from wyrm.graph.node import Node
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
@@ -22,6 +26,7 @@ from wyrm.graph.typing import FloatArray
 from wyrm.optim.clipping import all_finite, global_norm, summed
 from wyrm.optim.options import (
     GROUP_OPTIONS,
+    STEP_OPTIONS,
     Average,
     LearningRate,
     ParameterGroups,
@@ -37,14 +42,20 @@ from wyrm.optim.options import (
     split_groups,
     with_options,
 )
-from wyrm.optim.rules import Rate, Rule, Update, Values, blend, check_group, decayed, norm, option_names
-from wyrm.optim.state import OptimizerState
+from wyrm.optim.rule import Elements, Rule, Update, Values, averaging_rule, blend, decayed, flushed, norm
+from wyrm.support.foreign_names import ExplainsNames, ForeignName, keywords_of
 from wyrm.support.interrupts import deferred
 from wyrm.support.memory import aligned
-from wyrm.support.options import number
+from wyrm.support.options import MOST_STEPS, number
 
 if TYPE_CHECKING:
-    from wyrm.optim.state import GivenParameters
+
+    class GivenParameters:
+        """An attribute that is set to parameters or groups of them, and that is read as a list of parameters."""
+
+        def __get__(self, instance: object, owner: type) -> list[Parameter]: ...
+        def __set__(self, instance: object, value: ParameterGroups) -> None: ...
+
 
 # What the author of an optimizer needs.
 __all__ = [
@@ -63,13 +74,100 @@ __all__ = [
     "with_options",
 ]  # fmt: skip
 
+
+# The weight of an average among the numbers of a step.
+AVERAGE_WEIGHT = "average__weight"
 # Once gradients are zero, their moving average decays to denormal numbers, with which a processor is a hundred times
 # slower. Every `_FLUSH_EVERY` steps, denormal state is therefore set to zero where the gradient is zero.
 _FLUSH_EVERY = 16
 
 
+class Rate:
+    """The learning rate of an optimizer: set a number or a schedule at any time, read the rate of the next step.
+
+    An optimizer that declares `learning_rate: Rate = Rate(0.01)` has a default; one without must be given a rate. Raise
+    `ValueError` if a schedule returns a rate that is negative or not finite.
+    """
+
+    def __init__(self, default: LearningRate | None = None) -> None:
+        self.default = default
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> LearningRate: ...
+    @overload
+    def __get__(self, instance: Optimizer, owner: type) -> float: ...
+    def __get__(self, instance: Optimizer | None, owner: type) -> LearningRate:
+        if instance is None:
+            if self.default is None:
+                raise AttributeError(f"{owner.__name__} has no default of learning_rate")
+            return self.default  # a dataclass reads it
+        return self.of_next_step(instance)
+
+    def __set__(self, instance: Optimizer, value: LearningRate) -> None:
+        instance._learning_rate = value if callable(value) else number("learning_rate", value, 0.0)
+        instance._rate_factor = None
+        instance._rate_changed()
+
+    def of_next_step(self, instance: Optimizer) -> float:
+        """Return the learning rate of the next step of an optimizer."""
+        rate = instance._learning_rate
+        if not callable(rate):
+            return rate
+        return number(f"the learning rate that {rate} gives after {instance.steps} steps", rate(instance.steps), 0.0)
+
+
+_option_names: dict[type, tuple[str, ...]] = {}
+
+
+def option_names(optimizer: type[Optimizer]) -> tuple[str, ...]:
+    """Return the names of the arguments of an optimizer that are its own options, stored as attributes."""
+    found = _option_names.get(optimizer)
+    if found is None:
+        named = list(inspect.signature(optimizer.__init__).parameters.values())[2:]
+        names = [each.name for each in named if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        found = _option_names[optimizer] = tuple(name for name in names if name not in STEP_OPTIONS)
+    return found
+
+
+def check_group(optimizer: type[Optimizer], names: Iterable[str]) -> tuple[str, ...]:
+    """Return the options that a group of parameters may have; raise `OptionError` for a name that is none of them."""
+    known = (*option_names(optimizer), *GROUP_OPTIONS)
+    for name in names:
+        if name not in (*known, "parameters", "learning_rate_factor"):
+            raise OptionError(
+                f"a group of {optimizer.__name__} has no option {name!r}; it may have "
+                f"{', '.join(['learning_rate_factor', *known])}"
+            )
+    return known
+
+
+class _Kept:
+    """What an optimizer keeps; in the class itself, these attributes would be options too."""
+
+    # Ends the names of this group's numbers, so that they differ from those of other groups.
+    _suffix: str = ""
+    _learning_rate: LearningRate
+    # The factor of the whole optimizer's learning rate; None for a group with a rate of its own.
+    _rate_factor: float | None = None
+    _rules: dict[tuple[object, ...], Rule]
+    _precomputed: Precomputed = Precomputed()
+    steps: int
+    # For each parameter: its state by name, its number of steps, and its group.
+    _arrays: list[dict[str, np.ndarray]]
+    _counts: list[int]
+    _group_of: list[int]
+    _position: dict[Parameter, int]
+    # Copies the state from the device of a program to `_arrays`; None while these are up to date.
+    _newer: Callable[[], None] | None = None
+    _members: tuple[Optimizer, ...] = ()
+    # Whether this optimizer is a group of another one, which holds its state.
+    _is_member = False
+    # Whether the parameters hold their averages at present.
+    _averaged = False
+
+
 @with_options
-class Optimizer(OptimizerState):
+class Optimizer(_Kept, ExplainsNames):
     """The base class of all optimizers.
 
     A subclass declares its state with initial values, and its elementwise rule, `update`, over nodes. The rule runs on
@@ -119,6 +217,23 @@ class Optimizer(OptimizerState):
     upper: float | None = None
     average: Average | None = None
 
+    # Whether `update` is elementwise; otherwise it may reduce over the whole parameter and multiply matrices.
+    elementwise: ClassVar[bool] = True
+    # Whether the state can decay towards zero, through the denormal numbers.
+    _state_decays: ClassVar[bool] = True
+    # Names of state that is a sum or average of squares, and so cannot be negative.
+    _squares: ClassVar[frozenset[str]] = frozenset()
+
+    if not TYPE_CHECKING:  # hidden from language servers, which would show `__new__` in place of `__init__`
+        learning_rate = Rate()  # without a default
+        lr = ForeignName("lr", "use optimizer.learning_rate")
+
+        def __new__(cls, *arguments: object, **keywords: object) -> Self:
+            """Refuse unknown keywords: Python would say of `SGD(x, lr=0.1)` that `learning_rate` is missing."""
+            if cls.__init__.__module__.startswith("wyrm."):
+                check_names(cls.__name__, keywords, keywords_of(cls.__init__))
+            return super().__new__(cls)
+
     def __init__(
         self, parameters: ParameterGroups, learning_rate: LearningRate, **options: Unpack[StepOptions]
     ) -> None:
@@ -141,6 +256,30 @@ class Optimizer(OptimizerState):
             return
         self.parameters = checked_parameters(type(self).__name__, every)
         self._start_with([self._new_state(parameter) for parameter in self.parameters], [0] * len(self.parameters))
+
+    # --- defined by subclasses ------------------------------------------------------------------------------------
+
+    def initial_state(self) -> Mapping[str, float]:
+        """Return the initial value of each state array, by name."""
+        return {}
+
+    def state_shapes(self, shape: tuple[int, ...]) -> Mapping[str, tuple[int, ...]]:
+        """Return the shapes of the state arrays of a parameter of this shape, by name.
+
+        Only a rule that is not elementwise may have state of other shapes than the parameter's, or leave some out.
+        """
+        return dict.fromkeys(self.initial_state(), shape)
+
+    def hyperparameters(self, step: int) -> dict[str, float]:
+        """Return the scalars of the rule that change from step to step; `step` counts a parameter's steps from 1.
+
+        They are computed in float64 and cast to the parameter's dtype.
+        """
+        return {"learning_rate": self.learning_rate}
+
+    def update(self, parameter: Node, gradient: Node, state: Values, hyperparameters: Values) -> Update:
+        """Return the new parameter and the new state as nodes of the arguments, elementwise unless declared."""
+        raise NotImplementedError(f"{type(self).__name__} has no update")
 
     # --- groups ---------------------------------------------------------------------------------------------------
 
@@ -212,6 +351,127 @@ class Optimizer(OptimizerState):
         for group in self.rated_groups:
             rate = group.learning_rate
             group.learning_rate = max(rate * factor, min(rate, minimum))
+
+    @property
+    def groups(self) -> tuple[Optimizer, ...]:
+        """The groups of parameters as optimizers with options of their own; without groups, this optimizer alone."""
+        return self._members or (self,)
+
+    def _new_state(self, parameter: Parameter) -> dict[str, np.ndarray]:
+        start = self.initial_state()
+        return {
+            name: aligned(shape, parameter.dtype, start[name])
+            for name, shape in self.state_shapes(parameter.shape).items()
+        }
+
+    def _check_usable(self) -> None:
+        """Raise `OptionError` for a group of another optimizer, and while the parameters hold their averages."""
+        if self._is_member:
+            raise OptionError(f"this {type(self).__name__} is a group of another optimizer: use that one")
+        if self._averaged:
+            raise OptionError("the parameters hold their averages: train and save after average_parameters()")
+
+    def _set_steps(self, steps: int) -> None:
+        for group in (self, *self._members):
+            group.__dict__["steps"] = steps  # without the checks of `__setattr__`, since each native call comes here
+
+    @property
+    def _state(self) -> list[dict[str, np.ndarray]]:
+        """The state arrays of each parameter by name; reading them copies newer ones from a device first."""
+        if self._newer is not None:
+            newer, self._newer = self._newer, None
+            try:
+                newer()
+            except BaseException:
+                self._newer = newer
+                raise
+        return self._arrays
+
+    @_state.setter
+    def _state(self, arrays: list[dict[str, np.ndarray]]) -> None:
+        self._arrays = arrays
+
+    def hold_on_device(self, newer: Callable[[], None]) -> None:
+        """Declare that a program holds the state on a device; `newer` copies it to the host once it is needed there.
+
+        The program that held it before gives it back first.
+        """
+        if self._newer != newer:
+            _ = self._state
+        self._newer = newer
+
+    # --- rules and their numbers ----------------------------------------------------------------------------------
+
+    def rule_for(self, parameter: Parameter, scaled: bool) -> Rule:
+        """Return the rule for a parameter, built on first use; with `scaled`, it scales the gradient first."""
+        key = parameter.dtype, *(() if self.elementwise else parameter.shape)
+        if key not in self._rules:
+            self._rules[key] = self._build(parameter.dtype, parameter.shape, scaled)
+        return self._rules[key]
+
+    def _build(self, dtype: np.dtype, shape: tuple[int, ...], scaled: bool) -> Rule:
+        axes = (Elements(),) if self.elementwise else shape
+        shapes = self.state_shapes(shape)
+        parameter = Input(name="parameter", dims=axes, dtype=dtype)
+        gradient = Input(name="gradient", dims=axes, dtype=dtype)
+        state = {
+            name: Input(name=name, dims=axes if self.elementwise else shapes[name], dtype=dtype) for name in shapes
+        }
+        numbers = {name: Input(name=name, dtype=dtype) for name in self.hyperparameters(1)}
+        if unfit := [name for name in (*numbers, *shapes) if "__" in name or not name.isidentifier()]:
+            raise RegistrationError(
+                f"a hyperparameter or state of {type(self).__name__} is named {unfit[0]!r}; a name is an identifier "
+                f"without two underscores in a row"
+            )
+        inputs = {f"{name}{self._suffix}": leaf for name, leaf in numbers.items()}
+        value: Node = gradient
+        if scaled:
+            inputs[GRADIENT_SCALE] = Input(name=GRADIENT_SCALE, dtype=dtype)
+            value = value * inputs[GRADIENT_SCALE]
+        if self.clip_value is not None:
+            value = value.minimum(self.clip_value).maximum(-self.clip_value)
+        moved, changed = self.update(parameter, value, state, numbers)
+        if self.lower is not None:
+            moved = moved.maximum(self.lower)
+        if self.upper is not None:
+            moved = moved.minimum(self.upper)
+        flushes = self._state_decays
+        if flushes and not self.elementwise:  # in the graph itself
+            flushes = False
+            changed = {
+                name: flushed(new, gradient) if new.dims == gradient.dims else new for name, new in changed.items()
+            }
+        return Rule(parameter, gradient, state, inputs, (moved, changed), self.elementwise, flushes, self._squares)
+
+    def numbers_at(self, step: int) -> dict[str, float]:
+        """Return the rule's scalars for a parameter's step, by name."""
+        numbers = self.hyperparameters(step)
+        return {f"{name}{self._suffix}": value for name, value in numbers.items()} if self._suffix else numbers
+
+    def numbers_of(self, done: int, count: int) -> dict[str, NDArray[np.float64]]:
+        """Return the rule's scalars for the `count` steps of parameters after `done` ones, by name, as arrays."""
+        if not callable(self._learning_rate):
+            ahead = self._precomputed.of(self._learning_rate, done, count)
+            if ahead is not None:
+                return ahead
+            # Once there are rules, the options of wyrm's own optimizers are fixed, and with them the next numbers.
+            known = bool(self._rules) and type(self).__module__.startswith("wyrm.")
+            try:  # vectorized, if `hyperparameters` is plain arithmetic
+                numbers = Precomputed.ahead(self.numbers_at, self._learning_rate, done, count, known)
+                self._precomputed = numbers if known else Precomputed()
+                ahead = numbers.of(self._learning_rate, done, count)
+                assert ahead is not None
+                return ahead
+            except (TypeError, ValueError):
+                pass  # `hyperparameters` branches on the step: fall back to a loop
+        steps, each = self.steps, []
+        try:
+            for i in range(count):
+                self.steps = steps + i
+                each.append(self.numbers_at(done + 1 + i))
+        finally:
+            self.steps = steps
+        return {name: np.array([numbers[name] for numbers in each]) for name in each[0]}
 
     # --- stepping -------------------------------------------------------------------------------------------------
 
@@ -316,13 +576,148 @@ class Optimizer(OptimizerState):
         for parameter in self.parameters:
             parameter.clear_gradient()
 
+    # --- for programs that run the rule themselves ----------------------------------------------------------------
+
+    def numbers(self, count: int, parameters: Sequence[Parameter] | None = None) -> dict[str, NDArray[np.float64]]:
+        """Return the rules' scalars for the next `count` steps of these parameters, by default all, as arrays.
+
+        `count` is at least 1; a schedule is evaluated for these steps only.
+        """
+        self._check_usable()
+        _ = self._state  # a program changes these arrays in place
+        completed = {(self._group_of[position], self._counts[position]) for position in self._positions(parameters)}
+        if len(completed) > 1 and len(completed) > len({index for index, _ in completed}):
+            raise ValueError(
+                f"the parameters of this {type(self).__name__} have completed different numbers of steps, so a "
+                f"program cannot update them together; make a new optimizer"
+            )
+        found: dict[str, NDArray[np.float64]] = {}
+        for index, done in sorted(completed):
+            found |= self.groups[index].numbers_of(done, count)
+            found |= self._weights(index, np.arange(done + 1, done + count + 1))
+        return found
+
+    def _weights(self, index: int, steps: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+        """Return the weight of the averages of a group in these steps, by its name among the numbers."""
+        if self.average is None:
+            return {}
+        return {f"{AVERAGE_WEIGHT}{self.groups[index]._suffix}": self.average.weights(steps)}
+
+    def average_rule(self, parameter: Parameter) -> Rule | None:
+        """Return the rule of the array `AVERAGE` of a parameter's state, built on first use; None without averages."""
+        if self.average is None:
+            return None
+        group = self.groups[self._group_of[self._position[parameter]]]
+        key = AVERAGE, parameter.dtype
+        if key not in group._rules:
+            group._rules[key] = averaging_rule(parameter.dtype, f"{AVERAGE_WEIGHT}{group._suffix}")
+        return group._rules[key]
+
+    def state_of(self, parameter: Parameter) -> dict[str, np.ndarray]:
+        """Return the state arrays of a parameter, by name; a program updates them in place."""
+        return self._state[self._position[parameter]]
+
+    def numbers_on_device(self, count: int, parameters: Sequence[Parameter]) -> dict[str, NDArray[np.float64]]:
+        """Return `numbers` for a program that holds the state on a device, and leave it there."""
+        newer, self._newer = self._newer, None
+        try:
+            return self.numbers(count, parameters)
+        finally:
+            self._newer = newer
+
+    def advance(self, count: int, parameters: Sequence[Parameter] | None = None) -> None:
+        """Add `count` to the step counts of these parameters, by default all; a negative `count` undoes steps."""
+        self._set_steps(self.steps + count)
+        for position in self._positions(parameters):
+            self._counts[position] += count
+
+    def step_counts(self) -> list[int]:
+        """Return the steps of the optimizer, then those of each parameter, without reading the state arrays."""
+        self._check_usable()
+        return [self.steps, *self._counts]
+
+    def load_step_counts(self, counts: Sequence[int]) -> None:
+        """Go on counting from a result of `step_counts`; raise `CheckpointError` for another number of parameters."""
+        self._check_usable()
+        if any(not 0 <= count < MOST_STEPS for count in counts):
+            raise CheckpointError(f"counts of steps must be at least 0 and below 2**62, not {list(counts)}")
+        if len(counts) != 1 + len(self._counts):
+            raise CheckpointError(
+                f"{type(self).__name__} has {len(self._counts)} parameters; the saved counts are of {len(counts) - 1}"
+            )
+        with deferred:
+            self._set_steps(counts[0])
+            self._counts = list(counts[1:])
+
+    def _positions(self, parameters: Sequence[Parameter] | None) -> Sequence[int]:
+        """Return the indices of these parameters in `self.parameters`."""
+        if parameters is None:
+            return range(len(self.parameters))
+        return [self._position[parameter] for parameter in parameters]
+
+    # --- saving ---------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Return copies of the state arrays, as `position.name`, and the step counts."""
+        self._check_usable()
+        arrays = {f"{i}.{slot}": a.copy() for i, state in enumerate(self._state) for slot, a in state.items()}
+        return arrays | {"steps": np.asarray(self.steps), "counts": np.asarray(self._counts, np.int64)}
+
+    def load_state_dict(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Load a saved state.
+
+        Raise `CheckpointError` for missing, extra or mismatched arrays, and for state that no step can continue from:
+        non-finite values, negative averages of squares, negative counts. Nothing has changed then.
+        """
+        if not isinstance(arrays, Mapping):
+            raise DTypeError(f"load_state_dict takes arrays by name, as state_dict() returns them, not {arrays!r}")
+        given = {name: as_array(array) for name, array in arrays.items()}
+        _check_state(type(self).__name__, self.state_dict(), given, self._cannot_be_negative)
+        with deferred:
+            for i, state in enumerate(self._state):
+                for slot in state:
+                    state[slot][...] = given[f"{i}.{slot}"]
+            self._set_steps(int(given["steps"]))
+            self._counts = [int(count) for count in given["counts"]]
+            for parameter in self.parameters:  # for programs that know bounds of the state
+                touch(stored(parameter))
+
+    def _cannot_be_negative(self, name: str) -> bool:
+        """Whether a saved array is a count, or a sum or average of squares."""
+        position, _, slot = name.partition(".")
+        return name in ("steps", "counts") or slot in self.groups[self._group_of[int(position)]]._squares
+
+    # --- options --------------------------------------------------------------------------------------------------
+
     def __setattr__(self, name: str, value: object) -> None:
         if "_counts" in self.__dict__ and name != "learning_rate":
             if name in ("max_norm", "average"):
                 raise AttributeError(f"{name} of {type(self).__name__} cannot change; make a new optimizer")
             if self._members and (name in option_names(type(self)) or name in GROUP_OPTIONS):
                 raise AttributeError(f"{name} of {type(self).__name__} is that of each group: set it in groups[i]")
+        fixed = name in option_names(type(self)) or name in STEP_OPTIONS
+        if fixed and name != "learning_rate" and self.__dict__.get("_rules"):
+            raise AttributeError(
+                f"{name} of {type(self).__name__} cannot change after the rule was built with {getattr(self, name)}; "
+                f"make a new optimizer, and load this one's state_dict if the state is the same"
+            )
         super().__setattr__(name, value)
+
+    def options(self) -> dict[str, object]:
+        """Return the options by name, as `repr` shows them; shared options only where they are set."""
+        found = {name: getattr(self, name, None) for name in option_names(type(self))}
+        found["learning_rate"] = self.__dict__.get("_learning_rate")
+        shared = {name: getattr(self, name, None) for name in STEP_OPTIONS}
+        return found | {name: value for name, value in shared.items() if value is not None}
+
+    def own_options(self, others: Mapping[str, object]) -> dict[str, object]:
+        """Return the options that differ from those of the whole optimizer; for a scaled learning rate, its factor."""
+        mine = self.options()
+        if self._rate_factor is not None and "learning_rate" in others:
+            del mine["learning_rate"]
+            if self._rate_factor != 1.0:
+                mine["learning_rate_factor"] = self._rate_factor
+        return {name: value for name, value in mine.items() if name not in others or others[name] != value}
 
     def __repr__(self) -> str:
         options = self.options()
@@ -340,3 +735,37 @@ class Optimizer(OptimizerState):
         members = tuple(map(copy.copy, self._members))
         own = {"_counts": list(self._counts), "_arrays": state, "_newer": None, "_members": members}
         return self.__dict__ | own | {"_rules": {}, "_all_rules": [], "_precomputed": Precomputed()}
+
+
+def _check_state(
+    who: str, mine: Mapping[str, np.ndarray], given: Mapping[str, np.ndarray], cannot_be_negative: Callable[[str], bool]
+) -> None:
+    """Raise `CheckpointError` unless training can continue from the arrays `given`, which replace `mine`."""
+    wrong = [
+        f"{name} (has {mine[name].shape} {mine[name].dtype}, given {given[name].shape} {given[name].dtype})"
+        for name in sorted(mine.keys() & given.keys())
+        if mine[name].shape != given[name].shape or mine[name].dtype != given[name].dtype
+    ]
+    missing, extra = sorted(mine.keys() - given.keys()), sorted(given.keys() - mine.keys())
+    found = {"missing": missing, "extra": extra, "mismatched": wrong}
+    if any(found.values()):
+        raise CheckpointError(
+            f"the state does not match this {who}: "
+            + "; ".join(f"{what}: {', '.join(names)}" for what, names in found.items() if names)
+        )
+    impossible = [
+        f"{name} {problem}"
+        for name in sorted(mine)
+        if (problem := _impossible(given[name], cannot_be_negative(name))) is not None
+    ]
+    if impossible:
+        raise CheckpointError(f"{who} cannot continue from this state: {', '.join(impossible)}")
+
+
+def _impossible(values: np.ndarray, cannot_be_negative: bool) -> str | None:
+    """Return why training cannot continue from a saved array, or None."""
+    if not np.isfinite(values).all():
+        return "holds a NaN or an infinity"
+    if values.dtype.kind == "i" and (values >= MOST_STEPS).any():
+        return "holds a count that is not below 2**62"
+    return "holds a negative number" if cannot_be_negative and (values < 0).any() else None

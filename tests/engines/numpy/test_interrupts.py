@@ -13,7 +13,7 @@ import pytest
 import wyrm as wy
 from wyrm.engines.numpy import reference
 from wyrm.graph import storage
-from wyrm.optim.rules import Rule
+from wyrm.optim.rule import Rule
 from wyrm.support import interrupts
 from wyrm.support.interrupts import deferred, deliver
 

@@ -110,7 +110,7 @@ wy.optim.clip_by_global_norm([x, y], 1.0)  # error: [list-item] List item 0 has 
 #@ clipping_without_a_limit
 wy.optim.clip_by_global_norm([w])  # error: [call-arg] Missing positional argument "max_norm" in call to "clip_by_global_norm"
 #@ state_of_an_optimizer_by_a_path
-wy.optim.Adam([w], learning_rate=0.1).load_state_dict("state.npz")  # error: [arg-type] Argument 1 to "load_state_dict" of "OptimizerState" has incompatible type "str"; expected "Mapping[str,
+wy.optim.Adam([w], learning_rate=0.1).load_state_dict("state.npz")  # error: [arg-type] Argument 1 to "load_state_dict" of "Optimizer" has incompatible type "str"; expected "Mapping[str,
 #@ running_one_node
 wy.run(x.sum())  # error: [arg-type] Argument 1 to "run" has incompatible type "Sum[Input[tuple[Batch, In]], tuple[()]]"; expected
 #@ running_values
