@@ -16,7 +16,7 @@ import numpy as np
 from jax.sharding import AbstractMesh
 
 import wyrm as wy
-from wyrm.engines.jax.row_exchange import room
+from wyrm.engines.jax.divided_tables import room
 from wyrm.engines.jax.sharding import Sharding, ShardingTable, as_bytes
 from wyrm.graph.base import BaseNode
 from wyrm.nn.gpt2_axes import Embed, Heads, Inner, Positions, Vocabulary

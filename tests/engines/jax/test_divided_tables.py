@@ -11,7 +11,7 @@ from tests.engines.jax import divided_tables
 from tests.engines.jax.collectives import Collective
 from tests.once import computed_once
 from tests.subprocesses import on_simulated_devices
-from wyrm.engines.jax.row_exchange import room
+from wyrm.engines.jax.divided_tables import room
 
 # XLA writes rows in place by a scatter, also as a fusion, or one by one, as its options say.
 IN_PLACE = {"scatter", "fusion", "call", "dynamic-update-slice"}

@@ -11,7 +11,7 @@ import pytest
 import wyrm as wy
 from tests.once import computed_once
 from tests.subprocesses import on_simulated_devices
-from wyrm.engines.jax.row_exchange import RowExchange
+from wyrm.engines.jax.divided_tables import RowExchange
 from wyrm.errors import OptionError
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from wyrm.engines.jax.loops import Repeat, find_repeats
 from wyrm.engines.jax.lower import Lowerer, words
-from wyrm.engines.jax.repeats import Repeat, find_repeats
 from wyrm.errors import RegistrationError
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.node import Node

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from wyrm.engines.jax.row_exchange import by_sorting
+from wyrm.engines.jax.divided_tables import by_sorting
 from wyrm.engines.jax.step import rows_as_pytree
 from wyrm.engines.jax.updates import summed_rows
 

@@ -14,10 +14,9 @@ import numpy as np
 from wyrm.engines.evaluated import check_shape
 from wyrm.engines.jax.divided_tables import DividedTables, largest, largest_of_all
 from wyrm.engines.jax.host import call_evaluate, evaluated_in_numpy, refusal, untraceable
-from wyrm.engines.jax.loops import NO_ATTRIBUTES, Attributes, Values, compute_repeat
+from wyrm.engines.jax.loops import NO_ATTRIBUTES, Attributes, Repeat, Values, compute_repeat, find_repeats
 from wyrm.engines.jax.namespace import JaxNamespace, namespace, narrowed
 from wyrm.engines.jax.partial_sums import PartialSum, PartialSums, whole
-from wyrm.engines.jax.repeats import Repeat, find_repeats
 from wyrm.graph.axes import Dim, resolve
 from wyrm.graph.base import BaseNode
 from wyrm.graph.jax_form import JAX, JaxForm, Unjoined

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from wyrm.engines.jax.graph import JaxGraph
+from wyrm.engines.jax.loops import Repeat
 from wyrm.engines.jax.namespace import narrowed
-from wyrm.engines.jax.repeats import Repeat
 from wyrm.errors import OptionError
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.parameters import Parameter

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from wyrm.engines.jax import row_exchange
+from wyrm.engines.jax.divided_tables import RowExchange, by_marks, by_sorting, summed, written_rows
 from wyrm.engines.jax.lower import Lowerer, scope_text
 from wyrm.engines.jax.namespace import namespace
-from wyrm.engines.jax.row_exchange import RowExchange, written_rows
 from wyrm.engines.optimizer import AVERAGE, GRADIENT_SCALE, OptimizerInterface, UpdateRule
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.parameters import Parameter
@@ -197,10 +196,10 @@ def summed_rows(pairs: Sequence[tuple[Any, Any]], shape: tuple[int, ...]) -> Row
     values = [gradient.reshape(-1, *shape[1:]) for gradient, _ in pairs]
     count = min(len(rows), shape[0])
     if shape[0] <= _FEW_ROWS * len(rows):
-        unique, positions = row_exchange.by_marks(rows, shape[0], count)
+        unique, positions = by_marks(rows, shape[0], count)
     else:
-        unique, positions = row_exchange.by_sorting(rows, shape[0], count)
-    return RowSparse(unique, row_exchange.summed(values, positions, count), shape)
+        unique, positions = by_sorting(rows, shape[0], count)
+    return RowSparse(unique, summed(values, positions, count), shape)
 
 
 def all_finite(gradients: Sequence[JaxGradient]) -> Any:

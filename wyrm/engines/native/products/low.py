@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from wyrm.engines.native.products.vectors import Vectors
+from wyrm.engines.native.products.tiles import Vectors
 from wyrm.engines.native.products.writer import Writer
 
 # The most rows of the left operand.

@@ -23,8 +23,7 @@ from wyrm.engines.native.products.packing import (
 )
 from wyrm.engines.native.products.pool import bounds_of_part
 from wyrm.engines.native.products.target import Target
-from wyrm.engines.native.products.tiles import sizes, table, tile
-from wyrm.engines.native.products.vectors import Vectors
+from wyrm.engines.native.products.tiles import Vectors, sizes, table, tile
 from wyrm.engines.native.products.writer import DECLARED, SHARED, Writer
 
 # Blocks of the inner axis, whose sums are added: a block of about the square root of its length loses least precision.

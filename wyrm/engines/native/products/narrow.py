@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wyrm.engines.native.products.packing import taken
-from wyrm.engines.native.products.vectors import Vectors
+from wyrm.engines.native.products.tiles import Vectors
 from wyrm.engines.native.products.writer import Writer
 
 # The columns of a block of dot products.

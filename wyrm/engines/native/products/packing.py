@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from wyrm.engines.native.products.target import Target
-from wyrm.engines.native.products.vectors import LINE_BYTES, Vectors
+from wyrm.engines.native.products.tiles import LINE_BYTES, Vectors
 from wyrm.engines.native.products.writer import Writer
 
 # The tiles of the left operand that are packed together: the rows of a tile are a part of a cache line, and each column

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from wyrm.engines.native.ir.types import ScalarType
 from wyrm.engines.native.products.target import Target
-from wyrm.engines.native.products.tiles import in_each_case
-from wyrm.engines.native.products.vectors import Vectors
+from wyrm.engines.native.products.tiles import Vectors, in_each_case
 from wyrm.engines.native.products.writer import DECLARED, SHARED, Writer
 
 # Few rows take more vectors of a row at a time: as many sums as a processor computes at once.
