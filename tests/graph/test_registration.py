@@ -331,3 +331,14 @@ def test_evaluate_cannot_change_its_operands() -> None:
     with pytest.raises(ValueError, match="read-only"):
         unary(formula="", evaluate=careless)(p).forward()
     assert p.value.tolist() == [1.0]
+
+
+def test_a_class_variable_may_hide_the_slot_of_a_base_class() -> None:
+    class Scaled(wy.Unary):
+        __slots__ = ("factor",)
+        formula = "x * factor"
+
+    class Doubled(Scaled):
+        factor = 2.0
+
+    assert Doubled(parameter(3.0), factor=5.0).forward().tolist() == [15.0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, NoReturn, Self, TypeAlias
@@ -70,6 +70,8 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
 
     attributes: ClassVar[tuple[str, ...]] = ()
     """The names of the static attributes."""
+    # Their slots' own setters, as those below.
+    _setters: ClassVar[dict[str, Callable[[Any, Any], None]]] = {}
     is_leaf: ClassVar[bool] = False
     """Whether the node starts a graph and holds an array."""
     is_parameter: ClassVar[bool] = False
@@ -99,6 +101,7 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
         slots = [klass.__dict__.get("__slots__", ()) for klass in reversed(cls.__mro__) if klass not in _BASES]
         names = [name for group in slots for name in ((group,) if isinstance(group, str) else group)]
         cls.attributes = tuple(dict.fromkeys(name for name in names if not name.startswith("_")))
+        cls._setters = {name: _setter(cls, name) for name in cls.attributes}
         if not abstract:
             register(cls)
         super(cls, cls)._bind_members()  # that of the family, which is no member of its own
@@ -110,20 +113,12 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
         self._construct(parents, name, **attributes)
 
     def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
-        if (attributes or self.attributes) and attributes.keys() != frozenset(self.attributes):
-            values = [parent for parent in parents if not isinstance(parent, BaseNode)]
-            if values and not attributes:
-                given = ", ".join(f"{name}=..." for name in self.attributes)
-                raise RegistrationError(
-                    f"op {type(self).__name__} takes its attributes by name, {type(self).__name__}(..., {given}), and "
-                    f"nodes as operands; {values[0]!r} is no node"
-                )
-            raise RegistrationError(
-                f"op {type(self).__name__} was constructed with the attributes ({', '.join(attributes)}), its public "
-                f"__slots__ are ({', '.join(self.attributes)}); name each static attribute in __slots__ and pass all"
-            )
-        for key, value in attributes.items():
-            _set(self, key, value)
+        setters = self._setters
+        if attributes or setters:
+            if attributes.keys() != setters.keys():
+                raise _misnamed(self, parents, attributes)
+            for key, value in attributes.items():
+                setters[key](self, value)
         # This inlines `_begin`: its call alone would be a twentieth of building a node.
         _set_parents(self, parents)
         _set_name(self, name)
@@ -340,6 +335,27 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
 def _own(cls: type) -> set[str]:
     """Return the names that a class defines, without those of other libraries."""
     return {name for name, member in vars(cls).items() if not isinstance(member, ForeignName)}
+
+
+def _setter(cls: type[BaseNode], name: str) -> Callable[[Any, Any], None]:
+    """Return what sets a static attribute: the slot's setter, unless a class variable of a subclass hides the slot."""
+    return getattr(getattr(cls, name), "__set__", lambda node, value: _set(node, name, value))
+
+
+def _misnamed(node: BaseNode, parents: tuple[Any, ...], given: dict[str, Any]) -> RegistrationError:
+    """Return the error for a node that is constructed with other attributes than those of its `__slots__`."""
+    op, names = type(node).__name__, node.attributes
+    values = [parent for parent in parents if not isinstance(parent, BaseNode)]
+    if values and not given:
+        by_name = ", ".join(f"{name}=..." for name in names)
+        return RegistrationError(
+            f"op {op} takes its attributes by name, {op}(..., {by_name}), and nodes as operands; {values[0]!r} is no "
+            f"node"
+        )
+    return RegistrationError(
+        f"op {op} was constructed with the attributes ({', '.join(given)}), its public __slots__ are "
+        f"({', '.join(names)}); name each static attribute in __slots__ and pass all"
+    )
 
 
 # The slots' own setters bypass `__setattr__` and are twice as fast as `object.__setattr__`.
