@@ -235,12 +235,6 @@ class _Attention(Node[tuple[Node, *tuple[Any, ...]], Axes], abstract=True):
     seed: int
     stream: int
 
-    def _options(self) -> AttentionOptions:
-        return {
-            "alibi": self.alibi, "causal": self.causal, "dropout_rate": self.dropout_rate, "masked": self.masked,
-            "seed": self.seed, "stream": self.stream,
-        }  # fmt: skip
-
     def _extra(self) -> tuple[BaseNode, ...]:
         """Return the optional parents: the mask, the step, both or none."""
         return tuple(self.parents[len(self.parents) - self.masked - (self.dropout_rate > 0.0) :])
@@ -319,7 +313,8 @@ class _Attention(Node[tuple[Node, *tuple[Any, ...]], Axes], abstract=True):
 
         The axes of queries, keys and values are (batch, heads, time, features).
         """
-        bias, factors = (AttentionMask(qkv, *extra, part=part, **self._options()) for part in ("bias", "factors"))
+        options = self.attribute_values()
+        bias, factors = (AttentionMask(qkv, *extra, part=part, **options) for part in ("bias", "factors"))
         parts: list[Node] = [qkv[:, :, i].transpose(0, 2, 1, 3) for i in range(3)]
         scores = (parts[0] @ parts[1].matrix_transpose()) * feature_scale(qkv) + bias
         return scores.softmax(), factors, parts
@@ -399,7 +394,7 @@ class Attention(_Attention[Axes], Composed[tuple[Node, *tuple[Any, ...]], Axes])
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         extra = self._extra()
-        qkv_gradient = AttentionGradient(self.parents[0], gradient, *extra, **self._options())
+        qkv_gradient = AttentionGradient(self.parents[0], gradient, *extra, **self.attribute_values())
         return (qkv_gradient, *(ZERO for _ in extra))
 
 

@@ -8,7 +8,7 @@ the residuals.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 import numpy as np
 
@@ -52,11 +52,6 @@ _BYTES_BY_CLASSES, _MOST_BY_CLASSES, _ROWS_TOGETHER = 6 * 2**20, 256, 32
 _CLASSES_OF_CHUNK = 1024
 # The ignored label of kernels if `ignore_index` is None: no class has it.
 _NO_LABEL = -(2**62)
-
-
-class _Options(TypedDict):
-    label_smoothing: float
-    ignore_index: int | None
 
 
 def _ignored_label(ignore_index: int | None) -> int:
@@ -133,12 +128,9 @@ class _LinearCrossEntropy(HasIndexOperands[Any, Axes], Composed[Any, Axes], abst
         losses: Node = (totals.squeeze(1).log() - target_logits) * weights
         if counted is not None:
             losses = where(counted, losses, 0.0)
-        targets: Node = LabelTargets(labels, weight, **self._options())
+        targets: Node = LabelTargets(labels, weight, **self.attribute_values())
         slopes: Node = (exponentials / totals - targets) * weights.expand_dims(1) / count
         return losses.sum() / count, slopes
-
-    def _options(self) -> _Options:
-        return {"label_smoothing": self.label_smoothing, "ignore_index": self.ignore_index}
 
 
 class _LinearCrossEntropyLoops(ByKernel):
@@ -190,7 +182,7 @@ class LinearCrossEntropy(_LinearCrossEntropy[Axes]):
         return weight
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        residuals: LinearCrossEntropyResiduals = LinearCrossEntropyResiduals(*self.parents, **self._options())
+        residuals: LinearCrossEntropyResiduals = LinearCrossEntropyResiduals(*self.parents, **self.attribute_values())
         parts: list[Node] = [
             ResidualsPart(residuals, self.parents[0], self.parents[1], part) for part in ("x", "weight")
         ]
@@ -201,7 +193,7 @@ class LinearCrossEntropy(_LinearCrossEntropy[Axes]):
     def _of_weights(self) -> Node:
         """Return the gradient with respect to the weights of the rows, which needs all logits."""
         x, weight, labels, weights = self.parents
-        targets: Node = LabelTargets(labels, weight, **self._options())
+        targets: Node = LabelTargets(labels, weight, **self.attribute_values())
         losses = -(targets * (x @ weight.matrix_transpose()).log_softmax()).sum(axis=-1)
         counted = targets.sum(axis=-1)
         total = (weights * counted).sum()
@@ -215,9 +207,8 @@ class _LinearCrossEntropyForwardLoops(_LinearCrossEntropyLoops):
 
     def part_of_residuals(self, node: LinearCrossEntropy) -> Node:
         x, weight, *_ = node.parents
-        return ResidualsPart(LinearCrossEntropyResiduals(*node.parents, **node._options()), x, weight, "loss").reshape(
-            ()
-        )
+        residuals: LinearCrossEntropyResiduals = LinearCrossEntropyResiduals(*node.parents, **node.attribute_values())
+        return ResidualsPart(residuals, x, weight, "loss").reshape(())
 
 
 class LinearCrossEntropyResiduals(_LinearCrossEntropy[Axes]):

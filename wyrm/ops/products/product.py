@@ -77,7 +77,12 @@ _CHAIN = 1024
 
 
 class Product(Node[tuple[Left_co, Right_co], Axes], abstract=True):
+    """Base class of the products of two operands."""
+
     __slots__ = ()
+
+    def __init__(self, x: Node, y: Node) -> None:
+        self._construct((x, y))
 
     def dtype_rule(self) -> np.dtype:
         dtype = common_dtype(self.parents)
@@ -151,9 +156,6 @@ def {method}(self: Shaped[R, tuple[A, *Bs, K, N]], other: OfShape[L, tuple[*Bs, 
     def op_name(cls) -> str:
         return "matmul"
 
-    def __init__(self, x: Node, y: Node) -> None:
-        self._construct((x, y))
-
     def shape_rule(self) -> Dims:
         x, y = (parent.dims for parent in self.parents)
         if not x or not y:
@@ -219,9 +221,6 @@ class VectorDot(Product[Left_co, Right_co, Axes]):
     __slots__ = ()
     _own: VectorDot[Any, Any, Axes]
     adds_rows = True
-
-    def __init__(self, x: Node, y: Node) -> None:
-        self._construct((x, y))
 
     def shape_rule(self) -> Dims:
         x, y = (parent.dims for parent in self.parents)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, NoReturn
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.graph.axes import AxisLike, Dims, all_axes, axis_size, normalize_axis, reduced_dims, unify
+from wyrm.graph.axes import Axis, AxisLike, Dims, all_axes, axis_size, normalize_axis, reduced_dims, unify
 from wyrm.graph.base import ZERO, BaseNode, Gradient, P_co, explain, label
 from wyrm.graph.loop_form import ByKernel, KernelArgument, Reduced, Reducer
 from wyrm.graph.node import IndexNode, Node
@@ -50,6 +50,18 @@ class AlongAxis(OneAxis[tuple[Node, ...], Axes], Node[tuple[Node, ...], Axes], a
         if dtype.kind != "f":
             raise DTypeError(f"{label(self.parents[0])} is {dtype}; convert it with .astype(np.float32)")
         return dtype
+
+
+class PositionsAlongAxis(OneAxis[Any, Axes], IndexNode[Axes], abstract=True):
+    """An op of positions along `axis`, from 0 on."""
+
+    __slots__ = ()
+
+    @property
+    def within(self) -> Axis:
+        """The axis that the values index."""
+        axis: Axis = self.parents[0].dims[self.axis]
+        return axis
 
 
 def split_at(axis: int, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:

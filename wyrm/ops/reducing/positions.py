@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Axis, Dims, One, axis_size, reduced_dims
+from wyrm.graph.axes import Dims, One, axis_size, reduced_dims
 from wyrm.graph.base import label
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS, ByKernel
@@ -14,22 +14,16 @@ from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, AtLeast1D, Bs, FloatArray, IntegerArray, M, N, OfShape, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
-from wyrm.ops.reducing.base import OneAxis, ReducedAxis, ReducedAxisLoops, check_keepdims, split_at
+from wyrm.ops.reducing.base import PositionsAlongAxis, ReducedAxis, ReducedAxisLoops, check_keepdims, split_at
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.imports import jnp
 
 
-class ArgMax(ReducedAxis[Axes]):
+class ArgMax(ReducedAxis[Axes], PositionsAlongAxis[Axes]):
     """The index of the maximum along one axis, the first of equal ones; the result holds integers, without gradient."""
 
     __slots__ = ()
     method = "argmax"
-
-    @property
-    def within(self) -> Axis:
-        """The axis that the values index."""
-        axis: Axis = self.parents[0].dims[self.axis]
-        return axis
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.argmax(operands[0], axis=self.axis).reshape(shape)
@@ -113,7 +107,7 @@ def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> IndexNode
     return (~node if node.dtype.kind == "b" else -node).argmax(axis, keepdims)
 
 
-class TopIndices(OneAxis[Any, Axes], IndexNode[Axes]):
+class TopIndices(PositionsAlongAxis[Axes]):
     """The indices of the `k` largest elements along `axis`, the largest first.
 
     Of equal elements the first comes first, and NaN counts as the largest. The axis has a size of at least `k`.
@@ -125,12 +119,6 @@ class TopIndices(OneAxis[Any, Axes], IndexNode[Axes]):
 
     def __init__(self, x: Node | IndexNode, k: int, axis: int) -> None:
         self._construct((x,), axis=axis, k=k)
-
-    @property
-    def within(self) -> Axis:
-        """The axis that the values index."""
-        axis: Axis = self.parents[0].dims[self.axis]
-        return axis
 
     def shape_rule(self) -> Dims:
         dims = super().shape_rule()

@@ -7,7 +7,6 @@ from typing import Any, overload
 
 import numpy as np
 
-from wyrm.graph.axes import Axis
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS, ByKernel
 from wyrm.graph.node import IndexNode, Node
@@ -15,11 +14,11 @@ from wyrm.graph.op import NUMPY, ArrayNamespace
 from wyrm.graph.typing import Array, AtLeast1D, FloatArray, IntegerArray, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
 from wyrm.ops.indexing.taking import IndexTakeAlongAxis, TakeAlongAxis
-from wyrm.ops.reducing.base import OneAxis, split_at
+from wyrm.ops.reducing.base import PositionsAlongAxis, split_at
 from wyrm.support.imports import lax
 
 
-class RunningArg(OneAxis[Any, Axes], IndexNode[Axes]):
+class RunningArg(PositionsAlongAxis[Axes]):
     """The index of the greatest element up to each one along `axis`, or of the least unless `greatest`.
 
     Of equal elements it is the last, as in PyTorch. From the first NaN on it is that one's.
@@ -30,12 +29,6 @@ class RunningArg(OneAxis[Any, Axes], IndexNode[Axes]):
 
     def __init__(self, x: Node | IndexNode, axis: int, greatest: bool) -> None:
         self._construct((x,), axis=axis, greatest=greatest)
-
-    @property
-    def within(self) -> Axis:
-        """The axis that the values index."""
-        axis: Axis = self.parents[0].dims[self.axis]
-        return axis
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> IntegerArray:
         (x,) = operands

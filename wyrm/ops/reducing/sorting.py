@@ -20,12 +20,12 @@ from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, L, S, common_dtype, method
 from wyrm.ops.indexing.taking import IndexTakeAlongAxis, TakeAlongAxis
 from wyrm.ops.kernels.native import scratch
-from wyrm.ops.reducing.base import OneAxis, split_at
+from wyrm.ops.reducing.base import PositionsAlongAxis, split_at
 from wyrm.support.imports import jax
 from wyrm.support.options import choice
 
 
-class ArgSort(OneAxis[Any, Axes], IndexNode[Axes]):
+class ArgSort(PositionsAlongAxis[Axes]):
     """The indices that sort the operand along `axis`: equal elements keep their order, and NaN comes last."""
 
     __slots__ = ()
@@ -33,12 +33,6 @@ class ArgSort(OneAxis[Any, Axes], IndexNode[Axes]):
 
     def __init__(self, x: Node | IndexNode, axis: int) -> None:
         self._construct((x,), axis=axis)
-
-    @property
-    def within(self) -> Axis:
-        """The axis that the values index."""
-        axis: Axis = self.parents[0].dims[self.axis]
-        return axis
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> IntegerArray:
         return xp.argsort(operands[0], axis=self.axis, stable=True)
