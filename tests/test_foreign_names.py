@@ -346,6 +346,7 @@ INTERNAL = [
     "by_rows",
     "dtype_rule",
     "evaluate",
+    "construct",
     "rebuild",
     "shape_rule",
     "vjp",

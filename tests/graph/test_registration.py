@@ -342,3 +342,16 @@ def test_a_class_variable_may_hide_the_slot_of_a_base_class() -> None:
         factor = 2.0
 
     assert Doubled(parameter(3.0), factor=5.0).forward().tolist() == [15.0]
+
+
+def test_rebuild_keeps_the_name_and_the_attributes_that_do_not_change() -> None:
+    class Line(wy.Unary):
+        __slots__ = ("factor", "term")
+        formula = "x * factor + term"
+
+    line = Line(parameter(1.0), factor=2.0, term=3.0, name="line")
+    again = line.rebuild([parameter(10.0)], term=5.0)
+    assert (type(again), again.name, again.attribute_values()) == (Line, "line", {"factor": 2.0, "term": 5.0})
+    assert again.forward().tolist() == [25.0]
+    with pytest.raises(RegistrationError, match=r"attributes \(factor, term, trem\), its public __slots__ are"):
+        line.rebuild([parameter(10.0)], trem=5.0)

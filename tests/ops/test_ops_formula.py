@@ -41,7 +41,7 @@ def test_any_formula_equals_its_evaluation_by_python(expression: str) -> None:
         (wy.Binary,),
         {"__slots__": ("factor",), "formula": formula, "vjp": lambda self, gradient: (gradient, gradient)},
     )
-    node = op.rebuild((wy.Constant(x), wy.Constant(y)), {"factor": 1.5})
+    node = op.construct((wy.Constant(x), wy.Constant(y)), {"factor": 1.5})
     # Comparisons of NumPy's numbers can be inverted; Python's `~True` is -2.
     numpys = re.sub(r"\d\.\d", r"number(\g<0>)", formula)
     expected = eval(numpys, {**NAMES, "x": x, "y": y, "number": np.float64, "factor": np.float64(1.5)})

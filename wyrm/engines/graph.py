@@ -192,11 +192,7 @@ def _expand(
     for node in topological_order(outputs, replacements):
         same = all(replacements[parent] is parent for parent in node.parents)
         with located_at(node.origin):
-            if node.is_leaf or same:
-                copy = node
-            else:
-                parents = tuple(replacements[parent] for parent in node.parents)
-                copy = type(node).rebuild(parents, node.attribute_values(), node.name)
+            copy = node if node.is_leaf or same else node.rebuild(replacements[parent] for parent in node.parents)
             parts = simpler(copy)
             if parts is not None:
                 _expand([parts], replacements, simpler)

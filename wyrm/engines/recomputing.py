@@ -48,7 +48,7 @@ def recomputed(outputs: Sequence[BaseNode], names: Collection[str]) -> list[Base
         copy = node
         if any(parent is not own for parent, own in zip(parents, node.parents, strict=True)):
             with located_at(node.origin):
-                copy = type(node).rebuild(parents, node.attribute_values(), node.name)
+                copy = node.rebuild(parents)
         plain[node] = seen[node] = copy
         if call is not None and node in regions.results and isinstance(copy, Node) and copy.dtype.kind == "f":
             with located_at(node.origin):

@@ -117,8 +117,7 @@ def means(totals: Any, parts: Mapping[BaseNode, Node]) -> list[Any]:
             elif node.same_value:
                 values[node] = values[node.parents[0]]
             else:
-                operands = tuple(values[parent] for parent in node.parents)
-                values[node] = type(node).rebuild(operands, node.attribute_values(), node.name)
+                values[node] = node.rebuild(values[parent] for parent in node.parents)
         results[position] = values[function[-1]]
     return results
 

@@ -227,8 +227,7 @@ def _one_by_one(node: BaseNode, operands: Sequence[BaseNode], mapped: Sequence[b
     rows = [x for x, many in zip(operands, mapped, strict=True) if many]
     placeholders = [placeholder_like(x, x.dims[1:], x.name or x.op_name()) for x in rows]
     remaining = iter(placeholders)
-    parents = tuple(next(remaining) if many else x for x, many in zip(operands, mapped, strict=True))
-    one: Any = type(node).rebuild(parents, node.attribute_values(), node.name)
+    one: Any = node.rebuild(next(remaining) if many else x for x, many in zip(operands, mapped, strict=True))
     outside, captured, outputs = closure_convert(as_floats([one], np.dtype(np.float32)), placeholders)
     steps = Iteration(LoopBody([*placeholders, *captured], outputs), rows[0].dims[0], 0, len(rows), written_as="vmap")
     (made,) = from_floats([Scan(steps, *rows, *outside).output(0)], [one])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, NoReturn, Self, TypeAlias
@@ -178,16 +178,19 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
         return operands is not None
 
     @classmethod
-    def rebuild(cls, parents: tuple[BaseNode, ...], attributes: dict[str, Any], name: str | None = None) -> Self:
-        """Return the same operation on other parents."""
+    def construct(cls, parents: tuple[BaseNode, ...], attributes: dict[str, Any], name: str | None = None) -> Self:
+        """Return an operation of this class, whatever the arguments of its `__init__`."""
         node = cls.__new__(cls)
         node._construct(parents, name, **attributes)
         return node
 
+    def rebuild(self, parents: Iterable[BaseNode], **changes: Any) -> Self:
+        """Return the same operation on other parents, with changes of some static attributes."""
+        return self.construct(tuple(parents), self.attribute_values() | changes, self.name)
+
     def in_float_type(self, dtype: np.dtype, parents: tuple[BaseNode, ...]) -> BaseNode:
         """Return this op, which is weak, in another float type, on its parents in that type; see `weak_types`."""
-        attributes = {key: dtype if is_weak(value) else value for key, value in self.attribute_values().items()}
-        return self.rebuild(parents, attributes, self.name)
+        return self.rebuild(parents, **{key: dtype for key, value in self.attribute_values().items() if is_weak(value)})
 
     def attribute_values(self) -> dict[str, Any]:
         """Return the static attributes by name."""

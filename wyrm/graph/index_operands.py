@@ -65,7 +65,7 @@ def rebased(indices: BaseNode, onto: BaseNode, by_rows: bool) -> BaseNode | None
         if node is None:
             return None
         with located_at(view.origin):
-            node = view.batched((node,), (True,)) if by_rows else view.rebuild((node,), view.attribute_values())
+            node = view.batched((node,), (True,)) if by_rows else view.rebuild((node,))
     return node
 
 

@@ -70,7 +70,7 @@ def replaced(outputs: Iterable[BaseNode], others: Mapping[BaseNode, BaseNode]) -
             replacements[node] = node
         else:
             with located_at(node.origin):
-                replacements[node] = type(node).rebuild(parents, node.attribute_values(), node.name)
+                replacements[node] = node.rebuild(parents)
     return [replacements[node] for node in nodes]
 
 
@@ -119,8 +119,7 @@ def copied(root: BaseNode, memo: dict[int, Any]) -> BaseNode:
             memo[id(node)] = make(*arguments)
         else:
             with located_at(node.origin):
-                parents = tuple(memo[id(parent)] for parent in node.parents)
-                memo[id(node)] = type(node).rebuild(parents, node.attribute_values(), node.name)
+                memo[id(node)] = node.rebuild(memo[id(parent)] for parent in node.parents)
     copy: BaseNode = memo[id(root)]
     return copy
 
@@ -140,5 +139,5 @@ def restore_all(records: Records) -> list[BaseNode]:
         cls, parents, given, name, origin = record
         attributes = {key: value.dtype if isinstance(value, Portable) else value for key, value in given.items()}
         with located_at(origin):
-            nodes.append(cls.rebuild(tuple(nodes[i] for i in parents), attributes, name))
+            nodes.append(cls.construct(tuple(nodes[i] for i in parents), attributes, name))
     return nodes

@@ -398,7 +398,7 @@ def _on_inputs(node: BaseNode) -> BaseNode:
         and not (x in COUNTERS or x.dtype.kind == "u")
         and (not x.is_leaf or isinstance(x, Input | IndexInput))
     }
-    return type(node).rebuild(tuple(inputs.get(x, x) for x in node.parents), node.attribute_values())
+    return node.rebuild(inputs.get(x, x) for x in node.parents)
 
 
 _WHO = "wy.jax.to_onnx"

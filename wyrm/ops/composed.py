@@ -204,7 +204,7 @@ class Composed(Node[P_co, Axes], abstract=True):
                     return None
             else:
                 same = all(map(operator.is_, given, node.parents))
-                found[node] = node if same else type(node).rebuild(tuple(given), node.attribute_values())
+                found[node] = node if same else node.rebuild(given)
         return found[value]
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:

@@ -127,7 +127,7 @@ def on_operands(original: BaseNode, node: BaseNode, leaves: Sequence[Any]) -> Al
         else:
             parents.append(leaf)
             used.append(leaf)
-    return Alone(original, type(node).rebuild(tuple(parents), node.attribute_values()), tuple(used))
+    return Alone(original, node.rebuild(parents), tuple(used))
 
 
 def leaf_like(dims: Any, value: np.ndarray) -> Any:

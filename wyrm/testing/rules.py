@@ -148,7 +148,7 @@ def of_rebuilt(node: BaseNode) -> list[Finding]:
             raise
         return [Finding(meaning(node), "reference", raised(error))]
     try:
-        (again,) = reference([type(node).rebuild(node.parents, node.attribute_values(), node.name)])
+        (again,) = reference([node.rebuild(node.parents)])
     except Exception as error:
         return [Finding(rule, "copies", f"a copy {raised(error)}: name each attribute in __slots__")]
     differs = difference(again, value)

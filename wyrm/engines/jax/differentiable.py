@@ -220,4 +220,4 @@ def _twin(node: BaseNode) -> tuple[BaseNode, Any]:
         for parent in node.parents
     )  # fmt: skip
     gradient: Any = Input(dims=node.dims, dtype=np.dtype(node.dtype), finite=False)
-    return type(node).rebuild(parents, node.attribute_values()), gradient
+    return node.rebuild(parents), gradient

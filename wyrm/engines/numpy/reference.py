@@ -211,7 +211,7 @@ def _twin(node: BaseNode) -> Any:
     if node.is_leaf:
         return node
     with located_at(node.origin):
-        return type(node).rebuild(node.parents, node.attribute_values(), node.name)
+        return node.rebuild(node.parents)
 
 
 def accumulate(parameter: Parameter, gradient: np.ndarray | RowSparse) -> None:

@@ -94,7 +94,7 @@ def _gradients(node: Any, parents: Sequence[Any], cotangent: Any, lowering: Lowe
     gradient: Node = placeholder_like(node, node.dims, "gradient")
     inputs = [placeholder_like(parent, parent.dims, label(parent)) for parent in node.parents]
     known: dict[BaseNode, Any] = dict(zip([gradient, *inputs[1:]], [cotangent, *parents], strict=True))
-    found = type(node).rebuild(tuple(inputs), node.attribute_values(), node.name).vjp(gradient)[1:]
+    found = node.rebuild(inputs).vjp(gradient)[1:]
     outputs = [x for x in found if isinstance(x, Node)]
     for leaf in topological_order(outputs):
         if leaf.is_leaf and leaf not in known and not isinstance(leaf, Constant):

@@ -200,6 +200,6 @@ def closure_convert(
             parents = tuple(replacement(parent) for parent in node.parents)
             with located_at(node.origin):
                 same = all(map(operator.is_, parents, node.parents))
-                replacements[node] = node if same else type(node).rebuild(parents, node.attribute_values(), node.name)
+                replacements[node] = node if same else node.rebuild(parents)
     rebuilt = [replacement(output) for output in outputs]
     return outside, [replacements[node] for node in outside], rebuilt

@@ -155,7 +155,7 @@ class CrossEntropy(
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         if not all(mapped):
             return None
-        losses: Node = self.rebuild(tuple(operands), {"reduction": "none"})
+        losses: Node = self.rebuild(operands, reduction="none")
         if self.reduction == "none":
             return losses
         axes: Any = tuple(range(1, losses.ndim))

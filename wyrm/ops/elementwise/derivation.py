@@ -268,7 +268,7 @@ def _called(function: str, arguments: list[Any], gradient: Node) -> Any:
             attributes[argument.name] = given
         else:
             parents.append(given if isinstance(given, BaseNode) else as_constant(given, dtype))
-    return op.rebuild(tuple(parents), attributes) if attributes else op(*parents)
+    return op.construct(tuple(parents), attributes) if attributes else op(*parents)
 
 
 def _op(function: str) -> tuple[Any, tuple[Argument, ...]]:

@@ -279,8 +279,7 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
         return dims
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
-        parents = tuple(aligned(x, many, self.ndim) for x, many in zip(operands, mapped, strict=True))
-        return self.rebuild(parents, self.attribute_values())
+        return self.rebuild(aligned(x, many, self.ndim) for x, many in zip(operands, mapped, strict=True))
 
     def dtype_rule(self) -> np.dtype:
         parents: tuple[BaseNode, ...] = self.parents

@@ -196,7 +196,7 @@ class FromEnd(HasIndexOperands[Any, Axes], IndexNode[Axes]):
         return xp.where(indices < 0, indices + size, indices)
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> IndexNode | None:
-        return self.rebuild(tuple(operands), {"position": self.position + mapped[-1], "count": self.count})
+        return self.rebuild(operands, position=self.position + mapped[-1])
 
 
 @LOOPS.register(FromEnd)

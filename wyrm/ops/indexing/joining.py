@@ -50,7 +50,7 @@ class _Joined(Node[Parents_co, Axes], abstract=True):
             raise ShapeError(f"{label(parent)} has {len(parent.dims)} axes, {label(first)} {len(first.dims)}")
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
-        return self.rebuild(tuple(spread(operands, mapped)), {"axis": self.axis + 1})
+        return self.rebuild(spread(operands, mapped), axis=self.axis + 1)
 
     def part_of(self, gradient: Node, entry: int | Range) -> Slice:
         """Return the part of a gradient at an entry of the key along the axis."""

@@ -51,7 +51,7 @@ class _Sliced(Unchanged[P_co, Axes], abstract=True):
         return part
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
-        return self.rebuild(tuple(operands), {"key": (ALL, *self.key)})
+        return self.rebuild(operands, key=(ALL, *self.key))
 
 
 class Slice(_Sliced[tuple[Left_co], Axes], Rearrangement[Left_co, Axes]):

@@ -139,7 +139,7 @@ class _AlongAxisRules(HasIndexOperands[Any, Axes], abstract=True):
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         if not mapped[1] or not (mapped[0] or isinstance(operands[0], Node)):  # integers cannot be broadcast
             return None
-        return self.rebuild(tuple(spread(operands, mapped)), {"axis": self.axis + 1})
+        return self.rebuild(spread(operands, mapped), axis=self.axis + 1)
 
 
 class TakeAlongAxis(Indexing[Left_co, Rows_co, Axes], _AlongAxisRules[Axes]):

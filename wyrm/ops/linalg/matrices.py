@@ -48,8 +48,7 @@ class MatrixOp(Node[tuple[Node, ...], Axes], abstract=True):
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Any:
         rank = max(parent.ndim for parent in self.parents)
-        parents = (aligned(x, is_mapped, rank) for x, is_mapped in zip(operands, mapped, strict=True))
-        return self.rebuild(tuple(parents), self.attribute_values())
+        return self.rebuild(aligned(x, is_mapped, rank) for x, is_mapped in zip(operands, mapped, strict=True))
 
     def refuse(self, wrong: BoolArray | np.bool_, reason: str) -> None:
         """Raise `LinAlgError` with the reason if a matrix is `wrong`; there is one element for each matrix."""

@@ -101,7 +101,7 @@ class _OverBatch(Composed[tuple[Any, ...], Axes], abstract=True):
             _joined(x, self.axis if position < self.whole else x.ndim - 2)
             for position, x in enumerate(spread(operands, mapped))
         ]
-        one: Any = self.rebuild(tuple(joined), self.attribute_values())
+        one: Any = self.rebuild(joined)
         place = self.axis if self.gives_whole else 1
         channels = self.parents[0].dims[self.axis]
         apart = one.reshape((*one.dims[:place], batch, channels, *one.dims[place + 1 :]))

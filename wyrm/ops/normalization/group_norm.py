@@ -85,7 +85,7 @@ class _OverGroups(Composed[tuple[Any, ...], Axes], abstract=True):
             each.reshape((product(each.dims[:2]), *each.dims[2:]))
             for each in spread(operands[: self.whole], mapped[: self.whole])
         ]
-        one: Any = self.rebuild((*joined, *operands[self.whole :]), self.attribute_values())
+        one: Any = self.rebuild((*joined, *operands[self.whole :]))
         apart: Node = one.reshape((axis, self.parents[0].dims[0], *one.dims[1:]))
         return apart
 

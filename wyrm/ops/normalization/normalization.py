@@ -113,7 +113,7 @@ class _Forward(_Normalization[Axes], Generic[Left_co, Axes], abstract=True):
         return "rows" if rows[0] != len(self.parents[0].dims) - 1 and all(row is None for row in rows[1:]) else None
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
-        return None if any(mapped[1:]) else self.rebuild(tuple(operands), self.attribute_values())
+        return None if any(mapped[1:]) else self.rebuild(operands)
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, weight, *bias = self.parents
@@ -211,7 +211,7 @@ class NormalizationGradient(_Normalization[Axes]):
         if mapped[1]:
             return None
         x, gradient = spread((x, gradient), (mapped[0], mapped[2]))
-        return self.rebuild((x, weight, gradient), self.attribute_values())
+        return self.rebuild((x, weight, gradient))
 
 
 @LOOPS.register(NormalizationGradient)

@@ -307,7 +307,7 @@ class _MaxPool(Node[tuple[Node, ...], Axes], abstract=True):
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
         batch = batch_axis(operands, mapped)
         joined = [x.reshape((product((batch, x.dims[1])), *x.dims[2:])) for x in spread(operands, mapped)]
-        one: Any = self.rebuild(tuple(joined), self.attribute_values())
+        one: Any = self.rebuild(joined)
         apart: Node = one.reshape((batch, self.parents[0].dims[0], *one.dims[1:]))
         return apart
 

@@ -102,7 +102,7 @@ class Einsum(Product[Left_co, Right_co, Axes], Composed[tuple[Left_co, Right_co]
         free = next(letter for letter in LETTERS if letter not in self.subscripts)
         x, y, result = self.terms()
         terms = (free * many + term for term, many in zip((x, y), mapped, strict=True))
-        return self.rebuild(tuple(operands), {"subscripts": f"{','.join(terms)}->{free}{result}"})
+        return self.rebuild(operands, subscripts=f"{','.join(terms)}->{free}{result}")
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x_term, y_term, result = self.terms()

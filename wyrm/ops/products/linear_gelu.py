@@ -86,7 +86,7 @@ class LinearGelu(_Linear[Axes], Generic[Left_co, Axes]):
         return _gelu(self.preactivation(operands), self.approximate)
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
-        return None if any(mapped[1:]) else self.rebuild(tuple(operands), self.attribute_values())
+        return None if any(mapped[1:]) else self.rebuild(operands)
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x, weight, *bias = self.parents
@@ -122,7 +122,7 @@ class LinearGeluGradient(_Linear[Axes]):
         if any(mapped[1:-1]):
             return None
         x, gradient = spread((operands[0], operands[-1]), (mapped[0], mapped[-1]))
-        return self.rebuild((x, *operands[1:-1], gradient), self.attribute_values())
+        return self.rebuild((x, *operands[1:-1], gradient))
 
 
 @JAX.register(LinearGelu, LinearGeluGradient)

@@ -105,7 +105,7 @@ def drawn_for(outputs: Sequence[BaseNode], built: Collection[BaseNode], step: Ba
             # pyright says of `get` that it may be None.
             parents = tuple(replacements[x] if x in replacements else x for x in node.parents)  # noqa: SIM401
             with located_at(node.origin):
-                replacements[node] = type(node).rebuild(parents, node.attribute_values(), node.name)
+                replacements[node] = node.rebuild(parents)
     return [replacements.get(output, output) for output in outputs]
 
 
@@ -120,7 +120,7 @@ class KeyedDraws(Draws, abstract=True):
         return self.to
 
     def drawn_by_rows(self, operands: Sequence[Node], mapped: Sequence[bool], axis: Axis) -> BaseNode:
-        return self.rebuild(tuple(operands), self.attribute_values() | {"to": (axis, *self.to)})
+        return self.rebuild(operands, to=(axis, *self.to))
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
@@ -134,7 +134,7 @@ class KeyedLoops(Decomposed):
     def decompose(self, node: KeyedDraws) -> BaseNode | None:
         key: Any = node.parents[0]
         counting = key_for_rows(key, node.to) if isinstance(key, RandomKey) else key
-        return None if counting is key else node.rebuild((counting, *node.parents[1:]), node.attribute_values())
+        return None if counting is key else node.rebuild((counting, *node.parents[1:]))
 
 
 class _StandardDraw(KeyedDraws, Node[tuple[Node], Axes], abstract=True):

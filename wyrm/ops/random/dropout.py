@@ -196,8 +196,7 @@ class _Dropout(Draws, Node[Any, Axes], abstract=True):
 
     def dropped(self, x: Node) -> Node:
         """Return dropout of `x` with the mask of this node."""
-        attributes = {"rate": self.rate, "seed": self.seed, "stream": self.stream}
-        return Dropout.rebuild((x, self.parents[-1]), attributes)
+        return Dropout.construct((x, self.parents[-1]), self.attribute_values())
 
     def _dropped(self, xp: ArrayNamespace, x: FloatArray, step: IntegerArray, shape: tuple[int, ...]) -> FloatArray:
         mask = _mask(xp, _key(xp, step, self.seed, self.stream), self.rate, shape)
@@ -229,7 +228,7 @@ class Dropout(_Dropout[Axes], Generic[Left_co, Axes]):
 
     def drawn_by_rows(self, operands: Sequence[Node], mapped: Sequence[bool], axis: Axis) -> Node:
         x = operands[0] if mapped[0] else operands[0].broadcast_to((axis, *operands[0].dims))
-        return self.rebuild((x, operands[1]), self.attribute_values())
+        return self.rebuild((x, operands[1]))
 
 
 @LOOPS.register(Dropout)
@@ -275,7 +274,7 @@ class AddDropout(_Dropout[Axes], Generic[Left_co, Right_co, Axes]):
             operand if many else operand.broadcast_to((axis, *operand.dims))
             for operand, many in zip(operands[:2], mapped, strict=False)
         )
-        return self.rebuild((x, residual, operands[2]), self.attribute_values())
+        return self.rebuild((x, residual, operands[2]))
 
 
 @LOOPS.register(AddDropout)

@@ -52,7 +52,7 @@ class _ParameterDraws(KeyedDraws, abstract=True):
     def drawn_by_rows(self, operands: Sequence[Node], mapped: Sequence[bool], axis: Axis) -> BaseNode:
         key, parameter = operands
         whole = parameter if mapped[1] else parameter.broadcast_to((axis, *parameter.dims))
-        return self.rebuild((key, whole), self.attribute_values() | {"to": (axis, *self.to)})
+        return self.rebuild((key, whole), to=(axis, *self.to))
 
 
 class _ParameterLoops(KeyedLoops, ByKernel):

@@ -354,7 +354,7 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
     def drawn_by_rows(self, operands: Sequence[Any], mapped: Sequence[bool], axis: Axis) -> BaseNode:
         if self.rejects and not mapped[-1]:
             raise ShapeError(f"{describe(self)}: the users must differ between the rows of vmap, or be absent")
-        return self.rebuild(tuple(operands), self.attribute_values() | {"to": (axis, *self.to)})
+        return self.rebuild(operands, to=(axis, *self.to))
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
         return "rows" if all(row is None for row in rows[:-1]) else None

@@ -36,8 +36,7 @@ class OneAxis(BaseNode[P_co, Axes], abstract=True):
         return "rows" if self.axis not in rows else None
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
-        attributes: dict[str, Any] = self.attribute_values() | {"axis": self.axis + 1}
-        return self.rebuild(tuple(spread(operands, mapped)), attributes)
+        return self.rebuild(spread(operands, mapped), axis=self.axis + 1)
 
 
 class AlongAxis(OneAxis[tuple[Node, ...], Axes], Node[tuple[Node, ...], Axes], abstract=True):
@@ -141,8 +140,7 @@ def {method}(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: b
         return reduced_dims(x.dims, self.axis, self.keepdims)
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node:
-        axes = tuple(axis + 1 for axis in self.axis)
-        return self.rebuild(tuple(operands), self.attribute_values() | {"axis": axes})
+        return self.rebuild(operands, axis=tuple(axis + 1 for axis in self.axis))
 
     def dtype_rule(self) -> np.dtype:
         return float_dtype(self.parents[0])

@@ -47,8 +47,7 @@ class CountTrue(IndexNode[Axes]):
         return super().dtype_rule()
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> BaseNode | None:
-        axes = tuple(axis + 1 for axis in self.axis)
-        return self.rebuild(tuple(operands), self.attribute_values() | {"axis": axes})
+        return self.rebuild(operands, axis=tuple(axis + 1 for axis in self.axis))
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.sum(operands[0], axis=self.axis, keepdims=self.keepdims)

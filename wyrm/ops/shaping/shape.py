@@ -166,7 +166,7 @@ class _Reshaped(Unchanged[P_co, Axes], abstract=True):
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         (x,) = operands
         dims: Any = self.dims
-        return self.rebuild((x,), {"to": (x.dims[0], *dims)})
+        return self.rebuild((x,), to=(x.dims[0], *dims))
 
 
 class Reshape(_Reshaped[tuple[Left_co], Axes], Rearrangement[Left_co, Axes]):

@@ -47,7 +47,7 @@ class _Transposed(Unchanged[P_co, Axes], abstract=True):
         return xp.permute_dims(operands[0], self.axes)
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
-        return self.rebuild(tuple(operands), {"axes": (0, *(axis + 1 for axis in self.axes))})
+        return self.rebuild(operands, axes=(0, *(axis + 1 for axis in self.axes)))
 
 
 class Transpose(_Transposed[tuple[Left_co], Axes], Rearrangement[Left_co, Axes]):
