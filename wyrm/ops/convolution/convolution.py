@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
-from wyrm.errors import DTypeError, ShapeError
+from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size, product, unify
 from wyrm.graph.base import explain, format_dims, label
 from wyrm.graph.jax_form import JAX, Lowering
@@ -30,7 +30,7 @@ from wyrm.ops.convolution.tables import (
     input_gradient_tables,
     weight_gradient_tables,
 )
-from wyrm.ops.elementwise.elementwise import Axes, common_dtype
+from wyrm.ops.elementwise.elementwise import Axes, unmasked_dtype
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.products.product import ProductForm, sum_dtype
 from wyrm.ops.windows import Window
@@ -146,10 +146,7 @@ class ConvolutionOp(Node[tuple[Node, ...], Axes], abstract=True):
         return {"stride": self.stride, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
 
     def dtype_rule(self) -> np.dtype:
-        for parent in self.parents:
-            if parent.dtype.kind == "b":
-                raise DTypeError(f"{label(parent)} is a mask; convert it with .astype(np.float32)")
-        return common_dtype(self.parents)
+        return unmasked_dtype(self.parents)
 
     def windows(self, sizes: Sequence[int]) -> list[Window]:
         """Return the windows, of these sizes, along each spatial axis."""

@@ -98,6 +98,14 @@ def common_dtype(parents: Iterable[BaseNode]) -> np.dtype:
     return np.dtype(np.bool_) if first is None else first.dtype
 
 
+def unmasked_dtype(parents: Sequence[BaseNode]) -> np.dtype:
+    """Return the float dtype of the operands, as `common_dtype`; raise `DTypeError` for a mask too."""
+    for parent in parents:
+        if parent.dtype.kind == "b":
+            raise DTypeError(f"{label(parent)} is a mask; convert it with .astype(np.float32)")
+    return common_dtype(parents)
+
+
 def float_dtype(x: BaseNode) -> np.dtype:
     """Return the dtype of an operand; raise `DTypeError` unless it holds floats."""
     if x.dtype.kind != "f":

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from wyrm.errors import DTypeError, ShapeError
+from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size, normalize_axis, product, unify
 from wyrm.graph.base import ZERO, Gradient, explain, format_dims, label
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
@@ -21,7 +21,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.typing import Array
 from wyrm.ops.batching import batch_axis, spread
 from wyrm.ops.composed import Composed
-from wyrm.ops.elementwise.elementwise import Axes, common_dtype, constant_like
+from wyrm.ops.elementwise.elementwise import Axes, constant_like, unmasked_dtype
 from wyrm.ops.indexing.joining import stack
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.normalization.kernels import batch_moments_kernel
@@ -60,10 +60,7 @@ class _OverBatch(Composed[tuple[Any, ...], Axes], abstract=True):
     gives_whole: ClassVar[bool] = True
 
     def dtype_rule(self) -> np.dtype:
-        for parent in self.parents:
-            if parent.dtype.kind == "b":
-                raise DTypeError(f"{label(parent)} is a mask; convert it with .astype(np.float32)")
-        return common_dtype(self.parents)
+        return unmasked_dtype(self.parents)
 
     def shape_rule(self) -> Dims:
         dims: Dims = self.parents[0].dims

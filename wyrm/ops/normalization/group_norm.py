@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from wyrm.errors import DTypeError, ShapeError
+from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dims, axis_size, product, unify
 from wyrm.graph.base import explain, format_dims, label
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
@@ -19,7 +19,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.typing import Array
 from wyrm.ops.batching import batch_axis, spread
 from wyrm.ops.composed import Composed
-from wyrm.ops.elementwise.elementwise import Axes, common_dtype, constant_like
+from wyrm.ops.elementwise.elementwise import Axes, constant_like, unmasked_dtype
 from wyrm.ops.indexing.joining import stack
 from wyrm.ops.normalization.kernels import group_moments_kernel
 from wyrm.ops.reducing.base import Count
@@ -39,10 +39,7 @@ class _OverGroups(Composed[tuple[Any, ...], Axes], abstract=True):
         self._construct(parents, groups=groups, epsilon=float(epsilon))
 
     def dtype_rule(self) -> np.dtype:
-        for parent in self.parents:
-            if parent.dtype.kind == "b":
-                raise DTypeError(f"{label(parent)} is a mask; convert it with .astype(np.float32)")
-        return common_dtype(self.parents)
+        return unmasked_dtype(self.parents)
 
     def shape_rule(self) -> Dims:
         x, *others = self.parents

@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal, overload
 
 import numpy as np
 
-from wyrm.errors import DTypeError, ShapeError
+from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dims, axis_size, unify
 from wyrm.graph.base import explain, format_dims, label
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
@@ -21,7 +21,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.typing import Array, AtLeast1D, Bs, N, OfShape, Shaped
 from wyrm.ops.batching import spread
 from wyrm.ops.composed import Composed
-from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, common_dtype, method, operand
+from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, method, operand, unmasked_dtype
 from wyrm.ops.indexing.joining import stack
 from wyrm.ops.normalization.kernels import (
     normalization_gradient_kernel,
@@ -61,10 +61,7 @@ class _Normalization(Composed[tuple[Node, ...], Axes], abstract=True):
     centred: bool
 
     def dtype_rule(self) -> np.dtype:
-        for parent in self.parents:
-            if parent.dtype.kind == "b":
-                raise DTypeError(f"{label(parent)} is a mask; convert it with .astype(np.float32)")
-        return common_dtype(self.parents)
+        return unmasked_dtype(self.parents)
 
     def shape_rule(self) -> Dims:
         x, *vectors = self.parents

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.errors import DTypeError, ShapeError
+from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size, product, unify
 from wyrm.graph.base import ZERO, Gradient, explain, format_dims, label
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
@@ -24,7 +24,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.batching import batch_axis, spread
-from wyrm.ops.elementwise.elementwise import Axes, common_dtype
+from wyrm.ops.elementwise.elementwise import Axes, unmasked_dtype
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.pooling.windows import Places, Windows
 from wyrm.ops.shaping.shape import Integers, taken
@@ -253,10 +253,7 @@ class _MaxPool(Node[tuple[Node, ...], Axes], abstract=True):
         return [windows.places(size) for windows, size in zip(self.windows, sizes, strict=True)]
 
     def dtype_rule(self) -> np.dtype:
-        for parent in self.parents:
-            if parent.dtype.kind == "b":
-                raise DTypeError(f"{label(parent)} is a mask; convert it with .astype(np.float32)")
-        return common_dtype(self.parents)
+        return unmasked_dtype(self.parents)
 
     def output_dims(self) -> Dims:
         """Return the axes of the outputs; raise `ShapeError` if `x` has other axes, or windows do not fit in them."""

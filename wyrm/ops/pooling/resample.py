@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.errors import DTypeError, ShapeError
+from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.base import explain, format_dims, label
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
@@ -18,7 +18,7 @@ from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
-from wyrm.ops.elementwise.elementwise import Axes, common_dtype
+from wyrm.ops.elementwise.elementwise import Axes, unmasked_dtype
 from wyrm.ops.kernels.sums import add_scaled
 from wyrm.ops.shaping.shape import taken
 from wyrm.support.imports import jnp
@@ -100,10 +100,7 @@ class Resample(Node[tuple[Node], Axes]):
         self._construct((x,), axis=axis, by=by, to=to, back=back)
 
     def dtype_rule(self) -> np.dtype:
-        (x,) = self.parents
-        if x.dtype.kind == "b":
-            raise DTypeError(f"{label(x)} is a mask; convert it with .astype(np.float32)")
-        return common_dtype(self.parents)
+        return unmasked_dtype(self.parents)
 
     def shape_rule(self) -> Dims:
         (x,) = self.parents

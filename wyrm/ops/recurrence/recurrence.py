@@ -21,7 +21,7 @@ from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.composed import Composed
 from wyrm.ops.control.scan import over_time
 from wyrm.ops.elementwise.comparison import where
-from wyrm.ops.elementwise.elementwise import Axes, common_dtype
+from wyrm.ops.elementwise.elementwise import Axes, common_dtype, unmasked_dtype
 from wyrm.ops.indexing.joining import stack
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.shaping.shape import zeros_like
@@ -138,10 +138,7 @@ class Residuals(_OverTime[Axes], abstract=True):
         for mask in self.parents[4:]:
             if mask.dtype.kind != "b":
                 raise DTypeError(f"resets must have dtype bool, like x > 0; {label(mask)} is {mask.dtype}")
-        for parent in self.parents[:4]:
-            if parent.dtype.kind == "b":
-                raise DTypeError(f"{label(parent)} is a mask; convert it with .astype(np.float32)")
-        return super().dtype_rule()
+        return unmasked_dtype(self.parents[:4])
 
     def common_axes(self, gates: int, states: Sequence[int]) -> tuple[Axis, Axis, Axis]:
         """Return the axes (batch, time, hidden), or raise `ShapeError`; `states` are the positions of the states."""
