@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -215,13 +216,22 @@ def test_attributes_are_named_in_slots_and_passed() -> None:
         Assigning(parameter(1.0))
 
 
-def test_a_method_without_arguments_is_refused_for_an_op_with_attributes() -> None:
-    body = {"__slots__": ("factor",), "formula": "x * factor", "method": "_tests_scaled"}
-    with pytest.raises(RegistrationError, match=r"attributes \(factor\), which the method '_tests_scaled' has no arg"):
-        type("Scaled", (wy.Unary,), body)
-    with pytest.raises(RegistrationError, match=r"write @method\('_tests_scaled'\) above a function that takes them"):
-        type("Scaled", (wy.Binary,), body)
-    assert not hasattr(wy.Node, "_tests_scaled")
+@pytest.mark.parametrize(
+    ("base", "formula", "more"), [(wy.Unary, "x * factor", ()), (wy.Binary, "x * y * factor", (2.0,))]
+)
+def test_a_method_takes_the_attributes_of_its_op(
+    base: Any, formula: str, more: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wyrm.graph.registration.METHODS", METHODS.copy())
+    monkeypatch.setattr(wy.Node, "_tests_scaled", None, raising=False)  # what is bound ends with the test
+    del wy.Node._tests_scaled  # type: ignore[attr-defined]  # set above
+    body = {"__slots__": ("factor",), "formula": formula, "method": "_tests_scaled", "__module__": __name__}
+    scaled: Any = type("Scaled", (base,), body)
+    node: Any = parameter(3.0)
+    again = node._tests_scaled(*more, factor=5.0)
+    assert type(again) is scaled and again.forward().tolist() == [15.0 * math.prod(more)]
+    with pytest.raises(RegistrationError, match=r"the attributes \(\), its public __slots__ are \(factor\)"):
+        node._tests_scaled(*more)
 
 
 def test_one_slot_may_be_a_string() -> None:

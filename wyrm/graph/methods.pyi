@@ -1396,13 +1396,13 @@ class Node:
         [0.0, 2.0]"""
 
     def leaky_relu(self: Shaped[L, S], negative_slope: float = 0.01) -> LeakyRelu[L, S]:
-        """Return `x` where positive, else `negative_slope * x` (leaky rectified linear unit); so is the derivative at 0.
+        """Leaky rectified linear unit: `x` where positive, else `negative_slope * x`; so is the derivative at 0.
 
         >>> wy.Constant([-1.0, 1.0]).leaky_relu(0.5).forward().tolist()
         [-0.5, 1.0]"""
 
     def elu(self: Shaped[L, S], alpha: float = 1.0) -> Elu[L, S]:
-        """Return `x` where positive, else `alpha * (exp(x) - 1)` (exponential linear unit; Clevert et al., 2015).
+        """Exponential linear unit: `x` where positive, else `alpha * (exp(x) - 1)` (Clevert et al., 2015).
 
         >>> wy.Constant([0.0, 1.0]).elu().forward().tolist()
         [0.0, 1.0]"""

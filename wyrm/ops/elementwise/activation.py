@@ -37,49 +37,41 @@ class Relu(Unary[Left_co, Axes]):
 
 
 class LeakyRelu(Unary[Left_co, Axes]):
-    """Leaky rectified linear unit: `x` where positive, else `negative_slope * x`."""
+    """Leaky rectified linear unit: `x` where positive, else `negative_slope * x`; so is the derivative at 0.
+
+    >>> wy.Constant([-1.0, 1.0]).leaky_relu(0.5).forward().tolist()
+    [-0.5, 1.0]
+    """
 
     __slots__ = ("negative_slope",)
     _own: LeakyRelu[Any, Axes]
     formula = "where(x > 0.0, x, negative_slope * x)"
+    method = "leaky_relu"
+    only_method = True
     negative_slope: float
 
     def __init__(self, x: Shaped[Left_co, Axes], negative_slope: float = 0.01) -> None:
         self._construct((x,), negative_slope=float(negative_slope))
 
 
-@method("leaky_relu", function=False)
-def leaky_relu(x: Shaped[L, S], negative_slope: float = 0.01) -> LeakyRelu[L, S]:
-    """Return `x` where positive, else `negative_slope * x` (leaky rectified linear unit); so is the derivative at 0.
-
-    >>> wy.Constant([-1.0, 1.0]).leaky_relu(0.5).forward().tolist()
-    [-0.5, 1.0]
-    """
-    return LeakyRelu(x, negative_slope)
-
-
 class Elu(Unary[Left_co, Axes]):
-    """Exponential linear unit: `x` where positive, else `alpha * (exp(x) - 1)` (Clevert et al., 2015)."""
+    """Exponential linear unit: `x` where positive, else `alpha * (exp(x) - 1)` (Clevert et al., 2015).
+
+    >>> wy.Constant([0.0, 1.0]).elu().forward().tolist()
+    [0.0, 1.0]
+    """
 
     __slots__ = ("alpha",)
     _own: Elu[Any, Axes]
     formula = "where(x > 0.0, x, alpha * expm1(minimum(x, 0.0)))"
     # This is `alpha` at 0, and takes fewer operations.
     derivatives: ClassVar[tuple[Rule, ...]] = ("where(x > 0.0, g, g * alpha * exp(minimum(x, 0.0)))",)
+    method = "elu"
+    only_method = True
     alpha: float
 
     def __init__(self, x: Shaped[Left_co, Axes], alpha: float = 1.0) -> None:
         self._construct((x,), alpha=float(alpha))
-
-
-@method("elu", function=False)
-def elu(x: Shaped[L, S], alpha: float = 1.0) -> Elu[L, S]:
-    """Return `x` where positive, else `alpha * (exp(x) - 1)` (exponential linear unit; Clevert et al., 2015).
-
-    >>> wy.Constant([0.0, 1.0]).elu().forward().tolist()
-    [0.0, 1.0]
-    """
-    return Elu(x, alpha)
 
 
 class Silu(Unary[Left_co, Axes]):

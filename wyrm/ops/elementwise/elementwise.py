@@ -64,7 +64,7 @@ def bind_class(cls: Any, of_masks: Callable[[Node], Callable[..., Any]] | None =
 
     # Forwarding empty arguments would take a sixth of the time of building a node.
     build: Any = plain
-    if cls.__init__ is not Unary.__init__:
+    if cls.attributes or cls.__init__ is not Unary.__init__:
         build = with_arguments
         build.__signature__ = _signature_of(cls)
     method(cls.method, op=cls, function=not cls.only_method)(build)
@@ -258,15 +258,6 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
         plain = (object.__new__, family.__init__, BaseNode._construct, Elementwise.dtype_rule, family.shape_rule)
         cls.plain = made_by == plain and can_be_drafted(cls)
 
-    @classmethod
-    def _refuse_attributes_of_method(cls) -> None:
-        """Raise `RegistrationError` for attributes, of which the method that `method` binds knows nothing."""
-        if cls.attributes:
-            raise RegistrationError(
-                f"op {cls.__name__} has attributes ({', '.join(cls.attributes)}), which the method {cls.method!r} has "
-                f"no arguments for: remove `method`, and write @method({cls.method!r}) above a function that takes them"
-            )
-
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return self.vjp_by(gradient, (True,) * len(self.parents))
 
@@ -306,14 +297,13 @@ class Unary(Elementwise[tuple[Left_co], Axes], abstract=True):
 
     __slots__ = ()
     arity: ClassVar[int | None] = 1
-    declaration = "def {method}(self: Shaped[L, S]) -> {op}[L, S]: ..."
+    declaration = "def {method}(self: Shaped[L, S]{more}) -> {op}[L, S]: ..."
 
     @classmethod
     def _bind_members(cls) -> None:
         super()._bind_members()
         cls._set_plain(Unary)
         if cls.method and "method" in cls.__dict__:
-            cls._refuse_attributes_of_method()
             bind_class(cls)
 
     def __init__(self, x: Shaped[Left_co, Axes], **attributes: Any) -> None:
@@ -368,9 +358,10 @@ def {{method}}(self: Shaped[R, S], other: Number | Array) -> {{op}}[Constant, R,
         if "operator" in cls.__dict__ and cls.operator:
             bind_operator(cls, cls.operator)
         if "method" in cls.__dict__ and cls.method:
-            cls._refuse_attributes_of_method()
             method(cls.method, op=cls, function=not cls.only_method)(
-                lambda self, other: cls(self, operand(other, self))
+                (lambda self, other, **attributes: cls(self, operand(other, self), **attributes))
+                if cls.attributes
+                else lambda self, other: binary(cls, self, operand(other, self))
             )
 
     @overload

@@ -61,7 +61,6 @@ class Variance(Reduction[Left_co, Axes], Composed[tuple[Left_co], Axes]):
     __slots__ = ("ddof",)
     _own: Variance[Any, Axes]
     method = "var"
-    more_arguments = ", ddof: int = 0"
     ddof: int
 
     def __init__(

@@ -109,7 +109,6 @@ def {method}(self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Litera
 @overload
 def {method}(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False{more}) -> {op}[L]: ...
 """  # noqa: E501
-    more_arguments: ClassVar[str] = ""
 
     __slots__ = ("axis", "keepdims")
     axis: tuple[int, ...]
