@@ -217,15 +217,20 @@ def test_attributes_are_named_in_slots_and_passed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "formula", "more"), [(wy.Unary, "x * factor", ()), (wy.Binary, "x * y * factor", (2.0,))]
+    ("base", "meaning", "more"),
+    [
+        (wy.Unary, {"formula": "x * factor"}, ()),
+        (wy.Binary, {"formula": "x * y * factor"}, (2.0,)),
+        (wy.Composed, {"compose": lambda self, x: x * self.factor}, ()),
+    ],
 )
 def test_a_method_takes_the_attributes_of_its_op(
-    base: Any, formula: str, more: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
+    base: Any, meaning: dict[str, Any], more: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("wyrm.graph.registration.METHODS", METHODS.copy())
     monkeypatch.setattr(wy.Node, "_tests_scaled", None, raising=False)  # what is bound ends with the test
     del wy.Node._tests_scaled  # type: ignore[attr-defined]  # set above
-    body = {"__slots__": ("factor",), "formula": formula, "method": "_tests_scaled", "__module__": __name__}
+    body = {"__slots__": ("factor",), **meaning, "method": "_tests_scaled", "__module__": __name__}
     scaled: Any = type("Scaled", (base,), body)
     node: Any = parameter(3.0)
     again = node._tests_scaled(*more, factor=5.0)

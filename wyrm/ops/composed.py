@@ -25,7 +25,7 @@ from wyrm.graph.storage import bound_array
 from wyrm.graph.traversal import topological_order
 from wyrm.graph.typing import Array
 from wyrm.graph.weak_types import TRACED, default_type
-from wyrm.ops.elementwise.elementwise import Axes, common_dtype
+from wyrm.ops.elementwise.elementwise import Axes, bind_class, common_dtype
 from wyrm.ops.elementwise.formula import formula_value
 from wyrm.ops.gradients.accumulation import composite_vjp
 from wyrm.ops.subgraph import Subgraph, placeholder_like
@@ -61,6 +61,11 @@ class Composed(Node[P_co, Axes], abstract=True):
         parameters and inputs but its operands; `RegistrationError` names one that it does.
         """
         raise NotImplementedError
+
+    @classmethod
+    def _bind_members(cls) -> None:
+        if cls.__dict__.get("method"):
+            bind_class(cls)
 
     @classmethod
     def check_registration(cls) -> None:

@@ -17,7 +17,7 @@ from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import S2, Array, Bs, FloatArray, Indices, IntegerArray, N, OfShape
 from wyrm.ops.composed import Composed
 from wyrm.ops.cross_entropy.labels import sample_weights, warn_of_probabilities, weighted_mean
-from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, bind_class, float_dtype, method
+from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, float_dtype, method
 from wyrm.ops.indexing.index import as_indices
 from wyrm.ops.reducing.base import OneAxis
 from wyrm.support.foreign_names import explains_keywords
@@ -36,11 +36,6 @@ def {method}(self: Shaped[L, AtLeast1D], axis: int = -1) -> {op}[L]: ...
 @overload
 def {method}(self: OfShape[L, tuple[*Bs, N]], axis: int = -1) -> {op}[L, tuple[*Bs, N]]: ...
 """
-
-    @classmethod
-    def _bind_members(cls) -> None:
-        if "method" in cls.__dict__:
-            bind_class(cls)
 
     def __init__(self, x: Node, axis: int = -1) -> None:
         self._construct((x,), axis=axis)
