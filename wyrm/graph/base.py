@@ -115,10 +115,13 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
     def _construct(self, parents: tuple[Any, ...], name: str | None = None, **attributes: Any) -> None:
         setters = self._setters
         if attributes or setters:
-            if attributes.keys() != setters.keys():
+            try:  # comparing the names would take longer than setting them
+                for key, value in attributes.items():
+                    setters[key](self, value)
+            except KeyError:
+                raise _misnamed(self, parents, attributes) from None
+            if len(attributes) < len(setters):
                 raise _misnamed(self, parents, attributes)
-            for key, value in attributes.items():
-                setters[key](self, value)
         # This inlines `_begin`: its call alone would be a twentieth of building a node.
         _set_parents(self, parents)
         _set_name(self, name)
