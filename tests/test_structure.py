@@ -16,7 +16,6 @@ ANY_LENGTH = ("__init__.py", "__main__.py")
 SHORT = {
     "graph/methods.py",
     "mypy/versions.py",  # is imported before what needs a version of mypy
-    "special/elementwise.py",
 }
 LONG = set[str]()
 CROWDED = set[str]()

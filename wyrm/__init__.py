@@ -63,172 +63,95 @@ and a program in its calls, as in `compile(loss)({x: array})`.
 - *source location*: the user's file and line that built a node.
 """
 
-# What is no public name has an underscore: language servers complete `wy.` by every name of this file.
 import builtins as _builtins
-import itertools as _itertools
 import sys as _sys
-import typing as _typing
 
-from wyrm import _names, errors
-from wyrm.engines.numpy import Timing, run, time_ops, watch_nan
-from wyrm.errors import WyrmError
-from wyrm.graph import (
-    ZERO,
-    Buffer,
-    Constant,
-    Dim,
-    IndexConstant,
-    IndexInput,
-    IndexNode,
-    IndexTensor,
-    Input,
-    Node,
-    One,
-    Parameter,
-    Plus,
-    Shaped,
-    Tensor,
-    Times,
-    Undefined,
-    any_dim,
-)
-from wyrm.graph.jax_form import JAX, JaxForm
-from wyrm.graph.loop_form import LOOPS, LoopForm
+import wyrm.engines.numpy as _numpy  # noqa: F401  # the engine of `forward`
+from wyrm import _names
 from wyrm.graph.registration import bind as _bind
-from wyrm.ops.composed import Composed
-from wyrm.ops.control.updating import updating
-from wyrm.ops.elementwise.comparison import where
-from wyrm.ops.elementwise.elementwise import Binary, Elementwise, Unary
-from wyrm.ops.gradients import grad, value_and_grad
-from wyrm.ops.indexing.joining import concatenate, stack
-from wyrm.support.imports import lazy_imports as _lazy_imports
+from wyrm.support.imports import lazy_imports
 
-if _typing.TYPE_CHECKING:
-    from wyrm import data, io, linalg, losses, metrics, nn, optim, profile, random, special, testing, train, view, watch
-    from wyrm import jax as jax  # not in `__all__`, because `import *` must not hide the packages jax and numba
-    from wyrm import numba as numba
-    from wyrm._names import *  # noqa: F403  # a generated table
-    from wyrm._names import abs as abs  # the names of builtins are not in `*`
-    from wyrm._names import all as all
-    from wyrm._names import any as any
-    from wyrm._names import divmod as divmod
-    from wyrm._names import max as max
-    from wyrm._names import min as min
-    from wyrm._names import pow as pow
-    from wyrm._names import round as round
-    from wyrm._names import sum as sum
-    from wyrm.data.recommending import recommend
-    from wyrm.exporting.exported import export
-    from wyrm.ops.attention.attention import attention
-    from wyrm.ops.attention.dot_product_attention import scaled_dot_product_attention
-    from wyrm.ops.control.checkpoint import checkpoint
-    from wyrm.ops.cross_entropy.linear_cross_entropy import linear_cross_entropy
-    from wyrm.train.compiling import compile
-    from wyrm.train.program import Program
-    from wyrm.view.derivation import show
-    from wyrm.view.model_summary import summary
-
-if not _typing.TYPE_CHECKING:  # for type checkers a module with `__getattr__` has every name
-    # Imported on first use: subpackages, and names by the module that defines them.
-    _ROOMS = "data engines io jax linalg losses metrics nn numba optim profile random special testing train view watch"
-    __getattr__, __dir__, _ = _lazy_imports(
-        __name__,
-        {
-            **dict.fromkeys(_ROOMS.split(), ""),
-            **_names.FUNCTIONS,
-            "data.recommending": "recommend",
-            "exporting.exported": "export",
-            "ops.attention.attention": "attention",
-            "ops.control.checkpoint": "checkpoint",
-            "ops.attention.dot_product_attention": "scaled_dot_product_attention",
-            "ops.cross_entropy.linear_cross_entropy": "linear_cross_entropy",
-            "train.compiling": "compile",
-            "train.program": "Program",
-            "view.derivation": "show",
-            "view.model_summary": "summary",
-        },
-    )
-
+# Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
+__getattr__, __dir__, __all__ = lazy_imports(
+    __name__,
+    {
+        "": "data errors io linalg losses metrics nn optim profile random special testing train view watch",
+        # Not in `__all__`, because `import *` must not hide the packages jax and numba.
+        "engines": "",
+        "jax": "",
+        "numba": "",
+        "data.recommending": "recommend",
+        "engines.numpy": "Timing run time_ops watch_nan",
+        "errors": "WyrmError",
+        "exporting.exported": "export",
+        "functions.branches": "cond switch",
+        "functions.contraction": "einsum",
+        "functions.creation": (
+            "arange full full_like geomspace indices linspace logspace meshgrid one_hot ones ones_like zeros zeros_like"
+        ),
+        "functions.custom": "custom_jvp custom_vjp",
+        "functions.differences": "cumulative_prod cumulative_sum diff ediff1d gradient interp trapezoid",
+        "functions.elementwise": (
+            "allclose angle array_equal conj conjugate deg2rad degrees divmod float_power imag isclose iscomplex "
+            "isneginf isposinf isreal logical_and logical_not logical_or logical_xor nan_to_num positive pow power "
+            "rad2deg radians real real_if_close reciprocal select sinc"
+        ),
+        "functions.function": "Function function",
+        "functions.joining": (
+            "append array_split atleast_1d atleast_2d atleast_3d block column_stack concat dsplit dstack hsplit "
+            "hstack unstack vsplit vstack"
+        ),
+        "functions.loops": "scan while_loop",
+        "functions.mapping": "vmap",
+        "functions.matrices": (
+            "cross diag diagflat dot eye identity inner kron matmul outer tensordot tri tril triu vander vdot vecdot"
+        ),
+        "functions.methods": [name for name in _names.FUNCTIONS if "." not in name],
+        "functions.order_statistics": (
+            "argpartition bincount convolve corrcoef correlate cov digitize histogram median partition percentile "
+            "quantile searchsorted top_k"
+        ),
+        "functions.rearranging": (
+            "compress extract flip fliplr flipud moveaxis pad permute_dims roll rollaxis rot90 tile"
+        ),
+        "functions.reductions": (
+            "average count_nonzero nanmax nanmean nanmedian nanmin nanpercentile nanprod nanquantile nanstd nansum "
+            "nanvar ptp segment_max segment_mean segment_min segment_softmax segment_sum"
+        ),
+        "functions.transforms": "hessian hvp jacobian jvp linearize vjp",
+        "graph": (
+            "Buffer Constant Dim IndexConstant IndexInput IndexNode IndexTensor Input Node One Parameter Plus Shaped "
+            "Tensor Times Undefined ZERO any_dim"
+        ),
+        "graph.jax_form": "JAX JaxForm",
+        "graph.loop_form": "LOOPS LoopForm",
+        "ops.attention.attention": "attention",
+        "ops.attention.dot_product_attention": "scaled_dot_product_attention",
+        "ops.composed": "Composed",
+        "ops.control.checkpoint": "checkpoint",
+        "ops.control.updating": "updating",
+        "ops.cross_entropy.linear_cross_entropy": "linear_cross_entropy",
+        "ops.elementwise.comparison": "where",
+        "ops.elementwise.elementwise": "Binary Elementwise Unary",
+        "ops.gradients": "grad value_and_grad",
+        "ops.indexing.joining": "concatenate stack",
+        "train.compiling": "compile",
+        "train.program": "Program",
+        "view.derivation": "show",
+        "view.model_summary": "summary",
+    },
+)
+# The builtins keep their names after `from wyrm import *`.
+__all__ = sorted({*__all__} - {*dir(_builtins)} | {"compile"})
 
 _bind(_names.METHODS)
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "JAX",
-    "LOOPS",
-    "ZERO",
-    "Binary",
-    "Buffer",
-    "Composed",
-    "Constant",
-    "Dim",
-    "Elementwise",
-    "IndexConstant",
-    "IndexInput",
-    "IndexNode",
-    "IndexTensor",
-    "Input",
-    "JaxForm",
-    "LoopForm",
-    "Node",
-    "One",
-    "Parameter",
-    "Plus",
-    "Program",
-    "Shaped",
-    "Tensor",
-    "Times",
-    "Timing",
-    "Unary",
-    "Undefined",
-    "WyrmError",
-    "any_dim",
-    "attention",
-    "checkpoint",
-    "compile",
-    "concatenate",
-    "data",
-    "errors",
-    "export",
-    "grad",
-    "io",
-    "linalg",
-    "linear_cross_entropy",
-    "losses",
-    "metrics",
-    "nn",
-    "optim",
-    "profile",
-    "random",
-    "recommend",
-    "run",
-    "scaled_dot_product_attention",
-    "show",
-    "special",
-    "stack",
-    "summary",
-    "testing",
-    "time_ops",
-    "train",
-    "updating",
-    "value_and_grad",
-    "view",
-    "watch",
-    "watch_nan",
-    "where",
-]
+# The shell of a notebook, if wyrm is imported in one.
+_shell = getattr(_sys.modules.get("IPython"), "get_ipython", lambda: None)()
+if _shell is not None:
+    from wyrm.graph.text import show_axes_as_tables
 
-if _typing.TYPE_CHECKING:  # a form that pyright reads
-    __all__ += _names.__all__
-else:
-    # The builtins keep their names after `from wyrm import *`.
-    __all__ = sorted({*__all__, *_itertools.chain(*_names.FUNCTIONS.values())} - set(dir(_builtins)) | {"compile"})
-
-    # The shell of a notebook, if wyrm is imported in one.
-    _shell = getattr(_sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    if _shell is not None:
-        from wyrm.graph.text import show_axes_as_tables
-
-        # `import wyrm` does not import `wyrm.view`.
-        show_axes_as_tables(_shell, lambda dims: __getattr__("view").notebook.of_dims(dims))
+    # `import wyrm` does not import `wyrm.view`.
+    show_axes_as_tables(_shell, lambda dims: __getattr__("view").notebook.of_dims(dims))

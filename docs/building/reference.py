@@ -20,7 +20,7 @@ from building.signatures import shortened, signature_of, statements_of, text_of,
 from wyrm.support.foreign_names import ForeignName
 
 # Functions with the names of builtins, which `import *` must not hide.
-_BUILTINS = ("abs", "all", "any", "divmod", "max", "min", "pow", "round", "sum")
+_BUILTINS = tuple(name for name in dir(wy) if not name.startswith("_") and name not in wy.__all__)
 
 
 class Name(NamedTuple):

@@ -28,15 +28,15 @@ def path_of(package: str) -> Path:
 
 def new_names(package: str) -> dict[str, list[str]]:
     """Return the names that the modules of a package define and its table lacks, by module."""
-    known = PACKAGES[package]
+    known, folder = PACKAGES[package], path_of(package).parent
     modules = {module for module, _ in known.values()}
     found = {}
-    for path in sorted(path_of(package).parent.glob("*.py")):
-        module = f"{package}.{path.stem}"
+    for path in sorted(folder.glob("functions/*.py" if package == "wyrm" else "*.py")):
+        module = ".".join([package, *path.relative_to(folder).with_suffix("").parts])
         statements = ast.parse(path.read_text(encoding="utf-8")).body if path.stem != "__init__" else []
         names = [] if module in modules else _exported(statements)
         names += _marked(statements, MARKS.get(package))
-        if path.stem in names and path.stem not in known:
+        if path.parent == folder and path.stem in names and path.stem not in known:
             raise RegistrationError(
                 f"{package} cannot have the name {path.stem} from {path.name}: there it is the module; give the file "
                 f"another name, such as that of its subject"
@@ -86,8 +86,8 @@ def _without_gone(text: str, folder: Path) -> str:
     listed = _table_of(text)
     for key, value in reversed(list(zip(listed.keys, listed.values, strict=True))):
         module = "" if key is None else str(ast.literal_eval(key))
-        here = module and not module.startswith("wyrm.") and "." not in module
-        if here and not (folder / module).is_dir() and not (folder / f"{module}.py").exists():
+        path = folder.joinpath(*module.split("."))
+        if not module.startswith("wyrm.") and not path.is_dir() and not path.with_suffix(".py").exists():
             assert key is not None
             lines = _replaced(text.splitlines(), value, "").splitlines()  # the value first: it stands behind the key
             text = re.sub(rf"\n? *\"{module}\": ,?", "", "\n".join(lines) + "\n", count=1)

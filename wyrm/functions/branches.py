@@ -31,8 +31,6 @@ from wyrm.ops.control.pass_through import alias
 from wyrm.ops.control.scan import Scan
 from wyrm.ops.shaping.shape import zeros_like
 
-__all__ = ["cond", "switch"]
-
 # The axes of a branch's operands and of its results.
 Carry = TypeVarTuple("Carry")
 Second = TypeVarTuple("Second")

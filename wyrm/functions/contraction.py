@@ -19,8 +19,6 @@ from wyrm.ops.products.einsum import LETTERS, Einsum, axes_by_letter
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import is_integer
 
-__all__ = ["einsum"]
-
 # The axes of an operand as integers, as an alternative to letters.
 Sublist: TypeAlias = Sequence[int | EllipsisType]
 Path: TypeAlias = bool | Literal["greedy", "optimal"] | Sequence[str | tuple[int, ...]]

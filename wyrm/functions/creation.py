@@ -23,11 +23,6 @@ from wyrm.ops.shaping.shape import BroadcastTo
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import choice, is_integer
 
-__all__ = [
-    "arange", "full", "full_like", "geomspace", "indices", "linspace", "logspace", "meshgrid", "one_hot", "ones",
-    "ones_like", "zeros", "zeros_like",
-]  # fmt: skip
-
 # The shape of an array: sizes, or axes with names and sizes.
 Axes = Size | Dim | Sequence[Size | Dim]
 

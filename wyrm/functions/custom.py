@@ -23,8 +23,6 @@ from wyrm.ops.control.pass_through import alias
 from wyrm.ops.gradients.reverse import pull_back
 from wyrm.ops.shaping.shape import zeros_like
 
-__all__ = ["custom_jvp", "custom_vjp"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 # The residuals, which `forward` returns for `backward`.

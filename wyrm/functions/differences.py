@@ -21,10 +21,6 @@ from wyrm.ops.indexing.rearranging import sized_axis
 from wyrm.ops.reducing.cumulative import CumProd, CumSum
 from wyrm.ops.reducing.sorting import SearchSorted
 
-__all__ = [
-    "cumulative_prod", "cumulative_sum", "diff", "ediff1d", "gradient", "interp", "trapezoid",
-]  # fmt: skip
-
 
 def _along(axis: int, start: int | None, stop: int | None) -> tuple[slice, ...]:
     """Return the key that slices one axis and takes all of those before it."""

@@ -19,13 +19,6 @@ from wyrm.ops.elementwise.elementwise import operand
 from wyrm.ops.elementwise.trigonometric import Arctan2
 from wyrm.support.foreign_names import explains_keywords
 
-__all__ = [
-    "allclose", "angle", "array_equal", "conj", "conjugate", "deg2rad", "degrees", "divmod", "float_power", "imag",
-    "isclose", "iscomplex", "isneginf", "isposinf", "isreal", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "nan_to_num", "positive", "pow", "power", "rad2deg", "radians", "real", "real_if_close", "reciprocal", "select",
-    "sinc",
-]  # fmt: skip
-
 
 def _mask(x: Operand) -> Node:
     """Return a mask unchanged, and for numbers whether they are not 0."""

@@ -40,8 +40,6 @@ from wyrm.support.imports import Late
 from wyrm.support.memory import KEPT_BYTES
 from wyrm.support.texts import exact
 
-__all__ = ["Function", "function"]
-
 P = ParamSpec("P", default=...)
 R = TypeVar("R", default=Any)
 # `P` and `R` for `function` itself, without defaults, which ty takes in place of what it infers.

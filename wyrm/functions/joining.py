@@ -15,11 +15,6 @@ from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.indexing.rearranging import sized_axis
 from wyrm.support.options import is_integer
 
-__all__ = [
-    "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "block", "column_stack", "concat", "dsplit",
-    "dstack", "hsplit", "hstack", "unstack", "vsplit", "vstack",
-]  # fmt: skip
-
 # The name in the standard of array libraries.
 concat = concatenate
 # What `block` takes: nested lists of arrays.

@@ -32,8 +32,6 @@ from wyrm.ops.control.loop_body import ENDLESS, Iteration, LoopBody, closure_con
 from wyrm.ops.control.scan import Scan
 from wyrm.support.options import whole
 
-__all__ = ["scan", "while_loop"]
-
 T = TypeVar("T")
 # The shape of a carry. A variable for its axes would not do: pyright does not infer that a scalar has none.
 Carried = TypeVar("Carried")

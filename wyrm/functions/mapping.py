@@ -31,8 +31,6 @@ from wyrm.ops.subgraph import WeakPlaceholder, placeholder_like
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import is_integer
 
-__all__ = ["vmap"]
-
 # One axis for all leaves, or a pytree prefix of axes.
 Axes: TypeAlias = Any
 

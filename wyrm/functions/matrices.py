@@ -27,12 +27,6 @@ from wyrm.ops.reducing.cumulative import CumProd
 from wyrm.ops.shaping.arange import positions
 from wyrm.support.options import integer, is_integer
 
-__all__ = [
-    "cross", "diag", "diagflat", "dot", "eye", "identity", "inner", "kron", "matmul", "outer", "tensordot", "tri",
-    "tril", "triu", "vander", "vdot", "vecdot",
-]  # fmt: skip
-
-
 Side = Size | Dim
 
 

@@ -54,13 +54,27 @@ from wyrm.ops.elementwise.arithmetic import (
     Sqrt,
     Square,
 )
-from wyrm.ops.elementwise.bessel import I0
+from wyrm.ops.elementwise.bessel import I0, I1, I0e, I1e
 from wyrm.ops.elementwise.comparison import IsFinite, IsInf, IsNan, Signbit
 from wyrm.ops.elementwise.conversion import Cast
 from wyrm.ops.elementwise.elementwise import L, R, S
 from wyrm.ops.elementwise.exponential import Exp, Exp2, Expm1, Log, Log1p, Log2, Log10, LogAddExp, LogAddExp2
+from wyrm.ops.elementwise.gamma import Beta, BetaLn, Digamma, Gamma, GammaInc, GammaIncC, GammaLn
 from wyrm.ops.elementwise.integers import IndexMaximum, IndexMinimum
-from wyrm.ops.elementwise.probability import Erf
+from wyrm.ops.elementwise.probability import (
+    Entr,
+    Erf,
+    Erfc,
+    ErfInv,
+    LogExpit,
+    Logit,
+    LogNdtr,
+    Ndtr,
+    Ndtri,
+    RelEntr,
+    Xlog1py,
+    Xlogy,
+)
 from wyrm.ops.elementwise.rounding import Ceil, Copysign, Floor, Fmax, Fmin, Heaviside, Rint, Trunc
 from wyrm.ops.elementwise.trigonometric import (
     Arccos,
@@ -592,6 +606,142 @@ def atanh(x: Number | Array) -> _Node:
     [0.0, inf]"""
 
 @overload
+def beta(x: Shaped[L, S], other: Number | Array) -> Beta[L, Constant, S]:
+    """Elementwise beta function `gamma(x) * gamma(y) / gamma(x + y)`; the operands broadcast.
+
+    >>> wy.special.beta(wy.Constant([1.0]), 4.0).forward().tolist()
+    [0.25]"""
+
+@overload
+def beta(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Beta[L, Any]: ...
+@overload
+def beta(x: Shaped[L, FittingShape], other: Shaped[Any, S]) -> Beta[L, Any]: ...
+@overload
+def beta(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -> Beta[L, Any, S]: ...
+@overload
+def beta(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> Beta[L, Any, S]: ...
+@overload
+def beta(
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+) -> Beta[L, Any, tuple[*Bs, N]]: ...
+@overload
+def beta(
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
+) -> Beta[L, Any, tuple[*Bs, N]]: ...
+@overload
+def beta(
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
+) -> Beta[L, Any, tuple[*Bs, N]]: ...
+@overload
+def beta(x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Beta[L, Any, tuple[*Bs, M, N]]: ...
+@overload
+def beta(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> Beta[L, Any, tuple[*Bs, M, N]]: ...
+@overload
+def beta(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Beta[L, Any, tuple[M, N]]: ...
+@overload
+def beta(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Beta[L, Any, tuple[M, N]]:
+    """Elementwise beta function `gamma(x) * gamma(y) / gamma(x + y)`; the operands broadcast.
+
+    >>> wy.special.beta(wy.Constant([1.0]), 4.0).forward().tolist()
+    [0.25]"""
+
+@overload
+def beta(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Beta[L, Any, tuple[*Bs, N]]: ...
+@overload
+def beta(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> Beta[L, Any, tuple[*Bs, N]]: ...
+@overload
+def beta(
+    x: Shaped[L, S],
+    other: Shaped[Any, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[Any, tuple[Any, One, Any, *tuple[Any, ...]]],
+) -> Beta[L, Any]: ...
+@overload
+def beta(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Beta[L, Any]: ...
+@overload
+def beta(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Beta[L, Any]: ...
+@overload
+def beta(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
+    """Elementwise beta function `gamma(x) * gamma(y) / gamma(x + y)`; the operands broadcast.
+
+    >>> wy.special.beta(wy.Constant([1.0]), 4.0).forward().tolist()
+    [0.25]"""
+
+@overload
+def betaln(x: Shaped[L, S], other: Number | Array) -> BetaLn[L, Constant, S]:
+    """Elementwise logarithm of the absolute value of the beta function; the operands broadcast.
+
+    >>> wy.special.betaln(wy.Constant([1.0]), 1.0).forward().tolist()
+    [0.0]"""
+
+@overload
+def betaln(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> BetaLn[L, Any]: ...
+@overload
+def betaln(x: Shaped[L, FittingShape], other: Shaped[Any, S]) -> BetaLn[L, Any]: ...
+@overload
+def betaln(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -> BetaLn[L, Any, S]: ...
+@overload
+def betaln(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> BetaLn[L, Any, S]: ...
+@overload
+def betaln(
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+) -> BetaLn[L, Any, tuple[*Bs, N]]: ...
+@overload
+def betaln(
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
+) -> BetaLn[L, Any, tuple[*Bs, N]]: ...
+@overload
+def betaln(
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
+) -> BetaLn[L, Any, tuple[*Bs, N]]: ...
+@overload
+def betaln(x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> BetaLn[L, Any, tuple[*Bs, M, N]]: ...
+@overload
+def betaln(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> BetaLn[L, Any, tuple[*Bs, M, N]]: ...
+@overload
+def betaln(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> BetaLn[L, Any, tuple[M, N]]: ...
+@overload
+def betaln(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> BetaLn[L, Any, tuple[M, N]]:
+    """Elementwise logarithm of the absolute value of the beta function; the operands broadcast.
+
+    >>> wy.special.betaln(wy.Constant([1.0]), 1.0).forward().tolist()
+    [0.0]"""
+
+@overload
+def betaln(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> BetaLn[L, Any, tuple[*Bs, N]]: ...
+@overload
+def betaln(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> BetaLn[L, Any, tuple[*Bs, N]]: ...
+@overload
+def betaln(
+    x: Shaped[L, S],
+    other: Shaped[Any, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[Any, tuple[Any, One, Any, *tuple[Any, ...]]],
+) -> BetaLn[L, Any]: ...
+@overload
+def betaln(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> BetaLn[L, Any]: ...
+@overload
+def betaln(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> BetaLn[L, Any]: ...
+@overload
+def betaln(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
+    """Elementwise logarithm of the absolute value of the beta function; the operands broadcast.
+
+    >>> wy.special.betaln(wy.Constant([1.0]), 1.0).forward().tolist()
+    [0.0]"""
+
+@overload
 def broadcast_to(x: Shaped[L, S], shape: Sizes) -> BroadcastTo[L]:
     """Return `x` broadcast to `shape`, as `numpy.broadcast_to`. Raise `ShapeError` if the shapes do not match.
 
@@ -918,6 +1068,34 @@ def diagonal(x: Number | Array, offset: int = ..., axis1: int = ..., axis2: int 
     [1.0, 4.0]"""
 
 @overload
+def digamma(x: Shaped[L, S]) -> Digamma[L, S]:
+    """Elementwise derivative of the logarithm of the gamma function; -inf at 0, NaN at the integers below.
+
+    >>> f'{wy.special.digamma(wy.Constant(1.0)).forward().item():.4f}'
+    '-0.5772'"""
+
+@overload
+def digamma(x: Number | Array) -> _Node:
+    """Elementwise derivative of the logarithm of the gamma function; -inf at 0, NaN at the integers below.
+
+    >>> f'{wy.special.digamma(wy.Constant(1.0)).forward().item():.4f}'
+    '-0.5772'"""
+
+@overload
+def entr(x: Shaped[L, S]) -> Entr[L, S]:
+    """Elementwise `-x * log(x)`: 0 at 0, and -inf below.
+
+    >>> wy.special.entr(wy.Constant([0.0, 1.0, -1.0])).forward().tolist()
+    [0.0, -0.0, -inf]"""
+
+@overload
+def entr(x: Number | Array) -> _Node:
+    """Elementwise `-x * log(x)`: 0 at 0, and -inf below.
+
+    >>> wy.special.entr(wy.Constant([0.0, 1.0, -1.0])).forward().tolist()
+    [0.0, -0.0, -inf]"""
+
+@overload
 def erf(x: Shaped[L, S]) -> Erf[L, S]:
     """Elementwise error function (Abramowitz and Stegun 7.1.1).
 
@@ -930,6 +1108,34 @@ def erf(x: Number | Array) -> _Node:
 
     >>> wy.Constant([0.0, 10.0]).erf().forward().tolist()
     [0.0, 1.0]"""
+
+@overload
+def erfc(x: Shaped[L, S]) -> Erfc[L, S]:
+    """Elementwise complementary error function `1 - erf(x)`, accurate where it is small.
+
+    >>> wy.special.erfc(wy.Constant([0.0, 30.0])).forward().tolist()
+    [1.0, 0.0]"""
+
+@overload
+def erfc(x: Number | Array) -> _Node:
+    """Elementwise complementary error function `1 - erf(x)`, accurate where it is small.
+
+    >>> wy.special.erfc(wy.Constant([0.0, 30.0])).forward().tolist()
+    [1.0, 0.0]"""
+
+@overload
+def erfinv(x: Shaped[L, S]) -> ErfInv[L, S]:
+    """Elementwise inverse of `erf`; infinite at -1 and 1, NaN outside.
+
+    >>> wy.special.erfinv(wy.Constant([0.0, 1.0])).forward().tolist()
+    [0.0, inf]"""
+
+@overload
+def erfinv(x: Number | Array) -> _Node:
+    """Elementwise inverse of `erf`; infinite at -1 and 1, NaN outside.
+
+    >>> wy.special.erfinv(wy.Constant([0.0, 1.0])).forward().tolist()
+    [0.0, inf]"""
 
 @overload
 def exp(x: Shaped[L, S]) -> Exp[L, S]:
@@ -1356,6 +1562,194 @@ def fmod(
     [1.0, -1.0]"""
 
 @overload
+def gamma(x: Shaped[L, S]) -> Gamma[L, S]:
+    """Elementwise gamma function; NaN at the integers below 0.
+
+    >>> wy.special.gamma(wy.Constant([1.0, 5.0])).forward().tolist()
+    [1.0, 24.0]"""
+
+@overload
+def gamma(x: Number | Array) -> _Node:
+    """Elementwise gamma function; NaN at the integers below 0.
+
+    >>> wy.special.gamma(wy.Constant([1.0, 5.0])).forward().tolist()
+    [1.0, 24.0]"""
+
+@overload
+def gammainc(x: Shaped[L, S], other: Number | Array) -> GammaInc[L, Constant, S]:
+    """Elementwise regularized lower incomplete gamma function of a parameter and an argument, both at least 0.
+
+    It has a gradient with respect to the argument only.
+
+    >>> round(wy.special.gammainc(1.0, wy.Constant(1.0)).forward().item(), 4)
+    0.6321"""
+
+@overload
+def gammainc(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> GammaInc[L, Any]: ...
+@overload
+def gammainc(x: Shaped[L, FittingShape], other: Shaped[Any, S]) -> GammaInc[L, Any]: ...
+@overload
+def gammainc(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -> GammaInc[L, Any, S]: ...
+@overload
+def gammainc(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> GammaInc[L, Any, S]: ...
+@overload
+def gammainc(
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+) -> GammaInc[L, Any, tuple[*Bs, N]]: ...
+@overload
+def gammainc(
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
+) -> GammaInc[L, Any, tuple[*Bs, N]]: ...
+@overload
+def gammainc(
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
+) -> GammaInc[L, Any, tuple[*Bs, N]]: ...
+@overload
+def gammainc(
+    x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]
+) -> GammaInc[L, Any, tuple[*Bs, M, N]]: ...
+@overload
+def gammainc(
+    x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]
+) -> GammaInc[L, Any, tuple[*Bs, M, N]]: ...
+@overload
+def gammainc(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> GammaInc[L, Any, tuple[M, N]]: ...
+@overload
+def gammainc(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> GammaInc[L, Any, tuple[M, N]]:
+    """Elementwise regularized lower incomplete gamma function of a parameter and an argument, both at least 0.
+
+    It has a gradient with respect to the argument only.
+
+    >>> round(wy.special.gammainc(1.0, wy.Constant(1.0)).forward().item(), 4)
+    0.6321"""
+
+@overload
+def gammainc(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> GammaInc[L, Any, tuple[*Bs, N]]: ...
+@overload
+def gammainc(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> GammaInc[L, Any, tuple[*Bs, N]]: ...
+@overload
+def gammainc(
+    x: Shaped[L, S],
+    other: Shaped[Any, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[Any, tuple[Any, One, Any, *tuple[Any, ...]]],
+) -> GammaInc[L, Any]: ...
+@overload
+def gammainc(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> GammaInc[L, Any]: ...
+@overload
+def gammainc(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> GammaInc[L, Any]: ...
+@overload
+def gammainc(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
+    """Elementwise regularized lower incomplete gamma function of a parameter and an argument, both at least 0.
+
+    It has a gradient with respect to the argument only.
+
+    >>> round(wy.special.gammainc(1.0, wy.Constant(1.0)).forward().item(), 4)
+    0.6321"""
+
+@overload
+def gammaincc(x: Shaped[L, S], other: Number | Array) -> GammaIncC[L, Constant, S]:
+    """Elementwise `1 - gammainc(a, x)`, precise where it is small.
+
+    It has a gradient with respect to the argument only.
+
+    >>> round(wy.special.gammaincc(1.0, wy.Constant(1.0)).forward().item(), 4)
+    0.3679"""
+
+@overload
+def gammaincc(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> GammaIncC[L, Any]: ...
+@overload
+def gammaincc(x: Shaped[L, FittingShape], other: Shaped[Any, S]) -> GammaIncC[L, Any]: ...
+@overload
+def gammaincc(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -> GammaIncC[L, Any, S]: ...
+@overload
+def gammaincc(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> GammaIncC[L, Any, S]: ...
+@overload
+def gammaincc(
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+) -> GammaIncC[L, Any, tuple[*Bs, N]]: ...
+@overload
+def gammaincc(
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
+) -> GammaIncC[L, Any, tuple[*Bs, N]]: ...
+@overload
+def gammaincc(
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
+) -> GammaIncC[L, Any, tuple[*Bs, N]]: ...
+@overload
+def gammaincc(
+    x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]
+) -> GammaIncC[L, Any, tuple[*Bs, M, N]]: ...
+@overload
+def gammaincc(
+    x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]
+) -> GammaIncC[L, Any, tuple[*Bs, M, N]]: ...
+@overload
+def gammaincc(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> GammaIncC[L, Any, tuple[M, N]]: ...
+@overload
+def gammaincc(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> GammaIncC[L, Any, tuple[M, N]]:
+    """Elementwise `1 - gammainc(a, x)`, precise where it is small.
+
+    It has a gradient with respect to the argument only.
+
+    >>> round(wy.special.gammaincc(1.0, wy.Constant(1.0)).forward().item(), 4)
+    0.3679"""
+
+@overload
+def gammaincc(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> GammaIncC[L, Any, tuple[*Bs, N]]: ...
+@overload
+def gammaincc(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> GammaIncC[L, Any, tuple[*Bs, N]]: ...
+@overload
+def gammaincc(
+    x: Shaped[L, S],
+    other: Shaped[Any, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[Any, tuple[Any, One, Any, *tuple[Any, ...]]],
+) -> GammaIncC[L, Any]: ...
+@overload
+def gammaincc(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> GammaIncC[L, Any]: ...
+@overload
+def gammaincc(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> GammaIncC[L, Any]: ...
+@overload
+def gammaincc(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
+    """Elementwise `1 - gammainc(a, x)`, precise where it is small.
+
+    It has a gradient with respect to the argument only.
+
+    >>> round(wy.special.gammaincc(1.0, wy.Constant(1.0)).forward().item(), 4)
+    0.3679"""
+
+@overload
+def gammaln(x: Shaped[L, S]) -> GammaLn[L, S]:
+    """Elementwise logarithm of the absolute value of the gamma function; infinite at the integers up to 0.
+
+    The derivative is `digamma`.
+
+    >>> wy.special.gammaln(wy.Constant([1.0, 0.0])).forward().tolist()
+    [0.0, inf]"""
+
+@overload
+def gammaln(x: Number | Array) -> _Node:
+    """Elementwise logarithm of the absolute value of the gamma function; infinite at the integers up to 0.
+
+    The derivative is `digamma`.
+
+    >>> wy.special.gammaln(wy.Constant([1.0, 0.0])).forward().tolist()
+    [0.0, inf]"""
+
+@overload
 def heaviside(x: Shaped[L, S], other: Number | Array) -> Heaviside[L, Constant, S]:
     """Elementwise step: 0 for `x` below 0, 1 above, and `y` at 0; the operands broadcast.
 
@@ -1510,6 +1904,48 @@ def i0(x: Number | Array) -> _Node:
     1.0"""
 
 @overload
+def i0e(x: Shaped[L, S]) -> I0e[L, S]:
+    """Elementwise `exp(-abs(x)) * i0(x)`.
+
+    >>> wy.special.i0e(wy.Constant(0.0)).forward().item()
+    1.0"""
+
+@overload
+def i0e(x: Number | Array) -> _Node:
+    """Elementwise `exp(-abs(x)) * i0(x)`.
+
+    >>> wy.special.i0e(wy.Constant(0.0)).forward().item()
+    1.0"""
+
+@overload
+def i1(x: Shaped[L, S]) -> I1[L, S]:
+    """Elementwise modified Bessel function of order 1.
+
+    >>> wy.special.i1(wy.Constant(0.0)).forward().item()
+    0.0"""
+
+@overload
+def i1(x: Number | Array) -> _Node:
+    """Elementwise modified Bessel function of order 1.
+
+    >>> wy.special.i1(wy.Constant(0.0)).forward().item()
+    0.0"""
+
+@overload
+def i1e(x: Shaped[L, S]) -> I1e[L, S]:
+    """Elementwise `exp(-abs(x)) * i1(x)`.
+
+    >>> wy.special.i1e(wy.Constant(0.0)).forward().item()
+    0.0"""
+
+@overload
+def i1e(x: Number | Array) -> _Node:
+    """Elementwise `exp(-abs(x)) * i1(x)`.
+
+    >>> wy.special.i1e(wy.Constant(0.0)).forward().item()
+    0.0"""
+
+@overload
 def isfinite(x: Shaped[L, S]) -> IsFinite[L, S]:
     """Elementwise, whether `x` is neither infinite nor NaN.
 
@@ -1594,6 +2030,34 @@ def log2(x: Shaped[L, S]) -> Log2[L, S]:
 @overload
 def log2(x: Number | Array) -> _Node:
     """Elementwise base-2 logarithm; -inf at 0, NaN for negative `x`."""
+
+@overload
+def log_expit(x: Shaped[L, S]) -> LogExpit[L, S]:
+    """Elementwise logarithm of `expit`, `-log(1 + exp(-x))`, without overflow.
+
+    >>> wy.special.log_expit(wy.Constant([-1e4, 1e4])).forward().tolist()
+    [-10000.0, -0.0]"""
+
+@overload
+def log_expit(x: Number | Array) -> _Node:
+    """Elementwise logarithm of `expit`, `-log(1 + exp(-x))`, without overflow.
+
+    >>> wy.special.log_expit(wy.Constant([-1e4, 1e4])).forward().tolist()
+    [-10000.0, -0.0]"""
+
+@overload
+def log_ndtr(x: Shaped[L, S]) -> LogNdtr[L, S]:
+    """Elementwise logarithm of the normal distribution function, accurate in both tails.
+
+    >>> f'{wy.special.log_ndtr(wy.Constant(0.0)).forward().item():.4f}'
+    '-0.6931'"""
+
+@overload
+def log_ndtr(x: Number | Array) -> _Node:
+    """Elementwise logarithm of the normal distribution function, accurate in both tails.
+
+    >>> f'{wy.special.log_ndtr(wy.Constant(0.0)).forward().item():.4f}'
+    '-0.6931'"""
 
 @overload
 def log_softmax(x: Shaped[L, AtLeast1D], axis: int = -1) -> LogSoftmax[L]:
@@ -1755,6 +2219,20 @@ def logaddexp2(
 
     >>> wy.logaddexp2(wy.Constant([3.0]), 3.0).forward().tolist()
     [4.0]"""
+
+@overload
+def logit(x: Shaped[L, S]) -> Logit[L, S]:
+    """Elementwise `log(x / (1 - x))`, the inverse of `expit`; NaN outside of 0..1.
+
+    >>> wy.special.logit(wy.Constant([0.5, 1.0])).forward().tolist()
+    [0.0, inf]"""
+
+@overload
+def logit(x: Number | Array) -> _Node:
+    """Elementwise `log(x / (1 - x))`, the inverse of `expit`; NaN outside of 0..1.
+
+    >>> wy.special.logit(wy.Constant([0.5, 1.0])).forward().tolist()
+    [0.0, inf]"""
 
 @overload
 def logsumexp(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> LogSumExp[L, tuple[()]]:
@@ -2243,6 +2721,38 @@ def mod(
     [1.0, 2.0]"""
 
 @overload
+def ndtr(x: Shaped[L, S]) -> Ndtr[L, S]:
+    """Elementwise distribution function of the standard normal distribution.
+
+    >>> wy.special.ndtr(wy.Constant([0.0, np.inf])).forward().tolist()
+    [0.5, 1.0]"""
+
+@overload
+def ndtr(x: Number | Array) -> _Node:
+    """Elementwise distribution function of the standard normal distribution.
+
+    >>> wy.special.ndtr(wy.Constant([0.0, np.inf])).forward().tolist()
+    [0.5, 1.0]"""
+
+@overload
+def ndtri(x: Shaped[L, S]) -> Ndtri[L, S]:
+    """Elementwise quantile of the standard normal distribution, the inverse of `ndtr`; NaN outside of 0..1.
+
+    At 0 and 1 the quantile and its derivative are infinite.
+
+    >>> wy.special.ndtri(wy.Constant([0.5, 1.0])).forward().tolist()
+    [0.0, inf]"""
+
+@overload
+def ndtri(x: Number | Array) -> _Node:
+    """Elementwise quantile of the standard normal distribution, the inverse of `ndtr`; NaN outside of 0..1.
+
+    At 0 and 1 the quantile and its derivative are infinite.
+
+    >>> wy.special.ndtri(wy.Constant([0.5, 1.0])).forward().tolist()
+    [0.0, inf]"""
+
+@overload
 def prod(x: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Prod[L, tuple[()]]:
     """Product over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
 
@@ -2291,6 +2801,20 @@ def prod(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ...) -> _Node
     [2.0, 12.0]"""
 
 @overload
+def psi(x: Shaped[L, S]) -> Digamma[L, S]:
+    """Elementwise derivative of the logarithm of the gamma function; -inf at 0, NaN at the integers below.
+
+    >>> f'{wy.special.digamma(wy.Constant(1.0)).forward().item():.4f}'
+    '-0.5772'"""
+
+@overload
+def psi(x: Number | Array) -> _Node:
+    """Elementwise derivative of the logarithm of the gamma function; -inf at 0, NaN at the integers below.
+
+    >>> f'{wy.special.digamma(wy.Constant(1.0)).forward().item():.4f}'
+    '-0.5772'"""
+
+@overload
 def ravel(x: Shaped[L, S]) -> Reshape[L, tuple[Any]]:
     """Return the elements of `x` in row-major order on one axis.
 
@@ -2305,6 +2829,80 @@ def ravel(x: Number | Array) -> _Node:
 
     >>> wy.Constant([[1.0], [2.0]]).ravel().shape
     (2,)"""
+
+@overload
+def rel_entr(x: Shaped[L, S], other: Number | Array) -> RelEntr[L, Constant, S]:
+    """Elementwise `x * log(x / y)`, for operands of at least 0, which broadcast; else infinite.
+
+    It is 0 where `x` is 0, and infinite where only `y` is. The gradient is 0 unless both operands are above 0.
+
+    >>> wy.special.rel_entr(wy.Constant([1.0, 0.0]), wy.Constant([1.0, 2.0])).forward().tolist()
+    [0.0, 0.0]"""
+
+@overload
+def rel_entr(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> RelEntr[L, Any]: ...
+@overload
+def rel_entr(x: Shaped[L, FittingShape], other: Shaped[Any, S]) -> RelEntr[L, Any]: ...
+@overload
+def rel_entr(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -> RelEntr[L, Any, S]: ...
+@overload
+def rel_entr(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> RelEntr[L, Any, S]: ...
+@overload
+def rel_entr(
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+) -> RelEntr[L, Any, tuple[*Bs, N]]: ...
+@overload
+def rel_entr(
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
+) -> RelEntr[L, Any, tuple[*Bs, N]]: ...
+@overload
+def rel_entr(
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
+) -> RelEntr[L, Any, tuple[*Bs, N]]: ...
+@overload
+def rel_entr(x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> RelEntr[L, Any, tuple[*Bs, M, N]]: ...
+@overload
+def rel_entr(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> RelEntr[L, Any, tuple[*Bs, M, N]]: ...
+@overload
+def rel_entr(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> RelEntr[L, Any, tuple[M, N]]: ...
+@overload
+def rel_entr(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> RelEntr[L, Any, tuple[M, N]]:
+    """Elementwise `x * log(x / y)`, for operands of at least 0, which broadcast; else infinite.
+
+    It is 0 where `x` is 0, and infinite where only `y` is. The gradient is 0 unless both operands are above 0.
+
+    >>> wy.special.rel_entr(wy.Constant([1.0, 0.0]), wy.Constant([1.0, 2.0])).forward().tolist()
+    [0.0, 0.0]"""
+
+@overload
+def rel_entr(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> RelEntr[L, Any, tuple[*Bs, N]]: ...
+@overload
+def rel_entr(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> RelEntr[L, Any, tuple[*Bs, N]]: ...
+@overload
+def rel_entr(
+    x: Shaped[L, S],
+    other: Shaped[Any, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[Any, tuple[Any, One, Any, *tuple[Any, ...]]],
+) -> RelEntr[L, Any]: ...
+@overload
+def rel_entr(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> RelEntr[L, Any]: ...
+@overload
+def rel_entr(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> RelEntr[L, Any]: ...
+@overload
+def rel_entr(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
+    """Elementwise `x * log(x / y)`, for operands of at least 0, which broadcast; else infinite.
+
+    It is 0 where `x` is 0, and infinite where only `y` is. The gradient is 0 unless both operands are above 0.
+
+    >>> wy.special.rel_entr(wy.Constant([1.0, 0.0]), wy.Constant([1.0, 2.0])).forward().tolist()
+    [0.0, 0.0]"""
 
 @overload
 def relu(x: Shaped[L, S]) -> Relu[L, S]:
@@ -3275,3 +3873,151 @@ def var(x: Number | Array, axis: AxisLike = ..., keepdims: bool = ..., ddof: int
 
     >>> wy.Constant([1.0, 3.0]).var().forward().item()
     1.0"""
+
+@overload
+def xlog1py(x: Shaped[L, S], other: Number | Array) -> Xlog1py[L, Constant, S]:
+    """Elementwise `x * log1p(y)`, and 0 where `x` is 0 and `y` is not NaN; the operands broadcast.
+
+    The derivative with respect to `x` is `log1p(y)`; that with respect to `y` is 0 at `x = 0`, `y = -1`.
+
+    >>> wy.special.xlog1py(wy.Constant([0.0, 1.0]), wy.Constant([-1.0, 0.0])).forward().tolist()
+    [0.0, 0.0]"""
+
+@overload
+def xlog1py(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Xlog1py[L, Any]: ...
+@overload
+def xlog1py(x: Shaped[L, FittingShape], other: Shaped[Any, S]) -> Xlog1py[L, Any]: ...
+@overload
+def xlog1py(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -> Xlog1py[L, Any, S]: ...
+@overload
+def xlog1py(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> Xlog1py[L, Any, S]: ...
+@overload
+def xlog1py(
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+) -> Xlog1py[L, Any, tuple[*Bs, N]]: ...
+@overload
+def xlog1py(
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
+) -> Xlog1py[L, Any, tuple[*Bs, N]]: ...
+@overload
+def xlog1py(
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
+) -> Xlog1py[L, Any, tuple[*Bs, N]]: ...
+@overload
+def xlog1py(x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Xlog1py[L, Any, tuple[*Bs, M, N]]: ...
+@overload
+def xlog1py(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> Xlog1py[L, Any, tuple[*Bs, M, N]]: ...
+@overload
+def xlog1py(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Xlog1py[L, Any, tuple[M, N]]: ...
+@overload
+def xlog1py(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Xlog1py[L, Any, tuple[M, N]]:
+    """Elementwise `x * log1p(y)`, and 0 where `x` is 0 and `y` is not NaN; the operands broadcast.
+
+    The derivative with respect to `x` is `log1p(y)`; that with respect to `y` is 0 at `x = 0`, `y = -1`.
+
+    >>> wy.special.xlog1py(wy.Constant([0.0, 1.0]), wy.Constant([-1.0, 0.0])).forward().tolist()
+    [0.0, 0.0]"""
+
+@overload
+def xlog1py(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Xlog1py[L, Any, tuple[*Bs, N]]: ...
+@overload
+def xlog1py(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> Xlog1py[L, Any, tuple[*Bs, N]]: ...
+@overload
+def xlog1py(
+    x: Shaped[L, S],
+    other: Shaped[Any, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[Any, tuple[Any, One, Any, *tuple[Any, ...]]],
+) -> Xlog1py[L, Any]: ...
+@overload
+def xlog1py(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Xlog1py[L, Any]: ...
+@overload
+def xlog1py(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Xlog1py[L, Any]: ...
+@overload
+def xlog1py(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
+    """Elementwise `x * log1p(y)`, and 0 where `x` is 0 and `y` is not NaN; the operands broadcast.
+
+    The derivative with respect to `x` is `log1p(y)`; that with respect to `y` is 0 at `x = 0`, `y = -1`.
+
+    >>> wy.special.xlog1py(wy.Constant([0.0, 1.0]), wy.Constant([-1.0, 0.0])).forward().tolist()
+    [0.0, 0.0]"""
+
+@overload
+def xlogy(x: Shaped[L, S], other: Number | Array) -> Xlogy[L, Constant, S]:
+    """Elementwise `x * log(y)`, and 0 where `x` is 0 and `y` is not NaN; the operands broadcast.
+
+    The derivative with respect to `x` is `log(y)`; that with respect to `y` is 0 where both are 0.
+
+    >>> wy.special.xlogy(wy.Constant([0.0, 1.0]), wy.Constant([0.0, 1.0])).forward().tolist()
+    [0.0, 0.0]"""
+
+@overload
+def xlogy(x: Shaped[L, S], other: Shaped[Any, FittingShape[S]]) -> Xlogy[L, Any]: ...
+@overload
+def xlogy(x: Shaped[L, FittingShape], other: Shaped[Any, S]) -> Xlogy[L, Any]: ...
+@overload
+def xlogy(x: Shaped[L, S], other: Shaped[Any, S] | Shaped[Any, tuple[()]]) -> Xlogy[L, Any, S]: ...
+@overload
+def xlogy(x: Shaped[L, tuple[()]], other: Shaped[Any, S]) -> Xlogy[L, Any, S]: ...
+@overload
+def xlogy(
+    x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[N]] | Shaped[Any, tuple[*Bs, One]]
+) -> Xlogy[L, Any, tuple[*Bs, N]]: ...
+@overload
+def xlogy(
+    x: Shaped[L, tuple[N]], other: OfShape[Any, tuple[*Bs, N]] | OfShape[Any, tuple[*Bs, One]]
+) -> Xlogy[L, Any, tuple[*Bs, N]]: ...
+@overload
+def xlogy(
+    x: Shaped[L, tuple[*Bs, One]], other: Shaped[Any, tuple[N]] | OfShape[Any, tuple[*Bs, N]]
+) -> Xlogy[L, Any, tuple[*Bs, N]]: ...
+@overload
+def xlogy(x: OfShape[L, tuple[*Bs, M, N]], other: Shaped[Any, tuple[M, N]]) -> Xlogy[L, Any, tuple[*Bs, M, N]]: ...
+@overload
+def xlogy(x: Shaped[L, tuple[M, N]], other: OfShape[Any, tuple[*Bs, M, N]]) -> Xlogy[L, Any, tuple[*Bs, M, N]]: ...
+@overload
+def xlogy(x: Shaped[L, tuple[M, One]], other: Shaped[Any, tuple[One, N]]) -> Xlogy[L, Any, tuple[M, N]]: ...
+@overload
+def xlogy(x: Shaped[L, tuple[One, N]], other: Shaped[Any, tuple[M, One]]) -> Xlogy[L, Any, tuple[M, N]]:
+    """Elementwise `x * log(y)`, and 0 where `x` is 0 and `y` is not NaN; the operands broadcast.
+
+    The derivative with respect to `x` is `log(y)`; that with respect to `y` is 0 where both are 0.
+
+    >>> wy.special.xlogy(wy.Constant([0.0, 1.0]), wy.Constant([0.0, 1.0])).forward().tolist()
+    [0.0, 0.0]"""
+
+@overload
+def xlogy(x: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, tuple[One, N]]) -> Xlogy[L, Any, tuple[*Bs, N]]: ...
+@overload
+def xlogy(x: Shaped[L, tuple[One, N]], other: OfShape[Any, tuple[*Bs, N]]) -> Xlogy[L, Any, tuple[*Bs, N]]: ...
+@overload
+def xlogy(
+    x: Shaped[L, S],
+    other: Shaped[Any, tuple[One, Any, Any, *tuple[Any, ...]]] | Shaped[Any, tuple[Any, One, Any, *tuple[Any, ...]]],
+) -> Xlogy[L, Any]: ...
+@overload
+def xlogy(x: Shaped[L, tuple[One, Any, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Xlogy[L, Any]: ...
+@overload
+def xlogy(x: Shaped[L, tuple[Any, One, Any, *tuple[Any, ...]]], other: Shaped[Any, S]) -> Xlogy[L, Any]: ...
+@overload
+def xlogy(
+    x: Number | Array,
+    other: Number
+    | Array
+    | _Node
+    | OfShape[Any, tuple[*Bs, N]]
+    | OfShape[Any, tuple[*Bs, One]]
+    | OfShape[Any, tuple[*Bs, M, N]],
+) -> _Node:
+    """Elementwise `x * log(y)`, and 0 where `x` is 0 and `y` is not NaN; the operands broadcast.
+
+    The derivative with respect to `x` is `log(y)`; that with respect to `y` is 0 where both are 0.
+
+    >>> wy.special.xlogy(wy.Constant([0.0, 1.0]), wy.Constant([0.0, 1.0])).forward().tolist()
+    [0.0, 0.0]"""

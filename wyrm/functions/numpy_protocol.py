@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from wyrm import _names
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions import contraction
 from wyrm.functions.creation import full_like, ones_like, zeros_like
@@ -248,7 +247,7 @@ FUNCTIONS: dict[Operation, Operation] = {
     np.take_along_axis: lambda arr, indices, axis=-1: arr.take_along_axis(indices, axis),
 }  # fmt: skip
 # For each package, the one of wyrm that has functions of the same names.
-_PACKAGES = {"numpy.linalg": "wyrm.linalg", "scipy.special": "wyrm.special"}
+_PACKAGES = {"numpy": "wyrm", "numpy.linalg": "wyrm.linalg", "scipy.special": "wyrm.special"}
 # NumPy's parameter names for the operands of these functions.
 _OPERANDS = ("a", "b", "x", "array", "ary", "arr")
 # Signatures of functions that lack one in some version of NumPy.
@@ -335,10 +334,7 @@ def array_function(
 
 def _same_name(module: str, name: str) -> Operation | None:
     """Return wyrm's function of the same name as one of NumPy or SciPy; None if there is none."""
-    if module == "numpy":
-        origin = next((f"wyrm.{origin}" for origin, names in _names.FUNCTIONS.items() if name in names), None)
-    else:
-        origin = _PACKAGES.get(module)
+    origin = _PACKAGES.get(module)
     found: Operation | None = None if origin is None else getattr(importlib.import_module(origin), name, None)
     return found
 

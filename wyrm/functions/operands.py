@@ -1,21 +1,18 @@
-"""What functions share: operands, which are nodes, arrays or numbers; their errors and types; and ops as functions."""
+"""What functions share: operands, which are nodes, arrays or numbers; their errors and types."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, cast, overload
 
 from typing_extensions import TypeVar
 
-from wyrm import _names
 from wyrm.errors import ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import AxisLike
-from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.base import describe
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import Node
-from wyrm.graph.registration import FUNCTIONS
 from wyrm.graph.source_location import user_location
 from wyrm.graph.typing import Array, AtLeast1D, Bs, N, Number, OfShape, Shaped
 from wyrm.ops.elementwise.elementwise import L, operand
@@ -79,22 +76,3 @@ class ReductionFunction(Protocol):
 def reduction(function: Callable[[Operand, AxisLike, bool], Node]) -> ReductionFunction:
     """Declare that a function reduces axes: for the axes that a type checker knows, it knows those of the result."""
     return cast(ReductionFunction, function)
-
-
-def function_of(name: str, module: str) -> Callable[..., Any]:
-    """Return the function of a module that constructs an elementwise op; `_names.OPS` lists the names."""
-    importlib.import_module(_names.OPS[name])
-    op: Any = FUNCTIONS[name]
-
-    def of_one(x: Any) -> Any:
-        return op(x if isinstance(x, BaseNode) else Constant(x))
-
-    def of_two(x: Any, other: Any) -> Any:
-        nodes = [each for each in (x, other) if isinstance(each, Node)] or [Constant(x)]
-        beside = next((node for node in nodes if node.dtype.kind == "f"), nodes[0])
-        return op(operand(x, beside), operand(other, beside))
-
-    function = of_one if op.arity == 1 else of_two
-    function.__name__ = function.__qualname__ = name.removeprefix("special.")
-    function.__module__, function.__doc__ = module, op.__doc__
-    return function

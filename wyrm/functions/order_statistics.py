@@ -28,11 +28,6 @@ from wyrm.ops.reducing.positions import TopIndices
 from wyrm.ops.reducing.sorting import SearchSorted
 from wyrm.support.options import choice, whole
 
-__all__ = [
-    "argpartition", "bincount", "convolve", "corrcoef", "correlate", "cov", "digitize", "histogram", "median",
-    "partition", "percentile", "quantile", "searchsorted", "top_k",
-]  # fmt: skip
-
 Side = Literal["left", "right"]
 
 

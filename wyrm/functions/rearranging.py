@@ -19,11 +19,6 @@ from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.indexing.rearranging import sized_axis, taken
 from wyrm.support.options import choice, is_integer
 
-__all__ = [
-    "compress", "extract", "flip", "fliplr", "flipud", "moveaxis", "pad", "permute_dims", "roll", "rollaxis", "rot90",
-    "tile",
-]  # fmt: skip
-
 
 def flip(m: Operand[S], axis: AxisLike = None) -> Node[Any, S]:
     """Return `m` with the order of its elements along `axis` reversed: an axis, several, or all by default.

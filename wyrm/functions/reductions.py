@@ -347,25 +347,3 @@ def _quantiles(name: str, a: Operand, q: Any, axis: AxisLike, method: str, keepd
         values = values.transpose([*range(len(kept), values.ndim), *range(len(kept))])
     result: Node = values.reshape((*q.shape, *reduced_dims(dims, reduced, True))) if keepdims else values
     return result
-
-
-__all__ = [
-    "average",
-    "count_nonzero",
-    "nanmax",
-    "nanmean",
-    "nanmedian",
-    "nanmin",
-    "nanpercentile",
-    "nanprod",
-    "nanquantile",
-    "nanstd",
-    "nansum",
-    "nanvar",
-    "ptp",
-    "segment_max",
-    "segment_mean",
-    "segment_min",
-    "segment_softmax",
-    "segment_sum",
-]

@@ -31,8 +31,6 @@ from wyrm.ops.shaping.shape import zeros_like
 from wyrm.ops.subgraph import placeholder_like
 from wyrm.support.foreign_names import explains_keywords
 
-__all__ = ["hessian", "hvp", "jacobian", "jvp", "linearize", "vjp"]
-
 Axes = TypeVarTuple("Axes")
 
 

@@ -20,8 +20,7 @@ from wyrm.support.imports import lazy_imports
 __getattr__, __dir__, __all__ = lazy_imports(
     __name__,
     {
-        "gpt2_axes": "gpt2_axes",
-        "initializers": "initializers",
+        "": "gpt2_axes initializers",
         "activation": (
             "GLU Activation PReLU celu elu geglu gelu glu hardsigmoid hardswish hardtanh leaky_relu log_sigmoid mish "
             "reglu relu relu6 selu sigmoid silu softplus softsign swiglu tanh"

@@ -9,20 +9,21 @@
 - Logistic functions, softmax and entropies: `expit`, `logit`, `logsumexp`, `softmax`, `xlogy`, `entr`, `rel_entr`.
 """
 
+from wyrm import _names
 from wyrm.support.imports import lazy_imports
 
 # Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
 __getattr__, __dir__, __all__ = lazy_imports(
     __name__,
     {
-        "wyrm.functions.methods": "erf sigmoid=expit",
+        "wyrm.functions.methods": (
+            "erf",
+            "sigmoid=expit",
+            *(name.removeprefix("special.") for name in _names.FUNCTIONS if name.startswith("special.")),
+        ),
         "composite": (
             "betainc erfcinv gammasgn iv ive j0 j1 jn jv kl_div log_softmax logsumexp multigammaln polygamma rgamma "
             "softmax y0 y1 yn yv"
-        ),
-        "elementwise": (
-            "beta betaln digamma entr erfc erfinv gamma gammainc gammaincc gammaln i0 i0e i1 i1e log_expit "
-            "log_ndtr logit ndtr ndtri psi rel_entr xlog1py xlogy"
         ),
     },
 )

@@ -75,16 +75,17 @@ def lazy_imports(
     """Return `__getattr__`, `__dir__` and `__all__` of a package, whose `modules` define these names.
 
     Names may be separated by spaces. A module of another package is given in full, as in `wyrm.errors`; `old=new` gives
-    a name another one; and a module that names itself, as in `"initializers": "initializers"`, is public too.
-    `dir` lists the public names, from which Python suggests corrections of misspelled ones.
+    a name another one; and `""` stands for the package itself, whose names are modules. A module without names is found
+    too, and not listed. `dir` lists the public names, from which Python suggests corrections of misspelled ones.
     """
     origins: dict[str, tuple[str, str]] = {}
     for module, names in modules.items():
         full = module if module.startswith("wyrm.") else f"{package}.{module}"
         for name in names.split() if isinstance(names, str) else names:
             old, _, new = name.partition("=")
-            origins[new or old] = full, "" if name == module else old
+            origins[new or old] = (full, old) if module else (f"{package}.{name}", "")
     public = sorted(origins)
+    origins |= {module: (f"{package}.{module}", "") for module, names in modules.items() if not names}
     PACKAGES[package] = origins
 
     def find(name: str) -> Any:
@@ -102,7 +103,7 @@ def lazy_imports(
     def known() -> list[str]:
         module = sys.modules[package]
         special = (name for name in vars(module) if name.startswith("__"))
-        return sorted({*special, *module.__all__, *origins})
+        return sorted({*special, *module.__all__, *public})
 
     return find, known, public
 
