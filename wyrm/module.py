@@ -230,10 +230,10 @@ class Module(ExplainsNames):
 
         def __rrshift__(self, other: Module) -> Sequential: ...
     else:
-        __rshift__ = Late("wyrm.nn.layer", "__rshift__", "composed")
+        __rshift__ = Late("wyrm.nn.layer", "composed")
 
     # What notebooks display.
-    _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_module")
+    _repr_mimebundle_ = Late("wyrm.view.notebook", "of_module")
 
     def __repr__(self) -> str:
         """Return an outline of modules, parameters and buffers; a module with its own `__repr__` is shown by that."""

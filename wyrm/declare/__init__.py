@@ -2,8 +2,8 @@
 
 Run it after adding an op, a method, a function or a public name of a package; a test says if a file is out of date. It
 needs ruff, which formats the files. Everything follows from the code: from the ops that are registered, the overloads
-of functions, the `__all__` of modules of functions, and the `lazy_imports` of packages, to which new modules add their
-`__all__`, and modules of losses and optimizers what has the decorator of these.
+of functions, and the `lazy_imports` of packages, to which new modules add their `__all__`, and modules of losses and
+optimizers what has the decorator of these.
 """
 
 from __future__ import annotations

@@ -290,7 +290,7 @@ class Function(Generic[P, R]):
         return self._last
 
     # What notebooks display.
-    _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_function")
+    _repr_mimebundle_ = Late("wyrm.view.notebook", "of_function")
 
     def __repr__(self) -> str:
         return f"<wyrm.function {name_of(self.function)}>"

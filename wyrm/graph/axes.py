@@ -143,7 +143,7 @@ class Dim:
             return sizes[type(self)]
         raise ShapeError(f"axis {type(self).__name__} has no size: no input of this graph binds it")
 
-    _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_dim")  # what notebooks display
+    _repr_mimebundle_ = Late("wyrm.view.notebook", "of_dim")  # what notebooks display
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({'' if self._size is None else self._size})"

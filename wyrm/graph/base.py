@@ -254,7 +254,7 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
             raise MissingShape(f"{describe(self)} has no size yet: {error}") from None
 
     # What notebooks display.
-    _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_node")
+    _repr_mimebundle_ = Late("wyrm.view.notebook", "of_node")
 
     # Nodes hash by identity. `==` returns a mask, and a class that defines `__eq__` has no hash otherwise.
     if TYPE_CHECKING:

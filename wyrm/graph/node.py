@@ -95,8 +95,8 @@ class Node(methods.Node, values.Node[FloatArray], BaseNode[P_co, S], abstract=Tr
     if TYPE_CHECKING:  # NumPy's operators leave `array + node` to the node
         __array_ufunc__: None = None
     else:
-        __array_ufunc__ = Late("wyrm.functions.numpy_protocol", "__array_ufunc__", "ufunc")
-        __array_function__ = Late("wyrm.functions.numpy_protocol", "__array_function__", "array_function")
+        __array_ufunc__ = Late("wyrm.functions.numpy_protocol", "ufunc")
+        __array_function__ = Late("wyrm.functions.numpy_protocol", "array_function")
         at = Late("wyrm.ops.indexing.index_update", "at")
 
     def erase(self) -> Node[Any, S]:
@@ -191,8 +191,8 @@ class IndexNode(methods.IndexNode, values.Node[IntegerArray], BaseNode[Any, S], 
     if TYPE_CHECKING:  # as for `Node`
         __array_ufunc__: None = None
     else:
-        __array_ufunc__ = Late("wyrm.functions.numpy_protocol", "__array_ufunc__", "ufunc")
-        __array_function__ = Late("wyrm.functions.numpy_protocol", "__array_function__", "array_function")
+        __array_ufunc__ = Late("wyrm.functions.numpy_protocol", "ufunc")
+        __array_function__ = Late("wyrm.functions.numpy_protocol", "array_function")
     # The axes in reverse order.
     T: IntegersReversed[S] = IntegersReversed()
 

@@ -243,7 +243,7 @@ def bind(methods: Mapping[str, Iterable[str]]) -> None:
         for each in names:
             owner, _, name = each.partition(".")
             if (owner, name) not in METHODS:
-                _add(owner, name, Late(module, name))
+                _add(owner, name, Late(module, name=name))
 
 
 def _add(owner: str, name: str, member: object) -> None:

@@ -262,22 +262,3 @@ def expm(a: Any) -> Node:
     [[1.0, 2.0], [0.0, 1.0]]
     """
     return MatrixExponential(as_square("expm", a))
-
-
-__all__ = [
-    "EigResult",
-    "EighResult",
-    "QRResult",
-    "SVDResult",
-    "as_matrix",
-    "as_square",
-    "cholesky",
-    "eig",
-    "eigh",
-    "eigvals",
-    "eigvalsh",
-    "expm",
-    "qr",
-    "svd",
-    "svdvals",
-]

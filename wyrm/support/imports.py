@@ -19,21 +19,25 @@ from typing import Any
 class Late:
     """A member of a class that stands in another module: the first use imports the module, which replaces this one.
 
-    The module binds the member itself, as modules of ops do, or `function` names what becomes the member.
+    `function` names what becomes the member; without it the module binds the member itself, as modules of ops do.
     """
 
     __slots__ = ("function", "module", "name")
 
-    def __init__(self, module: str, name: str, function: str | None = None) -> None:
+    def __init__(self, module: str, function: str = "", name: str = "") -> None:
         self.module: str = module
+        self.function: str = function
         self.name: str = name
-        self.function: str | None = function
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
 
     def __get__(self, instance: object, owner: type) -> Any:
         module = importlib.import_module(self.module)
-        if self.function is not None:
-            base = next(base for base in owner.__mro__ if vars(base).get(self.name) is self)
-            setattr(base, self.name, getattr(module, self.function))
+        if self.function:
+            for base in owner.__mro__:
+                if vars(base).get(self.name) is self:
+                    setattr(base, self.name, getattr(module, self.function))
         return getattr(owner if instance is None else instance, self.name)
 
 

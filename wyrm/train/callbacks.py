@@ -112,7 +112,7 @@ class History(dict[str, list[float]]):
             self[name] = [*self.get(name, [])[: self.epochs - 1], float(value)]
 
     # What notebooks display.
-    _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_history")
+    _repr_mimebundle_ = Late("wyrm.view.notebook", "of_history")
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={values[-1]:.6g}" for name, values in self.items() if values)

@@ -558,7 +558,7 @@ class Program(ExplainsNames, Inspected, Generic[R, E], metaclass=ExplainsNamesOf
             self._evaluator = Evaluator(self._made_for_evaluation)
 
     # What notebooks display.
-    _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_program")
+    _repr_mimebundle_ = Late("wyrm.view.notebook", "of_program")
 
     def __repr__(self) -> str:
         what = ", ".join(map(label, self._outputs))

@@ -65,7 +65,7 @@ class Summary:
         return sum(counts) if counts else None
 
     # What notebooks display.
-    _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_summary")
+    _repr_mimebundle_ = Late("wyrm.view.notebook", "of_summary")
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the texts of the table: its head, a line for each layer, and the total."""

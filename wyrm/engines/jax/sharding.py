@@ -126,7 +126,7 @@ class ShardingTable:
         return sum(row.state_bytes_per_device for row in self.rows)
 
     # What notebooks display.
-    _repr_mimebundle_ = Late("wyrm.view.notebook", "_repr_mimebundle_", "of_sharding")
+    _repr_mimebundle_ = Late("wyrm.view.notebook", "of_sharding")
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the texts of the table: its head, a line for each parameter, and the total."""

@@ -266,7 +266,7 @@ def _is_single(key: object) -> bool:
     return key is None or key is ... or isinstance(key, int | np.integer | slice) or getattr(key, "dims", None) == ()
 
 
-Node.at = property(Updates)  # type: ignore[assignment]  # declared with its type for type checkers
+at = property(Updates)  # which `Node` declares with its type
 
 
 __all__ = ["Replaced"]
