@@ -8,7 +8,8 @@ import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ import pytest
 import wyrm as wy
 from tests.each import check_each, each
 from wyrm.graph.registration import METHODS
-from wyrm.support.foreign_names import calls, nodes, objects, packages
+from wyrm.support.foreign_names import answers as answers_of
+from wyrm.support.foreign_names import sections
 
 NAMES = {
     "node": """
@@ -205,7 +207,7 @@ def test_attributes_of_nodes(name: str) -> None:
     check(X, name)
 
 
-@each(filter(nodes.ANSWERS.__contains__, NAMES["node"].split()), size=256)
+@each(filter(answers_of("nodes").__contains__, NAMES["node"].split()), size=256)
 def test_attributes_of_index_nodes(name: str) -> None:
     check(wy.IndexConstant([1]), name)
 
@@ -259,27 +261,32 @@ def test_functions_of_numpy(name: str) -> None:
 def test_keywords(call: Callable[[], Any]) -> None:
     with pytest.raises(TypeError) as error:
         call()
-    assert any(answer in str(error.value) for answer in calls.ANSWERS.values())
+    assert any(answer in str(error.value) for answer in answers_of("keywords").values())
     assert "unexpected keyword" not in str(error.value)
 
 
-def tables() -> Iterator[tuple[str, dict[str, str]]]:
-    yield "nodes", nodes.ANSWERS
-    yield "modules", objects.MODULE
-    yield "optimizers", objects.OPTIMIZER
-    yield "programs", objects.PROGRAM
-    yield from packages.ANSWERS.items()
-    yield "keywords", calls.ANSWERS
-    yield "numpy", objects.NUMPY_FUNCTIONS
+PLACES = sorted({place for places, _ in sections() for place in places})
 
 
-@pytest.mark.parametrize(("place", "table"), list(tables()), ids=lambda value: value if isinstance(value, str) else "")
-def test_every_name_in_an_answer_is_there(place: str, table: dict[str, str]) -> None:
+def test_a_name_has_one_answer_in_a_place() -> None:
+    listed = Counter(
+        (place, name)
+        for places, lines in sections()
+        for place in places
+        for line in lines.splitlines()
+        for name in line.partition(": ")[0].split()
+    )
+    assert [each for each, count in listed.items() if count > 1] == []
+    assert all(" " in answer for place in PLACES for answer in answers_of(place).values())  # no name of a shared one
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_every_name_in_an_answer_is_there(place: str) -> None:
     there = {
         "wy": wy, "np": np, "x": X, "p": X, "loss": X.sum(), "mask": X > 0.0, "model": wy.nn.Linear(2, 3) >> wy.nn.relu,
         "optimizer": wy.optim.Adam([X]), "program": wy.compile(X.sum()),
     }  # fmt: skip
-    for answer in table.values():
+    for answer in answers_of(place).values():
         for owner, path in re.findall(r"\b(wy|np|x|p|loss|mask|model|optimizer|program)((?:\.[A-Za-z_]\w*)+)", answer):
             value = there[owner]
             for name in path[1:].split("."):
@@ -298,7 +305,7 @@ COMPUTED = [
 
 @pytest.mark.parametrize(("name", "instead"), COMPUTED)
 def test_what_an_answer_computes_is_what_numpy_computes(name: str, instead: str) -> None:
-    assert instead in objects.NUMPY_FUNCTIONS[name]
+    assert instead in answers_of("numpy")[name]
     x, y = np.array([[0.5, -2.0, 3.0], [-0.25, np.nan, 1.0], [8.0, -7.0, 6.0]]), np.array([3.0, -7.0])
     node = wy.Input(x, finite=False)
     found = eval(instead, {"np": np, "wy": wy, "x": node, "y": wy.Constant(y), "axis": 0}).forward()
@@ -327,18 +334,18 @@ def signature(function: Any) -> list[str]:
 
 def test_every_keyword_in_an_answer_is_there() -> None:
     known = parameters() | {"keepdims", "ddof"}
-    for answer in calls.ANSWERS.values():
+    for answer in answers_of("keywords").values():
         assert set(re.findall(r"\b(\w+)=", answer)) <= known, answer
 
 
-@pytest.mark.parametrize(("place", "table"), list(tables()), ids=lambda value: value if isinstance(value, str) else "")
-def test_no_name_that_is_there_has_an_answer(place: str, table: dict[str, str]) -> None:
+@pytest.mark.parametrize("place", PLACES)
+def test_no_name_that_is_there_has_an_answer(place: str) -> None:
     owners = {
         "nodes": X.tanh(), "modules": wy.nn.Module(), "optimizers": wy.optim.Adam([X]), "programs": wy.compile(X.sum()),
-        "wyrm": wy,
+        "parameters": X, "wyrm": wy,
     }  # fmt: skip
     owner = owners[place] if place in owners else getattr(wy, place.removeprefix("wyrm."), None)
-    assert [name for name in table if hasattr(owner, name)] == []
+    assert [name for name in answers_of(place) if hasattr(owner, name)] == []
 
 
 INTERNAL = [
@@ -357,7 +364,7 @@ INTERNAL = [
 
 def test_a_node_tells_what_is_for_users() -> None:
     told = dir(X.sum(axis=0))
-    assert not set(INTERNAL) & set(told) and not set(nodes.ANSWERS) & set(told)
+    assert not set(INTERNAL) & set(told) and not set(answers_of("nodes")) & set(told)
     assert {"T", "axis", "backward", "dims", "exp", "forward", "keepdims", "shape", "sum", "value"} <= set(told)
     assert {"gradient", "set"} <= set(dir(X))
 

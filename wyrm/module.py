@@ -111,7 +111,7 @@ class Module(ExplainsNames):
 
     training: bool = True
     """Whether the module is in training mode, for graphs built from now on; `train` and `eval` set it."""
-    _foreign = "MODULE"
+    _foreign = "modules"
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)

@@ -27,6 +27,7 @@ from wyrm.ops.elementwise.conversion import Cast, weak_floats
 from wyrm.ops.indexing.index import as_indices
 from wyrm.ops.indexing.joining import concatenate, stack
 from wyrm.ops.reducing.base import refuse_keywords
+from wyrm.support.foreign_names import answers
 
 # What stands in a sum and in a product for the elements that `where` leaves out.
 _NOTHING = {"sum": 0.0, "prod": 1.0}
@@ -405,9 +406,7 @@ def _nodes(operands: Any) -> list[Any]:
 
 
 def _unknown(name: str, package: str = "numpy") -> TypeError:
-    from wyrm.support.foreign_names.objects import NUMPY_FUNCTIONS
-
-    instead = NUMPY_FUNCTIONS.get(name) or (
+    instead = answers("numpy").get(name) or (
         f"compose it of operators and methods of nodes, write an op of your own, or compute {package}.{name} on "
         f"x.forward()"
     )

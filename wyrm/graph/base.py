@@ -19,7 +19,7 @@ from wyrm.graph.registration import register
 from wyrm.graph.source_location import Origin, SourceLocation, built_nodes, location_of, user_origin
 from wyrm.graph.traversal import copied, flatten, restore, topological_order
 from wyrm.graph.weak_types import FLOATS, WEAK32, WEAK64, chosen, is_weak, joined
-from wyrm.support.foreign_names import ForeignName, SizeWithHint, nodes
+from wyrm.support.foreign_names import ForeignName, SizeWithHint, answers
 from wyrm.support.imports import Late
 from wyrm.support.texts import encodable
 
@@ -373,7 +373,7 @@ _set_parents, _set_name, _set_origin, _set_dtype, _set_dims = (
 _TOLD = frozenset(
     ["dims", "dtype", "name", "ndim", "parameters", "parents", "shape", "location", "module_path", "size"]
 )
-for _name, _answer in nodes.ANSWERS.items():
+for _name, _answer in answers("nodes").items():
     setattr(BaseNode, _name, ForeignName(_name, _answer, "Node"))
 _BASES: set[object] = {BaseNode, Stateful, Generic, object}
 

@@ -10,9 +10,9 @@ from wyrm.errors import MissingShape, NotDifferentiable
 from wyrm.graph import methods, values
 from wyrm.graph.base import _BASES, ZERO, BaseNode, Gradient, P_co, S, describe
 from wyrm.graph.op import runner_of
-from wyrm.graph.registration import takes_methods
+from wyrm.graph.registration import OF_INTEGERS, takes_methods
 from wyrm.graph.typing import Bs, FloatArray, IntegerArray
-from wyrm.support.foreign_names import ForeignName, explains_keywords, nodes
+from wyrm.support.foreign_names import ForeignName, answers, explains_keywords
 from wyrm.support.imports import Late
 
 if TYPE_CHECKING:
@@ -217,10 +217,10 @@ class IndexNode(methods.IndexNode, values.Node[IntegerArray], BaseNode[Any, S], 
 
 
 _BASES.update((Node, IndexNode, methods.Node, methods.IndexNode, values.Node))
-for _name in nodes.ANSWERS:  # the answers for `Node` name methods that index nodes lack
+for _name in answers("nodes"):  # the answers for `Node` name methods that index nodes lack
     if next(base for base in IndexNode.__mro__ if _name in vars(base)) is BaseNode:
         # On the base class, because tools evaluate annotations such as `int` among the names of the class itself.
-        setattr(methods.IndexNode, _name, ForeignName(_name, nodes.OF_INTEGERS, "IndexNode"))
+        setattr(methods.IndexNode, _name, ForeignName(_name, OF_INTEGERS, "IndexNode"))
 takes_methods(Node, IndexNode)
 
 Tensor = Node[Any, tuple[*Bs]]

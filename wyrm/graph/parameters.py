@@ -30,7 +30,7 @@ from wyrm.graph.typing import (
     Sizes,
     Values,
 )
-from wyrm.support.foreign_names import ForeignName, explains_keywords, nodes
+from wyrm.support.foreign_names import ForeignName, answers, explains_keywords
 
 
 class Parameter(methods.Parameter, _FloatLeaf[S_co], abstract=True):
@@ -216,6 +216,6 @@ class Buffer(_FloatLeaf[S_co], abstract=True):
         assign(self, given, finite=True)
 
 
-for _name, _answer in nodes.PARAMETER.items():
+for _name, _answer in answers("parameters").items():
     setattr(Parameter, _name, ForeignName(_name, _answer, "Parameter"))
 takes_methods(Parameter)

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from wyrm.errors import RegistrationError
 from wyrm.graph.op import Op
 from wyrm.support.foreign_names import ForeignName
-from wyrm.support.foreign_names.nodes import OF_INTEGERS
 from wyrm.support.imports import Late
 
 if TYPE_CHECKING:
@@ -188,6 +187,11 @@ def lacking(cls: type[BaseNode], missing: Sequence[str]) -> RegistrationError:
 
 # --- methods ----------------------------------------------------------------------------------------------------------
 
+# What to use instead of a method that `IndexNode` lacks.
+OF_INTEGERS = (
+    "index nodes have operators, comparisons, slices, and sum, max, sort and the like: convert with "
+    "x.astype(np.float32) for other functions"
+)
 # The functions bound as methods, or the ops that they construct, by class and method name; `wyrm.declare` reads it.
 METHODS: dict[tuple[str, str], Callable[..., object]] = {}
 # The methods of `Node` that are no functions of the top level.

@@ -207,7 +207,7 @@ class Optimizer(_Kept, ExplainsNames):
     [0.1, 0.0]
     """
 
-    _foreign = "OPTIMIZER"
+    _foreign = "optimizers"
     parameters: GivenParameters
     learning_rate: Rate
     _: KW_ONLY

@@ -114,12 +114,12 @@ def lazy_imports(
 
 def _unknown(package: str, name: str, frame: FrameType) -> ImportError | AttributeError:
     """Return the error for a name that a package lacks, with what to use instead of one of another library."""
-    from wyrm.support.foreign_names import packages, refusal
+    from wyrm.support.foreign_names import answers, refusal
 
-    answers = packages.ANSWERS.get(package, {})
-    if name not in answers:
+    instead = answers(package).get(name)
+    if instead is None:
         return AttributeError(f"module {package!r} has no attribute {name!r}")
-    error = refusal(package, name, answers[name])
+    error = refusal(package, name, instead)
     if frame.f_code.co_code[frame.f_lasti] == dis.opmap["IMPORT_FROM"]:
         # `from package import name` replaces an `AttributeError` by its own text.
         return ImportError(str(error), name=package)

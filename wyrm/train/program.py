@@ -265,7 +265,7 @@ class Program(ExplainsNames, Inspected, Generic[R, E], metaclass=ExplainsNamesOf
     inputs. An unpickled program has its own inputs: pickle them beside it, or take them from `inputs`.
     """
 
-    _foreign = "PROGRAM"
+    _foreign = "programs"
 
     def __init__(
         self,

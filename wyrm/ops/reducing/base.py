@@ -17,6 +17,7 @@ from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, bind_class, common_dtype, constant_like, float_dtype
+from wyrm.support.foreign_names import answers
 
 
 class OneAxis(BaseNode[P_co, Axes], abstract=True):
@@ -233,10 +234,8 @@ def check_keepdims(name: str, keepdims: object) -> bool:
 
 def refuse_keywords(name: str, given: Iterable[str], taken: Iterable[str]) -> NoReturn:
     """Raise `TypeError` for the keywords `given`; the message lists those that are `taken` and what to use instead."""
-    from wyrm.support.foreign_names.calls import ANSWERS
-
-    names = sorted(given)
-    instead = [ANSWERS[keyword] for keyword in names if keyword in ANSWERS]
+    names, known = sorted(given), answers("keywords")
+    instead = [known[keyword] for keyword in names if keyword in known]
     raise TypeError(
         f"{name} takes {', '.join(taken) or 'no keywords'}, not {', '.join(names)}"
         + (f"; {'; '.join(instead)}" if instead else "")

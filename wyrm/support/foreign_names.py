@@ -1,23 +1,45 @@
 """Errors that say what to use instead of a name of PyTorch, JAX or NumPy that wyrm lacks.
 
-The tables hold the answers by name; in them, `x` is a node and `p` a parameter, and a test checks that every name of
-wyrm exists. All but `nodes` are imported only for an error. Such a name may be:
+`foreign_names.txt` holds the answers by name, below the places of the names; a test checks that every name of wyrm in
+them exists. Such a name may be:
 
-- an attribute of a node, table `nodes`: `wyrm.graph` gives the classes of nodes a `ForeignName` for each;
-- an attribute of a module, an optimizer or a program, tables in `objects`: their classes derive from `ExplainsNames`;
-- a keyword of a function or method, table `calls`: it has the decorator `@explains_keywords`;
-- a name of a package, table `packages`: `lazy_imports` reads it;
-- a function of NumPy called with a node, table `objects.NUMPY_FUNCTIONS`: `wyrm.functions.numpy_protocol` reads it.
+- an attribute of a node, place `nodes`: `wyrm.graph` gives the classes of nodes a `ForeignName` for each;
+- an attribute of a module, an optimizer or a program, places of these names: their classes derive from `ExplainsNames`;
+- a keyword of a function or method, place `keywords`: it has the decorator `@explains_keywords`; with a wrong number of
+  operands, place `operands`;
+- a name of a package, in the place of its name: `lazy_imports` reads it;
+- a function of NumPy called with a node, place `numpy`: `wyrm.functions.numpy_protocol` reads it.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar, cast
 
 Call = TypeVar("Call", bound=Callable[..., Any])
+
+
+@cache
+def sections() -> list[tuple[list[str], str]]:
+    """Return the sections of the file: places, and lines."""
+    with open(__file__.removesuffix("py") + "txt", encoding="utf-8") as file:  # noqa: PTH123  # pathlib loads slowly
+        _, *sections = file.read().split("\n[")
+    return [(places.split(), lines) for places, _, lines in (section.partition("]") for section in sections)]
+
+
+@cache
+def answers(place: str) -> dict[str, str]:
+    """Return what to use instead of the names of other libraries at a place, by name."""
+    shared = {} if place == "shared" else answers("shared")
+    found = {}
+    for line in "".join(lines for places, lines in sections() if place in places).splitlines():
+        names, _, answer = line.partition(": ")
+        answer = shared.get(answer, answer)
+        for name in names.split():
+            found[name] = answer.replace("{}", name)
+    return found
 
 
 def refusal(owner: str, name: str, answer: str) -> AttributeError:
@@ -60,22 +82,21 @@ def explain(error: TypeError, name: str, keywords: Iterable[str], own: Iterable[
 
     For a keyword of another library, that is its answer; else it is the most similar of `own`, the function's keywords.
     """
-    from wyrm.support.foreign_names.calls import ANSWERS, OPERANDS
     from wyrm.support.texts import nearest
 
-    message, own = str(error), list(own)
+    message, own, known = str(error), list(own), answers("keywords")
     for keyword in keywords:
         # With `**options`, Python reports a missing argument and not the keyword of another library.
         missing = "required positional argument" in message and keyword not in own
         unexpected = f"unexpected keyword argument {keyword!r}" in message
-        if keyword in ANSWERS and (missing or unexpected):
-            raise TypeError(f"{name} takes no keyword {keyword!r}: {ANSWERS[keyword]}") from None
+        if keyword in known and (missing or unexpected):
+            raise TypeError(f"{name} takes no keyword {keyword!r}: {known[keyword]}") from None
         if unexpected and own and keyword not in own:
             instead = nearest(keyword, own) or f"; it takes {', '.join(own)}"
             # In the words of Python's error, which an outer `@explains_keywords` recognizes.
             raise TypeError(f"{name} got an unexpected keyword argument {keyword!r}{instead}") from None
-    if name in OPERANDS and "positional argument" in message:
-        raise TypeError(f"{message}: {OPERANDS[name]}") from None
+    if "positional argument" in message and name in answers("operands"):
+        raise TypeError(f"{message}: {answers('operands')[name]}") from None
 
 
 def explain_count(error: TypeError, name: str, own: Iterable[str], constructor: Callable[..., Any], given: int) -> None:
@@ -118,8 +139,8 @@ def explains_keywords(function: Call) -> Call:
 class ExplainsNames:
     """A base class: errors for attributes of its objects and keywords of its classes say what to use instead."""
 
-    # The name of the table in `wyrm.support.foreign_names.objects`.
-    _foreign: ClassVar[Literal["MODULE", "OPTIMIZER", "PROGRAM"]]
+    # The place of these names.
+    _foreign: ClassVar[Literal["modules", "optimizers", "programs"]]
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -129,11 +150,9 @@ class ExplainsNames:
     if not TYPE_CHECKING:  # a class with `__getattr__` has every name, as far as the type checker can tell
 
         def __getattr__(self, name: str) -> Any:
-            from wyrm.support.foreign_names import objects
-
-            answers = getattr(objects, self._foreign)
-            if name in answers and not hasattr(type(self), name):
-                raise refusal(type(self).__name__, name, answers[name])
+            known = answers(self._foreign)
+            if name in known and not hasattr(type(self), name):
+                raise refusal(type(self).__name__, name, known[name])
             return object.__getattribute__(self, name)  # raises Python's own error, or that of a property
 
 
@@ -143,9 +162,7 @@ class ExplainsNamesOfClass(type):
     if not TYPE_CHECKING:
 
         def __getattr__(cls, name: str) -> Any:
-            from wyrm.support.foreign_names import objects
-
-            answers = getattr(objects, cls._foreign)
-            if name in answers:
-                raise refusal(cls.__name__, name, answers[name])
+            known = answers(cls._foreign)
+            if name in known:
+                raise refusal(cls.__name__, name, known[name])
             return type.__getattribute__(cls, name)  # raises Python's own error
