@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 from wyrm.graph.axes import Axis, Derived, Dim, Plus, Times, axis_size
 
-__all__ = ["Least", "Quotient", "named_multiple", "scaled"]
-
 
 class Quotient(Derived):
     """The axis of the size `(times * size + plus) // over` of another axis, its only part; see `scaled`.

@@ -127,6 +127,3 @@ def arguments_of(inputs: Sequence[BaseNode], sizes: Mapping[type[Dim], int]) -> 
     symbols = jax.export.symbolic_shape(", ".join(texts)) if names else ()
     known = {**sizes, **dict(zip(names, symbols, strict=True))}
     return [jax.ShapeDtypeStruct(resolve(leaf.dims, known), canonicalize_dtype(leaf.dtype)) for leaf in inputs], names
-
-
-__all__ = ["ExportLowerer", "ExportedFunction", "arguments_of", "export", "for_fixed_sizes"]

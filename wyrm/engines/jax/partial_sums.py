@@ -238,6 +238,3 @@ def _added(node: BaseNode, operands: Sequence[Any]) -> PartialSum | None:
     if node.formula not in _SUMS or not isinstance(y, PartialSum) or x.mesh_axes != y.mesh_axes:
         return None
     return x.of_parts(_SUMS[node.formula](x.parts, y.parts)) if x.parts.shape == y.parts.shape else None
-
-
-__all__ = ["PartialSum", "PartialSums", "whole"]

@@ -208,6 +208,3 @@ class _RoutineWriter:
         found = function_of(self.builder, named, x)
         assert found is not None, f"{function} is not a scalar function"
         return found
-
-
-__all__ = ["ArrayRoutine"]

@@ -110,6 +110,3 @@ def returned_type(function: LoopFunction) -> str:
     """Return the LLVM type of what a function returns: its status if it may fail, then its results."""
     types = [*(["i32"] if function.fails else []), *map(llvm_type, function.results)]
     return "{ " + ", ".join(types) + " }" if types else "void"
-
-
-__all__ = ["FEWEST_CALLS", "CallTable", "returned_type"]

@@ -108,6 +108,3 @@ def stores(values: Sequence[str], record: str) -> Iterator[str]:
     for position, value in enumerate(values):
         yield f"  %place{position} = getelementptr {record}, ptr %record, i32 0, i32 {position}"
         yield f"  store {value}, ptr %place{position}"
-
-
-__all__ = ["LEAST_ELEMENTS", "part_of", "place_of_status", "record_of", "shared_loops", "stores"]

@@ -49,6 +49,3 @@ def fill(kernel: Fill, out: NDArray[np.floating], keys: Sequence[tuple[int, int]
 
     with ThreadPoolExecutor(processors()) as pool:
         list(pool.map(draw, range(0, flat.size, _CHUNK)))
-
-
-__all__ = ["POSITIONS", "Fill", "fill", "fill_normal", "fill_uniform"]
