@@ -127,6 +127,21 @@ def test_modules_add_names_to_their_package(tmp_path: Path, monkeypatch: pytest.
     assert 90 * "e" + '"\n        ),\n' in packages.table("wyrm.losses")
 
 
+def test_modules_of_functions_add_names_to_wyrm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "functions").mkdir()
+    for name in ("functions/first", "third"):
+        (tmp_path / f"{name}.py").write_text("")
+    (tmp_path / "functions" / "new.py").write_text('__all__ = ["new"]')
+    (tmp_path / "__init__.py").write_text(
+        _TABLE.replace('"first"', '"functions.first"').replace("second", "functions.x")
+    )
+    monkeypatch.setattr(packages, "path_of", lambda package: tmp_path / "__init__.py")
+    monkeypatch.setitem(PACKAGES, "wyrm", {"one": ("wyrm.functions.first", "one")})
+    assert packages.new_names("wyrm") == {"wyrm.functions.new": ["new"]}
+    table = packages.table("wyrm")
+    assert '        "functions.first": "one two",\n        "functions.new": "new",\n        "third": (' in table
+
+
 def test_names_of_a_module_that_is_gone_leave_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "__init__.py").write_text(_TABLE)
     for name in ("first", "third"):
