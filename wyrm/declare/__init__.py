@@ -16,8 +16,7 @@ def declarations() -> dict[Path, str]:
     from wyrm.declare import functions, methods, tables
 
     methods.check_formulas()
-    of_methods = methods.methods()
-    return {methods.path(): of_methods, **functions.declarations(of_methods), **tables.declarations()}
+    return {methods.path(): methods.methods(), **functions.declarations(), **tables.declarations()}
 
 
 def write() -> None:

@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,6 +71,11 @@ class Declaration(NamedTuple):
     module: str
 
     @property
+    def name(self) -> str:
+        """The name of the method."""
+        return self.statements[0].name
+
+    @property
     def text(self) -> str:
         """The source text."""
         # `ast.unparse` writes `tuple[*Bs,]` for `tuple[*Bs]`.
@@ -79,6 +85,11 @@ class Declaration(NamedTuple):
         """Return the names that it mentions."""
         nodes = (node for statement in self.statements for node in ast.walk(statement))
         return {node.id for node in nodes if isinstance(node, ast.Name)}
+
+    def origin(self, name: str) -> str:
+        """Return the module that a name in it comes from; "" for a builtin."""
+        found = (_origins(place).get(name) for place in (self.module, *_VOCABULARY))
+        return next((origin for origin in found if origin is not None), "")
 
 
 @cache
@@ -220,7 +231,7 @@ def document(statements: list[ast.FunctionDef], docstring: list[ast.stmt]) -> No
         each.body = docstring
 
 
-def _declared(owner: str) -> list[Declaration]:
+def declared(owner: str) -> list[Declaration]:
     """Return the declarations of a class: operators first, sorted by the module of their ops, then in binding order."""
     sources = [
         (name, source)
@@ -234,19 +245,17 @@ def _declared(owner: str) -> list[Declaration]:
     ]
 
 
-def _imports(declarations: Iterable[Declaration]) -> str:
-    """Return the imports of the names in the declarations; node classes get the names that `_renamed` gives them."""
-    lines = set()
-    for declaration in declarations:
-        for name in declaration.names():
-            found = (_origins(place).get(name) for place in (declaration.module, *_VOCABULARY))
-            origin = next((origin for origin in found if origin is not None), None)
-            if origin is not None:  # else a builtin
-                lines.add(f"from {origin} import {name}{f' as _{name}' if name in _OWNERS else ''}")
-    return "\n".join(sorted(lines))
+def imports(declarations: Iterable[Declaration]) -> str:
+    """Return the imports of the names in the declarations; node classes get the names that `renamed` gives them."""
+    origins = {(name, one.origin(name)) for one in declarations for name in one.names()}
+    return "\n".join(
+        f"from {origin} import {name}{f' as _{name}' if name in _OWNERS else ''}"
+        for name, origin in sorted(origins)
+        if origin  # else a builtin
+    )
 
 
-def _renamed(text: str) -> str:
+def renamed(text: str) -> str:
     """Prefix the node classes with an underscore, to tell them from the classes that the file defines."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
@@ -277,20 +286,8 @@ def check_formulas() -> None:
 
 def methods() -> str:
     """Return the text of `wyrm/graph/methods.pyi`."""
-    classes = _classes({owner: _declared(owner) for owner in _OWNERS})
-    return formatted(_FILE.format(**classes), path())
-
-
-def functions() -> str:
-    """Return the text that declares, as methods of `Node`, the ops that are functions."""
-    own = {name.removeprefix("special."): op for name, op in FUNCTIONS.items() if op.__module__.startswith("wyrm.")}
-    declared = [_from_class(name, op, "Node") for name, op in sorted(own.items())]
-    return _FILE.format(**_classes({"Node": declared}))
-
-
-def _classes(declared: dict[str, list[Declaration]]) -> dict[str, str]:
-    """Return the text of classes with these methods, and of the imports that they need."""
-    bodies = {owner: _renamed("\n".join(one.text for one in found)) for owner, found in declared.items()}
+    found = {owner: declared(owner) for owner in _OWNERS}
+    bodies = {owner: renamed("\n".join(one.text for one in listed)) for owner, listed in found.items()}
     # A class that defines `__eq__` has no hash unless it declares one.
     bodies = {
         owner: body + "\ndef __hash__(self) -> int: ..." * ("def __eq__" in body) for owner, body in bodies.items()
@@ -299,7 +296,13 @@ def _classes(declared: dict[str, list[Declaration]]) -> dict[str, str]:
         _CLASS.format(owner=owner, body="\n".join(f"    {line}" for line in body.splitlines()))
         for owner, body in bodies.items()
     )
-    return {"imports": _imports(one for found in declared.values() for one in found), "classes": classes}
+    return formatted(_FILE.format(imports=imports(chain(*found.values())), classes=classes), path())
+
+
+def ops() -> list[Declaration]:
+    """Return the declarations, as methods of `Node`, of the ops that are functions."""
+    own = {name.removeprefix("special."): op for name, op in FUNCTIONS.items() if op.__module__.startswith("wyrm.")}
+    return [_from_class(name, op, "Node") for name, op in sorted(own.items())]
 
 
 def path() -> Path:
