@@ -53,11 +53,10 @@ from wyrm.mypy.text import Text
 from wyrm.mypy.writing import TypeWriter, unknown, with_shape, without_axes
 from wyrm.ops.elementwise.elementwise import Elementwise
 
-# Where functions of nodes are defined, and from where users take them.
+# Where functions of nodes are defined.
 _DEFINED = (
     "wyrm.functions.", "wyrm.linalg.", "wyrm.losses.", "wyrm.nn.", "wyrm.ops.", "wyrm.random.", "wyrm.special.",
 )  # fmt: skip
-_PUBLIC = ("wyrm", "wyrm.linalg", "wyrm.losses", "wyrm.nn", "wyrm.random", "wyrm.special")
 # Whether these raise an error depends on the sizes of axes, which types do not have.
 _BY_SIZES = frozenset({"reshape", "resize"})
 # These take axes of size 1 that they refuse otherwise.
@@ -79,14 +78,11 @@ def run_time_function(fullname: str) -> Callable[..., Any] | None:
     module, _, name = fullname.rpartition(".")
     if not fullname.startswith(_DEFINED) or name.startswith("_") or name[:1].isupper():
         return None
-    for place in (module, *_PUBLIC):
-        try:
-            found = getattr(importlib.import_module(place), name, None)
-        except ImportError:  # the module is a stub alone
-            continue
-        if callable(found):
-            return cast(Callable[..., Any], found)
-    return None
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except ImportError:  # a method, whose class is no module
+        return None
+    return cast(Callable[..., Any], found) if callable(found) else None
 
 
 class _Call(ABC):
