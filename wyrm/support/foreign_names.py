@@ -37,8 +37,9 @@ def answers(place: str) -> dict[str, str]:
     for line in "".join(lines for places, lines in sections() if place in places).splitlines():
         names, _, answer = line.partition(": ")
         answer = shared.get(answer, answer)
-        for name in names.split():
-            found[name] = answer.replace("{}", name)
+        for each in names.split():
+            name, _, here = each.partition("=")
+            found[name] = answer.replace("{}", here or name)
     return found
 
 
