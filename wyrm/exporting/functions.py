@@ -54,7 +54,7 @@ class Kernels:
         self.epoch_seed: Entry = code.kernel(kernels.epoch_seed, _INTEGER, _INTEGER, words)
         self.forget_count: Entry = code.kernel(kernels.forget_count, integers)
         self.count_outside: Entry = code.kernel(
-            kernels.count_outside, integers, _INTEGER, _INTEGER, _INTEGER, array_kind(UINT8)
+            kernels.count_outside, integers, _INTEGER, _INTEGER, _INTEGER, _INTEGER, array_kind(UINT8)
         )
         self.finite: dict[ScalarType, Entry] = {
             each: code.kernel(shuffle.is_finite, array_kind(each)) for each in (FLOAT32, FLOAT64)
@@ -67,7 +67,7 @@ class Kernels:
 
     def within(self, type: ScalarType) -> Entry:
         """Return the kernel that checks a range of integers of a type."""
-        return self._kernel(shuffle.are_within, array_kind(type), _INTEGER, _INTEGER)
+        return self._kernel(shuffle.are_within, array_kind(type), _INTEGER, _INTEGER, _INTEGER, _INTEGER)
 
     def forget_rows(self, dtype: np.dtype) -> Entry:
         """Return the kernel that clears sums of rows."""
@@ -204,29 +204,20 @@ class ModuleText:
                 finite = call_kernel(to, self.kernels.finite[number], [("ptr", pointer), ("i64", count)], "i64")
                 refuse_if(to, to.compare("eq", finite, 0), code_of("NOT_FINITE"))
         elif number.kind == "b":
-            values: list[Value] = [("ptr", pointer), ("i64", count), ("i64", "0"), ("i64", "2")]
+            values: list[Value] = [("ptr", pointer), ("i64", count), *(("i64", word) for word in ("0", "2", "0", "0"))]
             within = call_kernel(to, self.kernels.within(UINT8), values, "i64")
             refuse_if(to, to.compare("eq", within, 0), code_of("ARGUMENT"))
         for limit in limits.get(leaf, ()):
-            bounds: list[Value] = [("i64", str(limit.low)), ("i64", str(limit.high))]
-            if limit.used is None and limit.ignored is None:
-                values = [("ptr", pointer), ("i64", count), *bounds]
+            ignored = (0, 0) if limit.ignored is None else (limit.ignored, 1)
+            bounds = (limit.low, limit.high, *ignored)
+            values = [("ptr", pointer), ("i64", count), *(("i64", str(bound)) for bound in bounds)]
+            if limit.used is None:
                 within = call_kernel(to, self.kernels.within(INT64), values, "i64")
                 refuse_if(to, to.compare("eq", within, 0), code_of("INDEX"))
             else:
-                self._check_some(to, pointer, count, limit, bounds)
-
-    def _check_some(self, to: Writer, pointer: str, count: str, limit: IndexRange, bounds: list[Value]) -> None:
-        marks = "@every" if limit.used is None else self.at(to, limit.used)
-        width = 1 if limit.used is None else limit.used.size
-        if limit.used is None and "@every = internal constant i8 1" not in self.parts:
-            self.parts.append("@every = internal constant i8 1")
-        ignored = limit.low if limit.ignored is None else limit.ignored
-        values = [
-            ("ptr", pointer), ("i64", count), *bounds, ("i64", str(ignored)), ("ptr", marks), ("i64", str(width)),
-        ]  # fmt: skip
-        outside = call_kernel(to, self.kernels.count_outside, values, "i64")
-        refuse_if(to, to.compare("ne", outside, 0), code_of("INDEX"))
+                values += [("ptr", self.at(to, limit.used)), ("i64", str(limit.used.size))]
+                outside = call_kernel(to, self.kernels.count_outside, values, "i64")
+                refuse_if(to, to.compare("ne", outside, 0), code_of("INDEX"))
 
     def copy(self, to: Writer, target: str, source: str, count: str | int) -> None:
         """Copy so many bytes."""

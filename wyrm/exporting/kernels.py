@@ -46,14 +46,14 @@ def epoch_seed(seed: int, epoch: int, pool: np.ndarray) -> int:
     return int(result & np.uint64(0x7FFFFFFFFFFFFFFF))
 
 
-def count_outside(array: np.ndarray, low: int, high: int, ignored: int, used: np.ndarray) -> int:
-    """Return how many integers are below `low`, or at least `high`, and not `ignored`.
+def count_outside(array: np.ndarray, low: int, high: int, ignored: int, ignores: int, used: np.ndarray) -> int:
+    """Return how many integers are below `low`, or at least `high`, and not `ignored` if `ignores` is 1.
 
     `used` has a flag for each element of a row: whether it counts.
     """
     found, place, width = 0, 0, used.shape[0]
     for i in range(array.shape[0]):
-        if used[place] and (array[i] < low or array[i] >= high) and array[i] != ignored:
+        if used[place] and (array[i] < low or array[i] >= high) and (array[i] != ignored or ignores == 0):
             found += 1
         place += 1
         if place == width:

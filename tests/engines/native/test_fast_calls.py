@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -25,8 +26,8 @@ def often(call: Callable[[], Any]) -> Any:
     return found
 
 
-def _fast_call(program: Any) -> Any:
-    return program._engine._repeated_call.fast_call
+def _checks_natively(program: Any) -> bool:
+    return not program._engine._bound_call._left
 
 
 def _weighted() -> tuple[Any, Any, Any]:
@@ -37,7 +38,7 @@ def _weighted() -> tuple[Any, Any, Any]:
 def test_a_fast_call_takes_what_a_full_call_takes() -> None:
     x, _, program = _weighted()
     often(lambda: program({x: ONES}))
-    assert _fast_call(program) is not None
+    assert _checks_natively(program)
     data = np.arange(8, dtype=np.float32)
     given: list[Any] = [
         data[:4], data[::2], data[3::-1], data[:4].astype(np.float64), data[:4].astype(np.int32), [1.0, 2.0, 3.0, 4.0],
@@ -71,7 +72,7 @@ def test_a_fast_call_refuses_what_a_full_call_refuses() -> None:
 
     before = refusals()
     often(lambda: program({x: ONES}))
-    assert _fast_call(program) is not None
+    assert _checks_natively(program)
     assert refusals() == before
 
 
@@ -127,6 +128,46 @@ def test_indices_are_checked(ignored: int | None) -> None:
         assert np.isfinite(program({rows: np.array([1, ignored, 0])}))
 
 
+def test_what_calls_take_natively_needs_no_full_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, labels = wy.Input(dims=(3, 5), name="x"), wy.IndexInput(dims=(3,), name="labels")
+    scale, large = wy.Input(name="scale"), wy.Input(np.ones((200, 200), np.float32), name="large")
+    loss = wy.losses.cross_entropy(x * scale, labels, ignore_index=-100) + large.mean()
+    program: Any = wy.compile(loss)
+    data, good = np.arange(15, dtype=np.float32).reshape(3, 5), np.array([0, 4, 2])
+    ones = np.ones((200, 200), np.float32)
+    feeds: list[dict[Any, Any]] = [
+        {x: data, labels: good, scale: 1.5},
+        {x: data[:, ::-1], labels: np.array([1, -100, -100]), scale: np.float32(0.5)},
+        {x: pickle.loads(pickle.dumps(data)), labels: good[::-1], scale: np.array(0.5, np.float32), large: 2.0 * ones},
+        {x: data, labels: good, scale: 1.5, large: (2.0 * ones).T},
+    ]
+    expected = [program(feed) for feed in feeds]
+    often(lambda: program(feeds[0]))
+    with monkeypatch.context() as patch:
+        patch.setattr(program._engine, "run", None)
+        for _ in range(2):
+            np.testing.assert_array_equal([program(feed) for feed in feeds], expected)
+    for bad in (5, -1, -101, 2**62):
+        with pytest.raises(IndexOutOfRange, match="labels holds"):
+            program({**feeds[0], labels: np.array([1, bad, 0])})
+    with pytest.raises(NotFinite, match="large holds"):
+        program({**feeds[0], large: ones * np.float32(np.nan)})
+    large.set(3.0 * ones)
+    np.testing.assert_allclose(program(feeds[0]), expected[0] + 2.0, rtol=1e-6)
+
+
+def test_a_program_that_may_fail_reads_large_inputs_where_they_are() -> None:
+    x, rows = wy.Input(dims=(64, 512), name="x"), wy.IndexInput(dims=(3,), name="rows")
+    program: Any = wy.compile(x.take(rows + 1, axis=0))
+    for turn in range(OFTEN + 5):
+        data = np.full((64, 512), turn, np.float32)
+        assert (program({x: data, rows: np.array([0, 62, 5])}) == turn).all()
+        if turn in (1, OFTEN + 3):
+            for _ in range(2):
+                with pytest.raises(IndexOutOfRange):
+                    program({x: data, rows: np.array([0, 63, 5])})
+
+
 def test_draws_go_on() -> None:
     x = wy.Input(dims=(4,), name="x")
     programs = [wy.compile(x + wy.random.normal((4,), seed=3, stream=1)) for _ in range(2)]
@@ -162,6 +203,18 @@ def test_functions_in_one_call() -> None:
         with pytest.raises((WyrmError, TypeError, ValueError)):
             both(*arguments)
     check(x, y)
+
+
+def test_functions_that_do_not_read_an_argument() -> None:
+    slope = wy.function(lambda x: (3.0 * x).sum(), engine="native").grad()
+    for size in (3, 40_000):
+        for dtype in (np.float32, np.float64):
+            found = often(lambda size=size, dtype=dtype: slope(np.ones(size, dtype)))  # type: ignore[misc]  # defaults
+            assert found.shape == (size,) and found.dtype == dtype and (found == 3.0).all()
+    constant: Any = wy.function(lambda: wy.Constant(2.0) * 3.0, engine="native")
+    assert often(constant) == 6.0
+    with pytest.raises(TypeError):
+        constant(1.0)
 
 
 def test_functions_of_numbers() -> None:

@@ -180,11 +180,6 @@ class BoundFunction:
         self._head, self._head_positions, self._positions = head, positions[: len(head)], positions[len(head) :]
         self._changed: Sequence[object] | None = None
 
-    @property
-    def may_fail(self) -> bool:
-        """Whether a call may raise an error."""
-        return bool(self._machine.errors)
-
     def error(self, status: int) -> IndexError:
         """Return the error of a status code."""
         return self._machine.error(status)

@@ -16,7 +16,7 @@ from wyrm.engines.epochs import Epoch, EpochOptions
 from wyrm.engines.native import LoopOption, NativeOptions
 from wyrm.engines.native.llvm.lapack import limited
 from wyrm.engines.native.llvm.second_process import start_for_first_program
-from wyrm.engines.native.run.calls import FixedShapeProgram, RepeatedCall
+from wyrm.engines.native.run.calls import BoundCall, FixedShapeProgram
 from wyrm.engines.native.run.data_parallel import DataParallelStep, parts_of
 from wyrm.engines.native.run.epoch import NativeEpoch
 from wyrm.engines.native.run.runner import NativeRunner
@@ -84,7 +84,7 @@ class NativeEngine(Engine):
         self._totals, self._numbers = np.zeros(1 + len(graph.outputs)), np.zeros((1, len(graph.source.hyperparameters)))
         # The first arguments of `run`, and the arrays of the last call.
         self._head = Head(0, 1, 0, 0, _ALONE, self._totals, self._numbers)
-        self._repeated_call: RepeatedCall | None = None
+        self._bound_call: BoundCall | None = None
 
     @classmethod
     def check_options(cls, options: Mapping[str, Any]) -> None:
@@ -101,18 +101,12 @@ class NativeEngine(Engine):
 
     def call(self, feed: object, *, checked: bool = False) -> list[np.ndarray]:
         """Return the outputs, at once if the data has the last call's shapes and dtypes."""
-        last = self._repeated_call
-        if last is not None and self.graph.optimizer is not None:
-            if last.take(feed):
-                self._do_step(last.binding)
-                return last.calls.outputs()
-        elif last is not None:
-            found = None if last.fast_call is None or type(feed) is not dict else last.fast_call(feed, self.steps)
-            if found is None and last.take(feed):
-                self._set_step_numbers()
-                found = last.run(self.runner, self._head)
+        last = self._bound_call
+        if last is not None and type(feed) is dict:
+            found = last.call(feed, self.steps)
             if found is not None:
-                self.steps += 1
+                if self.graph.optimizer is None:
+                    self.steps += 1
                 return found
         return super().call(feed, checked=checked)
 
@@ -133,9 +127,11 @@ class NativeEngine(Engine):
             self.count(1)
         else:
             self._do_step(binding)
-        if self._repeated_call is None or self._repeated_call.binding is not binding:
-            self._repeated_call = RepeatedCall(graph, binding, copies=optimizer is not None)
-        return self._repeated_call.calls.outputs()
+        if self._bound_call is None or self._bound_call.binding is not binding:
+            self._bound_call = BoundCall(
+                runner, binding, self._head, graph.inputs, run_step=None if optimizer is None else self._do_step
+            )
+        return self._bound_call.outputs()
 
     def _do_step(self, binding: Binding) -> None:
         """Do a step with the data that a binding of the checked steps holds; raise `Diverged` if nothing has moved."""
@@ -331,7 +327,7 @@ class NativeEngine(Engine):
     def after_fork(self) -> None:
         """Forget half-written arrays and locks of threads that do not exist in a forked process."""
         self.count_lock = threading.Lock()
-        self._repeated_call = self.prepared = self._checked = None
+        self._bound_call = self.prepared = self._checked = None
         self.runner.after_fork()
         if self._step is not None:
             self._step.runner.after_fork()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,9 +42,6 @@ _KEPT_BINDINGS = 64
 # Bindings of one thread that are kept however many threads there are: a batch and a smaller last one.
 _FEWEST_BINDINGS = 2
 _Shapes = tuple[tuple[BaseNode, tuple[int, ...]], ...]
-
-
-_NO_COLUMNS: Mapping[BaseNode, np.ndarray] = MappingProxyType({})
 
 
 class NativeRunner:
@@ -146,16 +142,6 @@ class NativeRunner:
         bound: Any = binding.compiled
         if not (bound and self.compiled and bound.take(head, [columns[leaf] for leaf in binding.columns])):
             bound = self.prepare(binding, columns, head)
-        return self._run(bound, binding, columns, head)
-
-    def repeat(self, binding: Binding, head: Head, changing: Sequence[np.ndarray]) -> int | None:
-        """Run with columns in the binding's order; return the steps done, None if something must be compiled first."""
-        bound: Any = binding.compiled
-        if not (bound and self.compiled and bound.take(head, changing)):
-            return None
-        return self._run(bound, binding, _NO_COLUMNS, head)
-
-    def _run(self, bound: Any, binding: Binding, columns: Mapping[BaseNode, np.ndarray], head: Head) -> int:
         try:
             done: int = self.load()([*head, *self._values(binding, columns)]) if bound is None else bound()
         except IndexError as error:

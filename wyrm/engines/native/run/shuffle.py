@@ -92,11 +92,11 @@ def is_finite(array: np.ndarray) -> int:
     return 1 if others == 0 else 0
 
 
-def are_within(array: np.ndarray, low: int, high: int) -> int:
-    """Return 1 if all integers are at least `low` and below `high`, else 0."""
+def are_within(array: np.ndarray, low: int, high: int, ignored: int, ignores: int) -> int:
+    """Return 1 if all integers are at least `low` and below `high`, or `ignored` if `ignores` is 1, else 0."""
     others = 0
     for i in range(array.shape[0]):
-        others += int(array[i] < low or array[i] >= high)
+        others += int((array[i] < low or array[i] >= high) and (array[i] != ignored or ignores == 0))
     return 1 if others == 0 else 0
 
 
