@@ -99,7 +99,7 @@ class Function(Generic[P, R]):
                 if found is not None:
                     return found
                 if last.fits(args):
-                    return last.call(last.call_unchecked(args))
+                    return last.call(last(args))
         leaves, structure = self._leaves(args)
         if any(isinstance(leaf, BaseNode) for leaf in leaves):
             return self.function(*self._own(args), **kwargs)

@@ -248,8 +248,8 @@ class SpecializedFunction:
         first = self._dtypes[0] if plain and kinds else None
         same = first is not None and chosen(first) is first and all(dtype is first for dtype in self._dtypes)
         self._scalar = first if not any(shape for shape, _ in kinds) else None
-        self._may_be_fast = same and engine not in UNCOMPILED and bool(trace.outputs)
-        # The function that does the whole of a call, if its engine has one.
+        self._may_be_fast = same and not self._integers
+        # The compiled program, if it may do the whole of a call.
         self._program: FixedShapeFunction | None = None
         form = trace.structure
         self._is_tuple = form.kind is tuple and all(part.kind is None for part in form.inside)
@@ -336,15 +336,6 @@ class SpecializedFunction:
             return found if found is None else tuple(found)
         return self.call(found)
 
-    def call_unchecked(self, args: Sequence[Any]) -> list[np.ndarray]:
-        """Return the leaves of the result without checking the arguments, which must fit."""
-        if self.engine in UNCOMPILED or self._integers or not self.trace.outputs:
-            return self(args)
-        compiled = self.compiled
-        if self._may_be_fast and not compiled.draws:
-            self._program = compiled
-        return compiled(args, advance_step() if compiled.draws else 0)
-
     def _compiled(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         compiled = self.compiled
         if self.engine == "auto":
@@ -355,6 +346,8 @@ class SpecializedFunction:
                 self.engine = "reference"
                 return self(arrays)
             self.engine = DEFAULT
+        if self._may_be_fast and not compiled.draws:
+            self._program = compiled
         return compiled(arrays, advance_step() if compiled.draws else 0)
 
     def _by_reference(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

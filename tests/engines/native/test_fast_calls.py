@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +29,7 @@ def often(call: Callable[[], Any]) -> Any:
 
 
 def _checks_natively(program: Any) -> bool:
-    return not program._engine._bound_call._left
+    return not program._engine._repeated._left
 
 
 def _weighted() -> tuple[Any, Any, Any]:
@@ -230,6 +232,24 @@ def test_functions_of_numbers() -> None:
         x = np.ones(3, dtype)
         assert often(lambda x=x: scaled(x, 0.1)).dtype == dtype  # type: ignore[misc]  # a default
         assert scaled(x, 0.1) == pytest.approx(0.3) and scaled(x, 2) == 6.0
+
+
+def test_shapes_in_turn() -> None:
+    x = wy.Input(dims=(Batch(), 3), name="x")
+    program: Any = wy.compile([(2.0 * x).sum(1), x.sum()])
+    for turn in range(2 * OFTEN):
+        for rows in (4, 4, 20_000, 7, 20_000, 20_000):
+            sums, total = program({x: np.full((rows, 3), turn, np.float32)})
+            assert sums.shape == (rows,) and (sums == 6.0 * turn).all() and total == 3.0 * rows * turn
+    bindings = [weakref.ref(binding) for binding in program._engine.runner._held()]
+    gc.disable()
+    try:
+        program._engine._last = program._engine._repeated = None
+        program._engine.runner.release()
+        assert len(bindings) == 3 and not any(binding() for binding in bindings)  # their memory is free at once
+    finally:
+        gc.enable()
+    assert program({x: np.ones((4, 3), np.float32)})[1] == 12.0
 
 
 def test_threads_call_one_program() -> None:

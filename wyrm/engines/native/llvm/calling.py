@@ -180,6 +180,13 @@ class BoundFunction:
         self._head, self._head_positions, self._positions = head, positions[: len(head)], positions[len(head) :]
         self._changed: Sequence[object] | None = None
 
+    def copy(self) -> BoundFunction:
+        """Return the function bound to the same arguments, in a table of its own."""
+        other = BoundFunction.__new__(BoundFunction)
+        vars(other).update(vars(self), arguments=list(self.arguments), _table=self._table.copy())
+        other.words, other._address = other._table.data, address_of(other._table)
+        return other
+
     def error(self, status: int) -> IndexError:
         """Return the error of a status code."""
         return self._machine.error(status)

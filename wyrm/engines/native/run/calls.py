@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -109,14 +110,12 @@ class _BoundInput:
         That is the key, the array that data is copied to, its dtype and shape, the largest Python number that the data
         may be, below 0 if it may be none, what checks an array, and the pointer.
         """
-        target, passes = self.target, self._passes if self._checked else None
+        target, passes = self.target, is_finite if self._finite else self._are_within
         largest = -1.0 if target.shape else LARGEST.get(target.dtype, -1.0)
-        return self.key, target, target.dtype, target.shape, largest, passes, self.pointer
+        return self.key, target, target.dtype, target.shape, largest, passes if self._checked else None, self.pointer
 
-    def _passes(self, array: np.ndarray) -> bool:
-        return (not self._finite or is_finite(array)) and all(
-            first_out_of_range(array, size, ignored, from_end) is None for size, ignored, from_end in self._limits
-        )
+    def _are_within(self, array: np.ndarray) -> bool:
+        return all(first_out_of_range(array, *limit) is None for limit in self._limits)
 
     def native_checks(self) -> list[BoundFunction]:
         """Return functions that check the data instead of Python: they return 1 if it passes."""
@@ -135,32 +134,31 @@ class BoundCall:
     """A program bound to arrays for data of given shapes: it takes the data of a call, checks it, runs and returns.
 
     The data is a dict by input; or, with `by_key=False`, a sequence in the order of `inputs`, and outputs without axes
-    are numbers. `head` has the first arguments of the program; the step number is that of each call. With `run_step`,
-    that runs the program instead, on the data in the arrays of the binding.
+    are numbers. With `run_step`, that runs the program, on the data in the arrays of the binding.
 
-    The first call makes a table of arguments. Its pointers to large arrays change with each call, so that these are not
-    copied. After many calls, native code checks the data before it runs.
+    The first call copies the table of arguments of the full call before. Pointers to large arrays change in it with
+    each call, so that these are not copied. After many calls, native code checks the data before it runs.
     """
 
     def __init__(
         self,
         runner: NativeRunner,
         binding: Binding,
-        head: Head,
         inputs: Sequence[BaseNode],
         *,
         by_key: bool = True,
         run_step: Callable[[Binding], None] | None = None,
     ) -> None:
-        self.binding = binding
-        self._runner, self._head, self._by_key, self._run_step = runner, head, by_key, run_step
+        # The binding has this, so a reference back would keep its memory until garbage is collected.
+        self._binding = weakref.ref(binding)
+        self._runner, self._by_key, self._run_step = runner, by_key, run_step
         graph, fed = runner.graph, dict(runner.graph.source.fed)
         self._inputs: list[_BoundInput] = []
         for position, leaf in enumerate(inputs):
             # The program has no array for data of which only the shape counts, but that is checked too.
             array = binding.array(fed[leaf]) if leaf in fed else np.empty(resolve(leaf.dims, binding.sizes), leaf.dtype)
             self._inputs.append(_BoundInput(leaf if by_key else position, leaf, array, graph, binding))
-        self._leaves, self._count, self._held = inputs, len(inputs), binding.held
+        self._leaves, self._count, self._held, self._draws = inputs, len(inputs), binding.held, graph.draws
         self._entries = [each.entry for each in self._inputs]
         arrays = [binding.array(buffer) for buffer in graph.tree.outputs]
         self._copies: list[Callable[[], Any]] = [
@@ -174,6 +172,13 @@ class BoundCall:
         self._left = OFTEN
         # Its first number is not 0 if native code has found data that does not pass.
         self._stop: Any = [0]
+
+    @property
+    def binding(self) -> Binding:
+        """The arrays of the program, which whoever calls holds."""
+        binding = self._binding()
+        assert binding is not None
+        return binding
 
     def call(self, data: Any, step: int) -> list[Any] | None:
         """Return new arrays of the outputs; None if a full call must tell what is wrong, or what is not as before.
@@ -215,7 +220,8 @@ class BoundCall:
                 return self.outputs()
             if not self._prepare():
                 return None
-        self._words[self._step_word] = step
+        if self._draws:
+            self._words[self._step_word] = step
         for result in self._results:
             result.renew()
         failed = self._entry(self._address) or self._stop[0]
@@ -250,7 +256,7 @@ class BoundCall:
     def _bind(self) -> None:
         """Make the table of arguments, and find the arrays that are not copied."""
         graph, binding = self._runner.graph, self.binding
-        self._run = self._runner.bound(binding, graph.no_columns, self._head)
+        self._run: BoundFunction = binding.compiled.copy()
         self._words, self._step_word = self._run.words, self._run.word_of(_STEP)
         self._entry, self._address = self._run.entry
         if DEBUG:
@@ -276,8 +282,9 @@ class BoundCall:
         return _Result(self._pointer(buffer.root), array)
 
     def _pointer(self, root: ArrayBuffer) -> _Pointer:
-        run, array = self._run, self.binding.array(root)
-        first, arguments = address_of(array), list(self.binding.source.arguments.values())
+        run, binding = self._run, self.binding
+        array, arguments = binding.array(root), list(binding.source.arguments.values())
+        first = address_of(array)
         before = len(run.arguments) - len(arguments)
         found = [
             (run.words, word, address_of(part) - first)
@@ -326,8 +333,8 @@ class FixedShapeProgram:
         self._read = [(position, leaf) for position, leaf in enumerate(inputs) if leaf in read]
         # The first arguments of `run`.
         self._head = Head(0, 1, 0, 0, np.zeros(1, np.int64), np.zeros(1), np.zeros((1, 0)))
-        self._call: BoundCall | None = None
-        # `BoundCall.call`, once there is one.
+        # The arrays of the last call, and what does a whole call on them.
+        self._last: Binding | None = None
         self.fast_call: Callable[[Any, int], list[Any] | None] | None = None
         # Whether there are random nodes, which need a step number.
         self.draws: bool = self.runner.graph.draws
@@ -343,24 +350,24 @@ class FixedShapeProgram:
 
     def release(self) -> None:
         """Free all arrays; the next call allocates them again."""
-        self._call = self.fast_call = None
+        self._last = self.fast_call = None
         self.runner.release()
 
-    def __call__(self, arrays: Sequence[np.ndarray | float], step: int = 0) -> list[Any]:
+    def __call__(self, arrays: Sequence[np.ndarray], step: int = 0) -> list[Any]:
         """Return the outputs, scalars as numbers; `arrays` must have the shapes and dtypes of the inputs."""
         found = None if self.fast_call is None else self.fast_call(arrays, step)
         if found is not None:
             return found
-        graph, given = self.runner.graph, {leaf: np.asarray(arrays[position]) for position, leaf in self._read}
+        graph, given = self.runner.graph, {leaf: arrays[position] for position, leaf in self._read}
         check_ranges(graph.ranges.limits, given, {})
         binding = self._binding()
         for leaf, buffer in graph.source.fed:
             binding.array(buffer)[...] = given[leaf]
         self.runner.call(binding, graph.no_columns, self._head._replace(step=step))
-        if self._call is None or self._call.binding is not binding:
-            self._call = BoundCall(self.runner, binding, self._head, self._inputs, by_key=False)
-            self.fast_call = self._call.call
-        return self._call.outputs()
+        if binding.repeated is None:
+            binding.repeated = BoundCall(self.runner, binding, self._inputs, by_key=False)
+        self._last, self.fast_call = binding, binding.repeated.call
+        return binding.repeated.outputs()
 
     def _binding(self) -> Binding:
         """Return the arrays, new ones if a leaf has a new array."""

@@ -82,9 +82,10 @@ class NativeEngine(Engine):
         # Made for the first call with an optimizer.
         self._checked: CheckedSteps | None = None
         self._totals, self._numbers = np.zeros(1 + len(graph.outputs)), np.zeros((1, len(graph.source.hyperparameters)))
-        # The first arguments of `run`, and the arrays of the last call.
+        # The first arguments of `run`; the arrays of the last call, and what calls with data of the same shapes.
         self._head = Head(0, 1, 0, 0, _ALONE, self._totals, self._numbers)
-        self._bound_call: BoundCall | None = None
+        self._last: Binding | None = None
+        self._repeated: BoundCall | None = None
 
     @classmethod
     def check_options(cls, options: Mapping[str, Any]) -> None:
@@ -101,11 +102,11 @@ class NativeEngine(Engine):
 
     def call(self, feed: object, *, checked: bool = False) -> list[np.ndarray]:
         """Return the outputs, at once if the data has the last call's shapes and dtypes."""
-        last = self._bound_call
-        if last is not None and type(feed) is dict:
-            found = last.call(feed, self.steps)
+        repeated = self._repeated
+        if repeated is not None and type(feed) is dict:
+            found = repeated.call(feed, self.steps)
             if found is not None:
-                if self.graph.optimizer is None:
+                if self._checked is None:  # else a step is counted when it is done
                     self.steps += 1
                 return found
         return super().call(feed, checked=checked)
@@ -127,11 +128,11 @@ class NativeEngine(Engine):
             self.count(1)
         else:
             self._do_step(binding)
-        if self._bound_call is None or self._bound_call.binding is not binding:
-            self._bound_call = BoundCall(
-                runner, binding, self._head, graph.inputs, run_step=None if optimizer is None else self._do_step
-            )
-        return self._bound_call.outputs()
+        if binding.repeated is None:
+            run_step = None if optimizer is None else self._do_step
+            binding.repeated = BoundCall(runner, binding, graph.inputs, run_step=run_step)
+        self._last, self._repeated = binding, binding.repeated
+        return binding.repeated.outputs()
 
     def _do_step(self, binding: Binding) -> None:
         """Do a step with the data that a binding of the checked steps holds; raise `Diverged` if nothing has moved."""
@@ -327,7 +328,7 @@ class NativeEngine(Engine):
     def after_fork(self) -> None:
         """Forget half-written arrays and locks of threads that do not exist in a forked process."""
         self.count_lock = threading.Lock()
-        self._bound_call = self.prepared = self._checked = None
+        self._last = self._repeated = self.prepared = self._checked = None
         self.runner.after_fork()
         if self._step is not None:
             self._step.runner.after_fork()

@@ -9,7 +9,7 @@ import math
 from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,9 @@ from wyrm.ops.control.loop_body import Iteration
 from wyrm.ops.random.philox import COUNTERS
 from wyrm.support.frozen import frozen
 from wyrm.support.memory import ALIGNMENT, aligned, provide_pages
+
+if TYPE_CHECKING:
+    from wyrm.engines.native.run.calls import BoundCall
 
 
 @frozen
@@ -157,6 +160,8 @@ class Binding:
         self.functions: dict[str, Callable[[], None]] = {}
         # `run` bound to these arrays, once it is compiled; True once all that a Python `run` calls is compiled.
         self.compiled: Any = False
+        # The `BoundCall` for data of the same shapes, once there was a call.
+        self.repeated: BoundCall | None = None
         self.own_bytes: int = 0
         self.buffers: int = self._place_buffers(memory)
         self.columns: dict[BaseNode, int] = {}
