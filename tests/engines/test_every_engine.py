@@ -445,6 +445,23 @@ def test_an_interrupted_epoch_has_counted_its_steps(engine: str) -> None:
     assert model.program.epoch(model.data, batch_size=10)["loss"] > 0.0
 
 
+@pytest.mark.parametrize("loader", [False, True])
+def test_an_index_that_a_step_computes_wrongly_leaves_the_steps_before_it(engine: str, loader: bool) -> None:
+    """In the second batch of the fourth step; the error does not say that no parameter has moved at all."""
+    scores, table = wy.Input(dims=(Batch(), 4), name="scores"), wy.Parameter(np.zeros((3, 2), np.float32), name="table")
+    optimizer = wy.optim.SGD([table], 1.0)
+    program: Any = wy.compile(table.index(scores.argmax(axis=1)).sum(), optimizer, engine=engine)
+    chosen = np.arange(60) % 3
+    chosen[50] = 3
+    rows = np.eye(4, dtype=np.float32)[chosen]
+    batches = [{scores: rows[start : start + 7]} for start in range(0, 60, 7)]
+    options: Any = {} if loader else {"batch_size": 7}
+    with pytest.raises(IndexError) as caught:
+        program.epoch(batches if loader else {scores: rows}, accumulate=2, **options)
+    assert optimizer.steps == 3 and program.state_dict() == {"steps": 6, "epochs": 0} and (table.value < 0).all()
+    assert not str(caught.value).endswith("no parameter has moved") and "rows are counted" not in str(caught.value)
+
+
 def test_a_program_works_after_a_fork(engine: str) -> None:
     model = Classifier(engine)
     data = {model.x: model.data[model.x]}

@@ -138,7 +138,7 @@ class Engine(ABC):
 
     @abstractmethod
     def train(self, columns: Columns, epoch: Epoch) -> None:
-        """Do the steps of an epoch on these columns with `epoch.options`; call `epoch.add` for finished batches.
+        """Let `epoch.drive` have the steps of an epoch on these columns done, with `epoch.options`.
 
         An epoch on a loader calls this several times, with the next rows each time. Add the number of batches to
         `steps`. Raise `Diverged` for numbers that are not finite; the parameters are then those after an earlier step.

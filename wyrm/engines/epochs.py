@@ -1,17 +1,19 @@
-"""Epochs, the same for all engines: order of rows, batches of loaders, progress, and positions to resume from."""
+"""Epochs, the same for all engines: order of rows, chunks of steps, loaders, progress, and positions to resume from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engines.columns import check_contrast, checked_columns, given_inputs
+from wyrm.engines.columns import Columns, check_contrast, checked_columns, given_inputs
 from wyrm.engines.progress import Bar, LossBar, NoBar, bar, checked_bar
 from wyrm.engines.tables import row_count
 from wyrm.engines.totals import Totals
@@ -19,7 +21,7 @@ from wyrm.errors import Diverged, IndexOutOfRange, NotFinite, OptionError, Shape
 from wyrm.graph.base import BaseNode
 from wyrm.ops.random.philox import STEP, pinned_step
 from wyrm.support.frozen import frozen
-from wyrm.support.interrupts import deferred
+from wyrm.support.interrupts import deferred, deliver
 from wyrm.support.options import flag, whole
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 # How threads share the parameters in an epoch.
 ThreadMode = Literal["hogwild", "synchronized"]
+# Seconds that a chunk of steps should take: Ctrl-C and the progress bar have their turn between chunks.
+_CHUNK = 0.1
 # The bytes of the batches of a loader that are joined for one call of an engine.
 _BYTES = 1 << 26
 
@@ -83,9 +87,31 @@ def checked_options(
     return options
 
 
+class Pace:
+    """How fast an engine does steps."""
+
+    def __init__(self) -> None:
+        # Batches a second, 0 until some were measured.
+        self.rate: float = 0.0
+
+    @property
+    def chunk(self) -> float:
+        """The batches that take as long as a chunk of steps should; 0 until some were measured."""
+        return self.rate * _CHUNK
+
+    def took(self, batches: int, seconds: float) -> None:
+        """Note the time of some batches; a very short one tells only how slow they are at most."""
+        rate = batches / max(seconds, 1e-6)
+        self.rate = rate if seconds > _CHUNK / 50 else max(rate, self.rate)
+
+
+RunSteps: TypeAlias = Callable[[int, int, NDArray[np.int64]], int]
+"""What an engine does for `Epoch.drive`."""
+
+
 @dataclass
 class Epoch:
-    """An epoch in progress, as an engine sees it.
+    """An epoch in progress, which drives the steps of an engine.
 
     `number` counts epochs from 1. `totals` tells how outputs of batches add up. The columns of a data set have all
     rows, of which the first `skipped` batches are done. A loader (`in_batches`) gives columns with the next rows again
@@ -99,15 +125,16 @@ class Epoch:
     in_batches: bool
     bar: LossBar = field(default_factory=NoBar)
     skipped: int = 0
-    # The rows and losses that are counted and not yet shown, in parts.
+    # The rows and losses that are counted and not yet shown, in parts; and the thread of the epoch, which shows them.
     unshown: list[tuple[int, float]] = field(default_factory=list)
+    thread: int = field(default_factory=threading.get_ident)
 
     @property
     def done(self) -> Done:
         """What is done of the epoch."""
         return self.position.done
 
-    @property
+    @cached_property
     def seed(self) -> int | None:
         """The seed of the shuffle of this epoch; None without a shuffle."""
         options = self.options
@@ -125,26 +152,61 @@ class Epoch:
 
     def order(self, rows: int, shuffle: RowShuffle) -> NDArray[np.int64]:
         """Return the rows in the order of the epoch, without those that are done."""
-        order = np.arange(rows, dtype=np.int64)
+        return self.shuffled(np.arange(rows, dtype=np.int64), shuffle)
+
+    def shuffled(self, rows: NDArray[np.int64], shuffle: RowShuffle, start: int = 0) -> NDArray[np.int64]:
+        """Bring rows into the order of the epoch, and return those that are not done; other rows have another start."""
         if (seed := self.seed) is not None:
-            shuffle(order, seed % 2**63)
-        return order[self.skipped * self.options.batch_size :]
+            shuffle(rows, (seed + start) % 2**63)
+        return rows[self.skipped * self.options.batch_size :]
 
-    def add(self, batches: int, rows: int, sums: NDArray[np.float64], losses: float) -> None:
-        """Count finished batches; `sums` adds up weighted outputs, `losses` the losses of rows for the progress bar."""
-        self.count(batches, rows, sums, losses)
-        self.show()
+    def drive(self, rows: NDArray[np.int64], run_steps: RunSteps, pace: Pace | None = None) -> None:
+        """Have the steps on these rows done, in order and in chunks; the last step has the rows left over.
 
-    def count(self, batches: int, rows: int, sums: NDArray[np.float64], losses: float) -> None:
-        """Count finished batches as `add` does, for `show` to tell the bar."""
+        `run_steps(first, count, rows)` does about `count` steps, from number `first` of this drive on: `rows` are those
+        of so many. It calls `count` for their batches and returns how many steps it did; none ends the drive. A step
+        has `options.accumulate` batches, the last one perhaps fewer, and a smaller one. Without a pace, each step is a
+        chunk.
+        """
+        accumulate, start = self.options.accumulate, 0
+        size = self.options.batch_size * accumulate
+        while start < len(rows):
+            chunk = 1 if pace is None else int(pace.chunk) // accumulate
+            count = max(1, min(chunk, (len(rows) - start) // size))
+            done = run_steps(start // size, count, rows[start : start + count * size])
+            self.show()
+            deliver()
+            if not done:
+                return
+            start += done * size
+
+    def count(self, sizes: NDArray[np.float64], counts: NDArray[np.float64], outputs: NDArray[np.float64]) -> int:
+        """Count finished batches, `counts` of them of each of the `sizes`, and return how many; `show` tells the bar.
+
+        `outputs`, of shape (sizes, outputs), are the sums over the batches of each size.
+        """
+        batches, rows = int(np.add.reduce(counts)), int(sizes.dot(counts))
+        sums = np.add.reduce(outputs * self.totals.weights(sizes[:, None]))
         self.position.done = self.position.done.plus(batches, rows, sums)
-        self.unshown.append((rows, losses))
+        self.unshown.append((rows, float(sizes.dot(outputs[:, 0]))))
+        return batches
 
     def show(self) -> None:
-        """Tell the bar what was counted since; in the thread of the epoch alone, because callbacks may act there."""
-        taken = [self.unshown.pop() for _ in range(len(self.unshown))]
-        if taken:
+        """Tell the bar what was counted since, in the thread of the epoch alone, because callbacks may act there."""
+        if self.unshown and threading.get_ident() == self.thread:
+            taken = [self.unshown.pop() for _ in range(len(self.unshown))]
             self.bar.add(sum(rows for rows, _ in taken), sum(losses for _, losses in taken))
+
+    def place(self, batches: int) -> str:
+        """Return the place of the batch after so many others, for errors."""
+        return f"epoch {self.number}, batch {batches + 1}"
+
+    def diverged(self, what: str, failed: int, kept: int, rate: float) -> Diverged:
+        """Return the error of the batch after `failed` others, if the parameters are those after `kept` batches."""
+        return Diverged(
+            f"{what} became NaN or infinite in {self.place(failed)} at learning rate {rate:g}; the parameters are as "
+            f"they were after batch {kept}. Lower the learning rate, or look for the cause with wy.watch_nan()"
+        )
 
     def mean(self) -> list[float]:
         """Return the outputs for all rows that are done."""
@@ -154,24 +216,30 @@ class Epoch:
 
 def train_epoch(engine: Engine, data: Any, options: EpochOptions, totals: Totals, *, in_batches: bool) -> list[float]:
     """Train on a data set once; return the outputs for all its rows. See `Program.epoch`."""
-    graph = engine.graph
     epoch = Epoch(engine.epochs + 1, options, totals, engine.position, in_batches)
     if in_batches:
         _train_on_batches(engine, epoch, data)
         engine.epochs += 1
         return epoch.mean()
-    with engine.checking():
-        columns = checked_columns(data, graph.inputs, graph.ranges.limits)
-        check_contrast(graph, columns, options.batch_size)
-        engine.check_epoch(columns, options, in_batches=False)
-        engine.check_sizes(columns, columns.batch_sizes(options.batch_size), in_batches=False)
-    epoch.totals = totals.for_columns(columns.given, columns.singly)
+    columns = _checked(engine, epoch, totals, data)
     with deferred, engine.position.epoch(epoch.rows_of(columns.rows), len(totals.nodes)) as done:
         epoch.skipped = done.batches
         with bar(columns.rows - done.rows, options.progress) as epoch.bar:
             engine.train(columns, epoch)
         engine.epochs += 1
     return epoch.mean()
+
+
+def _checked(engine: Engine, epoch: Epoch, totals: Totals, data: Any, last: int | None = None) -> Columns:
+    """Return the columns that an epoch trains on next, and let it add up their outputs; see `Columns.batch_sizes`."""
+    graph, options, in_batches = engine.graph, epoch.options, epoch.in_batches
+    with engine.checking():
+        columns = checked_columns(data, graph.inputs, graph.ranges.limits)
+        epoch.totals = totals.for_columns(columns.given, columns.singly)
+        check_contrast(graph, columns, options.batch_size)
+        engine.check_epoch(columns, options, in_batches=in_batches)
+        engine.check_sizes(columns, columns.batch_sizes(options.batch_size, last), in_batches=in_batches)
+    return columns
 
 
 # --- batches of a loader ----------------------------------------------------------------------------------------------
@@ -187,11 +255,9 @@ class Chunk:
 
     @contextmanager
     def naming_its_place(self) -> Iterator[None]:
-        """Add the chunk's first batch to errors that name a row of the chunk."""
+        """Add the chunk's first batch to errors that name a row of the chunk, before training on it."""
         try:
             yield
-        except Diverged:
-            raise
         except (NotFinite, IndexOutOfRange) as error:
             text, first = str(error).removesuffix("; no parameter has moved"), self.first
             state = f"the parameters are as they were after batch {first}" if first else "no parameter has moved"
@@ -202,24 +268,19 @@ class Chunk:
 
 def _train_on_batches(engine: Engine, epoch: Epoch, batches: Any) -> None:
     """Train on all batches in order, a chunk at a time."""
-    graph, totals, options = engine.graph, epoch.totals, epoch.options
+    totals, options = epoch.totals, epoch.options
     # The rows of the last batch, if the loader knows them.
     last: int | None = getattr(batches, "last_batch_size", None)
     with (
         bar(row_count(batches), options.progress) as epoch.bar,
         engine.position.epoch({"batches": "of a loader"}, len(totals.nodes)) as done,
     ):
-        for chunk in chunks(islice(batches, done.batches, None), graph.inputs, options.accumulate):
+        for chunk in chunks(islice(batches, done.batches, None), engine.graph.inputs, options.accumulate):
+            epoch.options = options._replace(batch_size=chunk.batch_size)
             with chunk.naming_its_place():
-                with engine.checking():
-                    columns = checked_columns(chunk.columns, graph.inputs, graph.ranges.limits)
-                    epoch.options = options._replace(batch_size=chunk.batch_size)
-                    epoch.totals = totals.for_columns(columns.given, columns.singly)
-                    check_contrast(graph, columns, chunk.batch_size)
-                    engine.check_epoch(columns, epoch.options, in_batches=True)
-                    engine.check_sizes(columns, columns.batch_sizes(chunk.batch_size, last), in_batches=True)
-                with deferred:
-                    engine.train(columns, epoch)
+                columns = _checked(engine, epoch, totals, chunk.columns, last)
+            with deferred:
+                engine.train(columns, epoch)
     if not epoch.done.rows:
         raise ShapeError("there are no batches, so there is nothing to train on; a generator yields its batches once")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,7 +26,7 @@ from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array, check_shape, store, stored
 from wyrm.ops.elementwise.formula import formula_value
 from wyrm.ops.random.philox import ROWS_BEFORE, STEP
-from wyrm.support.interrupts import deferred, deliver
+from wyrm.support.interrupts import deferred
 
 # The array of a leaf, and the shape of a node for the data of a batch.
 ValueOf: TypeAlias = Callable[[BaseNode], np.ndarray]
@@ -81,15 +82,15 @@ class SimpleEngine(Engine):
     # --- values ---------------------------------------------------------------------------------------------------
 
     def _values(
-        self, given: Mapping[BaseNode, np.ndarray]
+        self, given: Mapping[BaseNode, np.ndarray], after: int = 0
     ) -> tuple[list[Any], dict[BaseNode, GradientArray], list[Any]]:
-        """Return the outputs, the gradients and the new values of buffers for the data of a batch."""
+        """Return the outputs, the gradients and the new values of buffers for a batch, `after` others of its step."""
         data = completed(self.graph.inputs, given)
         for leaf, array in data.items():
             check_shape(leaf, array.shape)
         sizes = self.graph.schedule.bind({leaf: array.shape for leaf, array in data.items()})
         check_ranges(self.graph.ranges.limits, given, sizes)
-        counters: dict[BaseNode, np.ndarray] = {STEP: np.asarray(self.steps), ROWS_BEFORE: np.asarray(0)}
+        counters: dict[BaseNode, np.ndarray] = {STEP: np.asarray(self.steps + after), ROWS_BEFORE: np.asarray(0)}
 
         def value(leaf: BaseNode) -> np.ndarray:
             return counters[leaf] if leaf in counters else data[leaf] if leaf in data else bound_array(leaf)
@@ -138,31 +139,26 @@ class SimpleEngine(Engine):
         self._refuse_threads(options.threads)
 
     def train(self, columns: Columns, epoch: Epoch) -> None:
-        batch = epoch.options.batch_size
-        order = epoch.order(columns.rows, self._shuffle)
-        for start in range(0, len(order), batch * epoch.options.accumulate):
-            self._train_on(columns, epoch, order[start : start + batch * epoch.options.accumulate])
-            deliver()
+        epoch.drive(epoch.order(columns.rows, self._shuffle), partial(self._train_on, columns, epoch))
 
-    def _train_on(self, columns: Columns, epoch: Epoch, rows: NDArray[np.int64]) -> None:
+    def _train_on(self, columns: Columns, epoch: Epoch, _first: int, _count: int, rows: NDArray[np.int64]) -> int:
         """Do one step with the mean gradient of the batches of these rows."""
         batch, total = epoch.options.batch_size, dict[BaseNode, GradientArray]()
         batches = [rows[start : start + batch] for start in range(0, len(rows), batch)]
-        sums, losses = np.zeros(len(self.graph.outputs)), 0.0
-        for own in batches:
+        outputs, losses = list[list[float]](), 0.0
+        for i, own in enumerate(batches):
             chosen = own[0] if columns.singly else own
-            values, gradients, buffers = self._values({leaf: array[chosen] for leaf, array in columns.given.items()})
+            values, gradients, buffers = self._values({leaf: array[chosen] for leaf, array in columns.given.items()}, i)
             weight = len(own) / len(rows)
             add(total, {leaf: _times(gradient, weight) for leaf, gradient in gradients.items()})
-            sums += np.array([float(value) for value in values]) * epoch.totals.weights(len(own))
-            losses += float(values[0]) * len(own)
+            outputs.append([float(value) for value in values])
+            losses += outputs[i][0] * len(own)
             if len(batches) > 1:
                 self._keep(buffers)
-            self.steps += 1
-        self.steps -= len(batches)  # until the step is done
-        self._move(losses / len(rows), total, buffers, f"epoch {epoch.number}, batch {epoch.done.batches + 1}")
+        self._move(losses / len(rows), total, buffers, epoch.place(epoch.done.batches))
         self.steps += len(batches)
-        epoch.add(len(batches), len(rows), sums, losses)
+        epoch.count(np.array([float(len(own)) for own in batches]), np.ones(len(batches)), np.array(outputs))
+        return 1
 
     def backward(self, columns: Columns, threads: int, weight: float, blas_threads: int) -> float:
         self._refuse_threads(max(threads, blas_threads))

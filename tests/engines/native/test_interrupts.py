@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from wyrm.engines import epochs
 from wyrm.engines.native.run import epoch as epoch_state
 from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.errors import Diverged, IndexOutOfRange
@@ -65,11 +66,16 @@ def pressed_after(function: Callable[..., Any], count: int) -> Callable[..., Any
     return wrapped
 
 
+def copy_after(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(epoch_state, "_COPY_SECONDS", seconds)
+    monkeypatch.setattr(epoch_state, "_COPY_RARELY", 0.0)
+
+
 @pytest.fixture
 def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make chunks one step long, with a snapshot after each."""
-    monkeypatch.setattr(epoch_state, "_CHUNK", 0.0)
-    monkeypatch.setattr(epoch_state, "_COPY_RARELY", 0.0)
+    monkeypatch.setattr(epochs, "_CHUNK", 0.0)
+    copy_after(0.0, monkeypatch)
 
 
 @pytest.mark.parametrize("chunk", [0.0, 1.0])
@@ -78,9 +84,9 @@ def test_an_interrupted_epoch_has_counted_its_steps(
     options: Any, chunk: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the main thread's first chunk, of one step or of fifty."""
-    monkeypatch.setattr(epoch_state, "_CHUNK", chunk)
+    monkeypatch.setattr(epochs, "_CHUNK", chunk)
     case = Case()
-    cast(Any, case.program._engine).rate = 50.0
+    cast(Any, case.program._engine).pace.rate = 50.0
     monkeypatch.setattr(NativeRunner, "call", pressed_after(NativeRunner.call, 1))
     with pytest.raises(KeyboardInterrupt):
         case.epoch(**options)
@@ -169,8 +175,8 @@ def diverging() -> tuple[Any, Any, Any, Any]:
 @pytest.mark.parametrize("options", [{}, {"threads": 2, "mode": "synchronized"}])
 @pytest.mark.parametrize("kept", [0, 6])
 def test_what_diverged_is_taken_back_with_its_counts(options: Any, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(epoch_state, "_CHUNK", 0.0 if kept else 1e9)
-    monkeypatch.setattr(epoch_state, "_COPY_RARELY", 0.0)
+    monkeypatch.setattr(epochs, "_CHUNK", 0.0 if kept else 1e9)
+    copy_after(0.0 if kept else 1e9, monkeypatch)
     weight, optimizer, program, columns = diverging()
     with pytest.raises(Diverged, match=f"batch 7 at learning rate 0.125; .* after batch {kept}[.]"):
         program.epoch(columns, batch_size=2, **options)

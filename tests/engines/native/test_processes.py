@@ -52,7 +52,7 @@ def epoch():
 losses = []
 program.epoch(columns, batch_size=16)
 setattr(OWNER, NAME, slow)
-program._engine.rate = 1e9  # prepared, however slow the first epoch was
+program._engine.pace.rate = 1e9  # prepared, however slow the first epoch was
 thread = threading.Thread(target=lambda: losses.append(epoch()))
 thread.start()
 assert inside.wait(60)
@@ -78,7 +78,7 @@ program.epoch(columns, batch_size=1)
 leave, epochs = threading.Event(), []
 def train():
     while not leave.is_set():
-        program._engine.rate = 1e9
+        program._engine.pace.rate = 1e9
         epochs.append(program.epoch(columns, batch_size=1))
 thread = threading.Thread(target=train)
 thread.start()

@@ -98,10 +98,9 @@ def test_what_diverged_is_taken_back_from_copies_of_its_rows(
 
 
 def test_a_later_copy_has_the_steps_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    import wyrm.engines.native.run.epoch as epoch_module
-
-    monkeypatch.setattr(epoch_module, "_CHUNK", 0.0)
-    monkeypatch.setattr(epoch_module, "_COPY_RARELY", 0.0)
+    monkeypatch.setattr("wyrm.engines.epochs._CHUNK", 0.0)
+    monkeypatch.setattr("wyrm.engines.native.run.epoch._COPY_SECONDS", 0.0)
+    monkeypatch.setattr("wyrm.engines.native.run.epoch._COPY_RARELY", 0.0)
     case, peer = Case(), Case()
     with pytest.raises(Diverged, match=f"the parameters are as they were after batch {STEPS - 2}"):
         case.program.epoch(case.columns(diverging=True), batch_size=BATCH)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from wyrm.engines.columns import Columns, check_ranges, completed
 from wyrm.engines.engine import TOO_LARGE, Engine, ProgramPlan
-from wyrm.engines.epochs import Epoch, EpochOptions
+from wyrm.engines.epochs import Epoch, EpochOptions, Pace
 from wyrm.engines.jax import AxisSharding, JaxOptions
 from wyrm.engines.jax.compiled import CompiledFunctions
 from wyrm.engines.jax.divided_tables import paddable, ranked_axes
@@ -115,9 +115,9 @@ class JaxEngine(Engine):
             precision if narrow is None else None,
         )
         self.shuffle: Shuffle = Shuffle()
-        # Seconds of a batch in a step, 0 until one was measured; the numbers of steps in a chunk so far, by the number
-        # of rows and of batches in a step.
-        self.seconds: float = 0.0
+        self.pace: Pace = Pace()
+        # The numbers of steps whose batches were on the devices at a time, by the number of rows and of batches in a
+        # step.
         self.capacities: dict[tuple[int, int], set[int]] = {}
         # Whether all processes are known to begin with the same values.
         self._began = not self.placement.several_processes

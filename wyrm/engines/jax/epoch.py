@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,15 +19,12 @@ from wyrm.errors import Diverged
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.storage import bound_array
 from wyrm.ops.random.philox_jax import step_words
-from wyrm.support.interrupts import deliver
 
 if TYPE_CHECKING:
     from wyrm.engines.jax.engine import JaxEngine
     from wyrm.engines.jax.graph import JaxGraph
 
-# Seconds that a chunk of steps should take: Python handles Ctrl-C and the progress bar only between chunks.
-_CHUNK = 0.1
-# Bytes of data on the devices for the batches of a chunk, and the largest number of steps in it.
+# Bytes of data on the devices at a time for the batches of some steps, and the largest number of these steps.
 _CHUNK_BYTES, _CHUNK_STEPS = 2**24, 512
 
 
@@ -41,24 +38,26 @@ class JaxEpoch:
         self.epoch = epoch
         self.batch: int = epoch.options.batch_size
         self.accumulate: int = epoch.options.accumulate
+        self.size: int = self.batch * self.accumulate
         # The part of each batch that the rows are: all, unless each process has its own loader.
         self.part: Part = engine.part(columns) if epoch.in_batches else Part()
-        self.steps: int = 0
+        # The batches that were copied to the devices ahead, or the error of the copy.
+        self.copied: list[list[Any] | Exception] = []
 
     def run(self) -> None:
         """Do all steps."""
-        engine, rows, size = self.engine, self.columns.rows, self.batch * self.accumulate
+        engine, rows = self.engine, self.columns.rows
         self.order: NDArray[np.int64] = self.epoch.order(rows, engine.shuffle)
-        left = len(self.order)
         with engine.running():
             if engine.placement.several_processes:
                 check_same(self._common())
-            # The optimizer's numbers of each step.
-            self.numbers: dict[str, NDArray[np.float64]] = engine.numbers(-(-left // size))
-            full = left // size
-            self._chunks(full, rows // size)
-            if left % size:
-                self._single(self.order[full * size :])
+            # The optimizer's numbers of each step, and the number of steps that are not a smaller last one.
+            self.numbers: dict[str, NDArray[np.float64]] = engine.numbers(-(-len(self.order) // self.size))
+            self.full: int = len(self.order) // self.size
+            # From all steps of the epoch: a resumed one runs the same compiled function, so it rounds the same way.
+            every = rows // self.size
+            self.capacity: int = self._capacity(max(every, 2) if self.epoch.in_batches else every)
+            self.epoch.drive(self.order, self._run_steps, engine.pace)
             self._check_finite()
 
     def _common(self) -> dict[str, object]:
@@ -76,37 +75,38 @@ class JaxEpoch:
 
     # --- chunks of steps ------------------------------------------------------------------------------------------
 
-    def _chunks(self, count: int, every: int) -> None:
-        """Do the last `count` of the epoch's `every` full steps."""
-        # The capacity follows from `every`: a resumed epoch runs the same compiled function, so it rounds the same way.
-        capacity = self._capacity(max(every, 2) if self.epoch.in_batches else every)
-        size = self.batch * self.accumulate
-        if capacity == 1:
-            for i in range(count):
-                self._single(self.order[i * size : (i + 1) * size])
-            return
-        prepared: list[list[Any] | Exception] = []
-
-        def prepare(start: int) -> None:
-            try:
-                if start < count:
-                    prepared.append(self._feeds(start, min(capacity, count - start), capacity))
-            except Exception as error:  # raised when the steps that run are counted
-                prepared.append(error)
-
-        prepare(0)
-        for start in range(0, count, capacity):
-            feeds = prepared.pop()
+    def _run_steps(self, first: int, count: int, rows: NDArray[np.int64]) -> int:
+        """Do steps whose batches are on the devices at the same time, as many as asked for if there are that many."""
+        if self.capacity == 1 or len(rows) < self.size:
+            self._single(first, rows[: self.size])
+            return 1
+        done = first % self.capacity
+        start = first - done
+        if not done:
+            if not self.copied:
+                self._copy(start)
+            feeds = self.copied.pop()
             if isinstance(feeds, Exception):
                 raise feeds
-            # The data of the next chunk is copied to the devices while they compute.
-            self._chunk(start, min(capacity, count - start), capacity, feeds, partial(prepare, start + capacity))
+            self.feeds: list[Any] = feeds
+        # Devices that do steps of their own are averaged at the end of a run.
+        apart = 1 if self.engine.local_steps is None else self.engine.local_steps.count
+        stop = min(done + -(-count // apart) * apart, self.capacity, self.full - start)
+        self._loop(start, done, stop)
+        return stop - done
+
+    def _copy(self, start: int) -> None:
+        """Copy the batches of the steps from step `start` on to the devices, if there are any."""
+        try:
+            if start < self.full:
+                self.copied.append(self._feeds(start, min(self.capacity, self.full - start), self.capacity))
+        except Exception as error:  # raised when the steps that run are counted
+            self.copied.append(error)
 
     def _capacity(self, count: int) -> int:
         """Return the number of steps of a chunk, a power of two, so that XLA compiles few loops."""
-        size = self.batch * self.accumulate
         row_bytes = sum(array.nbytes // max(1, len(array)) for array in self.columns.given.values())
-        most = min(max(1, _CHUNK_BYTES // max(1, row_bytes * size)), _CHUNK_STEPS)
+        most = min(max(1, _CHUNK_BYTES // max(1, row_bytes * self.size)), _CHUNK_STEPS)
         enough = 1 << (min(count, most) - 1).bit_length() if count else 1
         known = self.engine.capacities.setdefault((self.batch, self.accumulate), set())
         capacity = min((each for each in known if enough <= each <= 4 * enough), default=enough)
@@ -115,40 +115,33 @@ class JaxEpoch:
 
     def _feeds(self, start: int, count: int, capacity: int) -> list[Any]:
         """Return the batches of `count` steps from step `start` on, on the devices."""
-        size = self.batch * self.accumulate
+        size = self.size
         rows = self.order[start * size : (start + count) * size].reshape(count, size)
         if count < capacity:  # the batches that fill the chunk are not used
             rows = np.concatenate([rows, np.broadcast_to(rows[:1], (capacity - count, size))])
         return self._batches(rows if self.accumulate == 1 else rows.reshape(capacity, self.accumulate, self.batch))
 
-    def _chunk(self, start: int, count: int, capacity: int, feeds: list[Any], meanwhile: Callable[[], object]) -> None:
-        """Do `count` steps from step `start` on with these batches; `meanwhile` is called while the last ones run."""
-        numbers = {name: _filled(values[start : start + count], capacity) for name, values in self.numbers.items()}
-        shapes = self.engine.shapes(feeds, 1 if self.accumulate == 1 else 2)
-        loop = self.engine.compiled.loop(self.accumulate)
-        apart = 1 if self.engine.local_steps is None else self.engine.local_steps.count
-        first_step, done = self.engine.steps, 0
-        while done < count:
-            seconds = self.engine.seconds * self.accumulate
-            steps = max(1, int(_CHUNK / seconds)) if seconds else 1
-            # Devices that do steps of their own are averaged at the end of a run.
-            steps = min(count - done, -(-steps // apart) * apart)
-            before = time.perf_counter()
-            bounds = np.array([done, done + steps], np.int32)
-            _, (outputs, outside) = self.engine.compiled.advance(
-                loop, feeds, numbers, step_words(first_step), bounds,
-                meanwhile=meanwhile if done + steps == count else None,
-            )  # fmt: skip
-            found = on_host(outputs)[done : done + steps]
-            if done:  # the first run may compile
-                self._measured((time.perf_counter() - before) / (steps * self.accumulate))
-            self._record(found, [self.batch] * self.accumulate, outside, [shapes] * self.accumulate)
-            done += steps
-            deliver()
+    def _loop(self, start: int, first: int, stop: int) -> None:
+        """Do the steps from `first` to `stop` of those on the devices, which begin with step `start`."""
+        engine = self.engine
+        numbers = {name: _filled(values[start : start + stop], self.capacity) for name, values in self.numbers.items()}
+        shapes = engine.shapes(self.feeds, 1 if self.accumulate == 1 else 2)
+        bounds, base = np.array([first, stop], np.int32), step_words(engine.steps - first * self.accumulate)
+        # The batches of the next steps are copied to the devices while they compute.
+        last = stop == min(self.capacity, self.full - start)
+        before = time.perf_counter()
+        _, (outputs, outside) = engine.compiled.advance(
+            engine.compiled.loop(self.accumulate), self.feeds, numbers, base, bounds,
+            meanwhile=partial(self._copy, start + self.capacity) if last else None,
+        )  # fmt: skip
+        found = on_host(outputs)[first:stop]
+        if first:  # the first run may compile
+            self._measured((stop - first) * self.accumulate, time.perf_counter() - before)
+        self._record(found, [self.batch] * self.accumulate, outside, [shapes] * self.accumulate)
 
-    def _single(self, rows: NDArray[np.int64]) -> None:
+    def _single(self, first: int, rows: NDArray[np.int64]) -> None:
         """Do one step on these rows."""
-        numbers = {name: values[self.steps] for name, values in self.numbers.items()}
+        numbers = {name: values[first] for name, values in self.numbers.items()}
         compiled, step = self.engine.compiled, step_words(self.engine.steps)
         if self.accumulate == 1:
             feed = self._batches(rows)
@@ -166,14 +159,14 @@ class JaxEpoch:
             state, (outputs, outside) = compiled.advance(compiled.several, feeds, rest, weights, numbers, step)
         columns = [np.broadcast_to(on_host(each), len(sizes)) for each in (*outputs, state.alive)]
         self._record(np.stack(columns, axis=-1), sizes, outside, shapes)
-        deliver()
 
-    def _measured(self, seconds: float) -> None:
-        """Note the seconds of a step; all processes take those of the first, so that their chunks are equally long."""
+    def _measured(self, batches: int, seconds: float) -> None:
+        """Note the time of batches; all processes take that of the first, so that their chunks are equally long."""
+        pace = self.engine.pace
         if not self.engine.placement.several_processes:
-            self.engine.seconds = seconds
-        elif not self.engine.seconds:
-            self.engine.seconds = agreed(seconds)
+            pace.took(batches, seconds)
+        elif not pace.rate:
+            pace.took(batches, agreed(seconds))
 
     def _record(
         self, outputs: np.ndarray, sizes: Sequence[int], outside: Any, shapes: Sequence[Mapping[BaseNode, Any]]
@@ -186,40 +179,29 @@ class JaxEpoch:
         batches = len(sizes)
         outputs = outputs.astype(np.float64).reshape(-1, batches, outputs.shape[-1])
         done, rows = int(outputs[:, 0, -1].sum()), np.array(sizes, np.float64)
-        self.steps += done
         self.engine.count(done, done * batches)
-        found = outputs[:done, :, :-1].sum(axis=0)
-        sums = (found * self.epoch.totals.weights(rows[:, np.newaxis])).sum(axis=0)
-        self.epoch.add(done * batches, done * sum(sizes), sums, float(found[:, 0] @ rows))
+        self.epoch.count(rows, np.full(batches, float(done)), outputs[:done, :, :-1].sum(axis=0))
+        self.epoch.show()
+        after = self.epoch.done.batches
         if done < len(outputs):
             self._check_computed(outside, shapes)
-            raise self._diverged()
+            optimizer = self.graph.optimizer
+            assert optimizer is not None
+            what = "the loss or a gradient of the training"
+            raise self.epoch.diverged(what, after, after, optimizer.learning_rate)
         loops = self.engine.functions.loop_checks
-        loops.raise_reported(
-            f" in epoch {self.epoch.number}, by batch {self.epoch.done.batches}; parameters have moved"
-        )
+        loops.raise_reported(f" in epoch {self.epoch.number}, by batch {after}; parameters have moved")
 
     def _check_computed(self, outside: Any, shapes: Sequence[Mapping[BaseNode, Any]]) -> None:
         """Raise `IndexOutOfRange` if a batch of the step after the last one computed an index out of range."""
         after = self.epoch.done.batches
-        where = f" in epoch {self.epoch.number}, batch {after + 1}; the parameters are as they were after batch {after}"
-        self.engine.functions.loop_checks.raise_reported(where)
+        state = f"; the parameters are as they were after batch {after}"
+        self.engine.functions.loop_checks.raise_reported(f" in {self.epoch.place(after)}{state}")
         if not self.graph.checks:
             return
         of_batches = on_host(outside).reshape(len(shapes), -1, 3)
-        for batch, (found, of_batch) in enumerate(zip(of_batches, shapes, strict=True), after + 1):
-            where = f" in epoch {self.epoch.number}, batch {batch}"
-            self.engine.check_indices(found, of_batch, f"; the parameters are as they were after batch {after}", where)
-
-    def _diverged(self) -> Diverged:
-        optimizer = self.graph.optimizer
-        assert optimizer is not None
-        failed = self.epoch.done.batches
-        return Diverged(
-            f"the loss or a gradient of the training became NaN or infinite in epoch {self.epoch.number}, batch "
-            f"{failed + 1} at learning rate {optimizer.learning_rate:g}; the parameters are as they were after batch "
-            f"{failed}. Lower the learning rate, or look for the cause with wy.watch_nan()"
-        )
+        for batch, (found, of_batch) in enumerate(zip(of_batches, shapes, strict=True), after):
+            self.engine.check_indices(found, of_batch, state, f" in {self.epoch.place(batch)}")
 
     def _check_finite(self) -> None:
         """Raise `Diverged` if a parameter is not finite after the last step."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from wyrm.engines.columns import Columns, as_column, check_ranges, completed
 from wyrm.engines.engine import TOO_LARGE, Engine, ProgramPlan
-from wyrm.engines.epochs import Epoch, EpochOptions
+from wyrm.engines.epochs import Epoch, EpochOptions, Pace
 from wyrm.engines.native import LoopOption, NativeOptions
 from wyrm.engines.native.llvm.lapack import limited
 from wyrm.engines.native.llvm.second_process import start_for_first_program
@@ -69,7 +69,7 @@ class NativeEngine(Engine):
     def _begin(self, graph: NativeGraph, runner: NativeRunner) -> None:
         super().__init__(graph)
         self.runner = runner
-        self.rate: float = 0.0  # steps a second of one thread
+        self.pace: Pace = Pace()  # that of one thread
         self.pool: Pool = Pool()
         self.snapshot: Snapshot | None = None
         # The last epoch's partition, batch size and whether it was shuffled; and its calls, if it was done again.

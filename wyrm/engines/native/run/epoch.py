@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     from wyrm.engines.native.run.engine import NativeEngine
     from wyrm.engines.native.run.prepared import PreparedEpoch
 
-# Seconds that a chunk of steps should take; Ctrl-C, the progress bar and the snapshot come between chunks.
-_CHUNK = 0.05
-# A snapshot is taken when training has taken this many times as long as the last snapshot.
-_COPY_RARELY = 40.0
+# A snapshot is taken when training has taken this many seconds, and this many times as long as the last snapshot.
+_COPY_SECONDS, _COPY_RARELY = 0.05, 40.0
 
 
 @frozen
@@ -64,6 +62,8 @@ class NativeEpoch:
         self.failing_rate: float = 0.0
         # The steps before the last snapshot.
         self.snapshot_steps: int = 0
+        # Whether no other thread does steps, so that a snapshot can be taken.
+        self.alone: bool = True
         # Whether native code has found all numbers finite after the last step.
         self.checked: bool = False
         # The rows of each range that are left after its full batches.
@@ -95,7 +95,7 @@ class NativeEpoch:
         with engine.runner.sharing(options.threads):
             try:
                 if data_parallel:
-                    self._run_data_parallel(threads)
+                    self.epoch.drive(self._data_parallel_order(threads), partial(self._data_parallel_step, threads))
                 elif prepared is not None:
                     self._run_prepared(prepared)
                 else:
@@ -104,7 +104,9 @@ class NativeEpoch:
                 self.stop.set()
                 self._return_if_diverged()
         if self.failed_at is not None:
-            self._raise_diverged()
+            failed, kept = (self.first + steps * self.accumulate for steps in (self.failed_at, self.snapshot_steps))
+            what = f"the loss or a parameter of {engine.runner.name}"
+            raise self.epoch.diverged(what, failed, kept, self.failing_rate)
 
     def _return_if_diverged(self) -> None:
         """Unless everything is finite, restore the last snapshot and its step counts."""
@@ -123,15 +125,6 @@ class NativeEpoch:
             self.steps = self.snapshot_steps
             engine.steps = self.first_step + self.steps * self.accumulate
 
-    def _raise_diverged(self) -> None:
-        assert self.failed_at is not None
-        failed, last = (self.first + steps * self.accumulate for steps in (self.failed_at, self.snapshot_steps))
-        raise Diverged(
-            f"the loss or a parameter of {self.engine.runner.name} became NaN or infinite in epoch "
-            f"{self.epoch.number}, batch {failed + 1} at learning rate {self.failing_rate:g}; the parameters are as "
-            f"they were after batch {last}. Lower the learning rate, or look for the cause with wy.watch_nan()"
-        )
-
     # --- all steps in one call a thread ---------------------------------------------------------------------------
 
     def _prepared(self, partition: Partition) -> PreparedEpoch | None:
@@ -141,7 +134,7 @@ class NativeEpoch:
         last, engine.last_epoch = engine.last_epoch, (partition, batch, shuffled)
         again = last is not None and last[0] is partition and last[1:] == (batch, shuffled)
         longest = rows / (batch * threads)
-        if not again or self.epoch.skipped or not engine.runner.compiled or longest > engine.rate * _CHUNK:
+        if not again or self.epoch.skipped or not engine.runner.compiled or longest > engine.pace.chunk:
             return None
         if not engine.prepares:
             return None
@@ -163,7 +156,7 @@ class NativeEpoch:
         try:
             prepared.run(self.seed, self.stop)
         finally:
-            self._set_rate(prepared.longest, time.perf_counter() - start)
+            engine.pace.took(prepared.longest, time.perf_counter() - start)
             self._count(prepared.totals, prepared.batches)
             self.epoch.show()
         ended = prepared.ended_by()
@@ -171,13 +164,13 @@ class NativeEpoch:
             return
         steps, status = ended
         if steps is None:
-            self.failed_at = max(0, self.steps - 1)
-            return
-        if status:
+            self._fail(max(0, self.steps - 1))
+        elif status:
             self.checked = False
             raise engine.runner.refused(steps.binding, steps.function.error(status))
-        steps.binding.forget_rows()
-        self.failed_at = self.steps
+        else:
+            steps.binding.forget_rows()
+            self._fail(self.steps)
 
     # --- threads over ranges of the rows --------------------------------------------------------------------------
 
@@ -185,7 +178,7 @@ class NativeEpoch:
         """Run each thread through its ranges, phase by phase, and then the rows left over from full batches."""
         rows = self.columns.rows - self.epoch.skipped * self.batch
         # Compile before other threads need it, and in this thread, where Ctrl-C can interrupt it.
-        self._binding(min(self.batch, self.columns.rows), 0)
+        self.engine.binding(self.columns, self.flat, min(self.batch, self.columns.rows), 0)
         batch, threads = self.batch, len(partition.phases[0])
         full = [[sum((r.stop - r.start) // batch for r in ranges) for ranges in phase] for phase in partition.phases]
         full[0][0] -= self.epoch.skipped
@@ -193,199 +186,145 @@ class NativeEpoch:
         # Exactly the steps of this epoch, because a learning-rate schedule may end with it.
         numbers = self.engine.numbers(in_threads + -(-(rows - in_threads * batch) // batch))
         shares: list[list[ThreadWork]] = [[] for _ in range(threads)]
-        alike = bool((numbers == numbers[:1]).all())
+        in_turn = threads == 1 or bool((numbers == numbers[:1]).all())
         step, used = self.engine.steps, 0
         for phase, counts in zip(partition.phases, full, strict=True):
             of_phase = numbers[used : used + sum(counts)]
             used += len(of_phase)
             for thread, (ranges, count) in enumerate(zip(phase, counts, strict=True)):
-                own = of_phase[:count] if alike else of_phase[turns(counts, thread)]
+                own = of_phase[:count] if in_turn else of_phase[turns(counts, thread)]
                 shares[thread].append(ThreadWork(ranges, step, own))
                 step += count
-        barrier, seed = self.engine.barrier(threads, self.stop), self.seed
-        jobs = [
-            partial(self._run_phases, partition, own, thread, seed, barrier, in_main=threads == 1)
-            for thread, own in enumerate(shares)
-        ]
+        barrier, self.alone = self.engine.barrier(threads, self.stop), threads == 1
+        jobs = [partial(self._run_phases, partition, own, thread, barrier) for thread, own in enumerate(shares)]
         self.engine.pool.run(jobs, self.stop)
+        self.alone = True
         self.epoch.show()
-        if self.failed_at is not None:
-            return
-        order = np.concatenate([self.rest[each] for phase in partition.phases for ranges in phase for each in ranges])
-        filling = len(order) // batch * batch
-        self._steps(order, filling // batch, self.engine.steps, 0, (0, 1), numbers[in_threads:], in_main=True)
-        if self.failed_at is None and len(order) > filling:
-            # One step on the remaining rows, fewer than a batch.
-            rest = order[filling:]
-            self._chunk(self._binding(len(rest), 0), 1, len(rest), self.engine.steps, rest, numbers[-1:])
-            self.epoch.show()
+        if self.failed_at is None:
+            rest = [self.rest[each] for phase in partition.phases for ranges in phase for each in ranges]
+            self._drive(np.concatenate(rest), self.engine.steps, 0, (0, 1), numbers[in_threads:])
 
-    def _run_phases(
-        self,
-        partition: Partition,
-        shares: Sequence[ThreadWork],
-        thread: int,
-        seed: int | None,
-        barrier: Barrier,
-        in_main: bool,
-    ) -> None:
-        """Run one thread through all phases; a phase begins when all threads have finished the one before."""
-        for position, share in enumerate(shares):
-            if position:
+    def _run_phases(self, partition: Partition, shares: Sequence[ThreadWork], thread: int, barrier: Barrier) -> None:
+        """Run one thread through its ranges; a phase begins when all threads have finished the one before."""
+        for phase, share in enumerate(shares):
+            if phase:
                 barrier.wait()
-            self._run_phase(partition, share, thread, seed, in_main)
+            done = 0
+            for position in order_of_ranges(len(share.ranges), self.seed, thread):
+                each = share.ranges[position]
+                order = self.epoch.shuffled(partition.rows_of(each), self.engine.shuffles[thread], each.start)
+                full = len(order) - len(order) % self.batch
+                self.rest[each] = order[full:].copy()
+                stripe = (each.stripe, partition.stripes)
+                self._drive(order[:full], share.step + done, thread, stripe, share.numbers[done:])
+                done += full // self.batch
 
-    def _run_phase(self, partition: Partition, share: ThreadWork, thread: int, seed: int | None, in_main: bool) -> None:
-        """Run one thread through its ranges of a phase, one after another."""
-        done = 0
-        for position in order_of_ranges(len(share.ranges), seed, thread):
-            each = share.ranges[position]
-            order = partition.rows_of(each)
-            if seed is not None:
-                self.engine.shuffles[thread](order, (seed + each.start) % 2**63)
-            if self.epoch.skipped:  # there is one range
-                order = order[self.epoch.skipped * self.batch :]
-            count = len(order) // self.batch
-            self.rest[each] = order[count * self.batch :].copy()
-            stripe = (each.stripe, partition.stripes)
-            self._steps(order, count, share.step + done, thread, stripe, share.numbers[done:], in_main)
-            done += count
-
-    def _steps(
-        self,
-        order: NDArray[np.int64],
-        count: int,
-        step: int,
-        thread: int,
-        stripe: tuple[int, int],
-        numbers: NDArray[np.float64],
-        in_main: bool,
+    def _drive(
+        self, rows: NDArray[np.int64], step: int, thread: int, stripe: tuple[int, int], numbers: NDArray[np.float64]
     ) -> None:
-        """Do `count` steps on the rows of `order`, in chunks."""
-        if count == 0:
-            return
-        binding = self._binding(self.batch, thread)
-        for _, array in binding.stripes:
-            array[:] = stripe
-        done = 0
-        while done < count and not self.stop.is_set():
-            # A single step as long as the speed is unknown.
-            chunk = min(count - done, max(1, int(self.engine.rate * _CHUNK)))
-            start = time.perf_counter()
-            done += self._chunk(binding, chunk, self.batch, step + done, order[done * self.batch :], numbers[done:])
-            self._set_rate(chunk, time.perf_counter() - start)
-            if thread == 0:
-                self.epoch.show()
-            if in_main and self.failed_at is None:
-                self._take_snapshot_if_due()
-            deliver()
+        """Do the steps on these rows in one thread, from the program's number `step` on."""
 
-    def _set_rate(self, steps: int, seconds: float) -> None:
-        """Take over the speed of these steps; a very short call tells only how slow it is at most."""
-        rate = steps / max(seconds, 1e-6)
-        self.engine.rate = rate if seconds > _CHUNK / 50 else max(rate, self.engine.rate)
+        bindings: dict[int, Binding] = {}
 
-    def _chunk(
+        def binding(batch: int) -> Binding:
+            if batch not in bindings:
+                bindings[batch] = self.engine.binding(self.columns, self.flat, batch, thread)
+                for _, array in bindings[batch].stripes:
+                    array[:] = stripe
+            return bindings[batch]
+
+        self.epoch.drive(rows, partial(self._run_steps, binding, step, numbers), self.engine.pace)
+
+    def _run_steps(
         self,
-        binding: Binding,
-        count: int,
-        batch: int,
+        binding: Callable[[int], Binding],
         step: int,
-        order: NDArray[np.int64],
         numbers: NDArray[np.float64],
+        first: int,
+        count: int,
+        rows: NDArray[np.int64],
     ) -> int:
         """Do steps and return how many; steps done before an exception are counted too."""
-        engine = self.engine
+        if self.stop.is_set():
+            return 0
+        self._take_snapshot_if_due()
+        engine, batch = self.engine, len(rows) // count
         totals: NDArray[np.float64] = aligned((1 + len(engine.graph.outputs),), np.dtype(np.float64))
+        bound, start = binding(batch), time.perf_counter()
         try:
-            engine.runner.call(binding, self.flat, Head(0, count, batch, step, order, totals, numbers))
-        except BaseException:
-            with engine.count_lock:
-                self.steps += int(totals[1])
-                engine.count(int(totals[1]))
-            raise
-        with engine.count_lock:
-            steps_done = self._count(totals[None], np.array([float(batch)]))
-            if steps_done < count:
-                self.failed_at = self.steps
-                self.stop.set()
-        return steps_done
+            engine.runner.call(bound, self.flat, Head(0, count, batch, step + first, rows, totals, numbers[first:]))
+        finally:
+            steps = self._count(totals[None], np.array([float(batch)]))
+        if batch == self.batch:
+            engine.pace.took(count, time.perf_counter() - start)
+        if totals[1] < count:
+            self._fail(steps)
+        return int(totals[1])
+
+    def _fail(self, steps: int) -> None:
+        """Note that the step after so many others had a loss that is not finite, and stop all threads."""
+        self.failed_at = steps
+        self.stop.set()
 
     def _count(self, totals: NDArray[np.float64], batches: NDArray[np.float64]) -> int:
-        """Count the steps of calls, from the totals and the batch size of each, and return how many they are."""
-        weighted = batches @ totals
-        steps, rows = totals[:, 1], int(weighted[1])
-        done = int(np.add.reduce(steps))
+        """Count the steps of calls, from the totals and the batch size of each; return those of all threads so far."""
         # The totals are the sum of the losses, the number of steps and the sums of the other outputs.
-        outputs = totals[:, :1] if totals.shape[1] == 2 else np.delete(totals, 1, axis=1)
-        sums = np.add.reduce(outputs * self.epoch.totals.weights(batches[:, None]))
-        self.steps += done
-        self.engine.count(done)
-        self.epoch.count(done, rows, sums, float(weighted[0]))
-        return done
+        steps, outputs = totals[:, 1], totals[:, :1] if totals.shape[1] == 2 else np.delete(totals, 1, axis=1)
+        with self.engine.count_lock:
+            done = self.epoch.count(batches, steps, outputs)
+            self.engine.count(done)
+            self.steps += done
+            return self.steps
 
     def _take_snapshot_if_due(self) -> None:
         """Take a snapshot if one is due, for `Diverged` to restore."""
-        snapshot = self.snapshot
-        if time.perf_counter() - snapshot.taken > max(_CHUNK, _COPY_RARELY * snapshot.cost) and snapshot.is_finite():
+        if not self.alone:
+            return
+        snapshot, due = self.snapshot, max(_COPY_SECONDS, _COPY_RARELY * self.snapshot.cost)
+        since = time.perf_counter() - snapshot.taken
+        if self.steps > self.snapshot_steps and since > due and snapshot.is_finite():
             snapshot.take()
             self.snapshot_steps = self.steps
 
-    def _binding(self, batch: int, thread: int) -> Binding:
-        return self.engine.binding(self.columns, self.flat, batch, thread)
-
     # --- synchronized steps over parts of each batch --------------------------------------------------------------
 
-    def _run_data_parallel(self, threads: int) -> None:
-        """Do data-parallel steps: each computes the gradients of its batches in as many parts as there are threads."""
-        rows, seed = self.columns.rows, self.seed
-        if threads == 1:  # the order of an epoch that does not accumulate
-            order = self.epoch.order(rows, self.engine.shuffles[0])
-        else:
-            order = np.arange(rows, dtype=np.int64)
-            if seed is not None:
-                np.random.default_rng(seed).shuffle(order)
-        size = self.batch * self.accumulate
-        for start in range(0, len(order), size):
-            try:
-                loss = self._data_parallel_step(order[start : start + size], threads)
-            except Diverged:
-                loss = float("nan")
-            if not np.isfinite(loss):
-                self.failed_at = self.steps
-                return
-            self.steps += 1
-            self._take_snapshot_if_due()
-            deliver()
+    def _data_parallel_order(self, threads: int) -> NDArray[np.int64]:
+        if threads == 1:  # as in an epoch that does not accumulate
+            return self.epoch.order(self.columns.rows, self.engine.shuffles[0])
+        order = np.arange(self.columns.rows, dtype=np.int64)
+        if self.seed is not None:
+            np.random.default_rng(self.seed).shuffle(order)
+        return order
 
-    def _data_parallel_step(self, order: NDArray[np.int64], threads: int) -> float:
-        """Do one step with the mean gradient of the batches of these rows; return a loss that is not finite, if any."""
-        engine, epoch, loss = self.engine, self.epoch, 0.0
-        step = engine.data_parallel
+    def _data_parallel_step(self, threads: int, _first: int, _count: int, rows: NDArray[np.int64]) -> int:
+        """Do one step with the mean gradient of the batches of these rows, each in a part for each thread."""
+        self._take_snapshot_if_due()
+        engine, step = self.engine, self.engine.data_parallel
         combination = step.combination(self.columns.given)
-        gradients: dict[BaseNode, GradientArray] = {}
-        done, losses = epoch.done, 0.0
-        for start in range(0, len(order), self.batch):
-            rows = order[start : start + self.batch]
-            parts = parts_of(rows, threads, combination)
+        batches = [rows[start : start + self.batch] for start in range(0, len(rows), self.batch)]
+        gradients, outputs = dict[BaseNode, GradientArray](), list[list[float]]()
+        for i, own in enumerate(batches):
+            parts = parts_of(own, threads, combination)
             bindings = [
                 engine.binding(self.columns, self.flat, len(part), thread, step.runner)
                 for thread, part in enumerate(parts)
             ]
             loss, added = step.gradients(
-                bindings, self.flat, parts, engine.steps, lambda jobs: engine.pool.run(jobs, self.stop), combination,
-                len(rows) / len(order),
+                bindings, self.flat, parts, engine.steps + i, lambda jobs: engine.pool.run(jobs, self.stop),
+                combination, len(own) / len(rows),
             )  # fmt: skip
             if not np.isfinite(loss):
-                return loss
+                self._fail(self.steps)
+                return 0
             add(gradients, added)
             step.move_buffers()
-            engine.steps += 1  # the optimizer counts its own steps
-            sums = np.array([loss, *step.metrics]) * epoch.totals.weights(len(rows))
-            done = done.plus(1, len(rows), sums)
-            losses += loss * len(rows)
-        step.apply(gradients)
-        # Only here: an interrupted epoch goes on with a whole step.
-        epoch.position.done = done
-        epoch.bar.add(len(order), losses)
-        return loss
+            outputs.append([loss, *step.metrics])
+        try:
+            step.apply(gradients)
+        except Diverged:
+            self._fail(self.steps)
+            return 0
+        self.steps += 1
+        engine.steps += len(batches)  # the optimizer counts its own steps
+        self.epoch.count(np.array([float(len(own)) for own in batches]), np.ones(len(batches)), np.array(outputs))
+        return 1
