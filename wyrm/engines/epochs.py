@@ -173,8 +173,10 @@ class Epoch:
         while start < len(rows):
             chunk = 1 if pace is None else int(pace.chunk) // accumulate
             count = max(1, min(chunk, (len(rows) - start) // size))
-            done = run_steps(start // size, count, rows[start : start + count * size])
-            self.show()
+            try:
+                done = run_steps(start // size, count, rows[start : start + count * size])
+            finally:
+                self.show()
             deliver()
             if not done:
                 return

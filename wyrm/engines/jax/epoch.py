@@ -181,7 +181,6 @@ class JaxEpoch:
         done, rows = int(outputs[:, 0, -1].sum()), np.array(sizes, np.float64)
         self.engine.count(done, done * batches)
         self.epoch.count(rows, np.full(batches, float(done)), outputs[:done, :, :-1].sum(axis=0))
-        self.epoch.show()
         after = self.epoch.done.batches
         if done < len(outputs):
             self._check_computed(outside, shapes)

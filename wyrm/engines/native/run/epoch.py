@@ -14,13 +14,12 @@ from wyrm.engines.columns import Columns, as_column
 from wyrm.engines.epochs import Epoch
 from wyrm.engines.native.run.data_parallel import parts_of
 from wyrm.engines.native.run.snapshot import Snapshot, touched_rows
-from wyrm.engines.native.run.threads import Barrier, Partition, RowRange, Stop, order_of_ranges, turns
+from wyrm.engines.native.run.threads import Barrier, Partition, RowRange, Share, Stop, order_of_ranges
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.write import Head
 from wyrm.engines.optimizer import GradientArray, add
 from wyrm.errors import Diverged, OptionError
 from wyrm.graph.base import BaseNode
-from wyrm.support.frozen import frozen
 from wyrm.support.interrupts import deliver
 from wyrm.support.memory import aligned
 
@@ -30,15 +29,6 @@ if TYPE_CHECKING:
 
 # A snapshot is taken when training has taken this many seconds, and this many times as long as the last snapshot.
 _COPY_SECONDS, _COPY_RARELY = 0.05, 40.0
-
-
-@frozen
-class ThreadWork:
-    """One thread's share of a phase: its ranges of rows, its first step, and the optimizer's numbers for each step."""
-
-    ranges: Sequence[RowRange]
-    step: int
-    numbers: NDArray[np.float64]
 
 
 class NativeEpoch:
@@ -176,27 +166,21 @@ class NativeEpoch:
 
     def _run_partition(self, partition: Partition) -> None:
         """Run each thread through its ranges, phase by phase, and then the rows left over from full batches."""
-        rows = self.columns.rows - self.epoch.skipped * self.batch
+        batch, threads, skipped = self.batch, len(partition.phases[0]), self.epoch.skipped
         # Compile before other threads need it, and in this thread, where Ctrl-C can interrupt it.
-        self.engine.binding(self.columns, self.flat, min(self.batch, self.columns.rows), 0)
-        batch, threads = self.batch, len(partition.phases[0])
-        full = [[sum((r.stop - r.start) // batch for r in ranges) for ranges in phase] for phase in partition.phases]
-        full[0][0] -= self.epoch.skipped
-        in_threads = sum(map(sum, full))
+        self.engine.binding(self.columns, self.flat, min(batch, self.columns.rows), 0)
+        shares = partition.shares(batch, skipped)
+        in_threads = sum(sum(phase[0].counts) for phase in shares)
         # Exactly the steps of this epoch, because a learning-rate schedule may end with it.
-        numbers = self.engine.numbers(in_threads + -(-(rows - in_threads * batch) // batch))
-        shares: list[list[ThreadWork]] = [[] for _ in range(threads)]
-        in_turn = threads == 1 or bool((numbers == numbers[:1]).all())
-        step, used = self.engine.steps, 0
-        for phase, counts in zip(partition.phases, full, strict=True):
-            of_phase = numbers[used : used + sum(counts)]
-            used += len(of_phase)
-            for thread, (ranges, count) in enumerate(zip(phase, counts, strict=True)):
-                own = of_phase[:count] if in_turn else of_phase[turns(counts, thread)]
-                shares[thread].append(ThreadWork(ranges, step, own))
-                step += count
+        numbers = self.engine.numbers(in_threads + -(-(self.columns.rows - (skipped + in_threads) * batch) // batch))
+        in_turn = threads > 1 and bool((numbers != numbers[:1]).any())
         barrier, self.alone = self.engine.barrier(threads, self.stop), threads == 1
-        jobs = [partial(self._run_phases, partition, own, thread, barrier) for thread, own in enumerate(shares)]
+        jobs = [
+            partial(self._run_phases, partition, barrier, [
+                (share, numbers[share.turns if in_turn else slice(share.first, None)]) for share in own
+            ])
+            for own in zip(*shares, strict=True)
+        ]  # fmt: skip
         self.engine.pool.run(jobs, self.stop)
         self.alone = True
         self.epoch.show()
@@ -204,19 +188,21 @@ class NativeEpoch:
             rest = [self.rest[each] for phase in partition.phases for ranges in phase for each in ranges]
             self._drive(np.concatenate(rest), self.engine.steps, 0, (0, 1), numbers[in_threads:])
 
-    def _run_phases(self, partition: Partition, shares: Sequence[ThreadWork], thread: int, barrier: Barrier) -> None:
+    def _run_phases(
+        self, partition: Partition, barrier: Barrier, shares: Sequence[tuple[Share, NDArray[np.float64]]]
+    ) -> None:
         """Run one thread through its ranges; a phase begins when all threads have finished the one before."""
-        for phase, share in enumerate(shares):
+        for phase, (share, numbers) in enumerate(shares):
             if phase:
                 barrier.wait()
-            done = 0
+            thread, done = share.thread, 0
             for position in order_of_ranges(len(share.ranges), self.seed, thread):
                 each = share.ranges[position]
                 order = self.epoch.shuffled(partition.rows_of(each), self.engine.shuffles[thread], each.start)
                 full = len(order) - len(order) % self.batch
                 self.rest[each] = order[full:].copy()
                 stripe = (each.stripe, partition.stripes)
-                self._drive(order[:full], share.step + done, thread, stripe, share.numbers[done:])
+                self._drive(order[:full], self.first_step + share.first + done, thread, stripe, numbers[done:])
                 done += full // self.batch
 
     def _drive(

@@ -15,7 +15,7 @@ from wyrm.engines.native.llvm.calling import BoundFunction, address_of
 from wyrm.engines.native.llvm.sequence import BARRIERS, Call, CallSequence, SharedState
 from wyrm.engines.native.run.shuffle import PLACES, bound, copy, count_up, is_finite, put_pair, shuffle
 from wyrm.engines.native.run.snapshot import Snapshot
-from wyrm.engines.native.run.threads import Partition, RowRange, Stop, order_of_ranges, turns
+from wyrm.engines.native.run.threads import Partition, RowRange, Share, Stop, order_of_ranges
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.write import Head
 from wyrm.graph.base import BaseNode
@@ -89,7 +89,8 @@ class PreparedEpoch:
         self._state = SharedState(self._threads)
         self._order = np.empty(columns.rows, np.int64)
         self._places = [np.empty(PLACES, np.uint64) for _ in range(self._threads)]
-        counts = [[sum(map(self._full, ranges)) for ranges in phase] for phase in partition.phases]
+        shares = partition.shares(batch)
+        counts = [phase[0].counts for phase in shares]
         in_threads = sum(map(sum, counts))
         # The numbers of the optimizer that are the same in all steps.
         self._constants: dict[str, float | None] = {}
@@ -100,14 +101,7 @@ class PreparedEpoch:
         most = sum(len(ranges) for phase in partition.phases for ranges in phase) + 2
         width = 1 + len(engine.graph.outputs)
         self._all_totals: NDArray[np.float64] = aligned((most, -(-width // _LINE) * _LINE), np.dtype(np.float64))
-        self._shares: list[list[_Share]] = []
-        used = 0
-        for phase, each in zip(partition.phases, counts, strict=True):
-            positions = [used + turns(each, thread) for thread in range(self._threads)]
-            firsts = [used + sum(each[:thread]) for thread in range(self._threads)]
-            own = zip(range(self._threads), phase, firsts, positions, strict=True)
-            self._shares.append([self._share(*of) for of in own])
-            used += sum(each)
+        self._shares = [[self._share(each) for each in phase] for phase in shares]
         self._last = self._tail(in_threads)
         parts = [self._parts(snapshot, thread) for thread in range(self._threads)]
         self._copies = [[Call(bound(copy, array, kept)) for array, kept in part] for part in parts]
@@ -187,10 +181,11 @@ class PreparedEpoch:
     def _full(self, rows: RowRange) -> int:
         return (rows.stop - rows.start) // self._batch
 
-    def _share(self, thread: int, ranges: list[RowRange], first: int, positions: NDArray[np.int64]) -> _Share:
+    def _share(self, share: Share) -> _Share:
+        thread, first, positions = share.thread, share.first, share.turns
         numbers = self._numbers[first:] if self._threads == 1 else self._numbers[positions]
         made, done = list[_Range](), 0
-        for each in ranges:
+        for each in share.ranges:
             order, given = self._order[each.start : each.stop], self._partition.order
             if given is None:
                 fill = bound(count_up, order, each.start)

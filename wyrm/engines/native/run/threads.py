@@ -139,6 +139,37 @@ class RowRange:
 
 
 @frozen
+class Share:
+    """One thread's part of a phase: its ranges of rows, and the steps on their full batches.
+
+    The steps of the phase begin with step `start` of the epoch; `counts` has how many each thread does.
+    """
+
+    ranges: list[RowRange]
+    thread: int
+    start: int
+    counts: list[int]
+
+    @property
+    def first(self) -> int:
+        """The number of its first step, when each thread's steps follow those of the thread before it."""
+        return self.start + sum(self.counts[: self.thread])
+
+    @property
+    def turns(self) -> NDArray[np.int64]:
+        """The positions of its steps among those of the epoch, when threads with steps left take turns.
+
+        >>> [Share([], thread, 0, [3, 1]).turns.tolist() for thread in (0, 1)]
+        [[0, 2, 3], [1]]
+        """
+        mine = np.arange(self.counts[self.thread], dtype=np.int64)
+        positions = np.full_like(mine, self.start)
+        for other, count in enumerate(self.counts):
+            positions += np.minimum(mine + (other < self.thread), count)
+        return positions
+
+
+@frozen
 class Partition:
     """The rows that each thread visits: `phases[phase][thread]` lists its ranges of `order` (None: rows as they are).
 
@@ -155,6 +186,15 @@ class Partition:
         if self.order is None:
             return np.arange(rows.start, rows.stop, dtype=np.int64)
         return self.order[rows.start : rows.stop].copy()
+
+    def shares(self, batch: int, skipped: int = 0) -> list[list[Share]]:
+        """Return the threads' shares of each phase, without the first `skipped` batches of the only range."""
+        found, start = list[list[Share]](), 0
+        for phase in self.phases:
+            counts = [sum((each.stop - each.start) // batch for each in ranges) - skipped for ranges in phase]
+            found.append([Share(ranges, thread, start, counts) for thread, ranges in enumerate(phase)])
+            start += sum(counts)
+        return found
 
 
 class Partitioner:
@@ -234,19 +274,6 @@ def _blocks(starts: NDArray[np.int64], stripes: int, threads: int, first: int, s
         for j in range(second, stripes, threads)
         if starts[i * stripes + j] < starts[i * stripes + j + 1]
     ]
-
-
-def turns(counts: Sequence[int], thread: int) -> NDArray[np.int64]:
-    """Return the positions of a thread's steps among all threads' steps, when threads with steps left take turns.
-
-    >>> [turns([3, 1], thread).tolist() for thread in (0, 1)]
-    [[0, 2, 3], [1]]
-    """
-    mine = np.arange(counts[thread], dtype=np.int64)
-    positions = np.zeros_like(mine)
-    for other, count in enumerate(counts):
-        positions += np.minimum(mine + (other < thread), count)
-    return positions
 
 
 def order_of_ranges(count: int, seed: int | None, thread: int) -> list[int]:
