@@ -190,7 +190,8 @@ class Epoch:
         batches, rows = int(np.add.reduce(counts)), int(sizes.dot(counts))
         sums = np.add.reduce(outputs * self.totals.weights(sizes[:, None]))
         self.position.done = self.position.done.plus(batches, rows, sums)
-        self.unshown.append((rows, float(sizes.dot(outputs[:, 0]))))
+        if not isinstance(self.bar, NoBar):
+            self.unshown.append((rows, float(sizes.dot(outputs[:, 0]))))
         return batches
 
     def show(self) -> None:
