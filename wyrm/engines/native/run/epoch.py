@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -56,6 +56,8 @@ class NativeEpoch:
         self.alone: bool = True
         # Whether native code has found all numbers finite after the last step.
         self.checked: bool = False
+        # The arrays of each thread's last steps.
+        self.bindings: dict[int, Binding] = {}
         # The rows of each range that are left after its full batches.
         self.rest: dict[RowRange, NDArray[np.int64]] = {}
 
@@ -186,7 +188,8 @@ class NativeEpoch:
         self.epoch.show()
         if self.failed_at is None:
             rest = [self.rest[each] for phase in partition.phases for ranges in phase for each in ranges]
-            self._drive(np.concatenate(rest), self.engine.steps, 0, (0, 1), numbers[in_threads:])
+            run_steps = partial(self._run_steps, 0, (0, 1), self.engine.steps, numbers[in_threads:])
+            self.epoch.drive(np.concatenate(rest), run_steps, self.engine.pace)
 
     def _run_phases(
         self, partition: Partition, barrier: Barrier, shares: Sequence[tuple[Share, NDArray[np.float64]]]
@@ -201,42 +204,30 @@ class NativeEpoch:
                 order = self.epoch.shuffled(partition.rows_of(each), self.engine.shuffles[thread], each.start)
                 full = len(order) - len(order) % self.batch
                 self.rest[each] = order[full:].copy()
-                stripe = (each.stripe, partition.stripes)
-                self._drive(order[:full], self.first_step + share.first + done, thread, stripe, numbers[done:])
+                step, stripe = self.first_step + share.first + done, (each.stripe, partition.stripes)
+                run_steps = partial(self._run_steps, thread, stripe, step, numbers[done:])
+                self.epoch.drive(order[:full], run_steps, self.engine.pace)
                 done += full // self.batch
 
-    def _drive(
-        self, rows: NDArray[np.int64], step: int, thread: int, stripe: tuple[int, int], numbers: NDArray[np.float64]
-    ) -> None:
-        """Do the steps on these rows in one thread, from the program's number `step` on."""
-
-        bindings: dict[int, Binding] = {}
-
-        def binding(batch: int) -> Binding:
-            if batch not in bindings:
-                bindings[batch] = self.engine.binding(self.columns, self.flat, batch, thread)
-                for _, array in bindings[batch].stripes:
-                    array[:] = stripe
-            return bindings[batch]
-
-        self.epoch.drive(rows, partial(self._run_steps, binding, step, numbers), self.engine.pace)
-
     def _run_steps(
-        self,
-        binding: Callable[[int], Binding],
-        step: int,
-        numbers: NDArray[np.float64],
-        first: int,
-        count: int,
-        rows: NDArray[np.int64],
-    ) -> int:
-        """Do steps and return how many; steps done before an exception are counted too."""
+        self, thread: int, stripe: tuple[int, int], step: int, numbers: NDArray[np.float64],
+        first: int, count: int, rows: NDArray[np.int64],
+    ) -> int:  # fmt: skip
+        """Do steps in a thread and return how many; steps done before an exception are counted too.
+
+        Random nodes draw from a `stripe` of their tables. The drive's first step is number `step` of the program and
+        has the first of these `numbers`.
+        """
         if self.stop.is_set():
             return 0
         self._take_snapshot_if_due()
         engine, batch = self.engine, len(rows) // count
+        if not first or batch < self.batch:
+            self.bindings[thread] = engine.binding(self.columns, self.flat, batch, thread)
+            for _, array in self.bindings[thread].stripes:
+                array[:] = stripe
+        bound, start = self.bindings[thread], time.perf_counter()
         totals: NDArray[np.float64] = aligned((1 + len(engine.graph.outputs),), np.dtype(np.float64))
-        bound, start = binding(batch), time.perf_counter()
         try:
             engine.runner.call(bound, self.flat, Head(0, count, batch, step + first, rows, totals, numbers[first:]))
         finally:
