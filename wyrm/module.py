@@ -70,7 +70,7 @@ def _each(root: object) -> Iterator[tuple[str, Any]]:
     return ((path, value) for path, value, first in _walk(root) if path == first)
 
 
-def _described(value: object) -> str:
+def _outline_of(value: object) -> str:
     """Return the line of a value in the outline of a module."""
     if isinstance(value, Parameter | Buffer):
         return f"{type(value).__name__.split('[')[0]} {format_dims(value.dims)} {value.dtype}"
@@ -244,7 +244,7 @@ class Module(ExplainsNames):
                 skipped = f"{path}." if _has_own_repr(value) else None
                 shared = path != first and any(isinstance(inner, Parameter | Buffer) for _, inner in _each(value))
                 lines.append(
-                    f"{path}: {_described(value)}" + (f", the same as {first or 'the whole'}" if shared else "")
+                    f"{path}: {_outline_of(value)}" + (f", the same as {first or 'the whole'}" if shared else "")
                 )
         return encodable("\n".join(lines).replace("\n", "\n  "))
 

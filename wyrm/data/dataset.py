@@ -176,7 +176,7 @@ class Dataset:
         >>> Dataset(age=[3, 40, 60]).filter(lambda columns: columns["age"] > 18)["age"].tolist()
         [40, 60]
         """
-        return self[np.concatenate([_mask(predicate, columns) for columns in self._in_parts()])]
+        return self[np.concatenate([_accepted_rows(predicate, columns) for columns in self._in_parts()])]
 
     def select_columns(self, *names: str) -> Dataset:
         """Return a dataset of these columns alone, in this order.
@@ -355,7 +355,7 @@ class Selected(LazyDataset):
         return self._source.take(self._rows[rows], epoch=epoch, batch=batch)
 
 
-def _mask(predicate: Callable[[Columns], ArrayLike], columns: Columns) -> NDArray[np.bool_]:
+def _accepted_rows(predicate: Callable[[Columns], ArrayLike], columns: Columns) -> NDArray[np.bool_]:
     """Return the rows that a predicate accepts, as a mask."""
     rows, mask = check_lengths(columns), as_array(predicate(columns))
     if mask.dtype.kind != "b" or mask.shape != (rows,):

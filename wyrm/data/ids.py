@@ -127,7 +127,7 @@ def _has_missing_integers(values: Any) -> bool:
 
 def _array_of_numbers(given: list[Any]) -> np.ndarray | None:
     """Return the array of a list of numbers or of NumPy's dates, if it holds them all exactly."""
-    kinds = "".join({_kind(each) for each in set(map(type, given))})
+    kinds = "".join({_kind_letter(each) for each in set(map(type, given))})
     if set(kinds) <= set("iuf") and kinds:
         array = np.asarray(given)
         if array.dtype.kind != "f" or kinds == "f":
@@ -138,7 +138,7 @@ def _array_of_numbers(given: list[Any]) -> np.ndarray | None:
     return np.asarray(given) if is_one_type else None
 
 
-def _kind(kind: type) -> str:
+def _kind_letter(kind: type) -> str:
     """Return the letter of a type of numbers or dates, as in `numpy.dtype.kind`; "O" for others."""
     is_number = kind in (bool, int, float) or issubclass(kind, np.number | np.bool_ | np.datetime64)
     return np.dtype(kind).kind if is_number else "O"

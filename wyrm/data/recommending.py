@@ -332,7 +332,7 @@ def recommend(
                 f"users is a layer, {type(users).__name__}: give its vectors, users.weight and items.weight"
             )
         raise DTypeError("users is a function, so it returns scores; then there are no items")
-    vectors, table = _array("users", users), _table("items", items)
+    vectors, table = _floats_of("users", users), _table("items", items)
     if table.ndim != 2 or vectors.ndim not in (1, 2) or vectors.shape[-1] != table.shape[1]:
         raise ShapeError(
             f"users has shape {vectors.shape} and items {table.shape}; expected (users, dims) and (items, dims), or "
@@ -340,7 +340,7 @@ def recommend(
         )
     count = table.shape[0]
     _check_k(k, count)
-    offsets = NOTHING if biases is None else _array("biases", biases)
+    offsets = NOTHING if biases is None else _floats_of("biases", biases)
     if biases is not None and offsets.shape != (count,):
         raise ShapeError(f"biases has shape {offsets.shape} for items of shape {table.shape}; expected ({count},)")
     single, chosen, excluded = _chosen(vectors, rows, exclude, count)
@@ -355,7 +355,7 @@ def recommend(
 # --- arguments --------------------------------------------------------------------------------------------------------
 
 
-def _array(name: str, given: Any) -> np.ndarray:
+def _floats_of(name: str, given: Any) -> np.ndarray:
     """Return the floats of an array or a leaf, without a copy where they are in row-major order."""
     if isinstance(given, BaseNode):
         if not isinstance(given, Leaf):
@@ -373,7 +373,7 @@ def _array(name: str, given: Any) -> np.ndarray:
 def _table(name: str, given: Any) -> Any:
     """Return a memory map or a table on disk, which is read in parts, as it is; any other as `_array` does."""
     in_parts = type(given) is not np.ndarray and isinstance(getattr(given, "dtype", None), np.dtype)
-    return given if in_parts and not isinstance(given, BaseNode) else _array(name, given)
+    return given if in_parts and not isinstance(given, BaseNode) else _floats_of(name, given)
 
 
 def _check_k(k: int, items: int) -> None:
@@ -478,7 +478,7 @@ def _by_factors(
     for first in range(0, count, part):
         block, offsets = items, biases
         if count > part or items.dtype != dtype or type(items) is not np.ndarray:
-            block = _array("items", items[first : first + part]).astype(dtype, copy=False)
+            block = _floats_of("items", items[first : first + part]).astype(dtype, copy=False)
             offsets = biases[first : first + part]
             if block.shape != (min(part, count - first), dims):
                 raise ShapeError(f"items has shape {items.shape}, but its part from {first} on {block.shape}")
@@ -507,7 +507,7 @@ def _by_scores(scores: Any, k: int, rows: Any, exclude: Any, batch_size: int | N
     """Return the best items by scores that are given, or computed for some users at a time."""
     if callable(scores):
         return _by_function(scores, k, rows, exclude, batch_size)
-    matrix = _array("scores", scores)
+    matrix = _floats_of("scores", scores)
     if matrix.ndim not in (1, 2):
         raise ShapeError(f"scores have shape {matrix.shape}; expected (users, items), or (items,) for one user")
     count = matrix.shape[-1]
@@ -518,7 +518,7 @@ def _by_scores(scores: Any, k: int, rows: Any, exclude: Any, batch_size: int | N
         _best_of(chosen[start : start + step], offsets[start : start + step + 1], excluded, k)
         for start in range(0, len(chosen), step)
     ]
-    return _joined(parts, single, k, chosen.dtype)
+    return _joined_chunks(parts, single, k, chosen.dtype)
 
 
 def _by_function(given: Any, k: int, rows: Any, exclude: Any, batch_size: int | None) -> Recommendations:
@@ -531,7 +531,7 @@ def _by_function(given: Any, k: int, rows: Any, exclude: Any, batch_size: int | 
     step, seen, start = 1 if batch_size is None else whole("batch_size", batch_size, 1), exclude, 0
     while start < len(numbers):
         batch = numbers[start : start + step]
-        scores = _array("scores", function(batch))
+        scores = _floats_of("scores", function(batch))
         if scores.ndim != 2 or len(scores) != len(batch):
             raise ShapeError(f"scores of {len(batch)} users have shape {scores.shape}; expected ({len(batch)}, items)")
         if not parts:
@@ -542,7 +542,7 @@ def _by_function(given: Any, k: int, rows: Any, exclude: Any, batch_size: int | 
         start += len(batch)
         if batch_size is None:
             step = _COMPUTED_AT_ONCE // max(scores.shape[1], 1) + 1
-    return _joined(parts, single, k, np.dtype(np.float32))
+    return _joined_chunks(parts, single, k, np.dtype(np.float32))
 
 
 def _of_rows(given: Any) -> Callable[[NDArray[np.int64]], ArrayLike]:
@@ -576,7 +576,9 @@ def _best_of(scores: np.ndarray, offsets: np.ndarray, excluded: np.ndarray, k: i
     return found, values
 
 
-def _joined(parts: list[tuple[np.ndarray, np.ndarray]], single: bool, k: int, dtype: np.dtype) -> Recommendations:
+def _joined_chunks(
+    parts: list[tuple[np.ndarray, np.ndarray]], single: bool, k: int, dtype: np.dtype
+) -> Recommendations:
     if single:
         return Recommendations(parts[0][0][0], parts[0][1][0])
     if not parts:

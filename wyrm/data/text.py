@@ -128,7 +128,7 @@ class TokenBlocks:
         self.block_size: int = whole_number("block_size", block_size, minimum=1)
         self.seed: int = whole_number("seed", seed, minimum=0)
         self.vocab_size: int | None = None if vocab_size is None else whole_number("vocab_size", vocab_size, minimum=1)
-        self._tokens = _checked(tokens, self.block_size, self.vocab_size)
+        self._tokens = _checked_tokens(tokens, self.block_size, self.vocab_size)
         count = (len(self._tokens) - 1) // self.block_size
         whole = count * self.block_size
         self._inputs = self._tokens[:whole].reshape(count, self.block_size)
@@ -226,7 +226,7 @@ class TokenBlocks:
         return TokenBlocks(tokens, self.block_size, vocab_size=self.vocab_size, seed=self.seed)
 
 
-def _checked(tokens: object, block_size: int, vocab_size: int | None) -> NDArray[np.integer]:
+def _checked_tokens(tokens: object, block_size: int, vocab_size: int | None) -> NDArray[np.integer]:
     given = as_array(tokens)
     if given.dtype.kind not in "iu" and given.size:
         raise DTypeError(f"tokens have dtype {given.dtype}; expected integers, the ids from a tokenizer.")

@@ -53,8 +53,8 @@ def _overload(method: ast.FunctionDef) -> tuple[ast.FunctionDef, ast.arg]:
 def _function(method: Declaration, *of_integers: Declaration) -> Declaration:
     """Return the overloads of a function: the methods', then one for arrays and numbers, which become constants."""
     declared = method.statements
-    of_arrays, x = _overload(max(declared, key=lambda method: len(_parameters(method))))
-    others = [parameter for parameter in _parameters(of_arrays) if parameter is not x]
+    of_arrays, x = _overload(max(declared, key=lambda method: len(_parameter_texts(method))))
+    others = [parameter for parameter in _parameter_texts(of_arrays) if parameter is not x]
     for parameter in others:
         parameter.annotation = _widest(_same_parameter(parameter, of_arrays, method) for method in declared)
     arguments = of_arrays.args
@@ -83,14 +83,14 @@ def _of_arrays(method: Declaration) -> str:
     return "IndexNode" if all(issubclass(cls, IndexNode) for cls in found) else "Node"
 
 
-def _parameters(function: ast.FunctionDef) -> list[ast.arg]:
+def _parameter_texts(function: ast.FunctionDef) -> list[ast.arg]:
     return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
 
 
 def _same_parameter(parameter: ast.arg, function: ast.FunctionDef, method: ast.FunctionDef) -> ast.arg | None:
     """Return the method's parameter that takes the same argument: by position if it has no name for callers."""
     if parameter not in function.args.posonlyargs:
-        return next((each for each in _parameters(method) if each.arg == parameter.arg), None)
+        return next((each for each in _parameter_texts(method) if each.arg == parameter.arg), None)
     position = function.args.posonlyargs.index(parameter)
     positional = [*method.args.posonlyargs, *method.args.args]
     return positional[position] if position < len(positional) else method.args.vararg

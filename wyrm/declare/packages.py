@@ -34,7 +34,7 @@ def new_names(package: str) -> dict[str, list[str]]:
     for path in sorted(folder.glob("functions/*.py" if package == "wyrm" else "*.py")):
         module = ".".join([package, *path.relative_to(folder).with_suffix("").parts])
         statements = ast.parse(path.read_text(encoding="utf-8")).body if path.stem != "__init__" else []
-        names = [] if module in modules else _exported(statements)
+        names = [] if module in modules else _names_in_all(statements)
         names += _marked(statements, MARKS.get(package))
         if path.parent == folder and path.stem in names and path.stem not in known:
             raise RegistrationError(
@@ -46,7 +46,7 @@ def new_names(package: str) -> dict[str, list[str]]:
     return found
 
 
-def _exported(statements: list[ast.stmt]) -> list[str]:
+def _names_in_all(statements: list[ast.stmt]) -> list[str]:
     """Return the `__all__` of a module."""
     for each in statements:
         if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "__all__":

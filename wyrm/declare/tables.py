@@ -42,7 +42,7 @@ __all__ = {names}
 """
 
 
-def _methods() -> dict[str, tuple[str, ...]]:
+def _methods_by_module() -> dict[str, tuple[str, ...]]:
     """Return the methods that ops add to nodes, by module."""
     found: dict[str, list[str]] = {}
     for (owner, name), source in METHODS.items():
@@ -54,7 +54,7 @@ def _methods() -> dict[str, tuple[str, ...]]:
 def declarations() -> dict[Path, str]:
     """Return the text of each file, by path."""
     own = Path(_names.__file__)
-    found = {own: formatted(_TABLE.format(methods=_methods(), functions=modules()), own)}
+    found = {own: formatted(_TABLE.format(methods=_methods_by_module(), functions=modules()), own)}
     for each in pkgutil.iter_modules(wyrm.__path__, "wyrm."):
         if each.ispkg:
             importlib.import_module(each.name)

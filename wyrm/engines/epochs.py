@@ -298,11 +298,11 @@ def chunks(batches: Iterable[object], inputs: Sequence[BaseNode], accumulate: in
     first = size = last = held_bytes = 0
     for batch in batches:
         given = given_inputs(batch, inputs)
-        rows = _rows(given)
+        rows = _rows_of_batch(given)
         inside = len(held) % accumulate > 0
         fits = last == size and (rows == size or (rows < size and inside)) and (inside or held_bytes <= _BYTES)
         if held and not (fits and _shapes_of_rows(given) == _shapes_of_rows(held[0])):
-            yield _joined(held, size, first)
+            yield _joined_batches(held, size, first)
             first += len(held)
             held, held_bytes = [], 0
         size = size if held else rows
@@ -310,21 +310,21 @@ def chunks(batches: Iterable[object], inputs: Sequence[BaseNode], accumulate: in
         last = rows
         held_bytes += sum(array.nbytes for array in given.values())
     if held:
-        yield _joined(held, size, first)
+        yield _joined_batches(held, size, first)
 
 
 def _shapes_of_rows(given: Mapping[BaseNode, np.ndarray]) -> dict[BaseNode, tuple[int, ...]]:
     return {leaf: array.shape[1:] for leaf, array in given.items()}
 
 
-def _rows(given: Mapping[BaseNode, np.ndarray]) -> int:
+def _rows_of_batch(given: Mapping[BaseNode, np.ndarray]) -> int:
     sizes = {len(array) if array.ndim else 0 for array in given.values()}
     if len(sizes) != 1 or 0 in sizes:
         raise ShapeError("each column of a batch must have the same number of rows, at least one")
     return sizes.pop()
 
 
-def _joined(held: Sequence[Mapping[BaseNode, np.ndarray]], size: int, first: int) -> Chunk:
+def _joined_batches(held: Sequence[Mapping[BaseNode, np.ndarray]], size: int, first: int) -> Chunk:
     columns = {leaf: np.concatenate([batch[leaf] for batch in held]) for leaf in held[0]}
     return Chunk(columns, size, first)
 
@@ -365,7 +365,7 @@ class EpochPosition:
         loaded = self._loaded
         self.done = Done.nothing(outputs)
         if loaded is not None:
-            _check(loaded, options)
+            _check_resumed(loaded, options)
             self.done = Done(loaded["batches"], loaded["rows"], np.array(loaded["sums"]))
         self._options, self._loaded = dict(options), None
         try:
@@ -385,7 +385,7 @@ class EpochPosition:
         self._loaded = state
 
 
-def _check(loaded: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+def _check_resumed(loaded: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     saved: Mapping[str, Any] = loaded["options"]
     names = sorted(saved.keys() | options.keys())
     different = [name for name in names if saved.get(name) != options.get(name)]

@@ -168,18 +168,18 @@ def expand(
     """Return the replacement of every node that the outputs depend on; `simpler` returns that of a composite op."""
     replacements: dict[BaseNode, BaseNode] = {}
     order = topological_order(outputs)
-    nodes, present = set(order), {_key(node) for node in order if not node.is_leaf}
+    nodes, present = set(order), {_function_key(node) for node in order if not node.is_leaf}
     for node in order:
         with located_at(node.origin):
             part = LOOPS.of(node).part_of_residuals(node)
-        if part is not None and any(_key(other) in present for other in topological_order([part], nodes)):
+        if part is not None and any(_function_key(other) in present for other in topological_order([part], nodes)):
             _expand([part], replacements, simpler)
             replacements[node] = replacements[part]
     _expand(outputs, replacements, simpler)
     return replacements
 
 
-def _key(node: BaseNode) -> Hashable:
+def _function_key(node: BaseNode) -> Hashable:
     """Return a key that is equal for nodes that compute the same function of the same parents."""
     return type(node), tuple(map(id, node.parents)), repr(node.attribute_values()) if node.parents else id(node)
 

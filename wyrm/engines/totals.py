@@ -84,7 +84,7 @@ class Totals:
                     self.nodes += new
                     self._kinds += [parts[part] for part in new]
             else:
-                self._kinds[position] = _kind(self._known[output])
+                self._kinds[position] = _mean_or_sum(self._known[output])
 
     def _function(
         self, output: BaseNode, constant: dict[BaseNode, bool]
@@ -104,7 +104,7 @@ class Totals:
                 inside.add(node)
                 waiting += node.parents
             elif kind is not Combination.MIXED:
-                parts[self._checked(node)] = _kind(kind)
+                parts[self._checked(node)] = _mean_or_sum(kind)
             elif (quotient := self._quotient(node)) is not None:
                 inside.add(node)
                 parts |= dict.fromkeys(quotient, Combination.SUM)
@@ -156,7 +156,7 @@ class Totals:
                 bool(given)
                 and found is not None
                 and all(
-                    kind is Combination.MIXED or node in totals or _kind(found[0][node]) is kind
+                    kind is Combination.MIXED or node in totals or _mean_or_sum(found[0][node]) is kind
                     for node, kind in zip(self.nodes, self._kinds, strict=True)
                 )
             )
@@ -203,7 +203,7 @@ class Totals:
         return float(values[function[-1]])
 
 
-def _kind(dependence: RowDependence) -> Combination:
+def _mean_or_sum(dependence: RowDependence) -> Combination:
     """Return whether a node is a mean or a sum; a value that is the same in all batches is a mean."""
     if isinstance(dependence, int) or dependence is Combination.MIXED:
         return Combination.MIXED

@@ -75,7 +75,7 @@ def _without_ellipsis(terms: list[str], result: str | None, nodes: list[Node]) -
     return terms, result.replace("...", shared), nodes
 
 
-def _check(terms: Sequence[str], result: str) -> None:
+def _check_terms(terms: Sequence[str], result: str) -> None:
     """Raise `ShapeError` for terms that hold other characters than letters, or for an invalid result."""
     if not all(letter in LETTERS for term in (*terms, result) for letter in term):
         text = f"{','.join(terms)}->{result}"
@@ -233,7 +233,7 @@ def einsum(*operands: Any, optimize: Path = True) -> Any:
         if len(terms) != len(nodes):
             raise ShapeError(f"subscripts {','.join(terms)!r} name {len(terms)} operands, not {len(nodes)}")
         terms, result, parts = _without_ellipsis(terms, result, list(nodes))
-        _check(terms, result)
+        _check_terms(terms, result)
         pairs = [_diagonal(term, node) for term, node in zip(terms, parts, strict=True)]
         if len(pairs) > 2:  # `numpy.einsum_path` would raise an error that names no axis
             axes_by_letter([term for term, _ in pairs], [node.dims for _, node in pairs])

@@ -20,7 +20,7 @@ from wyrm.ops.elementwise.trigonometric import Arctan2
 from wyrm.support.foreign_names import explains_keywords
 
 
-def _mask(x: Operand) -> Node:
+def _as_mask(x: Operand) -> Node:
     """Return a mask unchanged, and for numbers whether they are not 0."""
     node = as_node(x)
     return node if node.dtype.kind == "b" else node.not_equal(0.0)
@@ -137,7 +137,7 @@ def logical_not(x: Operand[S]) -> Node[Any, S]:
     >>> wy.logical_not(wy.Constant([0.0, 2.0])).forward().tolist()
     [True, False]
     """
-    return ~_mask(x)
+    return ~_as_mask(x)
 
 
 @overload
@@ -150,7 +150,7 @@ def logical_and(x: Operand, y: Operand) -> Node:
     >>> wy.logical_and(wy.Constant([0.0, 2.0]), 1.0).forward().tolist()
     [False, True]
     """
-    result: Node = _mask(x) & _mask(y)
+    result: Node = _as_mask(x) & _as_mask(y)
     return result
 
 
@@ -164,7 +164,7 @@ def logical_or(x: Operand, y: Operand) -> Node:
     >>> wy.logical_or(wy.Constant([0.0, 2.0]), 0.0).forward().tolist()
     [False, True]
     """
-    result: Node = _mask(x) | _mask(y)
+    result: Node = _as_mask(x) | _as_mask(y)
     return result
 
 
@@ -178,7 +178,7 @@ def logical_xor(x: Operand, y: Operand) -> Node:
     >>> wy.logical_xor(wy.Constant([0.0, 2.0]), 1.0).forward().tolist()
     [True, False]
     """
-    result: Node = _mask(x) ^ _mask(y)
+    result: Node = _as_mask(x) ^ _as_mask(y)
     return result
 
 

@@ -53,7 +53,7 @@ def reduced(name: str) -> Callable[..., Any]:
             initial: Any = None,
             where: Any = True,
         ) -> Any:
-            return joins(name, _converted(name, a, dtype), axis, keepdims, initial, _mask(name, a, where))
+            return joins(name, _converted(name, a, dtype), axis, keepdims, initial, _where_mask(name, a, where))
 
         if name in _NOTHING:
             return with_initial
@@ -68,7 +68,7 @@ def reduced(name: str) -> Callable[..., Any]:
         return _mean
 
     def logical(a: Any, axis: AxisLike = None, keepdims: bool = False, where: Any = True) -> Any:
-        mask = _mask(name, a, where)
+        mask = _where_mask(name, a, where)
         if mask is not None:
             a = a if a.dtype.kind == "b" else a != 0
             a = a & mask if name == "any" else a | ~mask
@@ -88,24 +88,26 @@ def variance_of(name: str) -> Callable[..., Any]:
             if ddof:
                 raise TypeError(f"numpy.{name}: ddof and correction are two names of one number: pass one of them")
             ddof = correction
-        x, mask = _converted(name, a, dtype), _mask(name, a, where)
+        x, mask = _converted(name, a, dtype), _where_mask(name, a, where)
         if mask is None:
             return getattr(x, name)(axis=axis, ddof=ddof, keepdims=keepdims)
         x = _floats(x)
         mean = _mean(x, axis, keepdims=True, where=mask)
         distance = select(mask, x - mean, 0.0)
-        variance = distance.square().sum(axis=axis, keepdims=keepdims) / (_count(x, mask, axis, keepdims) - float(ddof))
+        variance = distance.square().sum(axis=axis, keepdims=keepdims) / (
+            _count_where(x, mask, axis, keepdims) - float(ddof)
+        )
         return variance if name == "var" else variance.sqrt()
 
     return spread
 
 
 def _mean(a: Any, axis: AxisLike = None, dtype: Any = None, keepdims: bool = False, where: Any = True) -> Any:
-    x, mask = _converted("mean", a, dtype), _mask("mean", a, where)
+    x, mask = _converted("mean", a, dtype), _where_mask("mean", a, where)
     if mask is None:
         return x.mean(axis=axis, keepdims=keepdims)
     x = _floats(x)
-    return select(mask, x, 0.0).sum(axis=axis, keepdims=keepdims) / _count(x, mask, axis, keepdims)
+    return select(mask, x, 0.0).sum(axis=axis, keepdims=keepdims) / _count_where(x, mask, axis, keepdims)
 
 
 def _with_initial(name: str, x: Any, axis: AxisLike, keepdims: bool, initial: Any, mask: Node | None) -> Any:
@@ -134,12 +136,12 @@ def _floats(x: Any) -> Any:
     return x if x.dtype.kind == "f" else weak_floats(x)
 
 
-def _count(x: Node, mask: Node, axis: AxisLike, keepdims: bool) -> Any:
+def _count_where(x: Node, mask: Node, axis: AxisLike, keepdims: bool) -> Any:
     """Return the number of elements where the mask is true, in the dtype of `x`."""
     return Cast(mask.broadcast_to(x.dims), x.dtype).sum(axis=axis, keepdims=keepdims)
 
 
-def _mask(name: str, x: BaseNode, where: Any) -> Node | None:
+def _where_mask(name: str, x: BaseNode, where: Any) -> Node | None:
     """Return `where` as a mask, and None if it is true everywhere."""
     if where is True:
         return None
@@ -213,7 +215,7 @@ def _size(a: Node, axis: AxisLike = None) -> Axis:
     return whole if size is None else size
 
 
-def _where(condition: Node, x: Any = None, y: Any = None) -> Any:
+def _where_nodes(condition: Node, x: Any = None, y: Any = None) -> Any:
     if x is None or y is None:
         raise TypeError(
             "numpy.where of nodes takes (condition, x, y): the positions where a mask is true depend on the data"
@@ -223,7 +225,7 @@ def _where(condition: Node, x: Any = None, y: Any = None) -> Any:
 
 # Implementations for nodes. Parameters have NumPy's names; an error rejects the parameters missing here.
 FUNCTIONS: dict[Operation, Operation] = {
-    np.where: _where,
+    np.where: _where_nodes,
     np.concatenate: _concatenate,
     np.stack: lambda arrays, axis=0: stack(arrays, axis=axis),
     np.einsum: contraction.einsum,
@@ -291,12 +293,14 @@ def ufunc(node: Node, function: Any, method: str, *operands: Any, **options: Any
     if name not in UFUNCS:
         found = _same_name("numpy", name) or _same_name("scipy.special", name)
         if found is None:
-            raise _unknown(name)
+            raise _unknown_function(name)
         if dtype is not None:
             refuse_keywords(f"numpy.{name} of a node", ("dtype",), ("its operands",))
         return found(*operands)
     given = (
-        _nodes(operands) if integers is None else [x if isinstance(x, BaseNode) else as_indices(x) for x in operands]
+        _operand_nodes(operands)
+        if integers is None
+        else [x if isinstance(x, BaseNode) else as_indices(x) for x in operands]
     )
     result = UFUNCS[name](*given)
     if dtype is not None and np.dtype(dtype) != result.dtype:
@@ -312,8 +316,8 @@ def array_function(
     if function not in FUNCTIONS:
         found = _same_name(function.__module__, name)
         if found is None:
-            raise _unknown(name, function.__module__)
-        return _call(found, function, arguments, options)
+            raise _unknown_function(name, function.__module__)
+        return _call_ours(found, function, arguments, options)
     implementation = FUNCTIONS[function]
     full = f"numpy.{name}"
     if function is np.einsum:
@@ -326,10 +330,10 @@ def array_function(
     if given.keys() - taken.keys():
         refuse_keywords(f"{full} of a node", given.keys() - taken.keys(), taken)
     if "arrays" in given:
-        given["arrays"] = _nodes(given["arrays"])
+        given["arrays"] = _operand_nodes(given["arrays"])
     elif function is not np.where:  # np.where keeps the dtype of array operands itself
         operands = [key for key in _OPERANDS if key in given]
-        given |= dict(zip(operands, _nodes([given[key] for key in operands]), strict=True))
+        given |= dict(zip(operands, _operand_nodes([given[key] for key in operands]), strict=True))
     return implementation(**given)
 
 
@@ -340,7 +344,9 @@ def _same_name(module: str, name: str) -> Operation | None:
     return found
 
 
-def _call(implementation: Operation, function: Operation, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
+def _call_ours(
+    implementation: Operation, function: Operation, arguments: Sequence[Any], options: Mapping[str, Any]
+) -> Any:
     """Call a function of wyrm with the arguments given to NumPy's function of the same name."""
     name = f"{function.__module__}.{function.__name__}"
     taken = inspect.signature(implementation).parameters
@@ -362,7 +368,7 @@ def _bound_arguments(
     function: Operation, name: str, arguments: Sequence[Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the arguments under NumPy's names, without those that equal NumPy's default."""
-    signature = _signature(function)
+    signature = _numpy_signature(function)
     try:
         bound = signature.bind(*arguments, **options)
     except TypeError as error:
@@ -378,7 +384,7 @@ def _bound_arguments(
 
 
 @cache
-def _signature(function: Operation) -> inspect.Signature:
+def _numpy_signature(function: Operation) -> inspect.Signature:
     return inspect.signature(_SIGNATURES.get(function, function))
 
 
@@ -389,7 +395,7 @@ def _is_default(value: object, default: object) -> bool:
     )
 
 
-def _nodes(operands: Any) -> list[Any]:
+def _operand_nodes(operands: Any) -> list[Any]:
     """Return the operands, with arrays and numbers as constants of the nodes' float dtype."""
     nodes = [x for x in operands if isinstance(x, BaseNode)]
     floats = sorted((x for x in nodes if x.dtype.kind == "f"), key=lambda x: is_weak(x.dtype))
@@ -405,7 +411,7 @@ def _nodes(operands: Any) -> list[Any]:
     return found
 
 
-def _unknown(name: str, package: str = "numpy") -> TypeError:
+def _unknown_function(name: str, package: str = "numpy") -> TypeError:
     instead = answers("numpy").get(name) or (
         f"compose it of operators and methods of nodes, write an op of your own, or compute {package}.{name} on "
         f"x.forward()"

@@ -109,7 +109,7 @@ def _replaced(a: Operand, value: float) -> tuple[Node, Node]:
     return where(missing, value, node), missing
 
 
-def _count(missing: Node, node: Node, axis: AxisLike, keepdims: bool) -> Node:
+def _count_present(missing: Node, node: Node, axis: AxisLike, keepdims: bool) -> Node:
     """Return the number of elements that are not NaN, as floats."""
     present: Node = (~missing).astype(node.dtype)
     return present.sum(axis=axis, keepdims=keepdims)
@@ -143,7 +143,7 @@ def nanmean(a: Operand, axis: AxisLike = None, keepdims: bool = False) -> Node:
     2.0
     """
     node, missing = _replaced(a, 0.0)
-    return node.sum(axis=axis, keepdims=keepdims) / _count(missing, node, axis, keepdims)
+    return node.sum(axis=axis, keepdims=keepdims) / _count_present(missing, node, axis, keepdims)
 
 
 @reduction
@@ -179,9 +179,9 @@ def nanvar(a: Operand, axis: AxisLike = None, ddof: int = 0, keepdims: bool = Fa
     1.0
     """
     node, missing = _replaced(a, 0.0)
-    count = _count(missing, node, axis, True)
+    count = _count_present(missing, node, axis, True)
     distance = where(missing, 0.0, node - node.sum(axis=axis, keepdims=True) / count)
-    left = _count(missing, node, axis, keepdims) - float(ddof)
+    left = _count_present(missing, node, axis, keepdims) - float(ddof)
     total: Node = distance.square().sum(axis=axis, keepdims=keepdims)
     return total / where(left > 0.0, left, math.nan)
 

@@ -267,14 +267,14 @@ def _jacobians(output: Node, wanted: Sequence[Node]) -> list[Node]:
     """Return the Jacobian of `output` with respect to each node, with the axes (*output.dims, *node.dims)."""
     shapes = [(*output.dims, *x.dims) for x in wanted]
     if output.size > sum(x.size for x in wanted):
-        return [_columns(output, x).reshape(shape) for x, shape in zip(wanted, shapes, strict=True)]
+        return [_jacobian_by_columns(output, x).reshape(shape) for x, shape in zip(wanted, shapes, strict=True)]
     given = placeholder_like(output, output.dims, "cotangent")
     found = reverse.pull_back([output], [given], wanted)
     gradients = [zeros_like(x) if g is None else g for x, g in zip(wanted, found, strict=True)]
     return [g.reshape(shape) for g, shape in zip(batched(gradients, {given: _units(output)}), shapes, strict=True)]
 
 
-def _columns(output: Node, x: Node) -> Any:
+def _jacobian_by_columns(output: Node, x: Node) -> Any:
     """Return the Jacobian by columns, of shape (*output.shape, x.size)."""
     given = placeholder_like(x, x.dims, "tangent")
     (columns,) = batched(reverse.push_forward([output], [x], [given]), {given: _units(x)})

@@ -94,20 +94,20 @@ class Dim:
     @overload
     def __mul__(self, other: SupportsIndex) -> Times[Self, Any]: ...
     def __mul__(self, other: Dim | SupportsIndex) -> Times:
-        return Times((self, _part(other))) if _is_part(other) else NotImplemented
+        return Times((self, _axis_part(other))) if _is_part(other) else NotImplemented
 
     def __rmul__(self, other: SupportsIndex) -> Times[Any, Self]:
-        return Times((_part(other), self)) if _is_part(other) else NotImplemented
+        return Times((_axis_part(other), self)) if _is_part(other) else NotImplemented
 
     @overload
     def __add__(self, other: Second) -> Plus[Self, Second]: ...
     @overload
     def __add__(self, other: SupportsIndex) -> Plus[Self, Any]: ...
     def __add__(self, other: Dim | SupportsIndex) -> Plus:
-        return Plus((self, _part(other))) if _is_part(other) else NotImplemented
+        return Plus((self, _axis_part(other))) if _is_part(other) else NotImplemented
 
     def __radd__(self, other: SupportsIndex) -> Plus[Any, Self]:
-        return Plus((_part(other), self)) if _is_part(other) else NotImplemented
+        return Plus((_axis_part(other), self)) if _is_part(other) else NotImplemented
 
     # A size that is not known has no difference and no quotient, and is neither large nor small.
 
@@ -163,7 +163,7 @@ def _is_part(value: object) -> bool:
     return isinstance(value, Dim | int | np.integer)
 
 
-def _part(axis: Dim | SupportsIndex) -> Axis:
+def _axis_part(axis: Dim | SupportsIndex) -> Axis:
     return axis if isinstance(axis, Dim) else operator.index(axis)
 
 
@@ -381,7 +381,7 @@ def resolve(dims: Dims, sizes: Mapping[type[Dim], int]) -> tuple[int, ...]:
     return tuple([axis if type(axis) is int else resolve_axis(axis, sizes) for axis in dims])
 
 
-def _named(axis: Axis) -> bool:
+def _has_own_name(axis: Axis) -> bool:
     """Return whether an axis has a name of its own; derived axes and `One` have none."""
     return isinstance(axis, Dim) and not isinstance(axis, Derived | One)
 
@@ -392,7 +392,7 @@ def unify(left: Axis, right: Axis) -> Axis:
         return left
     sizes = axis_size(left), axis_size(right)
     if isinstance(left, Dim) and isinstance(right, Dim):
-        named = _named(left) and _named(right)
+        named = _has_own_name(left) and _has_own_name(right)
         if named and type(left) is not type(right):
             raise ShapeError(_two_names(left, right))
         if sizes[0] is not None and sizes[1] is not None:
@@ -460,7 +460,7 @@ def _stretch(left: Axis, right: Axis) -> Axis:
         return left
     if isinstance(left, One):
         return right
-    if _named(left) and _named(right):
+    if _has_own_name(left) and _has_own_name(right):
         return unify(left, right)
     if axis_size(left) == 1 and not (isinstance(left, Dim) and axis_size(right) == 1):
         return right
@@ -483,7 +483,7 @@ def _refuse_pairs(left: Dims, right: Dims, joined: Dims) -> None:
 
 def _is_same(axis: Dim, other: Axis) -> bool:
     """Return whether two axes are one by their name; axes that have a size alone are none."""
-    return type(axis) is type(other) is not Dim and (_named(axis) or axis == other)
+    return type(axis) is type(other) is not Dim and (_has_own_name(axis) or axis == other)
 
 
 def normalize_axis(axis: SupportsIndex, ndim: int) -> int:

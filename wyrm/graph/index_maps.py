@@ -21,16 +21,16 @@ class IndexExpression(Record):
     single: ClassVar[bool] = True
 
     def __add__(self, other: IndexExpression | int) -> IndexExpression:
-        return SumOfIndices(self, _entry(other))
+        return SumOfIndices(self, _as_expression(other))
 
     def __radd__(self, other: int) -> IndexExpression:
         return SumOfIndices(IndexLiteral(other), self) if other else self
 
     def __sub__(self, other: IndexExpression | int) -> IndexExpression:
-        return DifferenceOfIndices(self, _entry(other))
+        return DifferenceOfIndices(self, _as_expression(other))
 
     def __mul__(self, other: IndexExpression | int) -> IndexExpression:
-        return ProductOfIndices(self, _entry(other))
+        return ProductOfIndices(self, _as_expression(other))
 
     def __rmul__(self, other: int) -> IndexExpression:
         return self if other == 1 else ProductOfIndices(IndexLiteral(other), self)
@@ -141,7 +141,7 @@ class ProductOfIndices(IndexPair):
         return f"{_grouped(self.left)} * {_grouped(self.right)}"
 
 
-def _entry(value: IndexExpression | int) -> IndexExpression:
+def _as_expression(value: IndexExpression | int) -> IndexExpression:
     return value if isinstance(value, IndexExpression) else IndexLiteral(value)
 
 

@@ -87,7 +87,7 @@ def scaled(axis: Axis, times: int = 1, plus: int = 0, over: int = 1) -> Axis:
         shared = math.gcd(times, over)
         times, plus, over = times // shared, plus // shared, over // shared
         if times > 1:
-            base, factor, addend, divisor = _whole(axis)
+            base, factor, addend, divisor = _without_whole_part(axis)
     # Either `times` or `divisor` is 1, and there is one quotient of a sum.
     factor, addend, divisor = times * factor, times * addend + plus * divisor, divisor * over
     shared = math.gcd(factor, divisor)
@@ -115,7 +115,7 @@ def _expression(axis: Axis) -> tuple[Axis, int, int, int]:
             base, factor, addend, divisor = _expression(unsized[0])
             times = math.prod(known)
             if divisor > 1:
-                base, factor, addend, divisor = _whole(unsized[0])
+                base, factor, addend, divisor = _without_whole_part(unsized[0])
             return base, factor * times, addend * times, 1
     return axis, 1, 0, 1
 
@@ -133,7 +133,7 @@ def named_multiple(axis: Axis) -> tuple[type[Dim], int, int] | None:
     return type(base), factor, addend
 
 
-def _whole(axis: Axis) -> tuple[Axis, int, int, int]:
+def _without_whole_part(axis: Axis) -> tuple[Axis, int, int, int]:
     """Return the expression, without a divisor, of a quotient: the whole part of its addend is taken out."""
     base, factor, addend, divisor = _expression(axis)
     shift = addend // divisor

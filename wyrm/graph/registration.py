@@ -63,14 +63,16 @@ class Rules(Generic[R]):
         for op in ops:
             if not (isinstance(op, type) and hasattr(op, "op_name")):
                 raise RegistrationError(
-                    f"{_name(op)} is not an op: write @{self.name}.register(Op) above the rule for Op"
+                    f"{_name_of(op)} is not an op: write @{self.name}.register(Op) above the rule for Op"
                 )
 
         def registered(given: T) -> T:
             rule: Any = given() if isinstance(given, type) else given
             kind = type(self.default)
             if not isinstance(rule, kind):
-                raise RegistrationError(f"{_name(given)} is not a rule of {self.name}: derive it from {kind.__name__}")
+                raise RegistrationError(
+                    f"{_name_of(given)} is not a rule of {self.name}: derive it from {kind.__name__}"
+                )
             if self._check is not None:
                 self._check(rule)
             for op in ops:
@@ -114,7 +116,7 @@ def check_rule_names(op: type[BaseNode]) -> None:
                 )
 
 
-def _name(given: object) -> str:
+def _name_of(given: object) -> str:
     return str(getattr(given, "__name__", repr(given)))
 
 
@@ -231,11 +233,11 @@ def method(
             ONLY_METHODS.add(name)
         if op is not None:
             given.__name__, given.__qualname__, given.__doc__ = name, name, op.__doc__
-        _add(owner, name, given)
+        _add_member(owner, name, given)
         if integers is not None:
             INTEGER_METHODS[name] = integers
             METHODS["IndexNode", name] = given
-            _add("IndexNode", name, given)
+            _add_member("IndexNode", name, given)
         return given
 
     return bound
@@ -247,10 +249,10 @@ def bind(methods: Mapping[str, Iterable[str]]) -> None:
         for each in names:
             owner, _, name = each.partition(".")
             if (owner, name) not in METHODS:
-                _add(owner, name, Late(module, name=name))
+                _add_member(owner, name, Late(module, name=name))
 
 
-def _add(owner: str, name: str, member: object) -> None:
+def _add_member(owner: str, name: str, member: object) -> None:
     setattr(_OWNERS[owner], name, member)
     if owner == "Node" and not name.startswith("__"):
         other = _OWNERS["IndexNode"]

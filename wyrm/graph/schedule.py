@@ -107,10 +107,10 @@ class Schedule:
             elif op is Constant:
                 storage = stored(node)
                 found = known.get(storage)
-                index = known[storage] = known.setdefault(_key(node, parents), new) if found is None else found
+                index = known[storage] = known.setdefault(_value_key(node, parents), new) if found is None else found
             else:
                 try:
-                    index = known.setdefault(_key(node, parents), new)
+                    index = known.setdefault(_value_key(node, parents), new)
                 except TypeError:  # an attribute that cannot be hashed, such as an array: the node is never merged
                     index = new
             position[node] = index
@@ -217,7 +217,7 @@ def _data_shape(leaf: BaseNode, shapes: Mapping[BaseNode, tuple[int, ...]]) -> t
     return shapes[leaf] if leaf in shapes else held_shape(leaf)
 
 
-def _key(node: BaseNode, parents: tuple[int, ...]) -> object:
+def _value_key(node: BaseNode, parents: tuple[int, ...]) -> object:
     """Return a key that is equal for nodes that compute the same; `parents` are the positions of their parents."""
     if not parents:
         if isinstance(node, Constant):

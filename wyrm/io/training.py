@@ -275,7 +275,7 @@ class Checkpoints:
         number = whole("step", step, 0)
         if number >= MOST_STEPS:
             raise OptionError(f"step must be below 2**62, not {number}")
-        named = _checked(parameters, optimizer)
+        named = _checked_parameters(parameters, optimizer)
         rest, of_state = without_arrays(checked_state(state))
         record = CheckpointRecord(
             number, _score(score), type(optimizer).__name__, _parameter_names(optimizer, named), rest
@@ -319,7 +319,7 @@ class Checkpoints:
             raise self._unwritten(record.step, reason) from error
         except CheckpointError as error:
             raise self._unwritten(record.step, str(error)) from error
-        self._known[path] = _signature(path), record
+        self._known[path] = _file_signature(path), record
         self._rotate()
 
     def _unwritten(self, step: int, reason: str) -> CheckpointError:
@@ -398,10 +398,10 @@ class Checkpoints:
         """
         file = os.fspath(path_of("file", path))
         self.wait()
-        named = _checked(parameters, optimizer)
+        named = _checked_parameters(parameters, optimizer)
         arrays, metadata = load_arrays(path)
         record = parsed(path, metadata, sorted(arrays.items()))
-        weights, slots = _part(arrays, _WEIGHTS), _part(arrays, _OPTIMIZER)
+        weights, slots = _with_prefix(arrays, _WEIGHTS), _with_prefix(arrays, _OPTIMIZER)
         if problems := differences(named, weights) + not_finite(weights):
             what = f"{file!r} does not match the parameters of {type(parameters).__name__}:"
             raise CheckpointError("\n".join([what, *problems]))
@@ -414,7 +414,7 @@ class Checkpoints:
                 f"{', '.join(record.parameters)} in the file, {', '.join(parameter_names)} here"
             )
         try:
-            state = with_arrays(record.state, _part(arrays, _STATE))
+            state = with_arrays(record.state, _with_prefix(arrays, _STATE))
         except (LookupError, TypeError, ValueError) as error:  # possible if another program wrote it
             raise CheckpointError(f"{file!r} is corrupt: an array of its state has no place ({error})") from error
         try:
@@ -440,7 +440,7 @@ class Checkpoints:
     def _record(self, path: Path) -> CheckpointRecord | CheckpointError | None:
         """Return the file's record, the error of reading it, or None if the file was removed meanwhile."""
         try:
-            signature = _signature(path)
+            signature = _file_signature(path)
         except FileNotFoundError:
             return None
         known = self._known.get(path)
@@ -492,7 +492,7 @@ class Checkpoints:
                 self._known.pop(path, None)
 
 
-def _checked(parameters: Parameters, optimizer: object) -> dict[str, Kept]:
+def _checked_parameters(parameters: Parameters, optimizer: object) -> dict[str, Kept]:
     """Return the parameters by name; raise `DTypeError` for anything else than parameters and an optimizer."""
     if not hasattr(type(optimizer), "load_step_counts"):
         raise DTypeError(f"a checkpoint holds the state of an optimizer, as of wy.optim.Adam(...), not {optimizer!r}")
@@ -514,7 +514,7 @@ def _write(path: Path, arrays: Mapping[str, np.ndarray], record: CheckpointRecor
             beside.unlink(missing_ok=True)
 
 
-def _signature(path: Path) -> _Signature:
+def _file_signature(path: Path) -> _Signature:
     found = path.stat()
     return found.st_ino, found.st_size, found.st_mtime_ns
 
@@ -526,7 +526,7 @@ def step_of(path: Path) -> int:
     return int(found[1])
 
 
-def _part(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+def _with_prefix(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 

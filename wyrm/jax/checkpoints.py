@@ -146,7 +146,7 @@ def restore(program: Program[Any, Any], folder: str | os.PathLike[str], *, step:
         wanted = _arrays(engine, program).tree()
         with _reading(path):
             stored = manager.item_metadata(found).arrays.tree
-        _check(path, wanted, stored, _padded(engine, program), counters.get(_ROWS, {}))
+        _check_arrays(path, wanted, stored, _padded(engine, program), counters.get(_ROWS, {}))
         # Orbax pads arrays and takes off padding, as another mesh needs it.
         item = orbax.args.StandardRestore(_abstract(wanted), strict=False)
         arguments = orbax.args.Composite(arrays=item)
@@ -228,7 +228,7 @@ def _abstract(tree: Any) -> Any:
     return jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=array.sharding), tree)
 
 
-def _check(
+def _check_arrays(
     path: Path,
     wanted: Mapping[str, Any],
     found: Mapping[str, Any],
@@ -236,7 +236,7 @@ def _check(
     their_rows: Mapping[str, int],
 ) -> None:
     """Raise `CheckpointError` unless a checkpoint has the program's arrays; the numbers of rows are without padding."""
-    ours, theirs = _described(wanted, our_rows), _described(found, their_rows)
+    ours, theirs = _shapes_and_dtypes(wanted, our_rows), _shapes_and_dtypes(found, their_rows)
     problems = [f"  {name} is missing in it" for name in ours.keys() - theirs.keys()]
     problems += [f"  {name} is in it alone" for name in theirs.keys() - ours.keys()]
     problems += [
@@ -248,7 +248,7 @@ def _check(
         raise CheckpointError("\n".join([f"{os.fspath(path)!r} is of another program:", *sorted(problems)]))
 
 
-def _described(tree: Mapping[str, Any], rows: Mapping[str, int]) -> dict[str, tuple[tuple[int, ...], str]]:
+def _shapes_and_dtypes(tree: Mapping[str, Any], rows: Mapping[str, int]) -> dict[str, tuple[tuple[int, ...], str]]:
     """Return the shapes without padding and the dtypes of arrays by name."""
     return {
         name: ((rows.get(name, array.shape[0]), *array.shape[1:]) if array.shape else (), str(array.dtype))

@@ -105,8 +105,8 @@ class LoweredFunction:
             missing = sorted(set(self.names.values()) - parameters.keys())
             unknown = sorted(parameters.keys() - set(self.names.values()))
             raise OptionError(f"parameters that are missing: {missing}; that the graph does not have: {unknown}")
-        known: dict[BaseNode, Any] = {leaf: _array(leaf, parameters[name]) for leaf, name in self.names.items()}
-        known |= {leaf: _array(leaf, value) for leaf, value in zip(self.inputs, inputs, strict=True)}
+        known: dict[BaseNode, Any] = {leaf: _jax_array(leaf, parameters[name]) for leaf, name in self.names.items()}
+        known |= {leaf: _jax_array(leaf, value) for leaf, value in zip(self.inputs, inputs, strict=True)}
         sizes = self._schedule.bind({leaf: tuple(array.shape) for leaf, array in known.items()})
         random_step = _words(step)
         known |= {STEP: random_step, ROWS_BEFORE: jnp.zeros_like(random_step)}
@@ -184,7 +184,7 @@ def _paths(model: Module | None) -> dict[BaseNode, str]:
     return {leaf: path for path, leaf in (*model.named_parameters(), *model.named_buffers())}
 
 
-def _array(leaf: BaseNode, value: Any) -> Any:
+def _jax_array(leaf: BaseNode, value: Any) -> Any:
     """Return the value of a leaf as a JAX array of its dtype; raise an error if it does not fit."""
     from jax.core import Tracer
 

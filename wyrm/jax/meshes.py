@@ -37,7 +37,7 @@ def make_hybrid_mesh(
     require_jax("wy.jax.make_hybrid_mesh")
     from jax.sharding import Mesh
 
-    outer, inner = _sizes("between", between), _sizes("within", within)
+    outer, inner = _mesh_sizes("between", between), _mesh_sizes("within", within)
     both = set(between) & set(within)
     if both:
         raise OptionError(f"make_hybrid_mesh: {', '.join(map(repr, sorted(both)))} is both between and within slices")
@@ -69,7 +69,7 @@ def arranged_in_slices(devices: Sequence[Any], between: Sequence[int], within: S
     return found
 
 
-def _sizes(name: str, axes: object) -> list[int]:
+def _mesh_sizes(name: str, axes: object) -> list[int]:
     if not isinstance(axes, Mapping):
         raise DTypeError(
             f"make_hybrid_mesh: {name} must map names of axes to sizes, such as {{'slice': 2}}, not {axes!r}"

@@ -24,15 +24,15 @@ from wyrm.support.options import choice
 
 def as_matrix(name: str, a: Operand) -> Node:
     """Return the operand as a node; raise `ShapeError` unless it has two axes or more."""
-    return _checked(name, as_node(a), matrix)
+    return _checked_matrix(name, as_node(a), matrix)
 
 
 def as_square(name: str, a: Operand) -> Node:
     """Return the operand as a node; raise `ShapeError` unless it holds square matrices."""
-    return _checked(name, as_node(a), square)
+    return _checked_matrix(name, as_node(a), square)
 
 
-def _checked(name: str, a: Node, rule: Callable[[Node], object]) -> Node:
+def _checked_matrix(name: str, a: Node, rule: Callable[[Node], object]) -> Node:
     try:
         rule(a)
     except ShapeError as error:

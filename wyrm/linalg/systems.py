@@ -36,7 +36,7 @@ def _operands(name: str, a: Operand, b: Operand, check: Callable[[str, Node], No
     return left, right.expand_dims(-1) if vector else right, vector
 
 
-def _columns(x: Node, vector: bool) -> Node:
+def _as_columns(x: Node, vector: bool) -> Node:
     return x.squeeze(-1) if vector else x
 
 
@@ -70,7 +70,7 @@ def solve(a: Any, b: Any) -> Node:
     [1.0, 2.0]
     """
     left, right, vector = _operands("solve", a, b, as_square)
-    return _columns(Solve(LUResiduals(left), left, right), vector)
+    return _as_columns(Solve(LUResiduals(left), left, right), vector)
 
 
 @overload
@@ -147,7 +147,7 @@ def solve_triangular(
     if trans not in (0, 1, "N", "T"):
         raise OptionError(f"solve_triangular: trans must be 0, 1, 'N' or 'T', not {trans!r}")
     left, right, vector = _operands("solve_triangular", a, b, as_square)
-    return _columns(TriangularSolve(left, right, bool(lower), trans in (1, "T"), bool(unit_diagonal)), vector)
+    return _as_columns(TriangularSolve(left, right, bool(lower), trans in (1, "T"), bool(unit_diagonal)), vector)
 
 
 @overload
@@ -169,7 +169,7 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any) -> Node:
     factor, lower = c_and_lower
     left, right, vector = _operands("cho_solve", factor, b, as_square)
     halfway = TriangularSolve(left, right, bool(lower), transposed=not lower)
-    return _columns(TriangularSolve(left, halfway, bool(lower), transposed=bool(lower)), vector)
+    return _as_columns(TriangularSolve(left, halfway, bool(lower), transposed=bool(lower)), vector)
 
 
 @overload
@@ -310,4 +310,4 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
         residuals = Constant(np.zeros(0), dtype=left.dtype)
     values: Node = SingularValues(*parts)
     rank: IndexNode = CountTrue(values > values[..., :1] * cutoff, -1)
-    return LstsqResult(_columns(x, vector), residuals, rank, values)
+    return LstsqResult(_as_columns(x, vector), residuals, rank, values)

@@ -310,13 +310,13 @@ def loss(
             return weighted(name, formula(*nodes, **options), reduction, sample_weight)
 
         # mypy knows no such attribute of functions.
-        setattr(call, "__signature__", _signature(formula, of_labels))  # noqa: B010
+        setattr(call, "__signature__", _shown_signature(formula, of_labels))  # noqa: B010
         return call
 
     return decorated
 
 
-def _signature(formula: Callable[..., Node], labels: bool) -> inspect.Signature:
+def _shown_signature(formula: Callable[..., Node], labels: bool) -> inspect.Signature:
     """Return the signature that callers see: that of the first overload without axes, and with all options."""
     declared = inspect.signature(get_overloads(formula)[0])
     parameters = [

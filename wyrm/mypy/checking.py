@@ -36,7 +36,7 @@ def type_of_call(
     """Return the type that mypy itself gives a call."""
     found, _ = checker.expr_checker.check_call(
         callee,
-        [_checked(checker, argument) for argument in arguments],
+        [_checked_argument(checker, argument) for argument in arguments],
         [argument.kind for argument in arguments],
         context,
         [argument.name for argument in arguments],
@@ -81,7 +81,7 @@ def arguments_of(context: MethodContext | FunctionContext) -> list[CheckedArgume
     return found
 
 
-def _checked(checker: TypeChecker, argument: CheckedArgument) -> Expression:
+def _checked_argument(checker: TypeChecker, argument: CheckedArgument) -> Expression:
     """Return an argument, or what stands for a node or for one type of a union, which mypy does not check again."""
     proper = get_proper_type(argument.type)
     items = proper.items if isinstance(proper, UnionType) else [proper]

@@ -45,13 +45,13 @@ def misplaced(name: str, callee: Type, arguments: Sequence[CheckedArgument]) -> 
 
 def of_other_kind(name: str, callee: Type, arguments: Sequence[CheckedArgument]) -> str | None:
     """Return a message about nodes of floats where the callee takes integers, or the reverse; None for none."""
-    fitting = [kinds for item in _overloads(callee) if (kinds := _declared(item, arguments)) is not None]
+    fitting = [kinds for item in _overloads(callee) if (kinds := _declared_types(item, arguments)) is not None]
     for i, argument in enumerate(arguments):
         given = get_proper_type(argument.type)
         if not is_node(given) or not fitting:
             continue
         kind, other = (INDEX_NODE, FLOAT_NODE) if _has_base(given, INDEX_NODE) else (FLOAT_NODE, INDEX_NODE)
-        nodes = [[item for item in _items(declared[i]) if is_node(item)] for declared in fitting]
+        nodes = [[item for item in _tuple_items(declared[i]) if is_node(item)] for declared in fitting]
         if all(any(_has_base(item, other) for item in items) for items in nodes) and not any(
             _has_base(item, kind) for items in nodes for item in items
         ):
@@ -65,7 +65,7 @@ def differing(name: str, callee: Type, arguments: Sequence[CheckedArgument]) -> 
     """Return a message about two axes of the arguments that the declarations give one name; None for none."""
     for item in _overloads(callee):
         seen: dict[str, str] = {}
-        for declared, argument in zip(_declared(item, arguments) or (), arguments, strict=False):
+        for declared, argument in zip(_declared_types(item, arguments) or (), arguments, strict=False):
             for variable, axis in _axes(declared, argument.type):
                 if seen.setdefault(variable, axis) != axis:
                     return f"{name} of {_shapes(arguments)}: {seen[variable]} against {axis}"
@@ -76,10 +76,10 @@ def differing_counts(name: str, callee: Type, arguments: Sequence[CheckedArgumen
     """Return a message about arguments that are to have the same axes and have another number of them; else None."""
     for item in _overloads(callee):
         seen: dict[str, int] = {}
-        for declared, argument in zip(_declared(item, arguments) or (), arguments, strict=False):
+        for declared, argument in zip(_declared_types(item, arguments) or (), arguments, strict=False):
             given = get_proper_type(argument.type)
             shape = shape_of(given) if isinstance(given, Instance) and is_node(given) else None
-            of = next(filter(None, map(_all_axes, _items(declared))), None)
+            of = next(filter(None, map(_all_axes, _tuple_items(declared))), None)
             if of is None or not isinstance(shape, TupleType) or any(isinstance(x, UnpackType) for x in shape.items):
                 continue
             if seen.setdefault(of, len(shape.items)) != len(shape.items):
@@ -126,7 +126,7 @@ def keep_slots(definition: ClassDef) -> None:
         return
     found: list[str] = []
     for statement in definition.defs.body:
-        if isinstance(statement, AssignmentStmt) and "__slots__" in map(_name, statement.lvalues):
+        if isinstance(statement, AssignmentStmt) and "__slots__" in map(_target_name, statement.lvalues):
             value = statement.rvalue
             items = value.items if isinstance(value, TupleExpr | ListExpr) else [value]
             if not all(isinstance(item, StrExpr) for item in items):
@@ -166,7 +166,7 @@ def _slots(op: TypeInfo) -> list[str] | None:
     return found
 
 
-def _name(target: Expression) -> str | None:
+def _target_name(target: Expression) -> str | None:
     return target.name if isinstance(target, NameExpr) else None
 
 
@@ -177,7 +177,7 @@ def _overloads(callee: Type) -> list[CallableType]:
     return [proper] if isinstance(proper, CallableType) else []
 
 
-def _declared(item: CallableType, arguments: Sequence[CheckedArgument]) -> list[Type] | None:
+def _declared_types(item: CallableType, arguments: Sequence[CheckedArgument]) -> list[Type] | None:
     """Return the declared types of arguments; None if the callee takes no such arguments."""
     found: list[Type] = []
     for position, argument in enumerate(arguments):
@@ -194,7 +194,7 @@ def _declared(item: CallableType, arguments: Sequence[CheckedArgument]) -> list[
     return found
 
 
-def _items(type_: Type) -> Sequence[ProperType]:
+def _tuple_items(type_: Type) -> Sequence[ProperType]:
     proper = get_proper_type(type_)
     return [get_proper_type(item) for item in proper.items] if isinstance(proper, UnionType) else [proper]
 
@@ -207,7 +207,7 @@ def _has_base(type_: Type, base: str) -> bool:
 def _axes(declared: Type, given: Type) -> Iterator[tuple[str, str]]:
     """Yield the type variables for axes of a declared node, each with the axis of the node that is given."""
     proper = get_proper_type(given)
-    for item in map(get_proper_type, _items(declared)):
+    for item in map(get_proper_type, _tuple_items(declared)):
         if not (isinstance(item, Instance) and isinstance(proper, Instance) and is_node(item) and is_node(proper)):
             continue
         shapes = shape_of(item), shape_of(proper)

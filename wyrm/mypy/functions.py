@@ -54,7 +54,7 @@ class FunctionArguments:
             writer = TypeWriter(self._plugin, self._checker, self._classes, (), frozenset())
             result = self._result(expression, list(map(writer.result, operands)))
             self.returned.append(result)
-            return _made(result, list(_nodes(operands)), reader)
+            return _made(result, list(_nodes_in(operands)), reader)
 
         return called
 
@@ -106,11 +106,11 @@ def _is_function(type_: ProperType) -> bool:
     return isinstance(type_, Overloaded) or (isinstance(type_, CallableType) and not type_.is_type_obj())
 
 
-def _nodes(values: Any) -> Any:
+def _nodes_in(values: Any) -> Any:
     """Yield the nodes in nested tuples."""
     for value in values:
         if isinstance(value, tuple):
-            yield from _nodes(value)
+            yield from _nodes_in(value)
         elif value is not None:
             yield value
 

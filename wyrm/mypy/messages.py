@@ -95,16 +95,16 @@ def _union(tokens: Iterator[str]) -> tuple[str, str]:
 def _single(tokens: Iterator[str]) -> tuple[str, str]:
     name = next(tokens)
     if name == "[":  # the arguments of a Callable
-        return f"({', '.join(_items(tokens))})", next(tokens)
+        return f"({', '.join(_bracketed(tokens))})", next(tokens)
     name = re.sub(r"\b(?:\w+\.)+", "", name)
     token = next(tokens)
     if token != "[":
         return name, token
-    items = _items(tokens)
-    return _named(name, items), next(tokens)
+    items = _bracketed(tokens)
+    return _shown_type(name, items), next(tokens)
 
 
-def _items(tokens: Iterator[str]) -> list[str]:
+def _bracketed(tokens: Iterator[str]) -> list[str]:
     """Return what stands between brackets, of which the first is read."""
     items, token = [], ", "
     while token == ", ":
@@ -113,7 +113,7 @@ def _items(tokens: Iterator[str]) -> list[str]:
     return items
 
 
-def _named(name: str, items: list[str]) -> str:
+def _shown_type(name: str, items: list[str]) -> str:
     """Return a class with arguments; of a node, its axes, which are the last argument."""
     if name == "tuple":
         return "()" if items == ["()"] else f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"

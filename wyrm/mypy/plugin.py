@@ -68,7 +68,7 @@ RAISES = "WYRM_MYPY_RAISES" in os.environ
 SignatureContext = TypeVar("SignatureContext", MethodSigContext, FunctionSigContext)
 
 
-def _methods() -> frozenset[str]:
+def _node_methods() -> frozenset[str]:
     """Return the names of the methods and operators of nodes that build nodes, without importing these."""
     kinds = (wy.Node, wy.IndexNode)
     found = [(name, inspect.getattr_static(kind, name)) for kind in kinds for name in dir(kind)]
@@ -77,7 +77,7 @@ def _methods() -> frozenset[str]:
     return frozenset(public | (names & OPERATORS.keys()))
 
 
-METHODS = _methods()
+METHODS = _node_methods()
 # In the paths of modules that are not the user's.
 _FOREIGN = re.compile(r"[/\\](site-packages|typeshed)[/\\]")
 # Base classes of ops, which a subclass may name without type arguments.

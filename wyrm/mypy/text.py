@@ -392,7 +392,7 @@ class Text:
         """Return the class of an axis, a leaf, a layer or a dtype."""
         if base_of(info, DIM) is not None:
             if info.fullname.startswith("wyrm.") or "__init__" in info.names:
-                return {"One": One}.get(info.name) or _unknown()
+                return {"One": One}.get(info.name) or _unknown_value()
             return self._classes.of(info.fullname, info.name, Instance(info, []))
         if info.fullname.startswith((*_LEAVES, _LAYERS)) and not info.name.startswith("_"):
             return getattr(import_module(info.module_name), info.name)
@@ -544,5 +544,5 @@ def _numbers(values: list[Any]) -> Iterator[int]:
             yield max(abs(int(value)), 1) if isinstance(value, int) or value.size is not None else 1
 
 
-def _unknown() -> Any:
+def _unknown_value() -> Any:
     raise UnknownType

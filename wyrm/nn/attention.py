@@ -144,7 +144,7 @@ class MultiHeadAttention(Module, Generic[Width]):
                 )
         if key is None and value is not None:
             raise ValueError("MultiHeadAttention: a value needs a key, the sequence that it belongs to")
-        allowed = _mask(mask, key_mask)
+        allowed = _joined_mask(mask, key_mask)
         rate = self.dropout.rate if self.training else 0.0
         if not self.training and self.dropout.rate > 0.0:
             record_evaluation_mode(self)
@@ -206,7 +206,7 @@ class MultiHeadAttention(Module, Generic[Width]):
         return result.transpose(0, 2, 1, 3)
 
 
-def _mask(mask: Node | BoolArray | None, key_mask: Node | BoolArray | None) -> Any:
+def _joined_mask(mask: Node | BoolArray | None, key_mask: Node | BoolArray | None) -> Any:
     """Return both masks as one of the axes (batch, queries, keys), where queries may have size 1."""
     nodes = [x if x is None or isinstance(x, Node) else as_constant(x, np.asarray(x).dtype) for x in (mask, key_mask)]
     one, other = nodes

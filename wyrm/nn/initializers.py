@@ -73,7 +73,7 @@ def initialized(
     return drawn
 
 
-def _check(name: str, value: object, rule: str = "", holds: Callable[[float], bool] = math.isfinite) -> None:
+def _check_option(name: str, value: object, rule: str = "", holds: Callable[[float], bool] = math.isfinite) -> None:
     """Raise `OptionError` unless an option is finite and `holds(value)` is true; `rule` says in words what holds."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise DTypeError(f"{name} must be a finite number{rule}, not {value!r}")
@@ -115,7 +115,7 @@ class Constant:
     value: float
 
     def __post_init__(self) -> None:
-        _check("value", self.value)
+        _check_option("value", self.value)
 
     def __call__(self, shape: tuple[int, ...], seed: Seed = 0, dtype: DTypeLike = np.float32) -> np.ndarray:
         return np.full(shape, self.value, dtype)
@@ -145,8 +145,8 @@ class Uniform:
     high: float
 
     def __post_init__(self) -> None:
-        _check("low", self.low)
-        _check("high", self.high, f" of at least {self.low}", lambda value: value >= self.low)
+        _check_option("low", self.low)
+        _check_option("high", self.high, f" of at least {self.low}", lambda value: value >= self.low)
 
     def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> np.ndarray:
         return _uniform(self.low, self.high, shape, seed, dtype)
@@ -164,8 +164,8 @@ class Normal:
     mean: float = 0.0
 
     def __post_init__(self) -> None:
-        _check("standard_deviation", self.standard_deviation, " of at least 0", lambda value: value >= 0.0)
-        _check("mean", self.mean)
+        _check_option("standard_deviation", self.standard_deviation, " of at least 0", lambda value: value >= 0.0)
+        _check_option("mean", self.mean)
 
     def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> np.ndarray:
         return _normal(self.mean, self.standard_deviation, shape, seed, dtype)
@@ -177,7 +177,7 @@ class _Scaled:
     gain: float
 
     def __post_init__(self) -> None:
-        _check("gain", self.gain, " above 0", lambda value: value > 0.0)
+        _check_option("gain", self.gain, " above 0", lambda value: value > 0.0)
 
     def standard_deviation(self, shape: tuple[int, ...]) -> float:
         """Return the standard deviation of the elements of an array of this shape."""

@@ -120,10 +120,10 @@ def chosen(mask: Any, new: Any, old: Any) -> Any:
         others, before = flatten(old, "a state or result of Recurrent")
         if before != structure:
             raise ShapeError(f"Recurrent: a cell changes the structure of {old!r} to {new!r}")
-    return unflatten(structure, [_where(mask, x, y) for x, y in zip(leaves, others, strict=True)])
+    return unflatten(structure, [_chosen_state(mask, x, y) for x, y in zip(leaves, others, strict=True)])
 
 
-def _where(mask: Any, new: Any, old: Any) -> Any:
+def _chosen_state(mask: Any, new: Any, old: Any) -> Any:
     if mask.ndim and not (new.ndim and same_sizes(new.dims[:1], mask.dims)):
         raise ShapeError(
             f"Recurrent: a mask chooses for each sequence, so states and results need the batch as their first axis, "

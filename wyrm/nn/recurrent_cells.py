@@ -46,7 +46,7 @@ def shown(tree: object) -> str:
     return found[0] if len(found) == 1 else f"[{', '.join(found)}]"
 
 
-def _nodes(tree: object) -> tuple[list[Any], Any]:
+def _leaves_as_nodes(tree: object) -> tuple[list[Any], Any]:
     """Return the leaves of a tree as nodes, and its structure."""
     leaves, structure = flatten(tree, "a state or result of Recurrent")
     return leaf_nodes(leaves, dtype_of(leaves)), structure
@@ -54,14 +54,14 @@ def _nodes(tree: object) -> tuple[list[Any], Any]:
 
 def _alike(one: object, other: object) -> bool:
     """Return whether two trees have the same structure and axes."""
-    (nodes, structure), (others, beside) = _nodes(one), _nodes(other)
+    (nodes, structure), (others, beside) = _leaves_as_nodes(one), _leaves_as_nodes(other)
     return structure == beside and all(same_sizes(x.dims, y.dims) for x, y in zip(nodes, others, strict=True))
 
 
 def check_state(cell: str, state: object, rows: Sequences) -> None:
     """Raise `ShapeError` for a first state whose first axis is not the batch of `x`."""
     x = rows.leaves[0]
-    for node in _nodes(state)[0]:
+    for node in _leaves_as_nodes(state)[0]:
         if node.dims and not same_sizes(node.dims[:1], x.dims[:1]):
             raise ShapeError(
                 f"Recurrent: the state of {cell} is {describe(node)} and x is {describe(x)}: a state has the axes "
@@ -75,14 +75,14 @@ def check_next_state(cell: str, before: object, after: object, y: object) -> Non
         return
     swapped = "; y is like the state: return (state, y), in this order" if _alike(before, y) else ""
     raise ShapeError(
-        f"Recurrent: the state of {cell} changes from {shown(before)} to {_described(after)}: a cell returns "
+        f"Recurrent: the state of {cell} changes from {shown(before)} to {_nodes_with_lines(after)}: a cell returns "
         f"(state, y), whose state keeps its structure and axes from step to step{swapped}"
     )
 
 
-def _described(tree: object) -> str:
+def _nodes_with_lines(tree: object) -> str:
     """Return the nodes of a state or result with the lines that made them."""
-    found = [describe(node) for node in _nodes(tree)[0]]
+    found = [describe(node) for node in _leaves_as_nodes(tree)[0]]
     return found[0] if len(found) == 1 else f"[{', '.join(found)}]"
 
 
@@ -93,7 +93,7 @@ def check_fed_back(again: object, fed: object, has_feedback: bool) -> None:
     what = "feedback(y)" if has_feedback else "y"
     remedy = "let feedback return what a step takes" if has_feedback else "give feedback="
     raise ShapeError(
-        f"Recurrent: {what} is {_described(again)} and the x of a step is {shown(fed)}: {remedy}, such as "
+        f"Recurrent: {what} is {_nodes_with_lines(again)} and the x of a step is {shown(fed)}: {remedy}, such as "
         f"feedback=lambda y: y.argmax(axis=-1)"
     )
 
@@ -103,7 +103,9 @@ def first_row(first: Any, state: Any) -> Any:
     integers = isinstance(first, list) and all(isinstance(each, int) for each in first)
     if integers or (isinstance(first, int | np.integer) and not isinstance(first, bool)):
         first = np.asarray(first)  # else a list is a tree of its elements, and a number becomes a float
-    batch: Axis | None = next((node.dims[0] for node in ([] if state is None else _nodes(state)[0]) if node.dims), None)
+    batch: Axis | None = next(
+        (node.dims[0] for node in ([] if state is None else _leaves_as_nodes(state)[0]) if node.dims), None
+    )
     leaves, structure = flatten(first, "first of Recurrent.run")
     made = []
     for leaf, node in zip(leaves, leaf_nodes(leaves, dtype_of(leaves)), strict=True):
@@ -374,7 +376,7 @@ class Recurrent(Module, Generic[State, In, Out]):
                 again, x = chosen(counted, again, fed), chosen(counted, x, None)
             return (tuple(after), again), x
 
-        names = {f"carry[0][{level}]": f"the state of {_name(cell)}" for level, cell in enumerate(self.cells)}
+        names = {f"carry[0][{level}]": f"the state of {_cell_name(cell)}" for level, cell in enumerate(self.cells)}
         names |= {"carry[1]": "x of a step", "x[0]": "x of a step", "x[1]": "forced", "x[2]": "mask"}
         start = (tuple(states), first)
         (after, _), made = scan_of(step, start, xs, length, "Recurrent", called=partial(path_in_words, names))
@@ -412,8 +414,8 @@ def _layer(
         return after, y
 
     state = _initial(cell, rows.at_step(-1 if reverse else 0)) if start is None else start
-    check_state(_name(cell), state, rows)
-    names = {"carry": f"the state of {_name(cell)}", "x[0]": f"x of a step{rows.origin}", "x[1]": "mask"}
+    check_state(_cell_name(cell), state, rows)
+    names = {"carry": f"the state of {_cell_name(cell)}", "x[0]": f"x of a step{rows.origin}", "x[1]": "mask"}
     called, xs = partial(path_in_words, names), (rows.by_time, counted)
     last, made = scan_of(step, state, xs, None, "Recurrent", reverse=reverse, called=called)
     return Sequences.from_time(made), last
@@ -425,15 +427,17 @@ def _applied(cell: Any, state: Any, x: Any, context: object) -> tuple[Any, Any]:
         found = cell(state, x) if context is None else cell(state, x, context)
     except (ShapeError, DTypeError) as error:
         beside = "" if context is None else ", context"
-        error.add_note(f"Recurrent calls {_name(cell)}(state, x{beside}) with state {shown(state)} and x {shown(x)}")
+        error.add_note(
+            f"Recurrent calls {_cell_name(cell)}(state, x{beside}) with state {shown(state)} and x {shown(x)}"
+        )
         raise
     except TypeError:
         if context is None and _takes_context(cell):
-            raise TypeError(f"Recurrent: {_name(cell)} takes a context: give context= to the layer") from None
+            raise TypeError(f"Recurrent: {_cell_name(cell)} takes a context: give context= to the layer") from None
         raise
     if not isinstance(found, tuple) or len(found) != 2:
-        raise ShapeError(f"Recurrent: {_name(cell)} must return a pair (state, y), not {found!r}")
-    check_next_state(_name(cell), state, *found)
+        raise ShapeError(f"Recurrent: {_cell_name(cell)} must return a pair (state, y), not {found!r}")
+    check_next_state(_cell_name(cell), state, *found)
     return found
 
 
@@ -452,8 +456,8 @@ def _initial(cell: Any, x: Any) -> Any:
     own = getattr(cell, "initial_state", None)
     if own is None:
         raise OptionError(
-            f"Recurrent: {_name(cell)} has no method initial_state(x): give the first state, as in layer(x, state), or "
-            f"define the method, as in `return wy.zeros_like(x)`"
+            f"Recurrent: {_cell_name(cell)} has no method initial_state(x): give the first state, as in "
+            f"layer(x, state), or define the method, as in `return wy.zeros_like(x)`"
         )
     return own(x)
 
@@ -465,12 +469,12 @@ def _cells(given: Any, name: str) -> list[Any]:
     for cell in cells:
         if isinstance(cell, GRUCell | LSTMCell):
             layer = type(cell).__name__.removesuffix("Cell")
-            raise TypeError(f"Recurrent takes cells (state, x) -> (state, y): for {_name(cell)} use wy.nn.{layer}")
+            raise TypeError(f"Recurrent takes cells (state, x) -> (state, y): for {_cell_name(cell)} use wy.nn.{layer}")
         if not callable(cell) or isinstance(cell, type):
             made = ", an instance of it" if isinstance(cell, type) else ""
             raise TypeError(f"Recurrent takes cells (state, x) -> (state, y){made}, not {cell!r}")
     return cells
 
 
-def _name(cell: Any) -> str:
+def _cell_name(cell: Any) -> str:
     return str(getattr(cell, "__name__", type(cell).__name__))

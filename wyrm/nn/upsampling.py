@@ -84,7 +84,7 @@ def interpolate(
     >>> interpolate(wy.Constant([[[0.0, 1.0]]]), size=3, mode="linear").forward().tolist()
     [[[0.0, 0.5, 1.0]]]
     """
-    _check("interpolate", size, scale_factor, mode, align_corners)
+    _check_resizing("interpolate", size, scale_factor, mode, align_corners)
     axes = spatial_axes("interpolate", x, _RANKS[mode])
     factors: Sequence[float | None] = [None] * len(axes)
     to: Sequence[Axis]
@@ -129,7 +129,7 @@ def _multiplied(axis: Axis, factor: float) -> Axis:
     return scaled(axis, times, 0, over)
 
 
-def _check(name: str, size: object, scale_factor: object, mode: str, align_corners: bool) -> None:
+def _check_resizing(name: str, size: object, scale_factor: object, mode: str, align_corners: bool) -> None:
     """Raise `OptionError` for options that no node would fit."""
     choice(f"{name}: mode", mode, _RANKS)
     if align_corners and mode == "nearest":
@@ -201,7 +201,7 @@ class Upsample(Module):
         mode: Interpolation = "nearest",
         align_corners: bool = False,
     ) -> None:
-        _check("Upsample", size, scale_factor, mode, align_corners)
+        _check_resizing("Upsample", size, scale_factor, mode, align_corners)
         self.size = size
         self.scale_factor = scale_factor
         self.align_corners = align_corners

@@ -190,7 +190,7 @@ def _called(function: Any, given: Any) -> Any:
 
 
 @lower_builtin(FunctionType, FunctionType, types.VarArg(types.Any))
-def _call(context: Any, builder: Any, signature_: Any, arguments: Sequence[Any]) -> Any:
+def _lower_call(context: Any, builder: Any, signature_: Any, arguments: Sequence[Any]) -> Any:
     function, *given = signature_.args
     several = types.Tuple(given)
     packed = context.make_tuple(builder, several, arguments[1:])

@@ -77,7 +77,7 @@ class Composed(Node[P_co, Axes], abstract=True):
         discrete = [parent for parent in self.parents if parent.dtype.kind != "f"]
         numbers = default_type(*discrete) if discrete else None
         attributes = tuple(map(_attribute_key, self.attribute_values().values()))
-        key: Hashable = (type(self), tuple(map(_key, self.parents)), attributes, numbers)
+        key: Hashable = (type(self), tuple(map(_parent_key, self.parents)), attributes, numbers)
         try:
             found = _compositions.get(key)
         except TypeError:  # an attribute that cannot be hashed, such as an array
@@ -218,7 +218,7 @@ class Composed(Node[P_co, Axes], abstract=True):
         return tuple(ZERO if i in self.residual_parents else next(found) for i in range(len(self.parents)))
 
 
-def _key(parent: Any) -> Hashable:
+def _parent_key(parent: Any) -> Hashable:
     return parent.dims, parent.dtype, parent.dtype.kind
 
 

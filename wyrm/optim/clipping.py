@@ -19,7 +19,7 @@ from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.interrupts import deferred
 
 
-def _gradients(who: str, parameters: Iterable[Parameter]) -> list[FloatArray]:
+def _gradient_values(who: str, parameters: Iterable[Parameter]) -> list[FloatArray]:
     """Return the values of all gradients, to be changed in place; repeated rows of a row-sparse gradient are summed."""
     found = []
     for parameter in checked_parameters(who, parameters):
@@ -52,7 +52,7 @@ def clip_by_value(parameters: Iterable[Parameter], clip_value: float) -> None:
     [2.0, 5.0]
     """
     limit("clip_value", clip_value)
-    gradients = _gradients("clip_by_value", parameters)
+    gradients = _gradient_values("clip_by_value", parameters)
     with deferred, np.errstate(over="ignore"):  # a value beyond the dtype's range clips nothing
         for values in gradients:
             np.clip(values, -clip_value, clip_value, out=values)
@@ -75,7 +75,7 @@ def clip_by_global_norm(parameters: Iterable[Parameter], max_norm: float) -> flo
     [0.6000000238418579, 0.800000011920929]
     """
     limit("max_norm", max_norm)
-    gradients = _gradients("clip_by_global_norm", parameters)
+    gradients = _gradient_values("clip_by_global_norm", parameters)
     norm = global_norm(gradients)
     if norm > max_norm:
         with deferred:

@@ -393,14 +393,14 @@ def steps_of(engine: Engine, columns: Any, method: Method, options: EpochOptions
     def epoch(steps: int) -> None:
         # At least a step for each thread; rows are repeated if there are too few.
         chosen = np.arange(rows_of_step * max(steps, options.threads)) % rows
-        part = {leaf: _rows(array, chosen) for leaf, array in data.given.items()}
+        part = {leaf: _chosen_rows(array, chosen) for leaf, array in data.given.items()}
         train_epoch(engine, part, options, Totals(graph.outputs), in_batches=False)
 
     # Rows are repeated only where there are few.
     return epoch, min(_MOST, max(_FEW, rows // rows_of_step))
 
 
-def _rows(array: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+def _chosen_rows(array: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     """Return rows of a column, as a view if they are its first ones."""
     return array[: len(chosen)] if len(chosen) <= len(array) else array[chosen]
 

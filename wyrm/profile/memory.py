@@ -60,7 +60,7 @@ class MemoryOfStep:
         plan, uses = plan_memory(source, binding.sizes), lifetimes(source)
         makers: dict[ArrayBuffer, BaseNode] = {}
         for item in [*graph.tree.early, graph.tree.root]:
-            for buffer, node in _written(item):
+            for buffer, node in _written_arrays(item):
                 makers.setdefault(buffer.root, node)
         arrays = []
         for buffer, (offset, shape) in plan.places.items():
@@ -131,11 +131,11 @@ class MemoryOfStep:
         return "\n".join([wrapped(f"{head}\n{at}"), *aligned_table(cells[0], cells[1:], {0})])
 
 
-def _written(item: Item) -> Iterator[tuple[ArrayBuffer, BaseNode]]:
+def _written_arrays(item: Item) -> Iterator[tuple[ArrayBuffer, BaseNode]]:
     """Yield the arrays that an item writes, each with its node."""
     if isinstance(item, Block):
         for inner in item.items:
-            yield from _written(inner)
+            yield from _written_arrays(inner)
     elif isinstance(item, KernelCall):
         yield item.out, item.node
     elif isinstance(item, ElementStatement) and item.node is not None and item.value is not None:

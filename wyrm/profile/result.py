@@ -161,7 +161,7 @@ class Profile:
         step = self.thread_seconds / max(1, self.threads * self.steps)
         total = self.thread_seconds or 1.0
         parts = ", ".join(f"{name} {spent / total:.0%}" for name, spent in self.parts.items() if spent)
-        head = f"{self.steps} steps of {self.method}: {seconds_text(step)} a step, {_where(self)}"
+        head = f"{self.steps} steps of {self.method}: {seconds_text(step)} a step, {_threads_in_words(self)}"
         head += "" if self.threads == 1 else ", whose times the table adds up"
         lines = [
             wrapped(f"{head}\n{parts}"),
@@ -185,18 +185,18 @@ class Profile:
         It has the time by module as a flame chart, the roofline plot, a table to sort, the timeline of each thread,
         and the memory if it was asked for.
         """
-        return _written(Path(path), page_text(self, title))
+        return _write_page(Path(path), page_text(self, title))
 
     def chrome_trace(self, path: str | Path) -> Path:
         """Write the last recorded steps in Chrome's trace event format, which https://ui.perfetto.dev opens."""
-        return _written(Path(path), trace_text(self))
+        return _write_page(Path(path), trace_text(self))
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Return the profile for a notebook: the page in a frame, and the table as text."""
         return {"text/plain": str(self), "text/html": frame_text(self)}
 
 
-def _where(profile: Profile) -> str:
+def _threads_in_words(profile: Profile) -> str:
     """Return how many threads did the steps, in words."""
     return "in one thread" if profile.threads == 1 else f"in {profile.threads} threads"
 
@@ -222,7 +222,7 @@ def _line(stage: Stage) -> str:
     return "  ".join(filter(None, (stage.location, *map(of_all_layers, stage.modules[:1]))))
 
 
-def _written(path: Path, text: str) -> Path:
+def _write_page(path: Path, text: str) -> Path:
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return path
@@ -258,7 +258,7 @@ def _data(profile: Profile, title: str) -> dict[str, Any]:
     peaks = profile.peaks
     return {
         "title": title,
-        "what": f"{profile.method} {_where(profile)}",
+        "what": f"{profile.method} {_threads_in_words(profile)}",
         "part_names": {part or "outside": name for part, name in _PARTS},
         "steps": profile.steps,
         "threads": profile.threads,
@@ -314,9 +314,9 @@ def one_step(events: tuple[Event, ...]) -> list[Event]:
 def trace_text(profile: Profile) -> str:
     """Return the events as JSON: complete events with times in microseconds, and the names of process and threads."""
     process = os.getpid()
-    events: list[dict[str, Any]] = [_name("process_name", process, 0, "wyrm")]
+    events: list[dict[str, Any]] = [_name_event("process_name", process, 0, "wyrm")]
     events += [
-        _name("thread_name", process, thread, f"thread {thread}")
+        _name_event("thread_name", process, thread, f"thread {thread}")
         for thread in sorted({event.thread for event in profile.events})
     ]
     for event in profile.events:
@@ -337,5 +337,5 @@ def trace_text(profile: Profile) -> str:
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, allow_nan=False)
 
 
-def _name(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
+def _name_event(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
     return {"name": kind, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}

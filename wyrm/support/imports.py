@@ -100,7 +100,7 @@ def lazy_imports(
         elif name in modules:
             found = importlib.import_module(f"{package}.{name}")
         else:
-            raise _unknown(package, name, sys._getframe(1))
+            raise _unknown_name(package, name, sys._getframe(1))
         setattr(sys.modules[package], name, found)
         return found
 
@@ -112,7 +112,7 @@ def lazy_imports(
     return find, known, public
 
 
-def _unknown(package: str, name: str, frame: FrameType) -> ImportError | AttributeError:
+def _unknown_name(package: str, name: str, frame: FrameType) -> ImportError | AttributeError:
     """Return the error for a name that a package lacks, with what to use instead of one of another library."""
     from wyrm.support.foreign_names import answers, refusal
 

@@ -74,7 +74,7 @@ class ItemRows:
     item_count: int
 
     def __post_init__(self) -> None:
-        offsets, items = _whole("indptr", self.indptr), _whole("indices", self.indices)
+        offsets, items = _whole_numbers("indptr", self.indptr), _whole_numbers("indices", self.indices)
         if not offsets.size or offsets[0] != 0 or offsets[-1] != items.size or (offsets[1:] < offsets[:-1]).any():
             raise DataError(
                 f"indptr must ascend from 0 to the number of entries, {items.size}, with one element more than there "
@@ -103,7 +103,7 @@ class ItemRows:
             IndexOutOfRange: a user or an item is beyond its count.
             DTypeError: they do not hold integers.
         """
-        rows, columns = _whole("users", users), _whole("items", items)
+        rows, columns = _whole_numbers("users", users), _whole_numbers("items", items)
         if len(rows) != len(columns):
             raise ShapeError(f"users has {len(rows)} elements and items {len(columns)}; expected one of each per pair")
         for name, given, count in (("users", rows, user_count), ("items", columns, item_count)):
@@ -225,7 +225,7 @@ class ItemRows:
         return result
 
 
-def _whole(name: str, given: Any) -> Indices:
+def _whole_numbers(name: str, given: Any) -> Indices:
     array = np.asarray(given)
     if array.ndim != 1:
         raise ShapeError(f"{name} has shape {array.shape}; expected one axis")

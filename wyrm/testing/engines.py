@@ -213,7 +213,7 @@ def differences(tasks: Sequence[Task], engine: str) -> Iterator[Difference]:
     if not tasks:
         return
     try:
-        values = computed([task.node for task in tasks], _joined(tasks), engine)
+        values = computed([task.node for task in tasks], _joined_results(tasks), engine)
     except Exception as error:
         if len(tasks) == 1:
             yield Difference(tasks[0], "", "", error)
@@ -237,7 +237,7 @@ def computed(nodes: Sequence[BaseNode], data: Mapping[BaseNode, np.ndarray], eng
     return values
 
 
-def _joined(tasks: Sequence[Task]) -> dict[BaseNode, np.ndarray]:
+def _joined_results(tasks: Sequence[Task]) -> dict[BaseNode, np.ndarray]:
     return {leaf: array for task in tasks for leaf, array in task.data.items()}
 
 

@@ -96,11 +96,11 @@ def of_meaning(each: Alone, expected: object) -> list[Finding]:
             return [Finding(rule, "reference", f"computes {differs[0]}, and {differs[1]} is expected")]
     if not _has_evaluate(node):
         return []
-    operands = [array for array in map(_array, node.parents) if array is not None]
+    operands = [array for array in map(_sample_of, node.parents) if array is not None]
     if len(operands) < len(node.parents):
         return []
     given: list[Any] = [operand.copy() for operand in operands]
-    shape, sizes = value.shape, _sizes(node)
+    shape, sizes = value.shape, _open_sizes(node)
     found = node.evaluate_for(sizes)(NUMPY, *given, shape=shape)
     name = f"{type(node).__name__}.evaluate"
     for parent, before, after in zip(node.parents, operands, given, strict=True):
@@ -122,16 +122,16 @@ def _has_evaluate(node: BaseNode) -> bool:
     return type(node).evaluate is not Op.evaluate
 
 
-def _array(parent: BaseNode) -> np.ndarray | None:
+def _sample_of(parent: BaseNode) -> np.ndarray | None:
     value: Any = getattr(parent, "value", None)
     return np.array(value) if isinstance(value, np.ndarray | np.generic) else None
 
 
-def _sizes(node: BaseNode) -> dict[type[Dim], int]:
+def _open_sizes(node: BaseNode) -> dict[type[Dim], int]:
     """Return the sizes of the open axes of the operands."""
     found: dict[type[Dim], int] = {}
     for parent in node.parents:
-        array = _array(parent)
+        array = _sample_of(parent)
         for axis, size in zip(parent.dims, () if array is None else array.shape, strict=False):
             if isinstance(axis, Dim) and axis.size is None and not axis.derived:
                 found[type(axis)] = size

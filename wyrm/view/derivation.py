@@ -251,13 +251,13 @@ def rows_of(output: Node, notation: Notation) -> list[Row]:
     for node in reversed(shown):
         if node in gradients:
             gradient = same[gradients[node]]
-            texts[node] = names[gradient][0] if gradient in names else _written(gradient, names, same, notation)
+            texts[node] = names[gradient][0] if gradient in names else _expression_of(gradient, names, same, notation)
             names.setdefault(gradient, notation.gradient(labels[node]))
     rows: list[Row] = []
     for node in shown:
         left, right = notation.name(labels[node])[0], ""
         if not node.is_leaf:
-            left = notation.equation(left, _written(node, names, same, notation, own=True))
+            left = notation.equation(left, _expression_of(node, names, same, notation, own=True))
         if node in texts:
             right = notation.equation(notation.gradient(labels[node])[0], texts[node])
         line = "" if node.is_leaf else f"{node.location} {node.location.source}".rstrip()
@@ -287,7 +287,7 @@ def _labels(shown: Sequence[BaseNode]) -> dict[BaseNode, str]:
     return labels
 
 
-def _written(
+def _expression_of(
     given: BaseNode,
     names: dict[BaseNode, Written],
     same: dict[BaseNode, BaseNode],

@@ -177,7 +177,7 @@ def _of_program(program: Program) -> tuple[GraphData, dict[str, Any]]:
         return _with_data(GraphData(program.outputs))
     targets = graph.differentiated
     pairs = [node for touched in targets.rows.values() for pair in touched for node in pair]
-    gradients = {} if targets.loss is None else _gradients([targets.loss])
+    gradients = {} if targets.loss is None else _shown_gradients([targets.loss])
     same = _isomorphic([(gradients[x], own) for x, own in targets.gradients.items() if x in gradients])
     found = {node: same[gradient] for node, gradient in gradients.items() if gradient in same}
     shown = GraphData(
@@ -245,7 +245,7 @@ class GraphData:
         self.forward: list[BaseNode] = self._unfolded.add(forward)
         if len(self.forward) > LIMIT:
             raise _too_large()
-        found = _gradients(self.outputs) if gradients is None else gradients
+        found = _shown_gradients(self.outputs) if gradients is None else gradients
         backward = self._unfolded.add(topological_order([*found.values(), *others], known=set(forward)))
         if len(self.forward) + len(backward) > LIMIT:
             found, backward = {}, []
@@ -288,14 +288,14 @@ class GraphData:
         lines: dict[Any, tuple[int, int]] = {}
         for number, node in enumerate(self.nodes):
             role = self._unfolded.roles.get(node)
-            kind = _kind(node) if role is None else OPERATION
+            kind = _node_kind(node) if role is None else OPERATION
             elements = _elements(node.dims)
             place = node.origin[:2]
             if place not in lines:
                 location = location_of(node.origin)
                 lines[place] = strings(str(location)), strings(location.source)
             columns["op"].append(strings(op_name(node) if role is None else role))
-            name, path = _name(node), paths.get(node)
+            name, path = _node_name(node), paths.get(node)
             if path is not None and name in (None, path.rpartition(".")[2]):
                 # Outside its module's group, the name alone would not tell which parameter it is.
                 name = path.removeprefix(f"{groups.paths[groups.of[node]]}.")
@@ -342,7 +342,7 @@ def _too_large() -> OptionError:
     )
 
 
-def _gradients(outputs: Sequence[BaseNode]) -> dict[BaseNode, BaseNode]:
+def _shown_gradients(outputs: Sequence[BaseNode]) -> dict[BaseNode, BaseNode]:
     """Return the gradients of the only scalar output, by node that depends on a parameter, or else on an input.
 
     The result is empty for outputs without gradients.
@@ -366,7 +366,7 @@ def _gradients(outputs: Sequence[BaseNode]) -> dict[BaseNode, BaseNode]:
     return {**found} if len(found) > 1 else {}  # an output without parameters has the gradient 1 alone
 
 
-def _kind(node: BaseNode) -> int:
+def _node_kind(node: BaseNode) -> int:
     if not node.is_leaf:
         return OPERATION
     if node.is_parameter:
@@ -374,7 +374,7 @@ def _kind(node: BaseNode) -> int:
     return CONSTANT if node in COUNTERS or "constant" in node.op_name() or node.op_name() == "buffer" else INPUT
 
 
-def _name(node: BaseNode) -> str | None:
+def _node_name(node: BaseNode) -> str | None:
     """Return a node's name; small constants are named by their value."""
     if node.name is None and isinstance(node, Constant):
         array = stored(node).array
@@ -385,7 +385,7 @@ def _name(node: BaseNode) -> str | None:
 
 def _formula(node: BaseNode) -> str:
     """Return a call of the node's operation as text, with the names of its operands and its attributes."""
-    operands = [_name(parent) or op_name(parent) for parent in node.parents]
+    operands = [_node_name(parent) or op_name(parent) for parent in node.parents]
     attributes = [f"{key}={value!r}" for key, value in plain_attributes(node) if value is not None]
     return f"{op_name(node)}({', '.join([*operands, *attributes])})"
 
@@ -403,12 +403,12 @@ def _axis(axis: Axis) -> list[Any]:
     >>> _axis(Batch() * 10), _axis(Batch(3)), _axis(5)
     (['Batch·10', None], ['Batch', 3], ['', 5])
     """
-    return [_part(axis) if isinstance(axis, Derived) else axis_name(axis), axis_size(axis)]
+    return [_axis_text(axis) if isinstance(axis, Derived) else axis_name(axis), axis_size(axis)]
 
 
-def _part(axis: Axis) -> str:
+def _axis_text(axis: Axis) -> str:
     """Return an axis of a derived one as text."""
     if not isinstance(axis, Derived):
         return axis_name(axis) or str(axis_size(axis))
     sign = "·" if isinstance(axis, Times) else "+"
-    return sign.join(f"({_part(part)})" if isinstance(part, Plus) else _part(part) for part in axis.parts)
+    return sign.join(f"({_axis_text(part)})" if isinstance(part, Plus) else _axis_text(part) for part in axis.parts)

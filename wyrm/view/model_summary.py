@@ -133,9 +133,9 @@ def summary(
             if not all(isinstance(node, BaseNode) for node in inputs):
                 raise TypeError("the inputs are nodes, as in wy.summary(model, wy.Input(dims=(Batch(), 784)))")
             built: Any = model
-            outputs = _nodes(built(*inputs))
+            outputs = _output_nodes(built(*inputs))
     else:
-        outputs = _nodes(model)
+        outputs = _output_nodes(model)
         if inputs:
             raise TypeError("inputs belong to a model; a node has its graph already")
         layers = {}
@@ -144,7 +144,7 @@ def summary(
     for position, parameter in enumerate(node for node in used if id(node) not in own):
         name = label(parameter)
         layers[name if name not in layers else f"{name} ({position})"] = "", [("", parameter)]
-    bound = _sizes(outputs, sizes or {})
+    bound = _sizes_or_one(outputs, sizes or {})
     flops = Flops(outputs, bound)
     counts = {id(parameter): count for parameter, count in flops.by_parameter.items() if parameter is not None}
     rows = [
@@ -182,18 +182,18 @@ def _layers(model: Module) -> dict[str, tuple[str, list[tuple[str, Parameter]]]]
     return layers
 
 
-def _nodes(outputs: object) -> list[BaseNode]:
+def _output_nodes(outputs: object) -> list[BaseNode]:
     """Return the nodes of what a model returns: a node, or lists, tuples and dicts of nodes."""
     if isinstance(outputs, BaseNode):
         return [outputs]
     if isinstance(outputs, Mapping):
-        return _nodes(list(outputs.values()))
+        return _output_nodes(list(outputs.values()))
     if not isinstance(outputs, list | tuple):
         raise TypeError(f"a summary is of a model or of nodes, not of {type(outputs).__name__}")
-    return [node for member in outputs for node in _nodes(member)]
+    return [node for member in outputs for node in _output_nodes(member)]
 
 
-def _sizes(outputs: Sequence[BaseNode], given: Mapping[type[Dim], int]) -> dict[type[Dim], int]:
+def _sizes_or_one(outputs: Sequence[BaseNode], given: Mapping[type[Dim], int]) -> dict[type[Dim], int]:
     """Return the sizes of the open axes of a graph, 1 unless given."""
     found = {axis: 1 for node in topological_order(outputs) for axis in open_axes(node.dims)}
     for axis, size in given.items():

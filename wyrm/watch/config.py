@@ -31,13 +31,13 @@ def checked_config(config: object) -> dict[str, Option]:
     if config is None:
         return {}
     found: dict[str, Option] = {}
-    _add(found, "", config)
+    _add_option(found, "", config)
     if len(found) > _MOST:
         raise OptionError(f"config has {len(found):,} options, more than {_MOST:,}: leave out what no run differs in")
     return found
 
 
-def _add(found: dict[str, Option], before: str, config: object) -> None:
+def _add_option(found: dict[str, Option], before: str, config: object) -> None:
     if not isinstance(config, Mapping):
         # The options of argparse, and objects of data classes.
         advice = ": give vars(...) of it" if hasattr(config, "__dict__") else ""
@@ -47,7 +47,7 @@ def _add(found: dict[str, Option], before: str, config: object) -> None:
         if not isinstance(name, str):
             raise DTypeError(f"the name of an option in config must be text, not {name!r}")
         if isinstance(value, Mapping):
-            _add(found, f"{before}{name}.", value)
+            _add_option(found, f"{before}{name}.", value)
         else:
             found[f"{before}{name}"] = _plain(f"{before}{name}", value)
 

@@ -100,7 +100,7 @@ class RunLogger(Callback):
         # No process can read parameters of several processes alone.
         trained = run.program.trained if processes == 1 else ()
         parameters = [leaf for leaf in trained if isinstance(leaf, Parameter)]
-        named = _named(self._model, parameters, run.program.outputs[0])
+        named = _named_parameters(self._model, parameters, run.program.outputs[0])
         self._writer = writer = RunWriter(
             self.folder, named, name=self.name or _script(), step=steps, epoch=run.epoch,
             epochs=run.epochs, rows=run.rows, engine=run.program.engine, budget=self._budget / 3,
@@ -301,7 +301,7 @@ def _options(run: Run) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _named(
+def _named_parameters(
     model: Module | Mapping[str, Parameter] | None, parameters: Sequence[Parameter], loss: BaseNode
 ) -> dict[str, Parameter]:
     """Return the trained parameters by their names in the model, or else by the module that uses them and their own."""

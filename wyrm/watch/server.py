@@ -206,7 +206,7 @@ def _updates(runs: dict[str, RunFolder], summaries: Summaries, since: str, posit
 
     Each of `positions` is `run:position:version`.
     """
-    changed, more = summaries(runs.values(), _whole(since))
+    changed, more = summaries(runs.values(), _request_number(since))
     listed = [
         {
             "id": run.identity, "name": run.name, "folder": os.fspath(run.path), "modified": run.modified,
@@ -219,18 +219,20 @@ def _updates(runs: dict[str, RunFolder], summaries: Summaries, since: str, posit
         identity, _, place = asked.partition(":")
         position, _, version = place.partition(":")
         if identity in runs:
-            parts.append(json.dumps(identity).encode() + b":" + _part(runs[identity], _whole(position), version))
+            parts.append(
+                json.dumps(identity).encode() + b":" + _page_part(runs[identity], _request_number(position), version)
+            )
     facts = {"revision": summaries.revision, "summaries": changed, "more": more}
     head = json.dumps({"now": time.time(), "runs": listed, **facts}, allow_nan=False).encode()
     return head[:-1] + b',"parts":{' + b",".join(parts) + b"}}"
 
 
-def _whole(text: str) -> int:
+def _request_number(text: str) -> int:
     """Return the number of a request; 0 for anything else."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
 
 
-def _part(run: RunFolder, position: int, version: str) -> bytes:
+def _page_part(run: RunFolder, position: int, version: str) -> bytes:
     try:
         part = records_after(run, position, version)
     except OSError as error:

@@ -229,11 +229,11 @@ class JaxEpoch:
                 # The shape is that of the whole batch.
                 shape = (*chosen.shape[:-1], *(size * part.count for size in chosen.shape[-1:]), *column.shape[1:])
                 before = part.index * chosen.shape[-1] if part.count > 1 else 0
-                feeds.append(self.engine.placement.batch(leaf, shape, _rows(column, chosen, before)))
+                feeds.append(self.engine.placement.batch(leaf, shape, _row_reader(column, chosen, before)))
         return feeds
 
 
-def _rows(column: np.ndarray, rows: NDArray[np.int64], before: int = 0) -> Read:
+def _row_reader(column: np.ndarray, rows: NDArray[np.int64], before: int = 0) -> Read:
     """Return a function that reads a part of `column[rows]`, and no other rows of the column.
 
     Along the last axis of `rows`, `before` rows of other processes precede.

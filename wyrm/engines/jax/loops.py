@@ -157,7 +157,9 @@ class _Search:
         self._nodes, self._parents, self._order, self._fewest = schedule.nodes, schedule.parent_positions, order, fewest
         self._place = {position: place for place, position in enumerate(order)}
         known: dict[Hashable, int] = {}
-        self._signatures = np.array([known.setdefault(_signature(self._nodes[i], kind), len(known)) for i in order])
+        self._signatures = np.array(
+            [known.setdefault(_repetition_key(self._nodes[i], kind), len(known)) for i in order]
+        )
         self._readers: list[list[int]] = [[] for _ in order]
         for place, position in enumerate(order):
             for parent in self._parents[position]:
@@ -276,7 +278,7 @@ def _varying(node: BaseNode) -> list[str]:
     return [name for name in node.attributes if name in _VARYING and has_form]
 
 
-def _signature(node: BaseNode, kind: Callable[[BaseNode], Hashable]) -> Hashable:
+def _repetition_key(node: BaseNode, kind: Callable[[BaseNode], Hashable]) -> Hashable:
     """Return a key that is equal for nodes that may correspond in two repetitions."""
     if node.gives_rows or JAX.of(node).reads_constants:
         return id(node)
@@ -362,7 +364,7 @@ class Values:
                 for k, source in enumerate(sources)
             ):
                 return _Stacked(first[0], first[1], step)
-        return _Stacked(jnp.stack([_array(self[position]) for position in positions]), 0, 1)
+        return _Stacked(jnp.stack([_as_one_array(self[position]) for position in positions]), 0, 1)
 
     def stacked(self, positions: Sequence[int]) -> Any:
         """Return the values at these positions as one array."""
@@ -372,14 +374,14 @@ class Values:
         return array[first - len(positions) + 1 : first + 1][::-1]
 
 
-def _joined(value: Any) -> Any:
+def _joined_parts(value: Any) -> Any:
     """Return a value that a loop stacks: one that an op left in parts as one array."""
     return value.flat() if isinstance(value, Unjoined) else value
 
 
-def _array(value: Any) -> Any:
+def _as_one_array(value: Any) -> Any:
     """Return a value as one array, also a partial sum."""
-    return _joined(whole(value))
+    return _joined_parts(whole(value))
 
 
 def compute_repeat(repeat: Repeat, schedule: Schedule, values: Values, compute: Compute) -> None:
@@ -429,10 +431,10 @@ def compute_repeat(repeat: Repeat, schedule: Schedule, values: Values, compute: 
         for node, operands in zip(layer, repeat.operands, strict=True):
             found.append(compute(node, [value(operand) for operand in operands], attributes))
         unread.update(attributes.unread)
-        return [_array(found[i]) for _, i in repeat.carried], [_joined(found[i]) for i in repeat.read]
+        return [_as_one_array(found[i]) for _, i in repeat.carried], [_joined_parts(found[i]) for i in repeat.read]
 
     traced_once: Any = jax.jit(body)
-    first = [_array(values[position]) for position, _ in repeat.carried]
+    first = [_as_one_array(values[position]) for position, _ in repeat.carried]
     elements = (jnp.arange(repeat.count, dtype=jnp.int32), sequences, words)
     of_layer = jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape[1:], array.dtype), elements)
     after, _ = jax.eval_shape(traced_once, first, of_layer)

@@ -77,7 +77,7 @@ class _Processes:
         """Return a context for a computation of all processes: if it fails because one is lost, raise `ProcessLost`."""
         if self._left and not self._depth:
             self._lost = True
-            raise ProcessLost(_text(f"{_named(self._left)} left before this computation"))
+            raise ProcessLost(_message_text(f"{_processes_in_words(self._left)} left before this computation"))
         self._depth += 1
         try:
             yield
@@ -86,7 +86,7 @@ class _Processes:
             self._failed = True
             if self._depth == 1 and _is_loss(error):
                 self._lost = True
-                raise ProcessLost(_text(f"a computation failed ({_first_line(error)})")) from error
+                raise ProcessLost(_message_text(f"a computation failed ({_first_line(error)})")) from error
             raise
         finally:
             self._depth -= 1
@@ -104,7 +104,9 @@ class _Processes:
             for process, how in self._left.items():
                 since = seen.setdefault(process, now)
                 if self._depth and now - since > _PATIENCE[how] and not self._ending.is_set():
-                    text = _text(f"{_named({process: how})} left, and this process waits for it in a computation")
+                    text = _message_text(
+                        f"{_processes_in_words({process: how})} left, and this process waits for it in a computation"
+                    )
                     sys.stderr.write(f"\nProcessLost: {text}\n")
                     _end_now()
 
@@ -122,14 +124,14 @@ def _is_loss(error: BaseException) -> bool:
     return raised_by_jax and jax.process_count() > 1 and any(sign in str(error).lower() for sign in signs)
 
 
-def _text(what: str) -> str:
+def _message_text(what: str) -> str:
     return (
         f"{what}. This is process {jax.process_index()} of {jax.process_count()}, which compute together: end this one "
         f"and start all of them again from the last checkpoint"
     )
 
 
-def _named(left: dict[int, str]) -> str:
+def _processes_in_words(left: dict[int, str]) -> str:
     """Return the processes that left as text, such as "process 1 (after an error)"."""
     each = [f"process {process}{' (after an error)' if how == 'failed' else ''}" for process, how in left.items()]
     return " and ".join(each)

@@ -51,7 +51,7 @@ class Placement:
             return jax.device_put(narrowed(leaf, array), may_alias=False)
         whole, shape = narrowed(leaf, array), self.sharding.stored_shape(leaf, array.shape)
         return jax.make_array_from_callback(
-            shape, self.sharding.of_array(leaf, shape), lambda index: _part(whole, shape, index or ())
+            shape, self.sharding.of_array(leaf, shape), lambda index: _padded_part(whole, shape, index or ())
         )
 
     def batch(self, leaf: BaseNode, shape: tuple[int, ...], read: Read) -> Any:
@@ -66,7 +66,7 @@ class Placement:
         )
 
 
-def _part(array: np.ndarray, shape: tuple[int, ...], index: tuple[slice, ...]) -> np.ndarray:
+def _padded_part(array: np.ndarray, shape: tuple[int, ...], index: tuple[slice, ...]) -> np.ndarray:
     """Return a copy of `array[index]`, with zeros for the rows that `shape` has and the array does not."""
     part = array[index].copy()
     if array.shape == shape:

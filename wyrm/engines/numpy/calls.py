@@ -202,7 +202,7 @@ class BlockPlan:
                 result = self._scalar if not node.dims else self._block
                 found = formula_calls(node, operands, self._dtype, self._constant, result)
                 (calls if node.dims else self._once).extend(
-                    (_where if name == "where" else array_function(NUMPY, name), arguments, into)
+                    (_where_into if name == "where" else array_function(NUMPY, name), arguments, into)
                     for name, arguments, into in found
                 )
                 number[node] = found[-1][2]
@@ -289,6 +289,6 @@ class BlockPlan:
                 np.copyto(values[target], array)
 
 
-def _where(condition: Any, chosen: Any, other: Any, out: np.ndarray) -> None:
+def _where_into(condition: Any, chosen: Any, other: Any, out: np.ndarray) -> None:
     # np.where allocates a result, since `out` may be one of the operands.
     np.copyto(out, np.where(condition, chosen, other))

@@ -80,14 +80,14 @@ class _CustomForm(JaxForm):
             return value.value, tuple(parent.value for parent in parents)
 
         def backward(parents: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
-            return None, *_gradients(node, parents, cotangent, lowering)
+            return None, *_gradients_of_rule(node, parents, cotangent, lowering)
 
         wrapped = jax.custom_vjp(lambda value, *_: value)
         wrapped.defvjp(forward, backward, symbolic_zeros=True)
         return wrapped(jax.lax.stop_gradient(operands[0]), *operands[1:])
 
 
-def _gradients(node: Any, parents: Sequence[Any], cotangent: Any, lowering: Lowering) -> list[Any]:
+def _gradients_of_rule(node: Any, parents: Sequence[Any], cotangent: Any, lowering: Lowering) -> list[Any]:
     """Return the gradients that the rule of a `Custom` gives for the values of its parents, None for zero."""
     if isinstance(cotangent, jax.custom_derivatives.SymbolicZero):
         return [None] * len(parents)

@@ -273,7 +273,7 @@ class _Loop:
             following, outputs, summands, _ = self.step(results.last, rows)
             sums = list(map(operator.add, results.sums, summands))
             return _Results(
-                _written(results.before, results.last, t), following, _written(results.stacked, outputs, t), sums
+                _with_row(results.before, results.last, t), following, _with_row(results.stacked, outputs, t), sums
             )
 
         before = [jnp.zeros((self.length, *x.shape), x.dtype) for x in self.init]
@@ -308,9 +308,9 @@ class _Loop:
 
             rows = [jax.lax.dynamic_index_in_dim(x, t, 0, keepdims=False) for x in self.sequences]
             following, outputs, summands, goes_on = self.step(carry, rows)
-            before = _written(before, carry, t) if steps.keeps else before
+            before = _with_row(before, carry, t) if steps.keeps else before
             sums = list(map(operator.add, sums, summands))
-            return jnp.asarray(goes_on), _Results(before, following, _written(stacked, outputs, t), sums, done + 1)
+            return jnp.asarray(goes_on), _Results(before, following, _with_row(stacked, outputs, t), sums, done + 1)
 
         length = self.length if steps.keeps else 0
         before = [jnp.zeros((length, *x.shape), x.dtype) for x in self.init]
@@ -320,7 +320,7 @@ class _Loop:
         return results
 
 
-def _written(wholes: Sequence[Any], rows: Sequence[Any], t: Any) -> list[Any]:
+def _with_row(wholes: Sequence[Any], rows: Sequence[Any], t: Any) -> list[Any]:
     """Return arrays with row `t` of each replaced."""
     update = jax.lax.dynamic_update_index_in_dim
     return [update(whole, row, t, 0) for whole, row in zip(wholes, rows, strict=True)]

@@ -62,7 +62,7 @@ def spaced(xp: ArrayNamespace, x: FloatArray, steps: Sequence[int]) -> FloatArra
     return x
 
 
-def _taps(
+def _inputs_by_tap(
     xp: ArrayNamespace, x: FloatArray, windows: Sequence[Window], sizes: Sequence[int], groups: int
 ) -> Iterator[tuple[tuple[int, ...], FloatArray]]:
     """Yield each tap and the inputs that it reads, of the axes (batch, groups, channels per group, outputs)."""
@@ -85,7 +85,7 @@ def convolution(
     rows = weight.shape[0] // groups
     grouped: Any = xp.reshape(weight, (groups, rows, *weight.shape[1:]))
     total: Any = xp.zeros((x.shape[0], groups, rows, math.prod(sizes)), dtype=x.dtype)
-    for tap, part in _taps(xp, x, windows, sizes, groups):
+    for tap, part in _inputs_by_tap(xp, x, windows, sizes, groups):
         total = total + xp.matmul(grouped[(..., *tap)], part)
     return xp.reshape(total, (x.shape[0], weight.shape[0], *sizes))
 
@@ -118,7 +118,7 @@ def weight_gradient(
     grouped = xp.reshape(gradient, (batch, groups, outputs // groups, math.prod(sizes)))
     taps = [
         xp.sum(xp.matmul(grouped, xp.permute_dims(part, (0, 1, 3, 2))), axis=0)
-        for _, part in _taps(xp, x, windows, sizes, groups)
+        for _, part in _inputs_by_tap(xp, x, windows, sizes, groups)
     ]
     return xp.reshape(xp.stack(taps, axis=-1), (outputs, x.shape[1] // groups, *(window.size for window in windows)))
 
@@ -710,7 +710,7 @@ def _batched_by_groups(node: ConvolutionOp, operands: Sequence[Any], more: dict[
         return None
     over_images = isinstance(node, Convolution | ConvolutionInputGradient)
     # A weight has its output channels first; other operands have them after the batch.
-    joined = [_joined(x, 0 if over_images and place == 1 else 1, size) for place, x in enumerate(operands)]
+    joined = [_with_joined_axes(x, 0 if over_images and place == 1 else 1, size) for place, x in enumerate(operands)]
     options: Any = {**node.options(), "groups": node.groups * size, **more}
     result: Any = type(node)(*joined, **options)
     axis = 1 if over_images else 0
@@ -720,7 +720,7 @@ def _batched_by_groups(node: ConvolutionOp, operands: Sequence[Any], more: dict[
     return apart.transpose(1, 0, *range(2, len(dims))) if axis == 1 else apart
 
 
-def _joined(x: Any, axis: int, size: int) -> Any:
+def _with_joined_axes(x: Any, axis: int, size: int) -> Any:
     """Return `x` with its first axis joined to the axis that was `axis` before it was added."""
     moved = x.transpose(*range(1, axis + 1), 0, *range(axis + 1, x.ndim)) if axis else x
     dims = list(moved.dims)

@@ -155,7 +155,7 @@ class _Costs:
         """Return what the sums over taps cost with these tiles."""
         runs, length = _runs(tile, box.halo)
         sums = sum(self._sums(length, len(taps), len(_jobs(taps))) for taps in box.taps)
-        return _count(tile, span) * (self._filled(box, tile) + tile[0] * runs * sums)
+        return _tile_count(tile, span) * (self._filled(box, tile) + tile[0] * runs * sums)
 
     def of_direct(self, taps: int, span: Triple) -> float:
         """Return what the sums over taps cost without a box."""
@@ -176,7 +176,7 @@ class _Costs:
         for first, end, _ in _jobs(box.taps[0]):
             sums = vectors * (end - first) * self.channels
             products += max(sums, _FEWEST_SUMS) * length + sums * _MOVED + packed + _PRODUCT
-        return _count(tile, span) * (self._filled(box, tile) + tile[0] * runs * products)
+        return _tile_count(tile, span) * (self._filled(box, tile) + tile[0] * runs * products)
 
     @property
     def _vector(self) -> int:
@@ -194,7 +194,7 @@ class _Costs:
         return planes * filled * (_FAR if planes * math.prod(sizes) * self.itemsize > _BOX_BYTES else 1.0)
 
 
-def _count(tile: Triple, span: Triple) -> int:
+def _tile_count(tile: Triple, span: Triple) -> int:
     """Return the number of tiles of an image."""
     return math.prod(-(-max(1, size) // own) for size, own in zip(span, tile, strict=True))
 
@@ -320,12 +320,12 @@ def forward_tables(
 
     `channels` and `rows` are the channels and the output channels of a group.
     """
-    step, taps = _triple([window.stride for window in windows]), _taps(windows)
+    step, taps = _triple([window.stride for window in windows]), _taps_of_first_window(windows)
     sums = _Sums([taps], [range(len(taps))], len(taps), (1, 1, 1), [(0, 0, 0)], sizes)
     return sums.tables(_Costs(source, step, rows, channels, itemsize))
 
 
-def _taps(windows: tuple[Window, Window, Window]) -> list[Triple]:
+def _taps_of_first_window(windows: tuple[Window, Window, Window]) -> list[Triple]:
     """Return the places of the taps of the first window."""
     ranges = [range(-w.before, w.extent - w.before, w.dilation) for w in windows]
     return [_triple(tap) for tap in itertools.product(*ranges)]
@@ -336,7 +336,7 @@ def weight_gradient_tables(
     windows: tuple[Window, Window, Window], channels: int, rows: int, source: Triple, sizes: Triple, itemsize: int
 ) -> WeightTables:
     """Return the tables of the gradient with respect to the weight; the arguments are those of `forward_tables`."""
-    step, taps = _triple([window.stride for window in windows]), _taps(windows)
+    step, taps = _triple([window.stride for window in windows]), _taps_of_first_window(windows)
     costs = _Costs(source, step, rows, channels, itemsize)
     box, tile = _chosen([taps], step, sizes, channels * itemsize, costs.of_products)
     pitches = [n + more for n, more in zip(tile, box.halo, strict=True)]

@@ -43,7 +43,7 @@ def unbroadcast(gradient: Node, dims: Dims) -> Node:
     return Reshape(total, dims) if repeated else total
 
 
-def _add(contributions: list[Node]) -> Node:
+def _sum_of_contributions(contributions: list[Node]) -> Node:
     """Return the sum of the contributions to the gradient of one node; a sum of row-sparse ones is row-sparse."""
     total = contributions[0]
     sparse = [c for c in contributions if c.gives_rows]
@@ -144,7 +144,7 @@ def accumulated(
                 continue
             wanted = dependent[node]
             location.move(node.origin)
-            gradient = terms[0] if len(terms) == 1 else _add(terms)
+            gradient = terms[0] if len(terms) == 1 else _sum_of_contributions(terms)
             if node in targets:
                 gradients[node] = gradient
                 if leaves:

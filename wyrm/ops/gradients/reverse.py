@@ -126,7 +126,7 @@ def _check_wrt(wrt: Iterable[Node]) -> list[Node]:
     return nodes
 
 
-def _gradients(
+def _gradients_by(
     output: Node, cotangent: Node, wrt: Node | Sequence[Node], allow_unused: bool
 ) -> Node | list[Node] | tuple[Node, ...]:
     nodes = _check_wrt([wrt] if isinstance(wrt, BaseNode) else wrt)
@@ -185,7 +185,7 @@ def grad(
             f"grad takes a scalar, not {describe(loss)}: reduce it with .sum() or .mean(), or weight its elements "
             f"with wy.vjp(output, wrt, cotangent)"
         )
-    return _gradients(loss, as_constant(1.0, loss.dtype), loss.parameters() if wrt is None else wrt, allow_unused)
+    return _gradients_by(loss, as_constant(1.0, loss.dtype), loss.parameters() if wrt is None else wrt, allow_unused)
 
 
 @overload
@@ -251,7 +251,7 @@ def vjp(
     [2.0, 40.0]
     """
     _check_output(output)
-    return _gradients(output, weights_of(output, cotangent, "cotangent"), wrt, allow_unused)
+    return _gradients_by(output, weights_of(output, cotangent, "cotangent"), wrt, allow_unused)
 
 
 @overload

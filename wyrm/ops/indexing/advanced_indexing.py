@@ -37,7 +37,7 @@ def advanced_getitem(x: Node | IndexNode, key: object) -> Any:
     stand side by side, else they come first. Raise `IndexOutOfRange` for a static index beyond its axis, `ShapeError`
     for a mask of another shape, and `TypeError` for a mask whose elements are not known while the graph is built.
     """
-    entries = list(_expanded(x, [_entry(x, given) for given in (key if isinstance(key, tuple) else (key,))]))
+    entries = list(_expanded(x, [_key_entry(x, given) for given in (key if isinstance(key, tuple) else (key,))]))
     arrays = [position for position, entry in enumerate(entries) if _is_array(entry) or isinstance(entry, int)]
     together = arrays[-1] - arrays[0] == len(arrays) - 1
     before = sum(entry is not Ellipsis for entry in entries[: arrays[0]])
@@ -58,7 +58,7 @@ def _is_array(entry: Entry) -> bool:
     return isinstance(entry, IndexNode | np.ndarray)
 
 
-def _entry(x: Node | IndexNode, given: Any) -> Entry:
+def _key_entry(x: Node | IndexNode, given: Any) -> Entry:
     """Return an entry of a key with its arrays as int64 or bool."""
     if isinstance(given, Constant) and given.dtype.kind == "b":
         given = bound_array(given)

@@ -99,7 +99,7 @@ def _within(indices: IndexNode, x: Node | IndexNode, axis: int, mode: TakeMode) 
     return indices % size if mode == "wrap" else indices.clip(0, size - 1)
 
 
-def _columns(xp: ArrayNamespace, indices: IntegerArray, axis: int) -> tuple[IntegerArray, ...]:
+def _index_along_axis(xp: ArrayNamespace, indices: IntegerArray, axis: int) -> tuple[IntegerArray, ...]:
     """Return the advanced index that equals `take_along_axis` with `indices`."""
     grid = [
         xp.arange(n).reshape([-1 if i == j else 1 for j in range(indices.ndim)]) for i, n in enumerate(indices.shape)
@@ -130,7 +130,7 @@ class _AlongAxisRules(HasIndexOperands[Any, Axes], abstract=True):
 
     def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Array:
         x, indices = operands
-        chosen: Array = x[_columns(xp, indices, self.axis)]
+        chosen: Array = x[_index_along_axis(xp, indices, self.axis)]
         return chosen
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
@@ -159,7 +159,7 @@ class IndexTakeAlongAxis(_AlongAxisRules[Axes], IndexNode[Axes]):
     __slots__ = ()
 
 
-JAX.register(TakeAlongAxis, IndexTakeAlongAxis)(TakeAlongAxisForm(_columns))
+JAX.register(TakeAlongAxis, IndexTakeAlongAxis)(TakeAlongAxisForm(_index_along_axis))
 
 
 @LOOPS.register(TakeAlongAxis, IndexTakeAlongAxis)
@@ -189,7 +189,7 @@ class PlaceAlongAxis(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple
     def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Any:
         x, indices = operands
         result: Any = xp.zeros(shape, self.dtype)
-        positions = _columns(xp, indices, self.axis)
+        positions = _index_along_axis(xp, indices, self.axis)
         if hasattr(result, "at"):
             return result.at[positions].add(x)
         np.add.at(result, positions, x)
@@ -208,7 +208,7 @@ class PlaceAlongAxis(HasIndexOperands[tuple[Left_co, Rows_co], Axes], Node[tuple
         return TakeAlongAxis(gradient, self.parents[1], self.axis), ZERO
 
 
-JAX.register(PlaceAlongAxis)(PlaceAlongAxisForm(_columns))
+JAX.register(PlaceAlongAxis)(PlaceAlongAxisForm(_index_along_axis))
 
 
 @LOOPS.register(PlaceAlongAxis)

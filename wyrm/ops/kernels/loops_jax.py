@@ -146,7 +146,7 @@ def on_host(
     result = jax.ShapeDtypeStruct((*shape, 2) if dtype.itemsize == 8 else shape, _word(dtype))
 
     def call(*given: Any) -> Any:
-        arrays = (_array(np.asarray(x), kind) for x, kind in zip(given, kinds, strict=True))
+        arrays = (_array_of_words(np.asarray(x), kind) for x, kind in zip(given, kinds, strict=True))
         found = np.asarray(compute(*arrays), dtype)
         many = found.view(_word(dtype)) if found.ndim else found.reshape(1).view(_word(dtype))
         return many.reshape((*found.shape, 2) if dtype.itemsize == 8 else found.shape)
@@ -164,7 +164,7 @@ def _words(operand: Any, dtype: np.dtype) -> Any:
     return operand if _word(dtype) == dtype else jax.lax.bitcast_convert_type(operand, _word(dtype))
 
 
-def _array(words: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def _array_of_words(words: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return a new array of the numbers that words hold."""
     shape = words.shape[:-1] if dtype.itemsize == 8 else words.shape
     return np.array(words, order="C").reshape(-1).view(dtype).reshape(shape)

@@ -95,7 +95,7 @@ class _OverBatch(Composed[tuple[Any, ...], Axes], abstract=True):
         """Count the new axis among the channels, which are normalized each on its own."""
         batch = batch_axis(operands, mapped)
         joined = [
-            _joined(x, self.axis if position < self.whole else x.ndim - 2)
+            _with_joined_axis(x, self.axis if position < self.whole else x.ndim - 2)
             for position, x in enumerate(spread(operands, mapped))
         ]
         one: Any = self.rebuild(joined)
@@ -106,7 +106,7 @@ class _OverBatch(Composed[tuple[Any, ...], Axes], abstract=True):
         return result
 
 
-def _joined(x: Node, place: int) -> Node:
+def _with_joined_axis(x: Node, place: int) -> Node:
     """Return `x` with its first axis moved to `place` and joined with the axis that follows there."""
     moved = x.transpose((*range(1, place + 1), 0, *range(place + 1, x.ndim)))
     dims: Dims = moved.dims

@@ -283,7 +283,7 @@ class _MaxPool(Node[tuple[Node, ...], Axes], abstract=True):
     def positions(self, xp: ArrayNamespace, x: FloatArray) -> IntegerArray:
         """Return the flat position, among the spatial axes, of the first maximum of each window."""
         sizes = x.shape[2:]
-        tables = [_taps(places) for places in self.places(sizes)]
+        tables = [_tap_places(places) for places in self.places(sizes)]
         strides = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
         best: Any = None
         found: Any = None
@@ -323,7 +323,7 @@ class _MaxPoolLoops(ByKernel):
         """Return the arguments after the arrays: whether windows are pairs, the tables, and scratch memory."""
         once: Places = ((0, 1, 1),)
         places = (*[once] * (3 - len(node.windows)), *node.places(x.shape[2:]))
-        depths, heights, columns = map(_taps, places)
+        depths, heights, columns = map(_tap_places, places)
         pairs = all(
             each == tuple((2 * i, 2 * i + 2, 1) for i in range(len(each))) for each in places[1:]
         ) and depths.shape == (1, depths.shape[1])
@@ -333,7 +333,7 @@ class _MaxPoolLoops(ByKernel):
 
 
 @lru_cache(maxsize=256)
-def _taps(places: Places) -> NDArray[np.int64]:
+def _tap_places(places: Places) -> NDArray[np.int64]:
     """Return the places of taps, (taps, outputs); windows with fewer taps repeat their last one."""
     most = max(len(range(*each)) for each in places)
     return np.array([[range(*each)[min(k, len(range(*each)) - 1)] for each in places] for k in range(most)], np.int64)
@@ -369,7 +369,7 @@ class MaxPool(_MaxPool[Axes]):
         return (MaxPoolGradient(self.parents[0], gradient, windows=self.windows),)
 
 
-JAX.register(MaxPool)(MaxPoolForm(_taps))
+JAX.register(MaxPool)(MaxPoolForm(_tap_places))
 
 
 @LOOPS.register(MaxPool)
@@ -398,7 +398,7 @@ class MaxPoolTake(_MaxPool[Axes]):
         return ZERO, MaxPoolGradient(self.parents[0], gradient, windows=self.windows)
 
 
-JAX.register(MaxPoolTake)(MaxPoolTakeForm(_taps))
+JAX.register(MaxPoolTake)(MaxPoolTakeForm(_tap_places))
 
 
 @LOOPS.register(MaxPoolTake)
@@ -440,7 +440,7 @@ class MaxPoolGradient(_MaxPool[Axes]):
         return ZERO, MaxPoolTake(self.parents[0], gradient, windows=self.windows)
 
 
-JAX.register(MaxPoolGradient)(MaxPoolGradientForm(_taps))
+JAX.register(MaxPoolGradient)(MaxPoolGradientForm(_tap_places))
 
 
 @LOOPS.register(MaxPoolGradient)

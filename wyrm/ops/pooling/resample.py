@@ -116,7 +116,7 @@ class Resample(Node[tuple[Node], Axes]):
         axes = self.parents[0].dims[self.axis], self.to
         axis, old, new = (axes[1], to, size) if self.back else (axes[0], size, to)
         reason = self.by.misfit(axis, old, new)
-        if not reason and len(taps := _taps(self.by, old, new)) != new:
+        if not reason and len(taps := _checked_taps(self.by, old, new)) != new:
             reason = f"there are {len(taps)} outputs along an axis of {old} elements, not {new}"
         if reason:
             raise ShapeError(reason)
@@ -169,7 +169,7 @@ class _ResampleLoops(ByKernel):
 
 
 @lru_cache(maxsize=256)
-def _taps(by: Weighting, old: int, new: int) -> Taps:
+def _checked_taps(by: Weighting, old: int, new: int) -> Taps:
     """Return the taps; raise `ShapeError` if they reach outside of the axis."""
     taps = by.taps(old, new)
     if any(first < 0 or first + len(weights) > old for first, weights in taps):
@@ -180,7 +180,7 @@ def _taps(by: Weighting, old: int, new: int) -> Taps:
 @lru_cache(maxsize=256)
 def _tables(by: Weighting, size: int, to: int, back: bool) -> Tables:
     """Return the tables of the taps from an axis of one size to another; `back` are those of the transposed sums."""
-    taps = _transposed(_taps(by, to, size), to) if back else _taps(by, size, to)
+    taps = _transposed(_checked_taps(by, to, size), to) if back else _checked_taps(by, size, to)
     most = max((len(weights) for _, weights in taps), default=0)
     counts = np.array([len(weights) for _, weights in taps], np.int64)
     places, table = np.zeros((most, len(taps)), np.int64), np.zeros((most, len(taps)))

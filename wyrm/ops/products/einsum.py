@@ -76,7 +76,10 @@ class Einsum(Product[Left_co, Right_co, Axes], Composed[tuple[Left_co, Right_co]
         axes: dict[str, Any] = dict(zip(x_term + y_term, x.dims + y.dims, strict=True))
         left = x.transpose(*(x_term.index(letter) for letter in (*batch, *rows, *inner))) if x_term else x
         right = y.transpose(*(y_term.index(letter) for letter in (*batch, *inner, *columns))) if y_term else y
-        batched, widths = [axes[letter] for letter in batch], [_joined(axes, group) for group in (rows, inner, columns)]
+        batched, widths = (
+            [axes[letter] for letter in batch],
+            [_flattened_axis(axes, group) for group in (rows, inner, columns)],
+        )
         left_dims: Any = (*batched, *widths[:2])
         right_dims: Any = (*batched, *widths[1:])
         products = left.reshape(left_dims) @ right.reshape(right_dims)
@@ -126,7 +129,7 @@ def _terms(subscripts: str, operands: Sequence[Array]) -> int:
     return math.prod(size for letter, size in sizes.items() if letter not in result)
 
 
-def _joined(axes: dict[str, Axis], letters: Sequence[str]) -> Axis:
+def _flattened_axis(axes: dict[str, Axis], letters: Sequence[str]) -> Axis:
     """Return the axes of several letters flattened into one axis."""
     return product(tuple(axes[letter] for letter in letters)) if letters else 1
 

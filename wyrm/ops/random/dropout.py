@@ -39,13 +39,13 @@ from wyrm.ops.random.philox import ROWS_BEFORE, STEP, WORD, Draws, philox_block,
 from wyrm.support.foreign_names import explains_keywords
 
 
-def _key(xp: ArrayNamespace, step: Array, seed: int, stream: int) -> Array:
+def _key_words(xp: ArrayNamespace, step: Array, seed: int, stream: int) -> Array:
     """Return the two words of a key."""
     words: Array = xp.stack(philox_block(0, int(step) % 2**64, seed & WORD, stream & WORD)[:2])
     return words
 
 
-def _mask(xp: ArrayNamespace, key: Array, rate: float, shape: tuple[int, ...]) -> BoolArray:
+def _kept_elements(xp: ArrayNamespace, key: Array, rate: float, shape: tuple[int, ...]) -> BoolArray:
     """Return the mask of a shape: true where an element is kept."""
     array: Any = xp.asarray(is_kept(*positions_of(key, shape), drop_threshold(rate, 2**32)).reshape(shape))
     mask: BoolArray = array
@@ -86,7 +86,7 @@ class RandomKey(Node[tuple[IndexNode, ...], Axes]):
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         step, *rows_before = operands
-        words = _key(xp, step, self.seed, self.stream)
+        words = _key_words(xp, step, self.seed, self.stream)
         return xp.concat([words, *(xp.reshape(xp.asarray(rows, dtype=words.dtype), (1,)) for rows in rows_before)])
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
@@ -143,7 +143,7 @@ class DropoutMask(Node[tuple[Node], Axes]):
         return self.to
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        return _mask(xp, operands[0], self.rate, shape)
+        return _kept_elements(xp, operands[0], self.rate, shape)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
@@ -199,7 +199,7 @@ class _Dropout(Draws, Node[Any, Axes], abstract=True):
         return Dropout.construct((x, self.parents[-1]), self.attribute_values())
 
     def _dropped(self, xp: ArrayNamespace, x: FloatArray, step: IntegerArray, shape: tuple[int, ...]) -> FloatArray:
-        mask = _mask(xp, _key(xp, step, self.seed, self.stream), self.rate, shape)
+        mask = _kept_elements(xp, _key_words(xp, step, self.seed, self.stream), self.rate, shape)
         return xp.where(mask, x * x.dtype.type(1.0 / (1.0 - self.rate)), x.dtype.type(0.0))
 
 

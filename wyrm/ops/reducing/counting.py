@@ -82,7 +82,7 @@ def _repeated(value: float, dtype: np.dtype, axis: Dim) -> Node:
 # --- methods of nodes -------------------------------------------------------------------------------------------------
 
 
-def _mask(x: Node) -> Node:
+def _truth(x: Node) -> Node:
     """Return a mask unchanged, and for floats whether they are not 0, as NumPy sees them: NaN is not 0."""
     return x if x.dtype.kind == "b" else x.not_equal(0.0)
 
@@ -107,7 +107,7 @@ def any(x: Any, axis: AxisLike = None, keepdims: bool = False) -> Node:
     >>> (wy.Constant([[1.0, -2.0], [3.0, 4.0]]) < 0).any(axis=-1).forward().tolist()
     [True, False]
     """
-    count: Any = CountTrue(_mask(x), axis, check_keepdims("any", keepdims))
+    count: Any = CountTrue(_truth(x), axis, check_keepdims("any", keepdims))
     result: Node = count != 0
     return result
 
@@ -132,6 +132,6 @@ def all(x: Any, axis: AxisLike = None, keepdims: bool = False) -> Node:
     >>> (wy.Constant([[1.0, -2.0], [3.0, 4.0]]) > 0).all(axis=-1).forward().tolist()
     [False, True]
     """
-    count: Any = CountTrue(~_mask(x), axis, check_keepdims("all", keepdims))
+    count: Any = CountTrue(~_truth(x), axis, check_keepdims("all", keepdims))
     result: Node = count == 0
     return result

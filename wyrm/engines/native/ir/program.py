@@ -326,30 +326,30 @@ _SIGNS = {
 }  # fmt: skip
 
 
-def _text(expression: Expression) -> str:
+def _expression_text(expression: Expression) -> str:
     match expression:
         case Variable(name):
             return name
         case Number(value, type):
             return str(value) if type in (INT64, BOOL) else f"{type}({value})"
         case Load(pointer, index):
-            return f"{_text(pointer)}[{_text(index)}]"
+            return f"{_expression_text(pointer)}[{_expression_text(index)}]"
         case Operation(name, operands) if name in _SIGNS:
-            return f"({_text(operands[0])} {_SIGNS[name]} {_text(operands[1])})"
+            return f"({_expression_text(operands[0])} {_SIGNS[name]} {_expression_text(operands[1])})"
         case Operation(name, operands):
             return f"{name}({_list(operands)})"
         case Conversion(operand, type):
-            return f"{type}({_text(operand)})"
+            return f"{type}({_expression_text(operand)})"
         case Bits(operand, type):
-            return f"{_text(operand)}.view({type})"
+            return f"{_expression_text(operand)}.view({type})"
         case Select(condition, chosen, otherwise):
-            return f"({_text(chosen)} if {_text(condition)} else {_text(otherwise)})"
+            return f"({_expression_text(chosen)} if {_expression_text(condition)} else {_expression_text(otherwise)})"
         case Offset(pointer, index):
-            return f"{_text(pointer)} + {_text(index)}"
+            return f"{_expression_text(pointer)} + {_expression_text(index)}"
 
 
 def _list(expressions: Sequence[Expression]) -> str:
-    return ", ".join(map(_text, expressions))
+    return ", ".join(map(_expression_text, expressions))
 
 
 def _lines(body: Sequence[Statement], indent: str) -> Iterator[str]:
@@ -358,19 +358,19 @@ def _lines(body: Sequence[Statement], indent: str) -> Iterator[str]:
     for statement in body:
         match statement:
             case Assign(variable, value):
-                yield f"{indent}{variable.name} = {_text(value)}"
+                yield f"{indent}{variable.name} = {_expression_text(value)}"
             case StoreAt(pointer, index, value):
-                yield f"{indent}{_text(pointer)}[{_text(index)}] = {_text(value)}"
+                yield f"{indent}{_expression_text(pointer)}[{_expression_text(index)}] = {_expression_text(value)}"
             case For(index, count, inner):
-                yield f"{indent}for {index.name} in range({_text(count)}):"
+                yield f"{indent}for {index.name} in range({_expression_text(count)}):"
                 yield from _lines(inner, deeper)
             case While(before, condition, inner):
                 yield f"{indent}while True:"
                 yield from _lines(before, deeper)
-                yield f"{deeper}if not {_text(condition)}: break"
+                yield f"{deeper}if not {_expression_text(condition)}: break"
                 yield from _lines(inner, deeper)
             case If(condition, inner, otherwise):
-                yield f"{indent}if {_text(condition)}:"
+                yield f"{indent}if {_expression_text(condition)}:"
                 yield from _lines(inner, deeper)
                 if otherwise:
                     yield f"{indent}else:"
@@ -392,4 +392,4 @@ def _lines(body: Sequence[Statement], indent: str) -> Iterator[str]:
             case TableCall(name, arguments, results, failed):
                 yield f"{indent}{_list((*results, failed))} = {name}({_list(arguments)})"
             case SharedCall(function, arguments, count):
-                yield f"{indent}shared {function}({_list(arguments)}) over range({_text(count)})"
+                yield f"{indent}shared {function}({_list(arguments)}) over range({_expression_text(count)})"

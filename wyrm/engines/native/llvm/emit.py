@@ -85,11 +85,11 @@ def emit(
             ).text()
         )
     if entry:
-        texts.append(_entry(root, symbols, at_use, target or host()))
+        texts.append(_entry_point(root, symbols, at_use, target or host()))
     return "\n\n".join([*sorted(declared), *texts, "\n".join(metadata)]) + "\n"
 
 
-def _entry(function: LoopFunction, symbols: Mapping[str, str], at_use: bool, target: Target) -> str:
+def _entry_point(function: LoopFunction, symbols: Mapping[str, str], at_use: bool, target: Target) -> str:
     lines, arguments = [], ["ptr %table"] if at_use else []
     for position, parameter in enumerate(() if at_use else function.parameters):
         type = llvm_type(parameter.type)

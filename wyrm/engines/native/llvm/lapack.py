@@ -34,7 +34,7 @@ def scipy_is_loaded() -> bool:
     return _MODULES[-1] in sys.modules
 
 
-def _exported(name: str) -> dict[str, object]:
+def _exported_by_scipy(name: str) -> dict[str, object]:
     """Return what a module of SciPy exports to Cython.
 
     The module is loaded without its package, whose import takes ten times as long.
@@ -56,7 +56,9 @@ def address_of(name: str) -> int:
     get_name, get_pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
     get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    exported: dict[str, object] = {name: each for module in _MODULES for name, each in _exported(module).items()}
+    exported: dict[str, object] = {
+        name: each for module in _MODULES for name, each in _exported_by_scipy(module).items()
+    }
     capsule = exported[name]
     found: int = get_pointer(capsule, get_name(capsule))
     return found

@@ -71,15 +71,15 @@ def product_module(shifts: bool, number: ScalarType, target: Target) -> tuple[st
     Its function takes the operands of `ShiftedSums` if `shifts`, else those of `TiledProduct`.
     """
     if shifts:
-        return _named(shifted.text(target, number))
-    return _named(matrix.text(target, number, pool_module(target)[0] if target.allocates else None))
+        return _module_name(shifted.text(target, number))
+    return _module_name(matrix.text(target, number, pool_module(target)[0] if target.allocates else None))
 
 
 @cache
 def pool_module(target: Target) -> tuple[str, str]:
     """Return the symbol and the text of the module with the threads; see `wyrm.engines.native.products.pool.text`."""
-    return _named(pool.text(target))
+    return _module_name(pool.text(target))
 
 
-def _named(text: str) -> tuple[str, str]:
+def _module_name(text: str) -> tuple[str, str]:
     return f"wyrm_{key(text)}", text

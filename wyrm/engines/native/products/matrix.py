@@ -58,7 +58,7 @@ _OPERANDS = (
 _SHARED_OPERANDS = (*_OPERANDS, ("i1", "shallow"))
 
 
-def _parameters(target: Target, operands: Sequence[tuple[str, str]] = _SHARED_OPERANDS) -> str:
+def _product_parameters(target: Target, operands: Sequence[tuple[str, str]] = _SHARED_OPERANDS) -> str:
     """Return the parameters of the functions that compute a product."""
     memory = [] if target.allocates else [("ptr", "packed")]
     return ", ".join(f"{type} %{name}" for type, name in (*operands, *memory))
@@ -98,7 +98,7 @@ def text(target: Target, number: ScalarType, pool: str | None) -> str:
         f"@buffers = internal global [{_KEPT_BUFFERS} x i64] zeroinitializer",
         _take(size),
         _give(),
-        _part(vectors),
+        _part_of_thread(vectors),
     ]
     return "\n".join([
         *vectors.declarations(),
@@ -111,9 +111,9 @@ def text(target: Target, number: ScalarType, pool: str | None) -> str:
         copy_left(vectors),
         *(allocating if target.allocates else []),
         _one_thread(vectors, block, behind_block),
-        *narrow.functions(vectors, _parameters(target)),
-        *low.functions(vectors, _parameters(target)),
-        _entry(vectors, block, pool),
+        *narrow.functions(vectors, _product_parameters(target)),
+        *low.functions(vectors, _product_parameters(target)),
+        _exported_product(vectors, block, pool),
     ])  # fmt: skip
 
 
@@ -282,7 +282,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
 
     to.loop("%columns", block, columns)
     give()
-    return to.function(f"internal void @one_thread({_parameters(vectors.target)}) noinline nounwind")
+    return to.function(f"internal void @one_thread({_product_parameters(vectors.target)}) noinline nounwind")
 
 
 # The function that computes the product, and the operands.
@@ -296,7 +296,7 @@ def _places(to: Writer, record: str) -> Iterator[tuple[str, str, str]]:
         yield type, name, to.new(f"getelementptr {_RECORD}, ptr {record}, i32 0, i32 {position}")
 
 
-def _part(vectors: Vectors) -> str:
+def _part_of_thread(vectors: Vectors) -> str:
     """Return the function that computes a thread's part of a product: a range of the rows, or of the columns."""
     to = Writer()
     given = {}
@@ -321,12 +321,12 @@ def _part(vectors: Vectors) -> str:
     return to.function("internal void @part(ptr %record, i64 %part, i64 %parts) noinline nounwind")
 
 
-def _entry(vectors: Vectors, elements: int, pool: str | None) -> str:
+def _exported_product(vectors: Vectors, elements: int, pool: str | None) -> str:
     """Return the exported function, which shares large products among threads if there are any.
 
     What decides the order of a sum is chosen here, from the sizes of the whole product.
     """
-    to, parameters = Writer(), _parameters(vectors.target, _OPERANDS)
+    to, parameters = Writer(), _product_parameters(vectors.target, _OPERANDS)
     record = None if pool is None else to.new(f"alloca {_RECORD}")
     some = to.both(to.compare("sgt", "%rows", 0), to.compare("sgt", "%columns", 0))
     work = to.multiply(to.multiply("%rows", "%columns"), "%inner")

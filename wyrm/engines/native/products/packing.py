@@ -42,7 +42,7 @@ def pack_rows(vectors: Vectors) -> str:
         return [vectors.address(to, target, to.multiply("%depth", vectors.columns))]
 
     to.loop("%columns", vectors.columns, panel, [("ptr", "%to")])
-    return to.function(f"internal void @pack_rows({_parameters('%br')}) noinline nounwind")
+    return to.function(f"internal void @pack_rows({_packing_parameters('%br')}) noinline nounwind")
 
 
 def pack_columns(vectors: Vectors) -> str:
@@ -77,7 +77,7 @@ def pack_columns(vectors: Vectors) -> str:
         return [vectors.address(to, target, to.multiply("%depth", vectors.columns))]
 
     to.loop("%columns", vectors.columns, panel, [("ptr", "%to")])
-    return to.function(f"internal void @pack_columns({_parameters('%bc')}) noinline nounwind")
+    return to.function(f"internal void @pack_columns({_packing_parameters('%bc')}) noinline nounwind")
 
 
 def pack_left(vectors: Vectors) -> str:
@@ -161,5 +161,5 @@ def taken(to: Writer, target: Target, needed: str = "true") -> tuple[str, Callab
     return buffer, lambda: to.branch(needed, lambda: to.do(f"call void @give(ptr {memory})"))
 
 
-def _parameters(stride: str) -> str:
+def _packing_parameters(stride: str) -> str:
     return f"ptr noalias %b, i64 {stride}, i64 %depth, i64 %columns, ptr noalias %to"

@@ -144,7 +144,7 @@ def _store(to: Writer, name: str, value: str | int, type: str = "i64") -> None:
     to.write_shared(f"@{name}", value, type)
 
 
-def _call(to: Writer, name: str, *places: str) -> str:
+def _write_call(to: Writer, name: str, *places: str) -> str:
     return to.new(f"call i32 @pthread_{name}({', '.join(f'ptr {each}' for each in places)})")
 
 
@@ -166,7 +166,7 @@ def _sleep(to: Writer, name: str, until: str, value: str, condition: str) -> Non
     """Sleep until the comparison `until` of a part of the state holds. The mutex is held before and after."""
 
     def sleep() -> None:
-        _call(to, "cond_wait", f"@{condition}", "@mutex")
+        _write_call(to, "cond_wait", f"@{condition}", "@mutex")
 
     to.repeat(lambda: (to.compare(until, _load(to, name), value), []), sleep)
 
@@ -193,9 +193,9 @@ def _take_parts(to: Writer, turn: str, parts: str, function: str, arguments: str
         to.branch(to.compare("eq", pending, 1), tell)
 
     def tell() -> None:
-        _call(to, "mutex_lock", "@mutex")
-        _call(to, "cond_signal", "@ended")
-        _call(to, "mutex_unlock", "@mutex")
+        _write_call(to, "mutex_lock", "@mutex")
+        _write_call(to, "cond_signal", "@ended")
+        _write_call(to, "mutex_unlock", "@mutex")
 
     to.repeat(read, take)
 
@@ -208,12 +208,12 @@ def _worker(pause: str | None) -> str:
     to.label("again")
     before = to.new(f"load i64, ptr {seen}")
     _spin(to, "turn", "ne", before, pause)
-    _call(to, "mutex_lock", "@mutex")
+    _write_call(to, "mutex_lock", "@mutex")
     _sleep(to, "turn", "ne", before, "started")
     turn, parts = _load(to, "turn"), _load(to, "parts")
     function, arguments = _load(to, "function", "ptr"), _load(to, "arguments", "ptr")
     to.do(f"store i64 {turn}, ptr {seen}")
-    _call(to, "mutex_unlock", "@mutex")
+    _write_call(to, "mutex_unlock", "@mutex")
     _take_parts(to, turn, parts, function, arguments)
     return to.function("internal ptr @worker(ptr %number) nounwind", "br label %again")
 
@@ -225,7 +225,7 @@ def _run(pause: str | None) -> str:
 
     def prepare() -> None:
         for name, kind in (("mutex", "mutex"), ("started", "cond"), ("ended", "cond")):
-            _call(to, f"{kind}_init", f"@{name}", "null")
+            _write_call(to, f"{kind}_init", f"@{name}", "null")
         _store(to, "ready", 1)
 
     to.branch(to.compare("eq", _load(to, "ready"), 0), prepare)
@@ -244,7 +244,7 @@ def _run(pause: str | None) -> str:
     to.loop(others, 1, start)
     helpers = to.lower(others, _load(to, "threads"))
     parts = to.add(helpers, 1)
-    _call(to, "mutex_lock", "@mutex")
+    _write_call(to, "mutex_lock", "@mutex")
     _store(to, "function", "%function", "ptr")
     _store(to, "arguments", "%arguments", "ptr")
     _store(to, "parts", parts)
@@ -252,13 +252,13 @@ def _run(pause: str | None) -> str:
     turn = to.new(f"and i64 {to.add(_load(to, 'turn'), 1)}, {2 ** (63 - _COUNT_BITS) - 1}")
     _store(to, "taken", to.new(f"shl i64 {turn}, {_COUNT_BITS}"))
     _store(to, "turn", turn)
-    _call(to, "cond_broadcast", "@started")
-    _call(to, "mutex_unlock", "@mutex")
+    _write_call(to, "cond_broadcast", "@started")
+    _write_call(to, "mutex_unlock", "@mutex")
     _take_parts(to, turn, parts, "%function", "%arguments")
     _spin(to, "pending", "sle", "0", pause)
-    _call(to, "mutex_lock", "@mutex")
+    _write_call(to, "mutex_lock", "@mutex")
     _sleep(to, "pending", "sle", "0", "ended")
-    _call(to, "mutex_unlock", "@mutex")
+    _write_call(to, "mutex_unlock", "@mutex")
     return to.function("internal void @run(ptr %function, ptr %arguments, i64 %limit) noinline nounwind")
 
 

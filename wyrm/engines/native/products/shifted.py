@@ -49,7 +49,7 @@ def text(target: Target, number: ScalarType) -> str:
     widths = {rows: [*range(1, vectors.vectors + 1)] for rows in heights}
     for rows in heights:
         widths[rows].append(max(vectors.vectors, _SUMS // rows) if rows <= _FEW else vectors.vectors)
-    names = [f"ptr @{_name(rows, wide)}" for rows in heights for wide in widths[rows]]
+    names = [f"ptr @{_kernel_name(rows, wide)}" for rows in heights for wide in widths[rows]]
     widest = [f"i64 {widths[rows][-1] * vectors.width}" for rows in (*range(1, _FEW + 1), heights[-1])]
     return "\n".join([
         *vectors.declarations(),
@@ -58,11 +58,11 @@ def text(target: Target, number: ScalarType) -> str:
         f"@tiles = internal constant [{len(names)} x ptr] [{', '.join(names)}]",
         f"@widest = internal constant [{len(widest)} x i64] [{', '.join(widest)}]",
         *(_tile(vectors, rows, wide) for rows in heights for wide in dict.fromkeys(widths[rows])),
-        _entry(vectors),
+        _exported_sums(vectors),
     ])  # fmt: skip
 
 
-def _name(rows: int, wide: int) -> str:
+def _kernel_name(rows: int, wide: int) -> str:
     return f"tile_{rows}_{wide}"
 
 
@@ -146,10 +146,10 @@ def _tile(vectors: Vectors, rows: int, wide: int) -> str:
         return [after, end]
 
     to.loop("%parts", 1, part, [("ptr", vectors.address(to, "%weights", rows)), ("i64", "0")])
-    return to.function(f"internal void @{_name(rows, wide)}({_TILE}) noinline nounwind")
+    return to.function(f"internal void @{_kernel_name(rows, wide)}({_TILE}) noinline nounwind")
 
 
-def _entry(vectors: Vectors) -> str:
+def _exported_sums(vectors: Vectors) -> str:
     """Return the exported function, which goes through the columns."""
     to = Writer()
     panel = to.add("%terms", 1)

@@ -203,7 +203,7 @@ class RuleBounds:
             return _square
         if call.function == "power" and self._known[arguments[1]] == (2.0, 2.0):
             return _square
-        return _FUNCTIONS.get(call.function, _mask if call.function in MASKS else _unknown)
+        return _FUNCTIONS.get(call.function, _mask_interval if call.function in MASKS else _anything)
 
 
 def _wider(within: Interval, new: Interval, before: Interval, move: int | None) -> Interval:
@@ -279,11 +279,11 @@ def _abs(x: Interval) -> Interval:
     return least, max(abs(x[0]), abs(x[1]))
 
 
-def _mask(*x: Interval) -> Interval:
+def _mask_interval(*x: Interval) -> Interval:
     return 0.0, 1.0
 
 
-def _unknown(*x: Interval) -> Interval:
+def _anything(*x: Interval) -> Interval:
     return _UNBOUNDED
 
 

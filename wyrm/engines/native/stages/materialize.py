@@ -110,7 +110,9 @@ def _pays(value: Computed, reading: _Reading) -> bool:
     if cost is None:
         return False
     block = reading.path[-1]
-    read = {each for item in block.items if isinstance(item, ElementStatement) for each in map(_array, item.operands)}
+    read = {
+        each for item in block.items if isinstance(item, ElementStatement) for each in map(_array_read, item.operands)
+    }
     return len(cost.arrays - read) <= 1
 
 
@@ -124,7 +126,7 @@ def _cost(value: Computed, path: Sequence[Block], most: int) -> _Cost | None:
         return None
     operations, found = len(calls), frozenset[ArrayBuffer]()
     for operand in statement.operands:
-        array = _array(operand)
+        array = _array_read(operand)
         if array is None or any(integers_in(entry) for entry in operand.index):
             return None
         if not _is_anew(operand, value, path):
@@ -150,7 +152,7 @@ def _is_anew(operand: Reference, value: Computed, path: Sequence[Block]) -> bool
     )
 
 
-def _array(reference: Reference) -> ArrayBuffer | None:
+def _array_read(reference: Reference) -> ArrayBuffer | None:
     """Return the array that a reference reads, or may read."""
     target = reference.target
     if isinstance(target, Generated):

@@ -38,13 +38,13 @@ def _lines(item: Item) -> Iterator[str]:
         for each in item.items:
             yield from (f"    {line}" for line in _lines(each))
     elif isinstance(item, KernelCall):
-        yield f"{item.out.name} {'+=' if item.adds else '='} {_named(item.node)}"
+        yield f"{item.out.name} {'+=' if item.adds else '='} {_line_of(item.node)}"
     elif isinstance(item, ElementStatement):
         verb = {"reduce": "reduce ", "write": "write ", "copy": "copy ", "rows": "add to rows "}.get(item.kind, "")
-        yield f"{verb}{_named(item.node)}"
+        yield f"{verb}{_line_of(item.node)}"
 
 
-def _named(node: BaseNode) -> str:
+def _line_of(node: BaseNode) -> str:
     return f"{node.op_name()} {format_dims(node.dims)}  # {node.location} {node.location.source}".rstrip()
 
 

@@ -114,10 +114,10 @@ def _only_loop(body: Sequence[Statement]) -> tuple[Sequence[Statement], Nest | N
 
 def _size(nest: Nest, sizes: Mapping[str, Axis]) -> int:
     """Return the number of elements that a nest runs over; 0 if that is not known."""
-    return math.prod(_count(each, sizes) for each in nest.counts)
+    return math.prod(_count_of_axes(each, sizes) for each in nest.counts)
 
 
-def _count(count: Expression, sizes: Mapping[str, Axis]) -> int:
+def _count_of_axes(count: Expression, sizes: Mapping[str, Axis]) -> int:
     if isinstance(count, Literal):
         return int(count.value)
     return axis_size(sizes[count.name]) or 0 if isinstance(count, Name) and count.name in sizes else 0

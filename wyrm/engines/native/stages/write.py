@@ -258,7 +258,7 @@ class Source:
                 statements.append(When(given, tuple(self._fill_invalid(buffer))))
             start = Apply("multiply", (row_step, Name("batch")))
             loads = load if buffer.dims else load_number
-            statements.append(_call(loads, rows, Name("order"), start, batch))
+            statements.append(_call_statement(loads, rows, Name("order"), start, batch))
         if STEP in self.tree.buffers:
             steps = Apply("add", (Apply("add", (Name("step"), Name("first"))), k))
             statements.append(Store(self._use(self.tree.buffers[STEP]).name, (), steps))
@@ -280,7 +280,7 @@ class Source:
             statements.append(When(some, (arrays.ReturnValue(k),)))
         statements += self._calls_of(self._last)
         counts = {rows.count.name: rows.count for rows in self.tree.rows}
-        statements += [_call(release, self._use(count)) for count in counts.values()]
+        statements += [_call_statement(release, self._use(count)) for count in counts.values()]
         metrics = [] if self.tree.loss is None else self.tree.outputs[1:]  # an epoch returns their totals too
         for position, mean in enumerate(metrics, 2):
             statements.append(Store("totals", (Literal(position),), Element(self._use(mean).name, ()), adds=True))
@@ -301,7 +301,7 @@ class Source:
 
     def _fill_invalid(self, buffer: ArrayBuffer) -> list[arrays.Statement]:
         fill = {"f": fill_with_nan, "i": fill_with_invalid_indices}.get(buffer.dtype.kind, fill_with_ones)
-        return [_call(fill, self._flat(buffer, "spoiled"))]
+        return [_call_statement(fill, self._flat(buffer, "spoiled"))]
 
     def _flat(self, buffer: ArrayBuffer, kind: str = "flat") -> Expression:
         """Return the flat array of a buffer, a new argument."""
@@ -333,7 +333,7 @@ class Source:
         return [*texts, *(text for scan in self.scans for text in scan._texts()), self.run.code.text]
 
 
-def _call(function: Routine, *arguments: Expression) -> arrays.CallStatement:
+def _call_statement(function: Routine, *arguments: Expression) -> arrays.CallStatement:
     return arrays.CallStatement(function, arguments)
 
 
@@ -363,7 +363,7 @@ class WholeUpdate(Source):
     def _routine(self) -> ArrayRoutine:
         statements = list(self._calls_of(self.invocations))
         for new, target in zip(self.tree.outputs, self._targets, strict=True):
-            statements.append(_call(copied, self._flat(new), self._flat(target)))
+            statements.append(_call_statement(copied, self._flat(new), self._flat(target)))
         return ArrayRoutine(ArrayFunction(self._name, tuple(self.arguments), tuple(statements)), calls_shared=True)
 
 
@@ -407,26 +407,26 @@ class ScanSource(Source):
             outer = {name: self._outer(name) for name in names}
             last, history = outer["last"], outer["history"]
             histories.append(history.name)
-            before.append(_call(copied, start, carry))
-            after.append(_call(copied, carry, last))
+            before.append(_call_statement(copied, start, carry))
+            after.append(_call_statement(copied, carry, last))
             if steps.keeps:
-                per_step.append(_call(put, carry, history, t))
+                per_step.append(_call_statement(put, carry, history, t))
                 if steps.limited and not steps.reverse:  # the carry after the last step is stored too
-                    after.append(When(Apply("less", (done, length)), (_call(put, carry, history, done),)))
+                    after.append(When(Apply("less", (done, length)), (_call_statement(put, carry, history, done),)))
         for sequence, leaf in zip(sequences, inputs[count : count + steps.sequences], strict=True):
             if leaf in tree.buffers:
-                per_step.append(_call(taken, sequence, t, self._flat(tree.leaf(leaf))))
+                per_step.append(_call_statement(taken, sequence, t, self._flat(tree.leaf(leaf))))
         per_step += self._calls_of(self.invocations)
         for buffer in rows:
             stacked = self._outer("made")
             histories.append(stacked.name)
-            per_step.append(_call(put, self._flat(buffer), stacked, t))
+            per_step.append(_call_statement(put, self._flat(buffer), stacked, t))
         for buffer in sums:
             total = self._outer("total")
             before.append(arrays.fill(total.name, 1))
-            per_step.append(_call(added, self._flat(buffer), total))
+            per_step.append(_call_statement(added, self._flat(buffer), total))
         for buffer, carry in zip(next_carried, carried, strict=True):
-            per_step.append(_call(copied, self._flat(buffer), carry))
+            per_step.append(_call_statement(copied, self._flat(buffer), carry))
         if steps.limited and steps.keeps:
             before += [arrays.fill(history, 2) for history in histories]
         if steps.limited:
