@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from math import comb, prod
 
@@ -130,6 +131,12 @@ def varying(values: Mapping[int, int], sizes: BatchSizes) -> BatchDependent:
         return BatchDependent((0,))
     if len(set(values.values())) == 1:
         return BatchDependent((next(iter(values.values())),))
+    return _varying(tuple(values.items()), sizes)
+
+
+@lru_cache(1024)  # many words of a program are the same integers
+def _varying(pairs: tuple[tuple[int, int], ...], sizes: BatchSizes) -> BatchDependent:
+    values = dict(pairs)
     if sizes.listed:
         return BatchDependent((), tuple(values.get(size, 0) for size in sizes.samples))
     highest = values[max(values)]

@@ -81,7 +81,11 @@ class Extents:
         if array.size == 0:
             return
         owner = owner_of(array)
-        low, high = np.lib.array_utils.byte_bounds(array)
+        if array.flags.c_contiguous:
+            low = address_of(array)
+            high = low + array.nbytes
+        else:
+            low, high = np.lib.array_utils.byte_bounds(array)
         before = self.bounds.get(id(owner), (low, high))
         self.bounds[id(owner)] = min(before[0], low), max(before[1], high)
         self.owners[id(owner)] = owner

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -182,8 +182,7 @@ def array_kind(type: ScalarType, axes: int = 1) -> ViewKind:
 # --- the words of arguments -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Item:
+class _Item(NamedTuple):
     """A word of an argument for one batch size: a number, or the address of an array."""
 
     word: int

@@ -78,13 +78,14 @@ def place_run(
     """
     bindings, memory, scratch = dict[int, Binding](), dict[int, np.ndarray](), list[np.ndarray]()
     largest = _sizes(graph, batch, others, sizes.most)
+    plan = plan_memory(graph.source, largest)
     for size in sizes.samples:
         bound_sizes = _sizes(graph, batch, others, size)
-        memory[size] = aligned((max(1, plan_memory(graph.source, largest).size),), np.dtype(np.uint8))
+        memory[size] = aligned((max(1, plan.size),), np.dtype(np.uint8))
         shapes = {leaf: resolve(leaf.dims, bound_sizes) for leaf in graph.inputs}
         with noting_scratch() as made:
             bindings[size] = Binding(
-                graph.source, bound_sizes, shapes, graph.optimizer, memory=memory[size], largest=largest
+                graph.source, bound_sizes, shapes, graph.optimizer, memory=memory[size], largest=largest, plan=plan
             )
         scratch += made
     places.scratch |= dict.fromkeys(map(id, scratch))

@@ -134,7 +134,8 @@ class Binding:
 
     `sizes` are the sizes of the named axes. Inputs in `fed` get an array of this thread's own, leaves in `given` use
     its arrays, and other leaves use the array that they hold. Temporary buffers lie in `memory`, or in new memory, at
-    the places that they have for axes of the sizes `largest`, by default these sizes.
+    the places that they have for axes of the sizes `largest`, by default these sizes; `plan` has these places if they
+    are known.
     """
 
     def __init__(
@@ -146,6 +147,7 @@ class Binding:
         given: Mapping[BaseNode, np.ndarray] = _NOTHING,
         memory: NDArray[np.uint8] | None = None,
         largest: Mapping[type[Dim], int] | None = None,
+        plan: MemoryPlan | None = None,
     ) -> None:
         self.source = source
         self.sizes = sizes
@@ -163,7 +165,7 @@ class Binding:
         # The `BoundCall` for data of the same shapes, once there was a call.
         self.repeated: BoundCall | None = None
         self.own_bytes: int = 0
-        self.buffers: int = self._place_buffers(memory)
+        self.buffers: int = self._place_buffers(memory, plan or plan_memory(source, self._largest))
         self.columns: dict[BaseNode, int] = {}
         # The table stripes that random index nodes draw from; each thread sets its own.
         self.stripes: list[tuple[KernelCall, NDArray[np.int64]]] = []
@@ -293,15 +295,14 @@ class Binding:
         evaluate, shape = node.evaluate_for(self.sizes), resolve(node.dims, self.sizes)
         return np.array(evaluate(NUMPY, *operands, shape=shape), node.dtype)
 
-    def _place_buffers(self, memory: NDArray[np.uint8] | None) -> int:
+    def _place_buffers(self, memory: NDArray[np.uint8] | None, plan: MemoryPlan) -> int:
         """Place all temporary buffers in one block of memory, by default a new one; return its size in bytes."""
-        plan = plan_memory(self.source, self._largest)
         if memory is None:
             memory = aligned((plan.size,), np.dtype(np.uint8))
             provide_pages(memory)
         for buffer, (start, _) in plan.places.items():
             shape = resolve(buffer.dims, self.sizes)
-            stop = start + int(np.prod(shape, dtype=np.int64)) * buffer.dtype.itemsize
+            stop = start + math.prod(shape) * buffer.dtype.itemsize
             self._arrays[buffer] = memory[start:stop].view(buffer.dtype).reshape(shape)
         return plan.size
 
