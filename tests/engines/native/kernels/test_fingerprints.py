@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import sys
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
@@ -32,6 +33,30 @@ def test_objects_without_a_stable_repr_count_by_type() -> None:
     assert _with(object()) == _with(object())
 
 
+@dataclass(frozen=True)
+class Constant:
+    """A constant whose repr has an address."""
+
+    number: int
+    other: object
+
+
+def test_the_fields_of_a_dataclass_count() -> None:
+    assert _with(Constant(1, object())) == _with(Constant(1, object())) != _with(Constant(2, object()))
+
+
+def _generates(x: Any) -> Any:
+    return tuple(each.astype(KNOWN) for each in x)
+
+
+def test_generators_inside_count() -> None:
+    def text(value: Any) -> str:
+        return fingerprint(FunctionType(_generates.__code__, {"KNOWN": value}, "_generates"))
+
+    assert text(np.float32) == text(np.float32) != text(np.float64)
+    assert " at 0x" not in text(np.float32)
+
+
 def test_functions_that_are_called_count() -> None:
     def doubled(x: Any) -> Any:
         return x * 2
@@ -57,4 +82,4 @@ def test_global_names_are_those_of_the_bytecode() -> None:
     assert len(functions) > 500
     for function in [*functions, many_names()]:
         read = [each.argval for each in dis.get_instructions(function) if each.opname == "LOAD_GLOBAL"]
-        assert list(global_names(function)) == list(dict.fromkeys(read))
+        assert list(global_names(function.__code__)) == list(dict.fromkeys(read))

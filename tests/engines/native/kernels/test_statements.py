@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,38 @@ def distinct(x: Any, y: Any) -> None:
 
 
 DISTINCT = KernelFunction(distinct, distinct=True)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A compile-time constant with attributes; `kind` is that of a scalar."""
+
+    factor: float
+    kind: Any
+    inner: tuple[Part, ...] = ()
+
+    @property
+    def twice(self) -> float:
+        """Twice the factor."""
+        return 2.0 * self.factor
+
+
+PARTS = Part(3.0, np.float32), Part(0.5, np.int64, (Part(7.0, np.float64),))
+
+
+@KernelFunction
+def first_half(x: Any) -> Any:
+    """Return a view."""
+    return x[: len(x) // 2]
+
+
+@KernelFunction
+def total_of(part: Part, x: float) -> float:
+    """Call itself for other constants."""
+    total = float(part.kind(x)) * part.twice
+    for each in part.inner:
+        total += total_of(each, x)
+    return total
 
 
 # --- tests ------------------------------------------------------------------------------------------------------------
@@ -362,3 +395,63 @@ def test_the_store_of_a_literal() -> None:
 
     for dtype in ("int8", "uint64", "float32"):
         check(fill, np.zeros(4, dtype), np.zeros(3, bool))
+
+
+def test_a_loop_over_a_tuple_takes_items_of_any_kinds() -> None:
+    def loops(x: Any, y: Any, n: int) -> float:
+        total = 0.0
+        for array in (x, y):
+            array[0] += 1
+            total += array[-1]
+        for number in (n, 2.5):
+            total += number
+        for number in range(3):
+            total += number
+        number = 0.5
+        total += number
+        for i, (each, factor) in enumerate(zip((x, y), (2, 3), strict=True)):
+            each[i] = factor
+            total += i
+        return total
+
+    check(loops, np.arange(4.0), np.arange(3), 7)
+
+
+def test_constants_have_attributes_and_functions_take_them() -> None:
+    def totals(x: float) -> float:
+        total = 0.0
+        for each in PARTS:
+            total += total_of(each, x)
+        return total
+
+    check(totals, 2.75)
+
+
+def test_a_tuple_of_what_is_computed_for_items() -> None:
+    def built(x: Any, n: int) -> tuple[Any, ...]:
+        scale = n * 2
+        found = tuple(each * scale + bump(x) for each in (1, 2.5, n))
+        return found[0], found[1], found[2], len(found)
+
+    check(built, np.arange(3.0), 4)
+
+
+def test_a_tuple_keeps_the_items_that_it_had() -> None:
+    def kept(n: int) -> int:
+        total = 0
+        for each in (n, n + 1):
+            n = 100
+            total += each
+        return total
+
+    check(kept, 3)
+
+
+def test_a_loop_over_the_array_that_a_kernel_returns() -> None:
+    def over(x: Any) -> float:
+        total = 0.0
+        for each in first_half(x):
+            total += each
+        return total
+
+    check(over, np.arange(7.0))

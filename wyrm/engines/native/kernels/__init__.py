@@ -23,7 +23,7 @@ The kernel language:
 Values
     Scalars: bool, int8 to int64, uint8 to uint64, float32 and float64. Arrays of these, which are arguments or views of
     arguments: a kernel allocates no arrays. Tuples, also nested. Module constants, `math.pi`, `np.inf`. Functions,
-    modules, dtypes and None are compile-time constants.
+    modules, dtypes, dataclasses and None are compile-time constants; the attributes of a dataclass are too.
 Types
     As in NumPy 2. A literal is weakly typed: it takes the type of the other operand, and must fit it. A variable has
     one type, which holds all values assigned to it: unlike in NumPy, an integer literal assigned to a variable becomes
@@ -43,6 +43,8 @@ Arrays
 Statements
     Assignments, also `a, b = b, a` and `x[i] += y`; `if`, `while`, `for` over `range`, over an array, `x.flat`,
     `enumerate(x)`, `zip(x, y)` and `np.ndindex(shape)`; `break`, `continue`, `return`; `raise IndexError(text)`.
+    A loop over a tuple, or `enumerate` or `zip` of tuples, is compiled once for each item, as is the element of
+    `tuple(... for item in items)`: the items may be of different types.
     Threads share the turns of a last loop over `shared_turns(count, work)` of `wyrm.ops.kernels.sums`.
     `assert` is ignored. A variable read before its first assignment is 0. If a condition is a compile-time constant,
     such as `x.dtype == np.float32`, only the branch taken is compiled.
@@ -51,6 +53,6 @@ Calls
     kernel that `compiled_once` of `wyrm.ops.kernels.sums` marks. A kernel compiled with `distinct` must not write to an
     array that shares memory with another argument: views of one array passed to it must not overlap.
 
-Not supported: closures, recursion, generators, comprehensions, lambdas, lists, dicts, strings, `try`, `with`, `in`,
-`@`, functions of whole arrays, and indexing by arrays or bools.
+Not supported: closures, recursion, other generators and comprehensions, lambdas, lists, dicts, strings, `try`, `with`,
+`in`, `@`, functions of whole arrays, and indexing by arrays or bools.
 """

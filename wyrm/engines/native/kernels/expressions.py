@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import accumulate
 from types import FunctionType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from wyrm.engines.native.ir.program import (
     Assign,
@@ -59,6 +60,8 @@ from wyrm.engines.native.kernels.values import (
 if TYPE_CHECKING:
     from wyrm.engines.native.kernels.translate import Translation
 
+T = TypeVar("T")
+
 _OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.FloorDiv: "floor_divide",
     ast.Mod: "remainder", ast.Pow: "power", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor",
@@ -101,6 +104,10 @@ class Expressions:
         self.kinds: dict[str, Kind] = state.kinds
         # The variables that are assigned on every path to this point.
         self.given: set[str] = set()
+        # The values of variables that were read, with their kinds.
+        self._read: dict[str, tuple[Kind, KernelValue]] = {}
+        # What the targets of loops over tuples stand for; None after the loop.
+        self.bound: dict[str, KernelValue | None] = {}
         # The variables that are read where a path leads that does not assign them.
         self.cleared: dict[str, None] = {}
         # Whether this pass learned something that makes code before it wrong.
@@ -133,14 +140,18 @@ class Expressions:
             case _:
                 return truth(self.number(node))
 
-    def in_order(self, evaluate: Callable[[ast.expr], KernelValue], nodes: Sequence[ast.expr]) -> list[KernelValue]:
-        """Return the values of several expressions, each as it was when it was evaluated, from left to right."""
+    def in_order(self, evaluate: Callable[[T], KernelValue], nodes: Sequence[T]) -> list[KernelValue]:
+        """Return the values of several expressions, or of one for several items.
+
+        Each is as it was when it was evaluated, from left to right.
+        """
         found, marks = [], []
         for node in nodes:
             found.append(evaluate(node))
             marks.append(self.builder.mark())
-        for position in reversed(range(len(found) - 1)):
-            found[position] = self.builder.settled(marks[position], found[position])
+        if marks and marks[0].writes != marks[-1].writes:
+            for position in reversed(range(len(found) - 1)):
+                found[position] = self.builder.settled(marks[position], found[position])
         return found
 
     def numbers(self, nodes: Sequence[ast.expr]) -> list[Num]:
@@ -149,6 +160,8 @@ class Expressions:
 
     def spread(self, nodes: Sequence[ast.expr]) -> list[KernelValue]:
         """Return the values of several expressions, evaluated from left to right, with starred tuples unpacked."""
+        if not any(isinstance(each, ast.Starred) for each in nodes):
+            return self.in_order(self.value, nodes)
         found = self.in_order(self.value, [each.value if isinstance(each, ast.Starred) else each for each in nodes])
         spread: list[KernelValue] = []
         for node, value in zip(nodes, found, strict=True):
@@ -185,6 +198,8 @@ class Expressions:
                 return subscripts.attribute(self.value(of), name, node)
             case ast.Subscript(of, index):
                 return subscripts.subscript(self, self.value(of), index)
+            case ast.Call(ast.Name("tuple"), [ast.GeneratorExp(element, [ast.comprehension(target, over, [])])], []):
+                return self._for_items(element, target, over)
             case ast.Call():
                 return self._call(node)
             case _:
@@ -192,14 +207,46 @@ class Expressions:
                     _INSTEAD.get(type(node), f"{ast.unparse(node)}: kernels do not support this expression")
                 )
 
+    def _for_items(self, element: ast.expr, target: ast.expr, over: ast.expr) -> KernelValue:
+        """Return the tuple of the values of an expression for the items of another tuple."""
+        items = subscripts.items_of(self, over)
+        if items is None:
+            raise NotCompiled(f"{ast.unparse(over)} is not a tuple; fill an array argument in a loop")
+
+        def value(item: KernelValue) -> KernelValue:
+            with self.standing_for(target, item):
+                return self.value(element)
+
+        return TupleValue(tuple(self.in_order(value, items)))
+
+    @contextmanager
+    def standing_for(self, target: ast.expr, value: KernelValue) -> Iterator[None]:
+        """Let a name, or a tuple of names, stand for a value inside of the `with` block."""
+        before = self.bound
+        self.bound = {**before, **_standing_for(target, value)}
+        try:
+            yield
+        finally:
+            self.bound = before
+
     def _name(self, name: str) -> KernelValue:
+        if name in self.bound:
+            bound = self.bound[name]
+            if bound is None:
+                raise NotCompiled(
+                    f"{name} is read behind the loop over a tuple that assigns it; assign another variable"
+                )
+            return bound
         if name in self.function.locals:
             if name not in self.kinds:
                 raise UnknownKind(f"{name} is read before it has a value")
             if name not in self.given:
                 self.cleared[name] = None
             kind = self.kinds[name]
-            return rebuilt(kind, variables_of(name, kind))
+            read = self._read.get(name)
+            if read is None or read[0] is not kind:
+                read = self._read[name] = kind, rebuilt(kind, variables_of(name, kind))
+            return read[1]
         names = self.function.globals()
         if name in names:
             return known(names[name])
@@ -368,6 +415,19 @@ class Expressions:
 
 
 _ANY = frozenset([""])
+
+
+def _standing_for(target: ast.expr, value: KernelValue) -> dict[str, KernelValue]:
+    """Return what the names of a target stand for."""
+    match target, value:
+        case ast.Name(name), _:
+            return {name: value}
+        case ast.Tuple(targets), TupleValue(items) if len(targets) == len(items):
+            return {
+                name: each for pair in zip(targets, items, strict=True) for name, each in _standing_for(*pair).items()
+            }
+        case _:
+            raise NotCompiled(f"cannot unpack a value into {ast.unparse(target)}")
 
 
 def operator_name(op: ast.operator) -> str:

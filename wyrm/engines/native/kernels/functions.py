@@ -7,8 +7,9 @@ import dis
 import hashlib
 import linecache
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from functools import cache, cached_property
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -183,7 +184,8 @@ class KernelFunction(Routine):
     @cached_property
     def locals(self) -> frozenset[str]:
         """The names of the local variables, parameters included."""
-        return frozenset(self.function.__code__.co_varnames)
+        code = self.function.__code__
+        return frozenset((*code.co_varnames, *code.co_cellvars))
 
     @cached_property
     def may_overflow(self) -> frozenset[str]:
@@ -235,12 +237,11 @@ def kernel_of(function: FunctionType, name: str | None = None) -> KernelFunction
     return KernelFunction(function, name=name, distinct=True, fused=own, shared=shared)
 
 
-def global_names(function: FunctionType) -> Iterator[str]:
-    """Yield the global names that a function reads, each once, without attribute names.
+def global_names(code: CodeType) -> Iterator[str]:
+    """Yield the global names that the code of a function reads, each once, without attribute names.
 
     `dis` would describe each instruction in full, which takes a hundred times as long.
     """
-    code = function.__code__
     operations, arguments = code.co_code[::2], code.co_code[1::2]
     found: dict[str, None] = {}
     place = operations.find(_LOAD_GLOBAL)
@@ -265,19 +266,36 @@ def fingerprint(function: Any) -> str:
             return repr((visit(value.py_func), sorted(value.targetoptions.items())))
         if isinstance(value, np.ndarray):
             return repr((value.dtype, value.shape, hashlib.sha256(value.tobytes()).hexdigest()))
+        if is_dataclass(value) and not isinstance(value, type):
+            return repr((type(value), [visit(getattr(value, each.name)) for each in fields(value)]))
         if not isinstance(value, FunctionType):
             text = repr(value)
             return text if " at 0x" not in text else str(type(value))  # addresses differ between processes
         if value not in found:
             found[value] = ""  # stops recursion, which `Translation` rejects
-            code, names = value.__code__, value.__globals__
-            used = [f"{name}={visit(names[name])}" for name in global_names(value) if name in names]
+            codes, names = list(_codes(value.__code__)), value.__globals__
+            read = dict.fromkeys(name for code in codes for name in global_names(code) if name in names)
+            used = [f"{name}={visit(names[name])}" for name in read]
             used += [f"{name}={visit(each.cell_contents)}" for name, each in _cells(value)]
-            facts = code.co_code.hex(), code.co_consts, code.co_names, code.co_varnames, value.__defaults__
-            found[value] = repr((value.__module__, value.__qualname__, facts, used))
+            facts = [
+                (
+                    code.co_code.hex(), [each for each in code.co_consts if not isinstance(each, CodeType)],
+                    code.co_names, code.co_varnames,
+                )
+                for code in codes
+            ]  # fmt: skip
+            found[value] = repr((value.__module__, value.__qualname__, facts, value.__defaults__, used))
         return found[value]
 
     return visit(function)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code of a function, and that of the generators inside."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _codes(each)
 
 
 def _cells(function: FunctionType) -> Iterator[tuple[str, Any]]:

@@ -100,7 +100,7 @@ class FunctionBody(Expressions):
         match statement:
             case ast.Assign(targets, value):
                 several = len(targets) > 1 or any(isinstance(target, ast.Tuple | ast.List) for target in targets)
-                given = self._copied(self.value(value)) if several else self.value(value)
+                given = self.copied(self.value(value)) if several else self.value(value)
                 mark = self.builder.mark()
                 for target in targets:
                     self.assign_to(target, given, mark)
@@ -137,6 +137,8 @@ class FunctionBody(Expressions):
 
     def assign(self, name: str, value: KernelValue) -> None:
         """Assign a value to a variable, whose kind is widened to hold all values it is ever assigned."""
+        if self.bound.pop(name, None) is not None:
+            raise NotCompiled(f"{name} stands for an item of a tuple; assign another variable")
         kind = kind_of(value)
         if isinstance(kind, NumKind) and name in self.function.may_overflow:
             kind = NumKind(kind.type)  # it may overflow and become negative
@@ -159,7 +161,7 @@ class FunctionBody(Expressions):
             return self.builder.copy(field)
         return self.builder.let(field)
 
-    def _copied(self, value: KernelValue) -> KernelValue:
+    def copied(self, value: KernelValue) -> KernelValue:
         """Copy a value, so that later assignments to variables do not change it."""
         if isinstance(value, Num):
             return Num(self.builder.copy(value.expression), value.weak, value.natural)
@@ -167,7 +169,7 @@ class FunctionBody(Expressions):
             copy = indexing.evaluated(self.builder, value, copy=True)
             self.note_origins(indexing.root_of(copy.pointer) or "", value)
             return copy
-        return TupleValue(tuple(map(self._copied, value.items))) if isinstance(value, TupleValue) else value
+        return TupleValue(tuple(map(self.copied, value.items))) if isinstance(value, TupleValue) else value
 
     def assign_to(self, target: ast.expr, value: KernelValue, mark: Mark) -> None:
         """Assign a value, computed at the mark, to a name, a view of an array, or a tuple of these."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from wyrm.engines.native.ir.program import Expression, Number, Operation, Select
 from wyrm.engines.native.ir.types import BOOL, INT64, ScalarType
 from wyrm.engines.native.kernels import indexing
 from wyrm.engines.native.kernels.arithmetic import as_type, binary, common_type
-from wyrm.engines.native.kernels.functions import leaves
+from wyrm.engines.native.kernels.functions import Routine, leaves, names_in
 from wyrm.engines.native.kernels.indexing import WHOLE, Range
 from wyrm.engines.native.kernels.values import (
     ONE,
@@ -26,6 +27,7 @@ from wyrm.engines.native.kernels.values import (
     TupleValue,
     View,
     attribute_of_module,
+    known,
     literal,
     plus,
     times,
@@ -132,6 +134,10 @@ def _chosen(body: Expressions, numbers: list[Num], index: Num) -> Num:
     return result
 
 
+# Compile-time constants that stand for something else, which has other attributes.
+_OWN = (ScalarType, Method, Range)
+
+
 def attribute(value: KernelValue, name: str, node: ast.expr) -> KernelValue:
     """Return `value.name`."""
     match value:
@@ -153,6 +159,8 @@ def attribute(value: KernelValue, name: str, node: ast.expr) -> KernelValue:
             return literal(type.itemsize)
         case Static(ScalarType() as type) if name in ("kind", "name"):
             return Static(getattr(type, name))
+        case Static(record) if is_dataclass(record) and hasattr(record, name) and not isinstance(record, _OWN):
+            return known(getattr(record, name))
         case _:
             raise NotCompiled(f"{ast.unparse(node)}: kernels do not support the attribute {name} here")
 
@@ -187,6 +195,10 @@ Iterations = tuple[Sequence[Expression], Callable[[Sequence[Num]], KernelValue]]
 def for_each(body: FunctionBody, statement: ast.For) -> None:
     """Translate a `for` loop."""
     refuse_else(statement)
+    items = items_of(body, statement.iter)
+    if items is not None:
+        _for_each_item(body, statement, items)
+        return
     work = _shared_work(body, statement.iter)
     shape, given = _iterations(body, statement.iter)
     if len(shape) != 1 and leaves(statement.body, ast.Break):
@@ -203,6 +215,38 @@ def for_each(body: FunctionBody, statement: ast.For) -> None:
     if work is not None and body.no_alias:
         body.builder.share_last_loop(work)
     body.given = before
+
+
+def _for_each_item(body: FunctionBody, statement: ast.For, items: Sequence[KernelValue]) -> None:
+    """Translate a loop over a tuple: its statements once for each item, which may have kinds of their own."""
+    if leaves(statement.body, ast.Break) or leaves(statement.body, ast.Continue):
+        raise NotCompiled("break and continue are not supported in a loop over a tuple")
+    for item in list(map(body.copied, items)):
+        with body.standing_for(statement.target, item):
+            body.run(statement.body)
+    body.bound |= dict.fromkeys(names_in(statement.target))
+
+
+def items_of(body: Expressions, over: ast.expr) -> Sequence[KernelValue] | None:
+    """Return the items of a tuple, of `enumerate` of one or of `zip` of several; None for anything else."""
+    match over:
+        case ast.Attribute(_, "flat"):
+            return None
+        case ast.Name() | ast.Attribute() | ast.Tuple():
+            value = body.value(over)
+            return value.items if isinstance(value, TupleValue) else None
+        case ast.Call(ast.Name() as name, inners, options) if body.value(name) in (Static(enumerate), Static(zip)):
+            tuples = [items for each in inners if (items := items_of(body, each)) is not None]
+            if len(tuples) < len(inners):
+                return None
+            if body.value(name) == Static(enumerate):
+                tuples.insert(0, list(map(literal, range(len(tuples[0])))))
+            strict = any(ast.unparse(each) == "strict=True" for each in options)
+            if strict and len({len(each) for each in tuples}) > 1:
+                raise NotCompiled(f"{ast.unparse(over)}: the tuples have different lengths")
+            return [TupleValue(each) for each in zip(*tuples, strict=False)]
+        case _:
+            return None
 
 
 def refuse_else(loop: ast.For | ast.While) -> None:
@@ -266,6 +310,10 @@ def _iterations_of_call(
         sizes = [as_type(each, INT64) for each in values if isinstance(each, Num) and each.type.kind in "iu"]
         if len(sizes) == len(values):
             return [body.builder.copy(each.expression, "n") for each in sizes], lambda at: TupleValue(tuple(at))
+    if isinstance(called, Routine):
+        value = body.value(over)
+        if isinstance(value, View) and value.shape:
+            return _elements(body, value, 1)
     raise _unsupported(over)
 
 

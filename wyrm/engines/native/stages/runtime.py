@@ -222,7 +222,7 @@ class OpKernels:
                 f"the kernel {kernel} cannot be compiled: its source is not in a file; define the op in a file or a "
                 f"notebook"
             )
-        for used in global_names(function):
+        for used in global_names(function.__code__):
             if used in function.__globals__:
                 self._check_use(function, used, function.__globals__[used], kernel)
 
