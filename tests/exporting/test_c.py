@@ -13,7 +13,7 @@ import pytest
 import wyrm as wy
 from tests.exporting.models import Batch, classifier
 from wyrm.errors import CheckpointError, DTypeError, OptionError, ShapeError
-from wyrm.exporting.interface import FILE_ERRORS
+from wyrm.exporting.errors import FILE_ERRORS
 
 
 class Time(wy.Dim): ...

@@ -18,8 +18,8 @@ import pytest
 
 import wyrm as wy
 from tests.exporting.models import Batch
+from wyrm.exporting.errors import ERRORS, FILE_ERRORS
 from wyrm.exporting.exported import Exported
-from wyrm.exporting.interface import ERRORS, FILE_ERRORS
 
 FLIPS = int(os.environ.get("WYRM_TEST_FLIPS", "300"))
 COMPILER = shutil.which("cc") or shutil.which("gcc")

@@ -14,8 +14,8 @@ from tests.exporting.loaded import Loaded, loaded
 from wyrm.engines.native.run.shuffle import compiled
 from wyrm.errors import DTypeError
 from wyrm.exporting.building import build
+from wyrm.exporting.errors import ERRORS
 from wyrm.exporting.generation import PASS
-from wyrm.exporting.interface import ERRORS
 from wyrm.exporting.kernels import next_token
 from wyrm.exporting.targets import target_named
 

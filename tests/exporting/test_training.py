@@ -16,8 +16,8 @@ import pytest
 import wyrm as wy
 from tests.exporting.loaded import Loaded, loaded
 from tests.exporting.models import Batch, Model, classifier, recommender
+from wyrm.exporting.errors import ERRORS
 from wyrm.exporting.exported import tensors_of
-from wyrm.exporting.interface import ERRORS
 
 CODES = {name: code for name, (code, _) in ERRORS.items()}
 BATCH = 8

@@ -13,7 +13,7 @@ from wyrm.errors import OptionError
 from wyrm.support.options import whole
 
 # A polynomial of at most this degree is found from the values for the smallest batches.
-_DEGREE = 3
+DEGREE = 3
 # Programs are planned for all batches up to this size, and for some larger ones, besides the largest.
 _ALWAYS = 64
 _CHECKED = (72, 80, 96, 100, 127, 128, 129, 192, 255, 256, 257, 384, 509, 512, 768, 1000, 1023, 1024, 2048, 4096)
@@ -153,7 +153,7 @@ def _varying(pairs: tuple[tuple[int, int], ...], sizes: BatchSizes) -> BatchDepe
 
 def _polynomial(values: Mapping[int, int], divisor: int, limit: int | None) -> BatchDependent | None:
     """Return the polynomial through the values for the smallest sizes, in units of the divisor."""
-    points = sorted(values.items())[: _DEGREE + 1]
+    points = sorted(values.items())[: DEGREE + 1]
     if len(points) < 2:
         return None
     row = []

@@ -9,30 +9,30 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from wyrm.engines.native.ir.types import UINT8, scalar_of
 from wyrm.engines.native.llvm import cache
 from wyrm.engines.native.llvm.emit import ENTRY
 from wyrm.engines.native.llvm.optimize import Unit, codegen_level, optimized
 from wyrm.engines.native.products.target import Target
-from wyrm.engines.native.products.writer import SHARED, Writer
+from wyrm.engines.native.products.writer import SHARED
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import CompileError, ShapeError
 from wyrm.exporting.batches import BatchSizes, NotPolynomial
-from wyrm.exporting.embedding import EmbeddedWeights, Packed
-from wyrm.exporting.functions import MEMORY, RATES, READY, VERSION, Kernels, ModuleText, code_of, input_parameters
-from wyrm.exporting.generation import ExportedDecoder, plan_generation
-from wyrm.exporting.generation import define as generation_functions
+from wyrm.exporting.embedding import EmbeddedWeights
+from wyrm.exporting.errors import ERRORS
+from wyrm.exporting.functions import Module
+from wyrm.exporting.generation import ExportedDecoder, define_generation, plan_generation
 from wyrm.exporting.image import Image, Kind, Region
-from wyrm.exporting.interface import ERRORS, FunctionParameter, FunctionSignature, Interface, Role, Tensor
-from wyrm.exporting.names import OPTIMIZER, PROGRAM, check_names, identifier
-from wyrm.exporting.plan import Prediction, Training, axes_of, largest_bytes, plan_prediction, plan_training, refuse
+from wyrm.exporting.interface import Interface, Tensor
+from wyrm.exporting.names import OPTIMIZER, PROGRAM, check_names
+from wyrm.exporting.plan import axes_of, largest_bytes, plan_prediction, plan_training, refuse
+from wyrm.exporting.predicting import Start, define_prediction, define_start
 from wyrm.exporting.routines import ArrayRegions, Code
-from wyrm.exporting.training import TrainingFunctions
-from wyrm.exporting.writing import address, call_kernel, double, load, refuse_if, store
+from wyrm.exporting.training import define_training
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import label
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.storage import bound_array
+from wyrm.support.memory import with_collector_paused
 
 
 def object_file(units: Sequence[Unit], symbols: Mapping[str, str], target: Target) -> tuple[bytes, list[str]]:
@@ -84,7 +84,6 @@ def _bitcode(unit: Unit, target: Target) -> bytes:
     return found
 
 
-_BYTE = UINT8
 # The least bytes of a packed block of an operand.
 _SMALLEST_BLOCK = 4096
 
@@ -130,7 +129,7 @@ def build(
     refused: ShapeError | None = None
     while True:
         try:
-            return _build(name, target, train, predict, given, sizes, embed, decoder)
+            return with_collector_paused(_build, name, target, train, predict, given, sizes, embed, decoder)
         except NotPolynomial:
             given = given.every()
         except ShapeError as error:
@@ -167,55 +166,32 @@ def _build(
     training = None if train is None else plan_training(train, code, places, batches, axes, counters)
     predictions = [plan_prediction(each, program, code, places, batches, axes) for each, program in predict.items()]
     generation = None if decoder is None else plan_generation(decoder, code, places)
-    kernels = Kernels(code)
-    for prediction in predictions:
-        for array in prediction.run.outputs:
-            if not array.contiguous:
-                kernels.assign(array)
-    packed = image.add(code.packed_bytes, Kind.TRANSIENT)
-    groups = len(training.rates) if training is not None else 0
+    # What products pack is used while transient memory is: it has memory of its own.
+    packed = image.add(code.packed_bytes, Kind.SCRATCH)
     if training is not None:
         training.snapshot.size = sum(-(-region.size // 64) * 64 for region in image.of(Kind.TENSOR))
-    _prepare(kernels, training, predictions)
-    packed.size = code.packed_bytes
-    # What products pack is used while other transient memory is: it has memory of its own.
-    packed.kind = Kind.SCRATCH
-    image.place(64 + 8 * groups)
+    groups = () if training is None else training.groups
+    image.place(64 + 8 * len(groups))
     tensors = held.tensors()
-    functions = ModuleText(code, image, kernels, batches, packed)
-    functions.trained = [tensor for tensor in tensors if tensor.name in held.changed]
-    packed_weights = [] if embedding is None else embedding.packed
-    found = [_init(functions, name, training, packed_weights), _ready(functions, name, tensors)]
+    module = Module(code, image, batches, tensors, held.changed, places.bound, packed)
+    start = Start(groups, () if embedding is None else tuple(embedding.packed), not image.of(Kind.TENSOR))
+    define_start(module, name, start)
     if training is not None:
-        found += TrainingFunctions(functions, training, name).define()
-    found += [_predict(functions, name, each) for each in predictions]
+        define_training(module, training, name)
+    for prediction in predictions:
+        define_prediction(module, name, prediction)
     if generation is not None:
-        found += generation_functions(functions, name, generation)
-    errors = ERRORS | {f"OPERATION_{number}": (number, message) for message, number in functions.own_errors.items()}
+        define_generation(module, name, generation)
+    errors = ERRORS | {f"OPERATION_{number}": (number, message) for message, number in module.own_errors.items()}
     interface = Interface(
-        name, image.size, tensors, found, errors, batches.most, batches.listed, batches.least,
-        frozenset(unit.symbol for unit in code.units),
+        name, image.size, tensors, module.signatures, errors, batches.most, batches.listed, batches.least,
+        module.kernels[1],
     )  # fmt: skip
-    text = functions.text(interface.version)
-    units = [*code.units, Unit("wyrm_exported", text, 2)]
+    units = [*code.units, Unit("wyrm_exported", module.text(interface.version), 2)]
     plans = {each.name: each for each in predictions}
     return Built(
         interface, units, target, held.values(), held.leaves, training, plans, len(image.data), embedding
     )  # fmt: skip
-
-
-def _prepare(kernels: Kernels, training: Training | None, predictions: Sequence[Prediction]) -> None:
-    """Compile the kernels that the functions will call."""
-    runs = [each.run for each in predictions] + ([] if training is None else [training.run])
-    for run in runs:
-        for each in run.touched:
-            kernels.forget_rows(each.sums.dtype)
-    plans = [each.given for each in predictions] + ([] if training is None else [training.given])
-    for plan in plans:
-        for given in plan:
-            number = scalar_of(given.leaf.dtype)
-            if number is not None and number.kind in "bi":
-                kernels.within(number if number.kind == "i" else _BYTE)
 
 
 class _Tensors:
@@ -290,134 +266,3 @@ class _Tensors:
     def values(self) -> dict[str, np.ndarray]:
         """Return the arrays."""
         return {name: array for name, (array, _) in self._found.items()}
-
-
-# --- functions of every export ----------------------------------------------------------------------------------------
-
-
-def _init(functions: ModuleText, name: str, training: Training | None, weights: Sequence[Packed]) -> FunctionSignature:
-    """Write the function that prepares a block."""
-    size = FunctionParameter("size", Role.ROWS)
-    function = FunctionSignature(
-        f"{name}_init", [MEMORY, size], "Prepare a block of memory of `size` bytes; tensors are 0."
-    )
-
-    def body(to: Writer) -> None:
-        image = functions.image
-        word = to.new("ptrtoint ptr %memory to i64")
-        refuse_if(to, to.compare("eq", word, 0), code_of("MEMORY"))
-        refuse_if(to, to.compare("ne", to.new(f"and i64 {word}, 63"), 0), code_of("MEMORY"))
-        refuse_if(to, to.compare("slt", "%size", image.size), code_of("MEMORY"))
-        functions.zero(to, "%memory", image.size)
-        if training is not None:
-            groups = training.graph.optimizer.groups  # type: ignore[union-attr]  # a training has one
-            for position, (index, *_) in enumerate(training.numbers.groups):
-                if training.rates[position] is None:
-                    rate = double(float(groups[index].learning_rate))
-                    store(to, "double", rate, functions.head(to, RATES + position))
-        for packed in weights:
-            _expand(functions, to, packed)
-        if not image.of(Kind.TENSOR):
-            store(to, "i64", 1, functions.head(to, READY))
-        store(to, "i64", load(to, "i64", "@version"), functions.head(to, VERSION))
-
-    functions.define(function, body)
-    return function
-
-
-def _expand(functions: ModuleText, to: Writer, packed: Packed) -> None:
-    """Write weights that the data has in fewer bytes."""
-    data, out = functions.at(to, packed.data), functions.at(to, packed.region)
-    if packed.scales is None:
-        count = str(packed.rows * packed.columns)
-        values = [("ptr", data), ("i64", count), ("ptr", out), ("i64", count)]
-        call_kernel(to, functions.kernels.float16, values)
-        return
-    shape = [("i64", str(packed.rows)), ("i64", str(packed.columns))]
-    scales = functions.at(to, packed.scales)
-    values = [("ptr", data), *shape, ("ptr", scales), ("i64", str(packed.rows)), ("ptr", out), *shape]
-    call_kernel(to, functions.kernels.int8, values)
-
-
-def _ready(functions: ModuleText, name: str, tensors: Sequence[Tensor]) -> FunctionSignature:
-    """Write the function that checks the tensors and allows the others."""
-    function = FunctionSignature(
-        f"{name}_ready", [MEMORY], "Check the tensors that were written to the block; call it before other functions."
-    )
-
-    def body(to: Writer) -> None:
-        functions.check_memory(to, ready=False)
-        store(to, "i64", 0, functions.head(to, READY))  # until all tensors are found to be good
-        for each in tensors:
-            number = scalar_of(each.dtype)
-            if number is None or not each.bytes:
-                continue
-            place, count = address(to, "%memory", each.offset), each.bytes // each.dtype.itemsize
-            if number.kind == "f":
-                values = [("ptr", place), ("i64", str(count))]
-                finite = call_kernel(to, functions.kernels.finite[number], values, "i64")
-                refuse_if(to, to.compare("eq", finite, 0), code_of("TENSORS"))
-            elif each.name.startswith((OPTIMIZER, PROGRAM)):
-
-                def negative(index: str, place: str = place) -> None:
-                    value = load(to, "i64", to.address("i64", place, index))
-                    refuse_if(to, to.compare("slt", value, 0), code_of("TENSORS"))
-
-                to.loop(count, 1, negative)
-        store(to, "i64", 1, functions.head(to, READY))
-
-    functions.define(function, body)
-    return function
-
-
-def _predict(functions: ModuleText, name: str, prediction: Prediction) -> FunctionSignature:
-    """Write the function that computes the outputs of a program."""
-    by_rows = any(each.by_rows for each in prediction.given)
-    taken = [each.name for each in prediction.given]
-    outputs: list[FunctionParameter] = []
-    for node, array in zip(prediction.outputs, prediction.run.outputs, strict=False):
-        own = identifier(node.name or prediction.name, [*taken, "memory", "rows"])
-        taken.append(own)
-        first = bool(array.shape) and array.shape[0].value.constant is None
-        shape = tuple(axis.value.constant or 0 for axis in array.shape[first:])
-        outputs.append(
-            FunctionParameter(own, Role.OUTPUT, array.dtype, shape, first, int(np.prod(shape, dtype=np.int64)))
-        )
-    rows = [FunctionParameter("rows", Role.ROWS)] if by_rows else []
-    function = FunctionSignature(
-        f"{name}_{prediction.name}", [MEMORY, *input_parameters(prediction.given), *rows, *outputs],
-        f"Compute {', '.join(each.name for each in outputs)}.",
-    )  # fmt: skip
-
-    def body(to: Writer) -> None:
-        functions.check_memory(to)
-        size = "%rows" if by_rows else "1"
-        place = to.new(f"call i64 @place_of(i64 {size})") if by_rows else "0"
-        if by_rows:
-            refuse_if(to, to.compare("slt", place, 0), code_of("BATCH"))
-        for each in prediction.given:
-            functions.check_data(to, each, size, prediction.limits)
-        for output in outputs:
-            functions.check_pointer(to, output.name)
-        run = prediction.run
-        table = functions.tables.fill(to, run.bound, size, place)
-        for each in prediction.given:
-            if each.leaf in run.fed:
-                functions.copy_in(to, run.fed[each.leaf], f"%{each.name}", size, place)
-        if prediction.counter is not None:
-            counter = functions.at(to, prediction.counter)
-            step = load(to, "i64", counter)
-            store(to, "i64", step, to.address("i64", table, run.bound.entry.starts[3]))
-            store(to, "i64", to.add(step, 1), counter)
-        status = to.new(f"call i32 @{run.bound.entry.symbol}(ptr {table})")
-
-        def fail() -> None:
-            functions.forget(to, run, size, place)
-            to.leave(f"ret i32 {to.new(f'call i32 @error_of(i32 {status})')}")
-
-        to.branch(to.new(f"icmp ne i32 {status}, 0"), fail)
-        for parameter, array in zip(outputs, run.outputs, strict=False):
-            functions.copy_out(to, array, f"%{parameter.name}", size, place)
-
-    functions.define(function, body)
-    return function

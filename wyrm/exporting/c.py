@@ -9,7 +9,8 @@ from string import Template
 import numpy as np
 
 from wyrm.engines.native.products.target import Target
-from wyrm.exporting.interface import FILE_ERRORS, FunctionParameter, FunctionSignature, Interface, Role, Tensor
+from wyrm.exporting.errors import FILE_ERRORS
+from wyrm.exporting.interface import FunctionParameter, FunctionSignature, Interface, Role, Tensor
 from wyrm.exporting.names import OPTIMIZER, PROGRAM, STATIC
 
 _C_TYPES = {"float32": "float", "float64": "double", "bool": "uint8_t"}

@@ -53,6 +53,10 @@ class Region:
     number: SizeNumber | None = None
 
 
+# An array of the data: where it is, its element type and its shape.
+DataArray = tuple[Region, np.dtype, tuple[int, ...]]
+
+
 def owner_of(array: np.ndarray) -> np.ndarray:
     """Return the array that owns the memory of a view."""
     while isinstance(array.base, np.ndarray):
@@ -146,6 +150,13 @@ class Image:
                 self.copies[region] = known[content]
         # Vectors are read past the end of a row, but never past a cache line.
         self.data = bytes(data) + bytes(ALIGNMENT)
+
+    def append(self, values: np.ndarray) -> DataArray:
+        """Add data once all regions have their places, at a multiple of 8 bytes."""
+        content = values.tobytes()
+        region = Region(len(content), Kind.CONSTANT, content, len(self.data))
+        self.data += content + bytes(-len(content) % 8)
+        return region, values.dtype, values.shape
 
     def of(self, kind: Kind) -> Sequence[Region]:
         """Return the regions of a kind."""

@@ -10,34 +10,7 @@ from hashlib import sha256
 
 import numpy as np
 
-# Errors of every export by their codes, and what they mean.
-ERRORS = {
-    "OK": (0, "no error"),
-    "MEMORY": (1, "the block of memory is missing, too small, or does not begin at a multiple of 64 bytes"),
-    "STATE": (2, "the block of memory was not initialized for this model and version"),
-    "NOT_READY": (3, "the parameters were not set: load a file, or write them and call ready"),
-    "ARGUMENT": (4, "an argument is missing or out of range"),
-    "BATCH": (5, "the model does not take batches of this size"),
-    "INDEX": (6, "an index in the data, or one computed from it, is out of range"),
-    "NOT_FINITE": (7, "the data holds a NaN or an infinity"),
-    "DIVERGED": (8, "the loss or a parameter became a NaN or infinite; the state is as it was before the call"),
-    "FULL": (15, "the sequence is as long as the model takes: begin a new one"),
-    "TENSORS": (9, "a parameter or a number of the optimizer is a NaN or infinite, or a count is negative"),
-}
-# Errors of reading and writing files of tensors.
-FILE_ERRORS = {
-    "FILE_OPEN": (10, "the file cannot be opened"),
-    "FILE_FORMAT": (11, "the file is no safetensors file: its header cannot be read"),
-    "FILE_OTHER": (12, "the file is of another model: it lacks a tensor, or has one more"),
-    "FILE_SHORT": (13, "the file is truncated, or longer than its tensors"),
-    "FILE_WRITE": (14, "the file cannot be written; an earlier one is unchanged"),
-    "FILE_TYPE": (16, "the file is of another model: a tensor has another type"),
-    "FILE_SHAPE": (17, "the file is of another model: a tensor has another shape"),
-    "FILE_OFFSETS": (18, "the file is damaged: its header does not place each tensor behind the one before"),
-    "FILE_VERSION": (19, "the file was written by another version of wyrm"),
-}
-# The first code of an error that an operation of a model ends with.
-FIRST_OWN_ERROR = 20
+from wyrm.exporting.names import OPTIMIZER, PROGRAM
 
 
 class Role(Enum):
@@ -103,9 +76,19 @@ class Tensor:
     offset: int
 
     @property
+    def count(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
     def bytes(self) -> int:
         """The bytes of the array."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return self.count * self.dtype.itemsize
+
+    @property
+    def counts(self) -> bool:
+        """Whether it has counts of steps or epochs."""
+        return self.dtype.kind == "i" and self.name.startswith((OPTIMIZER, PROGRAM))
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,18 @@ def count_outside(array: np.ndarray, low: int, high: int, ignored: int, ignores:
     return found
 
 
+def clear(array: np.ndarray) -> None:
+    """Set all to 0."""
+    for i in range(array.shape[0]):
+        array[i] = 0
+
+
+def put_words(words: np.ndarray, fixed: np.ndarray, bases: np.ndarray, first: int, second: int) -> None:
+    """Write numbers, each plus the first address if its base is 1, or the second one if that is 2."""
+    for i in range(words.shape[0]):
+        words[i] = fixed[i] + (first if bases[i] == 1 else 0) + (second if bases[i] == 2 else 0)
+
+
 def assign(source: np.ndarray, target: np.ndarray) -> None:
     """Copy an array of any strides to one of its shape."""
     target[...] = source

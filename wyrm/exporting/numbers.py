@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import FunctionType
 from typing import Any
@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from wyrm.engines.native.ir.types import FLOAT64, INT64
-from wyrm.engines.native.kernels.values import Kind, NotCompiled, NumKind
-from wyrm.engines.native.products.writer import Writer
+from wyrm.engines.native.kernels.functions import KernelFunction
+from wyrm.engines.native.kernels.values import NotCompiled, NumKind
+from wyrm.engines.native.llvm.calling import kind_of_argument
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import OptionError, WyrmError
-from wyrm.exporting.image import Image, Region
+from wyrm.exporting.image import DataArray, Image
 from wyrm.exporting.image import Kind as RegionKind
-from wyrm.exporting.routines import Code, Entry, array_kind
-from wyrm.exporting.writing import Value, address, call_kernel, double
+from wyrm.exporting.intrinsics import in_data, kernel
+from wyrm.exporting.routines import Code
 from wyrm.graph.base import BaseNode
 from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.node import Node
@@ -85,7 +86,7 @@ def step_numbers(optimizer: Any, parameters: Sequence[Any], names: Sequence[str]
                 f"the numbers of {type(group).__name__} cannot leave Python: its hyperparameters(step) is no formula "
                 f"of the step, because {error}. Write it with arithmetic and functions of NumPy, without branches"
             ) from error
-    inputs = [leaf for *_, step, rate in groups for leaf in (step, rate)]
+    inputs = [*(step for *_, step, _ in groups), *(rate for *_, rate in groups)]
     return StepNumbers(Formulas.of(inputs, [found[name] for name in names]), groups)
 
 
@@ -122,38 +123,47 @@ def means(totals: Any, parts: Mapping[BaseNode, Node]) -> list[Any]:
     return results
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class PlannedRate:
-    """A schedule whose functions are compiled; `write` gives its value at a step, both as values of LLVM."""
+    """A schedule whose functions are translated: `factor` times a number, a formula of the step, or its parts.
 
-    write: Callable[[Writer, str], str]
+    Each part has the step at which it begins, and from which it counts.
+    """
+
+    factor: float = 1.0
+    value: float | None = None
+    formula: KernelFunction | None = None
+    arguments: tuple[float | DataArray, ...] = ()
+    parts: tuple[tuple[int, PlannedRate], ...] = ()
 
 
 def planned(schedule: Any, code: Code, image: Image) -> PlannedRate:
     """Return a schedule or a number as code; raise `OptionError` for a function that cannot be translated."""
     if isinstance(schedule, ScaledRate):
-        inner, factor = planned(schedule.schedule, code, image), schedule.factor
-        return PlannedRate(lambda to, step: to.new(f"fmul double {double(factor)}, {inner.write(to, step)}"))
+        return PlannedRate(schedule.factor, parts=((0, planned(schedule.schedule, code, image)),))
     if isinstance(schedule, Joined):
-        return _joined(schedule, code, image)
-    if isinstance(schedule, Formula):
-        return _formula(type(schedule).formula, _typed(schedule), code, image, schedule)
-    if callable(schedule):
-        return _formula(schedule, (), code, image, schedule)
-    return PlannedRate(lambda _to, _step: double(float(schedule)))
+        parts = [planned(each, code, image) for each in schedule.schedules]
+        return PlannedRate(parts=tuple(zip((0, *schedule.boundaries), parts, strict=True)))
+    if not callable(schedule):
+        return PlannedRate(value=float(schedule))
+    function, given = (type(schedule).formula, _typed(schedule)) if isinstance(schedule, Formula) else (schedule, ())
+    return PlannedRate(
+        formula=_formula(function, given, code, schedule), arguments=tuple(_argument(each, image) for each in given)
+    )
 
 
-def _joined(schedule: Joined, code: Code, image: Image) -> PlannedRate:
-    parts = [planned(each, code, image) for each in schedule.schedules]
-
-    def write(to: Writer, step: str) -> str:
-        found = parts[0].write(to, step)
-        for boundary, part in zip(schedule.boundaries, parts[1:], strict=True):
-            since = to.higher(to.subtract(step, boundary), 0)
-            found = to.select(to.compare("sge", step, boundary), "double", part.write(to, since), found)
-        return found
-
-    return PlannedRate(write)
+@kernel
+def rate_at(rate: PlannedRate, block: Any, step: int) -> float:
+    """Return the value of a schedule at a step."""
+    if rate.value is not None:
+        return rate.value
+    if rate.formula is not None:
+        return float(rate.formula(step, *tuple(in_data(block, each) for each in rate.arguments)))
+    found = 0.0
+    for begin, part in rate.parts:
+        if step >= begin:
+            found = rate.factor * rate_at(part, block, step - begin)
+    return found
 
 
 def _typed(schedule: Formula) -> tuple[Any, ...]:
@@ -168,43 +178,25 @@ def _typed(schedule: Formula) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _formula(function: Any, arguments: Sequence[Any], code: Code, image: Image, schedule: object) -> PlannedRate:
-    """Return a function of the step and of constants as code."""
-    kinds: list[Kind] = [NumKind(INT64)]
-    regions: list[Region | None] = []
-    for each in arguments:
-        if isinstance(each, np.ndarray):
-            kinds.append(array_kind(FLOAT64 if each.dtype == np.float64 else INT64))
-            regions.append(image.add(each.nbytes, RegionKind.CONSTANT, each.tobytes()))
-        else:
-            kinds.append(NumKind(FLOAT64 if isinstance(each, float) else INT64))
-            regions.append(None)
-    entry = _entry(function, tuple(kinds), code, schedule)
-    integer = getattr(entry.result, "type", None) == INT64
-
-    def write(to: Writer, step: str) -> str:
-        values: list[Value] = [("i64", step)]
-        for each, region in zip(arguments, regions, strict=True):
-            if region is not None:
-                values += [("ptr", address(to, "@data", region.offset)), ("i64", str(len(each)))]
-            else:
-                values.append(("double", double(each)) if isinstance(each, float) else ("i64", str(each)))
-        result = call_kernel(to, entry, values, "i64" if integer else "double")
-        return to.new(f"sitofp i64 {result} to double") if integer else result
-
-    return PlannedRate(write)
+def _argument(value: Any, image: Image) -> float | DataArray:
+    """Return a number as it is, and an array as one of the data."""
+    if not isinstance(value, np.ndarray):
+        return float(value) if isinstance(value, float) else int(value)
+    return image.add(value.nbytes, RegionKind.CONSTANT, value.tobytes()), value.dtype, value.shape
 
 
-def _entry(function: Any, kinds: tuple[Kind, ...], code: Code, schedule: object) -> Entry:
+def _formula(function: Any, arguments: Sequence[Any], code: Code, schedule: object) -> KernelFunction:
+    """Return a function of the step and of constants as a kernel that can be translated."""
     try:
         if not isinstance(function, FunctionType):
             raise NotCompiled("it is no function that is written with def")
-        entry = code.kernel(function, *kinds)
-        if getattr(entry.result, "type", None) not in (FLOAT64, INT64):
+        found = KernelFunction(function)
+        result = code.translated(found, (NumKind(INT64), *map(kind_of_argument, arguments))).result
+        if result not in (NumKind(FLOAT64), NumKind(INT64), NumKind(INT64, natural=True)):
             raise NotCompiled("it returns no number")
     except NotCompiled as error:
         raise OptionError(
             f"the learning rate {schedule!r} cannot leave Python: {error}. Use a schedule of wy.optim, or a function "
             f"of the step, written with def in a file, that uses numbers, math and names of its module alone"
         ) from None
-    return entry
+    return found

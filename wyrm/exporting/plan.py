@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,36 +12,22 @@ import numpy as np
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import OptionError, ShapeError
 from wyrm.exporting.batches import BatchDependent, BatchSizes
-from wyrm.exporting.image import Kind, Region
+from wyrm.exporting.image import Image, Kind, Region
 from wyrm.exporting.names import identifier
-from wyrm.exporting.numbers import Formulas, PlannedRate, StepNumbers, means, planned, step_numbers
+from wyrm.exporting.numbers import Formulas, PlannedRate, means, planned, step_numbers
 from wyrm.exporting.routines import ArrayRegions, Code, Word
-from wyrm.exporting.runs import BoundRun, place_run
+from wyrm.exporting.runs import ArrayPlace, BoundRun, place_run
 from wyrm.graph.axes import Dim, axis_size, class_text, open_axes, resolve
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_operands import used
 from wyrm.graph.leaves import Input
+from wyrm.graph.node import Node
 from wyrm.graph.storage import stored
 
 # The numbers of so many steps are computed before these steps are done.
 CHUNK = 64
 # The size of an axis that is the batch.
 ROWS = BatchDependent((1, 1))
-
-
-@dataclass(frozen=True)
-class Given:
-    """An input that the caller of a function gives: its name there, and whether it has a row for each of a batch."""
-
-    leaf: BaseNode
-    name: str
-    by_rows: bool
-    shape: tuple[int, ...]
-
-    @property
-    def elements(self) -> int:
-        """The elements of a row, or of the array."""
-        return int(np.prod(self.shape, dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -55,18 +41,62 @@ class IndexRange:
     high: int
     ignored: int | None
     used: Region | None
-    width: int
+
+    @property
+    def bounds(self) -> tuple[int, int, int, int]:
+        """What kernels take: the range, what is ignored, and 1 if something is."""
+        return self.low, self.high, self.ignored or 0, int(self.ignored is not None)
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
+class Given:
+    """An input that the caller of a function gives: its name there, and whether it has a row for each of a batch.
+
+    Native code has no checks of indices in the ranges `limits`.
+    """
+
+    leaf: BaseNode
+    name: str
+    by_rows: bool
+    shape: tuple[int, ...]
+    limits: tuple[IndexRange, ...] = ()
+
+    @property
+    def elements(self) -> int:
+        """The elements of a row, or of the array."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def finite(self) -> bool:
+        """Whether its numbers must be finite."""
+        return self.leaf.dtype.kind == "f" and bool(getattr(self.leaf, "_finite", False))
+
+    @property
+    def masks(self) -> bool:
+        """Whether it is of bools."""
+        return self.leaf.dtype.kind == "b"
+
+
+@dataclass(eq=False)
+class Result:
+    """A result of formulas: an array of their program, one of the numbers that they are given, or a number."""
+
+    array: ArrayPlace | None
+    position: int | None
+    value: float
+
+
+@dataclass(eq=False)
 class PlannedFormulas:
-    """Formulas, and the routine that computes those that are not inputs or numbers."""
+    """Formulas with the program that computes them; `fed` are its inputs, None for those that it does not need."""
 
     formulas: Formulas
     run: BoundRun | None
+    fed: tuple[ArrayPlace | None, ...]
+    results: tuple[Result, ...]
 
 
-@dataclass
+@dataclass(eq=False)
 class Prediction:
     """A program without an optimizer."""
 
@@ -74,33 +104,70 @@ class Prediction:
     graph: NativeGraph
     outputs: Sequence[BaseNode]
     run: BoundRun
-    given: Sequence[Given]
-    limits: Mapping[BaseNode, Sequence[IndexRange]]
+    given: tuple[Given, ...]
     counter: Region | None
 
+    @property
+    def fed(self) -> tuple[ArrayPlace | None, ...]:
+        """The arrays that take what is given, None where the program needs none."""
+        return tuple(self.run.fed.get(each.leaf) for each in self.given)
 
-@dataclass
+    @property
+    def by_rows(self) -> bool:
+        """Whether callers give a number of rows."""
+        return any(each.by_rows for each in self.given)
+
+
+@dataclass(eq=False)
+class Group:
+    """A group of parameters: the position of its first one, its schedule, and the factor of a rate that is set.
+
+    Without a schedule, the rate is in the block; without a factor, it stays as it begins.
+    """
+
+    first: int
+    schedule: PlannedRate | None
+    initial: float
+    factor: float | None
+
+
+@dataclass(eq=False)
 class Training:
-    """A program with an optimizer. `sums` has 1 for each output that is a sum over rows, and 0 for a mean."""
+    """A program with an optimizer. `sums` has 1 for each output that is a sum over rows, and 0 for a mean.
+
+    `trained` are the positions of the parameters whose steps are counted; `vary`: the numbers of steps differ.
+    """
 
     graph: NativeGraph
     names: Sequence[str]
     run: BoundRun
-    given: Sequence[Given]
-    limits: Mapping[BaseNode, Sequence[IndexRange]]
-    sums: Sequence[bool]
+    given: tuple[Given, ...]
+    sums: tuple[bool, ...]
     means: PlannedFormulas
-    numbers: StepNumbers
     of_steps: PlannedFormulas
-    # The schedule of each group, None for a rate in the block.
-    rates: Sequence[PlannedRate | None]
-    counters: Mapping[str, Region]
+    vary: bool
+    groups: tuple[Group, ...]
+    steps: Region
+    epochs: Region
+    optimizer_steps: Region
+    counts: Region
+    trained: tuple[int, ...]
     snapshot: Region
     totals: Region
     step_rows: Region
     # The numbers from 0 on, the order of a single batch.
     identity: Region
     scratch: Region
+
+    @property
+    def numbers(self) -> int:
+        """The numbers of a step."""
+        return len(self.graph.source.hyperparameters)
+
+    @property
+    def words(self) -> tuple[int | None, ...]:
+        """The words of the table that take the columns, None for those that the program does not need."""
+        return tuple(self.run.columns.get(each.leaf) for each in self.given)
 
 
 @dataclass
@@ -158,7 +225,7 @@ def _line(node: BaseNode) -> str:
     return f": {source}" if source else ""
 
 
-def given_inputs(graph: NativeGraph, axes: Axes, *, training: bool) -> list[Given]:
+def given_inputs(graph: NativeGraph, axes: Axes, places: ArrayRegions, *, training: bool) -> tuple[Given, ...]:
     """Return the inputs that callers give.
 
     In a training without a batch axis, each row is a whole input; inputs without a batch axis keep the data they hold.
@@ -186,38 +253,46 @@ def given_inputs(graph: NativeGraph, axes: Axes, *, training: bool) -> list[Give
         name = identifier(label(leaf), taken)
         taken.append(name)
         found.append(Given(leaf, name, by_rows or singly, resolve(dims, axes.others)))
-    return found
+    return _with_limits(graph, found, places)
 
 
-def index_limits(graph: NativeGraph, given: Sequence[Given], places: ArrayRegions) -> dict[BaseNode, list[IndexRange]]:
-    """Return the ranges of indices whose sizes are known, for which native code has no checks."""
+def _with_limits(graph: NativeGraph, given: Sequence[Given], places: ArrayRegions) -> tuple[Given, ...]:
+    """Return what is given with the ranges of indices whose sizes are known, for which native code has no checks."""
+    found: dict[BaseNode, list[IndexRange]] = {each.leaf: [] for each in given}
     by_leaf = {each.leaf: each for each in given}
-    found: dict[BaseNode, list[IndexRange]] = {}
     for limit in graph.ranges.limits:
         each, size = by_leaf.get(limit.leaf), limit.size
         if each is None or size is None:
             continue
         _, _, ignored, from_end = limit.choice
-        mask = None
+        marks = None
         if limit.part is not None:
             shape = (1, *each.shape) if each.by_rows and len(each.shape) < len(limit.leaf.dims) else each.shape
-            marks = used(limit.part, shape, column=each.by_rows)
-            if marks is not None:
-                row = np.ascontiguousarray(marks[0] if len(shape) > len(each.shape) else marks)
-                mask = places.image.add(row.size, Kind.CONSTANT, row.tobytes())
-                mask.content = row.tobytes()
-        found.setdefault(limit.leaf, []).append(
-            IndexRange(-size if from_end else 0, size, ignored, mask, max(1, each.elements))
-        )
-    return found
+            every = used(limit.part, shape, column=each.by_rows)
+            if every is not None:
+                marks = np.ascontiguousarray(every[0] if len(shape) > len(each.shape) else every).tobytes()
+        region = None if marks is None else places.image.add(len(marks), Kind.CONSTANT, marks)
+        found[limit.leaf].append(IndexRange(-size if from_end else 0, size, ignored, region))
+    return tuple(replace(each, limits=tuple(found[each.leaf])) for each in given)
 
 
 def formulas_in(formulas: Formulas, code: Code, places: ArrayRegions) -> PlannedFormulas:
     """Return formulas with their routine."""
-    if formulas.graph is None:
-        return PlannedFormulas(formulas, None)
-    run = place_run(formulas.graph, code, places, BatchSizes(1), None, {}, given=formulas.inputs)
-    return PlannedFormulas(formulas, run)
+    run = None
+    if formulas.graph is not None:
+        run = place_run(formulas.graph, code, places, BatchSizes(1), None, {}, given=formulas.inputs)
+    computed = iter(() if run is None else run.outputs)
+
+    def result(each: Node | float) -> Result:
+        if isinstance(each, float):
+            return Result(None, None, each)
+        position = next((i for i, leaf in enumerate(formulas.inputs) if leaf is each), None)
+        return Result(next(computed) if position is None else None, position, 0.0)
+
+    return PlannedFormulas(
+        formulas, run, tuple(None if run is None else run.fed.get(leaf) for leaf in formulas.inputs),
+        tuple(map(result, formulas.results)),
+    )  # fmt: skip
 
 
 def check_output(node: BaseNode, shape: Sequence[Word], sizes: BatchSizes) -> None:
@@ -236,12 +311,12 @@ def plan_prediction(
 ) -> Prediction:
     """Plan a program without an optimizer."""
     graph: NativeGraph = program._engine.graph
-    given = given_inputs(graph, axes, training=False)
+    given = given_inputs(graph, axes, places, training=False)
     run = place_run(graph, code, places, sizes, axes.batch, axes.others, given=[each.leaf for each in given])
     for node, array in zip(program._outputs, run.outputs, strict=False):
         check_output(node, array.shape, sizes)
     counter = places.image.add(8, Kind.SCRATCH) if graph.draws else None
-    return Prediction(name, graph, program._outputs, run, given, index_limits(graph, given, places), counter)
+    return Prediction(name, graph, program._outputs, run, given, counter)
 
 
 def plan_training(
@@ -250,7 +325,7 @@ def plan_training(
     """Plan a program with an optimizer."""
     graph: NativeGraph = program._engine.graph
     optimizer: Any = graph.optimizer
-    given = given_inputs(graph, axes, training=True)
+    given = given_inputs(graph, axes, places, training=True)
     if not given:
         raise OptionError("a training needs inputs that take rows of data")
     run = place_run(graph, code, places, sizes, axes.batch, axes.others, given=[each.leaf for each in given])
@@ -259,25 +334,34 @@ def plan_training(
     parts = {node: Input(name=f"part_{i}", dtype=np.float64) for i, node in enumerate(totals.nodes)}
     results = Formulas.of(list(parts.values()), means(totals, parts))
     numbers = step_numbers(optimizer, graph.parameters, graph.source.hyperparameters)
-    rates = [
-        planned(optimizer.groups[index]._learning_rate, code, places.image)
-        if callable(optimizer.groups[index]._learning_rate)
-        else None
-        for index, *_ in numbers.groups
-    ]
     image = places.image
+    groups = tuple(
+        _group(optimizer, optimizer.groups[index], first, code, image) for index, first, *_ in numbers.groups
+    )
     names = list[str]()
     for each in ["loss", *program._metrics] if program._metrics else map(label, program._outputs):
         names.append(identifier(each, names))
     count = len(graph.outputs)
+    trained = set(graph.parameters)
     identity = np.arange(sizes.most, dtype=np.int64)
     return Training(
-        graph, names, run, given, index_limits(graph, given, places),
-        [bool(weight) for weight in totals._weights[0]],
-        formulas_in(results, code, places), numbers, formulas_in(numbers.formulas, code, places), rates, counters,
+        graph, names, run, given, tuple(bool(weight) for weight in totals._weights[0]),
+        formulas_in(results, code, places), formulas_in(numbers.formulas, code, places),
+        any(group.schedule is not None for group in groups)
+        or any(numbers.formulas.depends_on(step) for *_, step, _ in numbers.groups),
+        groups, counters["steps"], counters["epochs"], counters["optimizer_steps"], counters["counts"],
+        tuple(i for i, each in enumerate(optimizer.parameters) if each in trained),
         image.add(0, Kind.SCRATCH),  # the snapshot, as large as the tensors
         image.add(8 * (1 + count) + 8 * count, Kind.SCRATCH),
         image.add(8 * CHUNK * max(1, len(graph.source.hyperparameters)), Kind.SCRATCH),
         image.add(identity.nbytes, Kind.CONSTANT, identity.tobytes()),
         image.add(8 * 512 + 64, Kind.TRANSIENT),
     )  # fmt: skip
+
+
+def _group(optimizer: Any, group: Any, first: int, code: Code, image: Image) -> Group:
+    rate = group._learning_rate
+    if callable(rate):
+        return Group(first, planned(rate, code, image), 0.0, None)
+    own = group is not optimizer and group._rate_factor is None
+    return Group(first, None, float(group.learning_rate), None if own else float(group._rate_factor or 1.0))

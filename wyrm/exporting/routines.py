@@ -7,12 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from wyrm.engines.native.ir.types import ScalarType
-from wyrm.engines.native.kernels.functions import KernelFunction, Routine
+from wyrm.engines.native.kernels.functions import Routine
+from wyrm.engines.native.kernels.translate import Specialization
 from wyrm.engines.native.kernels.values import GroupKind, Kind, NumKind, ViewKind, types_of
 from wyrm.engines.native.llvm.calling import kind_of_argument, words_of
 from wyrm.engines.native.llvm.library import Modules
@@ -24,6 +25,9 @@ from wyrm.exporting.batches import BatchDependent, BatchSizes, NotPolynomial, va
 from wyrm.exporting.image import Extents, Image, Region, SizeNumber, address_of, owner_of
 from wyrm.exporting.image import Kind as RegionKind
 from wyrm.ops.kernels.native import noting_scratch
+
+if TYPE_CHECKING:
+    from wyrm.exporting.tables import Table
 
 # The layouts of views, the one that says most first.
 _LAYOUTS = ("contiguous", "rows", "any")
@@ -71,13 +75,11 @@ class Entry:
 
     symbol: str
     kinds: tuple[Kind, ...]
-    starts: list[int]
+    starts: tuple[int, ...]
     constants: list[int]
     packs: bool
     results: int
     written: frozenset[int]
-    fails: bool
-    result: Kind | None
 
     @property
     def packed_at(self) -> int:
@@ -99,13 +101,21 @@ class Entry:
 class Bound:
     """An entry with the words of its table, which is itself a region of the block.
 
-    `size` is where the block has the batch size that the table was filled for last.
+    `words` are those of its arguments and, behind all that the entry takes, those of arrays for the code around it,
+    whose addresses count from the start of their memory. `size` is where the block has the batch size that the table
+    was filled for last; `filled` says how it is filled, once all is placed.
     """
 
     entry: Entry
     words: list[Word]
     table: Region
     size: Region
+    filled: Table = field(init=False)
+
+    @property
+    def length(self) -> int:
+        """The words of the table."""
+        return self.table.size // 8
 
     @property
     def kept(self) -> list[Region]:
@@ -123,13 +133,7 @@ class Code:
         self._modules = Modules(None, target)
         self._entries: dict[tuple[int, tuple[Kind, ...]], Entry] = {}
         self._units: dict[str, Unit] = {}
-        self._kernels: dict[Any, KernelFunction] = {}
         self._keep: list[Routine] = []
-
-    @property
-    def entries(self) -> list[Entry]:
-        """All entries."""
-        return list(self._entries.values())
 
     @property
     def units(self) -> list[Unit]:
@@ -158,20 +162,23 @@ class Code:
             self._entries[key] = Entry(
                 units[-1].symbol,
                 kinds,
-                list(accumulate((len(types_of(kind)) for kind in kinds), initial=0)),
+                tuple(accumulate((len(types_of(kind)) for kind in kinds), initial=0)),
                 [word for each in constants for word in words_of(each.value, NumKind(each.type))],
                 takes_packed_memory(self._modules.function(name)),
                 len(compiled.function.results),
                 compiled.written,
-                compiled.function.fails,
-                compiled.result,
             )
         return self._entries[key]
 
-    def kernel(self, function: Any, *kinds: Kind) -> Entry:
-        """Return a Python function of the kernel language, compiled for arguments of these kinds."""
-        kernel = self._kernels.setdefault(function, KernelFunction(function))
-        return self.entry(kernel, kinds)
+    def translated(self, kernel: Routine, kinds: tuple[Kind, ...]) -> Specialization:
+        """Return a function translated for arguments of these kinds; raise `NotCompiled` if it cannot be."""
+        return self._modules.translation.specialized(kernel, kinds)
+
+    def together(self, symbols: Mapping[str, str]) -> str:
+        """Return the text of a module with translated functions by symbols; add the modules that it calls."""
+        text, units = self._modules.together(symbols)
+        self._units |= {unit.symbol: unit for unit in units}
+        return text
 
 
 def array_kind(type: ScalarType, axes: int = 1) -> ViewKind:
@@ -250,6 +257,8 @@ class ArrayRegions:
     scratch: dict[int, int | None] = field(default_factory=dict)
     shared: dict[int, Region] = field(default_factory=dict)
     keep: list[np.ndarray] = field(default_factory=list)
+    # The routines of programs.
+    bound: list[Bound] = field(default_factory=list)
 
     def share(self, array: np.ndarray, kind: RegionKind, content: bytes = b"") -> Region:
         """Give an array a region that all routines use."""

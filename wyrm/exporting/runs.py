@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.engines.native.kernels.values import ViewKind, types_of
 from wyrm.engines.native.stages.memory import Binding, plan_memory
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.engines.native.stages.write import Head
 from wyrm.exporting.batches import BatchSizes
 from wyrm.exporting.image import Kind, owner_of
-from wyrm.exporting.routines import Arguments, ArrayRegions, Bound, Code, Word, arrays_of
+from wyrm.exporting.routines import Arguments, ArrayRegions, Base, Bound, Code, Word, arrays_of
 from wyrm.graph.axes import Dim, resolve
 from wyrm.graph.base import BaseNode
 from wyrm.graph.storage import bound_array, stored
@@ -27,22 +28,21 @@ FIRST, COUNT, BATCH, STEP_NUMBER, ORDER, TOTALS, NUMBERS = range(HEAD)
 
 @dataclass(frozen=True)
 class ArrayPlace:
-    """An array of a program: its element type, and the words of its address, its shape and its strides."""
+    """An array of a program: its kind, where the program's table has its words from, and these words."""
 
-    dtype: np.dtype
+    kind: ViewKind
+    at: int
     words: tuple[Word, ...]
-    contiguous: bool
-    axes: int
-
-    @property
-    def address(self) -> Word:
-        """The word of the address."""
-        return self.words[0]
 
     @property
     def shape(self) -> tuple[Word, ...]:
         """The words of the sizes of the axes."""
-        return self.words[1 : 1 + self.axes]
+        return self.words[1 : 1 + self.kind.axes]
+
+    @property
+    def constant(self) -> bool:
+        """Whether it is in the data."""
+        return self.words[0].base is Base.DATA
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,18 @@ class BoundRun:
     bound: Bound
     columns: dict[BaseNode, int]
     fed: dict[BaseNode, ArrayPlace]
-    outputs: list[ArrayPlace]
-    touched: list[TouchedRows]
+    outputs: tuple[ArrayPlace, ...]
+    touched: tuple[TouchedRows, ...]
+
+    @property
+    def head(self) -> tuple[int, ...]:
+        """The first words of the arguments that a call gives, by their positions."""
+        return self.bound.entry.starts[:HEAD]
+
+    @property
+    def counts(self) -> tuple[ArrayPlace, ...]:
+        """The counts of the rows that a step touches, each once."""
+        return tuple({each.count.words: each.count for each in self.touched}.values())
 
 
 def place_run(
@@ -100,25 +110,25 @@ def place_run(
     entry = code.entry(graph.source.run, function_kinds)
     words = places.words(known, entry, sizes)
     starts = entry.starts
-    table = places.image.add(8 * entry.size, Kind.SCRATCH)
-    bound = Bound(entry, words[: starts[-1]], table, places.image.add(8, Kind.SCRATCH))
-    extras = iter(_extras(graph, bindings[sizes.samples[-1]]))
-    place, found = starts[-1], list[ArrayPlace]()
-    for array in extras:
-        kind: Any = known.kinds[len(function_kinds) + len(found)]
-        count = 1 + array.ndim + {"contiguous": 0, "rows": max(0, array.ndim - 1), "any": array.ndim}[kind.layout]
-        found.append(
-            ArrayPlace(array.dtype, tuple(words[place : place + count]), kind.layout == "contiguous", array.ndim)
-        )
-        place += count
+    ours = words[starts[-1] :]
+    bound = Bound(
+        entry, words, places.image.add(8 * (entry.size + len(ours)), Kind.SCRATCH), places.image.add(8, Kind.SCRATCH)
+    )
+    places.bound.append(bound)
+    found, at = list[ArrayPlace](), 0
+    for kind in known.kinds[len(function_kinds) :]:
+        assert isinstance(kind, ViewKind)
+        count = len(types_of(kind))
+        found.append(ArrayPlace(kind, entry.size + at, tuple(ours[at : at + count])))
+        at += count
     inputs, outputs = len(graph.source.fed), len(graph.tree.outputs)
     rows = found[inputs + outputs :]
     return BoundRun(
         graph, bound,
         {leaf: starts[HEAD + at] for leaf, at in bindings[sizes.most].columns.items()},
         {leaf: each for (leaf, _), each in zip(graph.source.fed, found, strict=False)},
-        found[inputs : inputs + outputs],
-        [TouchedRows(*pair) for pair in zip(rows[::2], rows[1::2], strict=True)],
+        tuple(found[inputs : inputs + outputs]),
+        tuple(TouchedRows(*pair) for pair in zip(rows[::2], rows[1::2], strict=True)),
     )  # fmt: skip
 
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from wyrm.errors import CompileError, OptionError
 from wyrm.exporting.c import FORMAT, TYPES, header_text
-from wyrm.exporting.interface import FILE_ERRORS, FunctionParameter, FunctionSignature, Interface, Role
+from wyrm.exporting.errors import FILE_ERRORS
+from wyrm.exporting.interface import FunctionParameter, FunctionSignature, Interface, Role
 from wyrm.exporting.names import STATIC
 
 # Bytes of the stack, which holds tables of arguments.

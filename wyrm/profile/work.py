@@ -15,6 +15,7 @@ from wyrm.engines.native.ir.program import (
     Assign,
     Bits,
     Conversion,
+    EntryCall,
     Expression,
     Fail,
     For,
@@ -201,7 +202,7 @@ class Counter:
                 self._variables |= dict(zip((each.name for each in results), found_values, strict=True))
             case ShiftedSums(operands, type):
                 self._shifted_sums([self._value(each) for each in operands], type)
-            case LibraryCall() | TiledProduct() | TableCall():
+            case LibraryCall() | TiledProduct() | TableCall() | EntryCall():
                 self.tally.exact = False  # the number of its operations is not known
 
     def _for(self, loop: For) -> None:

@@ -21,7 +21,7 @@ from wyrm.exporting import wasm
 from wyrm.exporting.building import build
 from wyrm.exporting.exported import target_named
 from wyrm.exporting.interface import Role
-from wyrm.exporting.plan import Given, IndexRange
+from wyrm.exporting.plan import Given
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import label
 from wyrm.graph.storage import bound_array, stored
@@ -75,7 +75,7 @@ def carried_program(graph: GraphData, sizes: Mapping[type[Dim], int]) -> LivePro
         f"{wasm.script(built.interface)}\nglobalThis.carriedProgram = {{ load }};\n",
         {
             "wasm": base64.b64encode(module).decode(),
-            "inputs": [_input(each, plan.limits.get(each.leaf, ()), graph) for each in plan.given],
+            "inputs": [_input(each, graph) for each in plan.given],
             "outputs": [
                 {"name": each.name, "node": graph.position[node], "shape": [1] * each.by_rows + list(each.shape)}
                 for each, node in zip(outputs, nodes, strict=True)
@@ -84,15 +84,15 @@ def carried_program(graph: GraphData, sizes: Mapping[type[Dim], int]) -> LivePro
     )
 
 
-def _input(given: Given, limits: tuple[IndexRange, ...], graph: GraphData) -> dict[str, Any]:
+def _input(given: Given, graph: GraphData) -> dict[str, Any]:
     """Return what the page knows of an input: its numbers at first, and the range of whole numbers."""
     leaf, low, high = given.leaf, None, None
     if leaf.dtype.kind == "b":
         low, high = 0, 1
     elif leaf.dtype.kind in "iu":
         own = np.iinfo(leaf.dtype)
-        low = max(int(own.min), -_EXACT, *(limit.low for limit in limits))
-        high = min(int(own.max), _EXACT, *(limit.high - 1 for limit in limits))
+        low = max(int(own.min), -_EXACT, *(limit.low for limit in given.limits))
+        high = min(int(own.max), _EXACT, *(limit.high - 1 for limit in given.limits))
     return {
         "name": given.name,
         "label": label(leaf),

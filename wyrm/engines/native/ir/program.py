@@ -54,7 +54,10 @@ class Operation:
 
 @frozen
 class Conversion:
-    """A conversion to another type. A NaN, or a float out of the integer's range, becomes an unspecified integer."""
+    """A conversion to another type; a pointer becomes its address.
+
+    A NaN, or a float out of the integer's range, becomes an unspecified integer.
+    """
 
     operand: Expression
     type: ScalarType
@@ -224,6 +227,18 @@ class TableCall:
 
 
 @frozen
+class EntryCall:
+    """A call of the entry point of another module, by its symbol, with a table of words; see `emit`.
+
+    `status` is what it returns. The entry may write to all arrays.
+    """
+
+    name: str
+    table: Expression
+    status: Variable
+
+
+@frozen
 class SharedCall:
     """Calls of a function of the program for ranges of `count` turns, at the same time in all threads of products.
 
@@ -240,7 +255,7 @@ class SharedCall:
 
 Statement = (
     Assign | StoreAt | For | While | If | Leave | Return | Fail | Invoke | TiledProduct | ShiftedSums | LibraryCall
-    | TableCall | SharedCall
+    | TableCall | EntryCall | SharedCall
 )  # fmt: skip
 
 
@@ -391,5 +406,7 @@ def _lines(body: Sequence[Statement], indent: str) -> Iterator[str]:
                 yield f"{indent}{name}({_list(arguments)})"
             case TableCall(name, arguments, results, failed):
                 yield f"{indent}{_list((*results, failed))} = {name}({_list(arguments)})"
+            case EntryCall(name, table, status):
+                yield f"{indent}{status.name} = {name}({_text(table)})"
             case SharedCall(function, arguments, count):
                 yield f"{indent}shared {function}({_list(arguments)}) over range({_expression_text(count)})"

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from wyrm.engines.native.ir.program import (
     Assign,
+    EntryCall,
     Expression,
     Fail,
     For,
@@ -34,6 +35,9 @@ from wyrm.support.frozen import frozen
 OUT_OF_BOUNDS = "index is out of bounds"
 DIFFERENT_SHAPES = "an array cannot be broadcast to the shape that it is copied to"
 
+# The statements that may write to memory.
+_WRITES = StoreAt | Invoke | TiledProduct | ShiftedSums | LibraryCall | TableCall | EntryCall
+
 
 @frozen
 class Mark:
@@ -57,7 +61,7 @@ class Builder:
 
     def add(self, statement: Statement) -> None:
         """Append a statement."""
-        if isinstance(statement, StoreAt | Invoke | TiledProduct | ShiftedSums | LibraryCall | TableCall):
+        if isinstance(statement, _WRITES):
             self._writes += 1
         self.statements.append(statement)
 

@@ -140,7 +140,7 @@ def read(view: View) -> KernelValue:
 
 def _address(view: View) -> tuple[Expression, Expression]:
     """Return the base pointer of a view with no axes, and the index of its element."""
-    if isinstance(view.pointer, Offset):
+    if isinstance(view.pointer, Offset) and view.pointer.type.element == view.element:
         return view.pointer.pointer, view.pointer.index
     return view.pointer, ZERO
 

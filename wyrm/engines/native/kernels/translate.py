@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from wyrm.engines.native.ir.program import (
     CODE,
     Assign,
+    EntryCall,
     Expression,
     For,
     Invoke,
@@ -232,7 +233,7 @@ def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> 
         changed = False
         for each in statements:
             moved: list[tuple[Variable, set[str]]] = []
-            if isinstance(each, Assign):
+            if isinstance(each, Assign) and isinstance(each.variable.type, PointerType):
                 moved = [(each.variable, of(each.value))]
             elif isinstance(each, Invoke):
                 given = set().union(*map(of, each.arguments))
@@ -250,6 +251,8 @@ def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> 
             written |= of(each.operands[_RESULTS[type(each)]])
         elif isinstance(each, LibraryCall | TableCall):
             written = written.union(*map(of, each.arguments))
+        elif isinstance(each, EntryCall):
+            written |= of(each.table)
         elif isinstance(each, Invoke):
             for position in others[each.function]:
                 written |= of(each.arguments[position])

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from wyrm.engines.native.ir.program import (
     Assign,
+    EntryCall,
     Expression,
     Fail,
     For,
@@ -53,6 +54,7 @@ def emit(
     at_use: bool = False,
     small: bool = False,
     target: Target | None = None,
+    named: Mapping[str, str] | None = None,
 ) -> str:
     """Return the text of a module with these functions for a target, by default the host; it exports the last one.
 
@@ -60,7 +62,8 @@ def emit(
     programs that differ only in names give equal text. `entry`: the module exports `wyrm_entry`, which takes a table of
     64-bit words, one per parameter followed by one per result, and returns an error code. `at_use`: each use of a
     parameter loads it from the table, because a thousand parameters that are live across a loop take LLVM a minute.
-    `small`: loops are not vectorized.
+    `small`: loops are not vectorized. `named`: instead of exporting one, the module has symbols for these functions,
+    which text that is added to it calls.
     """
     declared: set[str] = set()
     symbols = {function.name: f"f{number}" for number, function in enumerate(functions)}
@@ -69,7 +72,9 @@ def emit(
         symbols[name], known[name] = symbol, function
         types = ", ".join(llvm_type(each.type) for each in function.parameters)
         declared.add(f"declare {returned_type(function)} @{symbol}({types})")
-    if not entry:
+    if named is not None:
+        symbols |= named
+    elif not entry:
         symbols[functions[-1].name] = SHARED
     metadata = [_AS_THEY_ARE if small else _NOT_UNROLLED]
     root, calls = functions[-1], Counter(name for each in functions for name in called(each.body))
@@ -219,6 +224,9 @@ class _FunctionEmitter(Instructions):
                 self._library_call(statement)
             case TableCall():
                 self._table_call(statement)
+            case EntryCall(name, table, status):
+                self._declared.add(f"declare i32 @{name}(ptr)")
+                self._put(status, self._new(f"call i32 @{name}(ptr {self._value(table)})"))
             case SharedCall():
                 self._shared_call(statement)
 
@@ -395,3 +403,5 @@ def _assigned(statements: Sequence[Statement]) -> Iterator[Variable]:
             yield from each.results
         elif isinstance(each, TableCall):
             yield from (*each.results, each.failed)
+        elif isinstance(each, EntryCall):
+            yield each.status

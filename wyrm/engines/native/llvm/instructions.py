@@ -158,7 +158,8 @@ class Instructions:
 
     def _cast(self, operand: Expression, to: ScalarType) -> str:
         given, own = self._value(operand), operand.type
-        assert isinstance(own, ScalarType)
+        if isinstance(own, PointerType):
+            return self._new(f"ptrtoint ptr {given} to {llvm_type(to)}")
         if own == to or (own.kind in "iu" and to.kind in "iu" and own.bits == to.bits):
             return given
         source, target = llvm_type(own), llvm_type(to)

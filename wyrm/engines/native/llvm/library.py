@@ -9,8 +9,9 @@ import ctypes
 import marshal
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -210,6 +211,16 @@ class Modules:
         used = dict.fromkeys([*self._outside(root), own])
         return [self._units[symbol] for symbol in used], self._functions.constants[root]
 
+    def together(self, symbols: Mapping[str, str]) -> tuple[str, list[Unit]]:
+        """Return the text of a module with these translated functions by symbols, and the modules that it calls."""
+        for name in symbols:
+            self._complete(name)
+        functions = [self._known[each] for each in dict.fromkeys(chain(*map(self.translation.needed, symbols)))]
+        shared = dict.fromkeys(chain(*map(self.translation.shared_by, symbols)))
+        outside = {each: (self._shared(each), self._known[each]) for each in shared}
+        units = [self._units[each] for each in chain(*map(self._outside, symbols))]
+        return emit(functions, outside, entry=False, small=True, target=self.target, named=symbols), units
+
     def function(self, name: str) -> LoopFunction:
         """Return a function as its module has it, with the parameters for constants and for memory."""
         return self._known[name]
@@ -225,13 +236,19 @@ class Modules:
         """Return the symbol of the module of a shared function."""
         return self._symbols[name] if name in self._symbols else self._module(name, entry=False)
 
-    def _module(self, name: str, *, entry: bool) -> str:
-        translation, known = self.translation, self._known
-        for each in translation.all_of(name):
+    def _complete(self, name: str) -> None:
+        """Add the parameters for constants and for memory to a function and to all that it calls."""
+        known = self._known
+        for each in self.translation.all_of(name):
             if each not in known:
-                self._functions.add(translation.functions[each].function, translation.functions[each].source.generated)
+                translated = self.translation.functions[each]
+                self._functions.add(translated.function, translated.source.generated)
                 function = self._functions.functions[each]
                 known[each] = function if self.target.allocates else with_packed_memory(function, known)
+
+    def _module(self, name: str, *, entry: bool) -> str:
+        translation, known = self.translation, self._known
+        self._complete(name)
         outside = {each: (self._shared(each), known[each]) for each in translation.shared_by(name)}
         at_use = entry and translation.functions[name].source.calls_apart
         functions = [known[each] for each in translation.needed(name)]
