@@ -407,6 +407,6 @@ def _lines(body: Sequence[Statement], indent: str) -> Iterator[str]:
             case TableCall(name, arguments, results, failed):
                 yield f"{indent}{_list((*results, failed))} = {name}({_list(arguments)})"
             case EntryCall(name, table, status):
-                yield f"{indent}{status.name} = {name}({_text(table)})"
+                yield f"{indent}{status.name} = {name}({_expression_text(table)})"
             case SharedCall(function, arguments, count):
                 yield f"{indent}shared {function}({_list(arguments)}) over range({_expression_text(count)})"
