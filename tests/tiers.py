@@ -1,4 +1,4 @@
-"""Which tests run when: `-m quick` takes 90 seconds on two cores, no option six minutes, and `--exhaustive` all.
+"""Which tests run when: `-m quick` takes 90 seconds on two cores, no option five minutes, and `--exhaustive` all.
 
 An entry is a folder, a file or `file::test` below `tests`.
 """
@@ -126,6 +126,7 @@ EXHAUSTIVE = [
     "engines/native/test_edges.py::test_operands_without_elements",
     "engines/native/test_graphs.py::test_several_outputs_for_any_size_equal_those_of_the_reference",
     "engines/native/test_graphs.py::test_steps_equal_those_of_the_reference",
+    "engines/native/test_interrupts.py::test_an_interrupt_in_the_first_compilation_leaves_the_compiler_usable",
     "engines/native/test_memory.py::test_the_measured_peak_is_near_the_planned_one",
     "engines/native/test_names.py::test_the_source_holds_names_only_as_identifiers",
     "engines/native/test_numbers.py::test_native_sums_over_any_axes",
@@ -211,6 +212,8 @@ EXHAUSTIVE = [
     "io/test_io_damage.py::test_a_damaged_model_is_refused_or_loads_what_was_saved",
     "io/test_io_hugging_face.py::test_a_model_of_ours_gives_the_same_there",
     "io/test_io_hugging_face.py::test_a_model_of_theirs_gives_the_same_here",
+    "io/test_io_hugging_face.py::test_each_rate_of_dropout_is_kept",
+    "io/test_io_hugging_face.py::test_files_of_other_kinds_are_read_as_the_library_reads_them",
     "io/test_training_checkpoints.py::test_a_resumed_training_equals_one_that_was_not_stopped",
     "io/test_training_interrupted.py::test_a_process_that_is_killed_at_any_moment_leaves_a_whole_one",
     "jax/test_jax_background_checkpoints.py::test_a_kill_leaves_a_whole_checkpoint",
@@ -230,6 +233,7 @@ EXHAUSTIVE = [
     "jax/test_jax_meeting.py::test_those_that_are_missing_are_named_by_all",
     "jax/test_jax_meeting.py::test_what_is_no_process_is_not_counted",
     "jax/test_jax_meshes.py::test_the_page_on_pipelines_runs_on_four_devices",
+    "jax/test_jax_onnx.py::test_an_op_that_onnx_lacks_is_named_before_a_file_is_written",
     "jax/test_jax_onnx_models.py::test_onnx_computes_what_a_model_does_for_any_batch",
     "linalg/test_eig.py::test_first_and_second_derivatives_are_those_of_torch",
     "linalg/test_least_squares.py::test_values_and_derivatives_for_every_rank",
@@ -254,6 +258,7 @@ EXHAUSTIVE = [
     "nn/test_nn_token_sampling.py::test_tokens_of_a_large_vocabulary_come_as_often_as_they_are_likely",
     "nn/test_nn_transformer.py::test_a_gpt2_learns_by_heart_with_and_without_threads",
     "numba/test_callable.py::test_a_sampler_compiled_by_numba_calls_value_and_gradient",
+    "numba/test_callable.py::test_callers_are_cached_for_other_functions",
     "numba/test_callable.py::test_each_thread_has_a_copy",
     "numba/test_callable.py::test_programs_with_indices_and_open_axes_and_parameters_that_move",
     "numba/test_callable.py::test_random_nodes_draw_anew_in_each_call",
@@ -304,7 +309,11 @@ EXHAUSTIVE = [
     "typing/test_language_servers.py::test_hover_texts_have_the_docstring_and_jumps_find_the_definition",
     "typing/test_language_servers.py::test_jedi_finds_the_docstring",
     "typing/test_plugin.py::test_another_version_of_mypy_says_one_line",
+    "typing/test_plugin.py::test_axes_are_those_of_the_run_time",
+    "typing/test_plugin.py::test_errors_of_the_run_time_are_found",
+    "typing/test_plugin.py::test_few_axes_stay_unknown",
     "typing/test_plugin.py::test_most_expressions_are_of_both_kinds",
+    "typing/test_plugin.py::test_no_expression_that_fits_is_an_error",
     "typing/test_typing_corpus.py::test_a_checker_cannot_do_what_the_limits_show",
     "typing/test_typing_corpus.py::test_checkers_cannot_do_what_is_said_that_they_cannot",
     "typing/test_typing_corpus.py::test_every_wrong_program_is_rejected_where_it_is_wrong",
@@ -325,6 +334,7 @@ EXHAUSTIVE = [
     "watch/test_watch_page.py::test_smoothing_leaves_few_points_as_they_are_and_shows_both_numbers",
     "watch/test_watch_page.py::test_the_inside_of_a_model_light_and_dark",
     "watch/test_watch_page.py::test_two_runs_side_by_side",
+
 ]
 
 
