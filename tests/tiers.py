@@ -334,7 +334,6 @@ EXHAUSTIVE = [
     "watch/test_watch_page.py::test_smoothing_leaves_few_points_as_they_are_and_shows_both_numbers",
     "watch/test_watch_page.py::test_the_inside_of_a_model_light_and_dark",
     "watch/test_watch_page.py::test_two_runs_side_by_side",
-
 ]
 
 
