@@ -93,7 +93,7 @@ wy.optim.SGD([{"parameters": [w], "momentum": "0.9"}], 0.1)  # error: [list-item
 #@ group_of_buffers
 wy.optim.SGD([{"parameters": [wy.nn.BatchNorm(in_).running_mean]}], 0.1)  # error: [list-item] List item 0 has incompatible type "dict[str, list[Buffer[tuple[In]]]]"; expected "Parameter[Any] | ParameterGroup"
 #@ profile_of_batches_without_data
-wy.compile(x.sum()).profile(batch_size=4)  # error: [call-overload] No overload variant of "profile" of "Inspected" matches argument type "int"
+wy.compile(x.sum()).profile(batch_size=4)  # error: [call-overload] No overload variant of "profile" of "Program" matches argument type "int"
 #@ joined_parts_of_other_rows
 x.concat(vector)  # error: [arg-type] Argument 1 to "concat" of "Node" has incompatible type "Input[tuple[In]]"; expected "Shaped[Any, FittingShape[tuple[Batch, In]]]"
 #@ dot_products_of_other_rows
