@@ -67,6 +67,11 @@ def test_a_template_of_one_signature(monkeypatch: pytest.MonkeyPatch) -> None:
         methods.methods()
 
 
+def test_a_template_of_another_family_takes_the_options_that_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Softmax, "declaration", wy.Unary.declaration)
+    assert "def softmax(self: Shaped[L, S], axis: int = -1) -> Softmax[L, S]:" in methods.methods()
+
+
 def test_a_formula_that_no_engine_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wyrm.ops.elementwise.arithmetic.Sign.formula", "clip(x, -1.0, 1.0)")
     with pytest.raises(

@@ -286,3 +286,16 @@ class WithoutNumbers(SGD):
 def test_a_rule_without_numbers_has_none_for_any_steps() -> None:
     optimizer = WithoutNumbers([wy.Parameter(np.ones(3))], 0.1)
     assert [optimizer.numbers(count) for count in (1, 5)] == [{}, {}]
+
+
+def test_an_update_returns_the_parameter_and_the_state() -> None:
+    class OnlyTheParameter(wy.optim.Optimizer):
+        def update(self, parameter: Any, gradient: Any, state: Any, hyperparameters: Any) -> Any:
+            return parameter - hyperparameters["learning_rate"] * gradient
+
+    x = wy.Parameter([1.0, 2.0])
+    x.square().sum().backward()
+    message = r"update of OnlyTheParameter must return the new parameter, and the new state .* it returned <Subtract"
+    with pytest.raises(RegistrationError, match=message):
+        OnlyTheParameter([x], 0.1).step()
+    assert x.value.tolist() == [1.0, 2.0]

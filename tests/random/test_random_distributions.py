@@ -55,7 +55,7 @@ def test_a_continuous_distribution(draw: Any, distribution: Any, dtype: Any) -> 
 
 @FLOATS
 def test_location_and_scale(dtype: Any) -> None:
-    for draw, _ in CONTINUOUS[:1] + CONTINUOUS[3:]:
+    for draw in (wy.random.normal, wy.random.laplace, wy.random.gumbel):
         standard = at_step(draw((50,), dtype=dtype, stream=2))
         np.testing.assert_allclose(at_step(draw((50,), 3.0, 2.0, dtype=dtype, stream=2)), 3.0 + 2.0 * standard, 1e-6)
     wide = at_step(wy.random.uniform((500,), -2.0, 5.0, dtype=dtype, stream=2))

@@ -12,6 +12,7 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -133,18 +134,19 @@ def _from_class(name: str, cls: Any, owner: str) -> Declaration:
         template = cls.reflected
     else:
         template = cls.operator_declaration if name == f"__{cls.operator}__" else cls.declaration
-    text = template.format(method=name, op=_family(cls).__name__, more=_more_arguments(cls))
+    text = template.format(method=name, op=_family(cls).__name__, more=_more_arguments(cls, template))
     return _documented(_signatures(text, name, cls.__name__), cls.__doc__, cls.__module__)
 
 
-def _more_arguments(cls: Any) -> str:
-    """Return the arguments for the static attributes that the family of the template lacks, as `__init__` has them."""
-    family = next(base for base in cls.__mro__ if "declaration" in vars(base))
-    more = set(cls.attributes).difference(getattr(family, "attributes", ()))
-    found = [each for each in inspect.signature(cls.__init__).parameters.values() if each.name in more]
+def _more_arguments(cls: Any, template: str) -> str:
+    """Return the arguments for the static attributes that a template lacks, as `__init__` has them."""
+    lacking = [
+        each for each in inspect.signature(cls.__init__).parameters.values()
+        if each.name in cls.attributes and not re.search(rf"\b{each.name}:", template)
+    ]  # fmt: skip
     return "".join(
         f", {each.name}: {each.annotation}" + (f" = {each.default!r}" if each.default is not each.empty else "")
-        for each in found
+        for each in lacking
     )
 
 

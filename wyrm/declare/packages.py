@@ -1,7 +1,7 @@
 """The names that a package gets from its modules, in the table of `lazy_imports` in its `__init__.py`.
 
 A module that the table does not have yet adds its `__all__`. In packages of `MARKS`, a function or class that has the
-decorator there, such as a loss or an optimizer, is a public name wherever it stands.
+decorator there, such as a loss, an optimizer or a draw, is a public name wherever it stands.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from wyrm.errors import RegistrationError
 from wyrm.support.imports import PACKAGES
 
 # The decorator that makes a name of a package public.
-MARKS = {"wyrm.losses": "loss", "wyrm.optim": "with_options"}
+MARKS = {
+    "wyrm.losses": ("loss",), "wyrm.optim": ("with_options",), "wyrm.random": ("float_draw", "index_draw"),
+}  # fmt: skip
 _LINE = 120
 
 
@@ -35,7 +37,7 @@ def new_names(package: str) -> dict[str, list[str]]:
         module = ".".join([package, *path.relative_to(folder).with_suffix("").parts])
         statements = ast.parse(path.read_text(encoding="utf-8")).body if path.stem != "__init__" else []
         names = [] if module in modules else _names_in_all(statements)
-        names += _marked(statements, MARKS.get(package))
+        names += _marked(statements, MARKS.get(package, ()))
         if path.parent == folder and path.stem in names and path.stem not in known:
             raise RegistrationError(
                 f"{package} cannot have the name {path.stem} from {path.name}: there it is the module; give the file "
@@ -54,13 +56,13 @@ def _names_in_all(statements: list[ast.stmt]) -> list[str]:
     return []
 
 
-def _marked(statements: list[ast.stmt], mark: str | None) -> list[str]:
-    """Return the public functions and classes that have a decorator of this name, called or not."""
+def _marked(statements: list[ast.stmt], marks: tuple[str, ...]) -> list[str]:
+    """Return the public functions and classes that have a decorator of these names, called or not."""
     return [
         each.name
         for each in statements
         if isinstance(each, ast.FunctionDef | ast.ClassDef) and not each.name.startswith("_")
-        if any(ast.unparse(decorator).partition("(")[0] == mark for decorator in each.decorator_list)
+        if any(ast.unparse(decorator).partition("(")[0] in marks for decorator in each.decorator_list)
     ]
 
 

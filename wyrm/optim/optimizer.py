@@ -430,7 +430,13 @@ class Optimizer(_Kept, ExplainsNames):
             value = value * inputs[GRADIENT_SCALE]
         if self.clip_value is not None:
             value = value.minimum(self.clip_value).maximum(-self.clip_value)
-        moved, changed = self.update(parameter, value, state, numbers)
+        updated: object = self.update(parameter, value, state, numbers)
+        if not isinstance(updated, tuple) or len(updated) != 2 or not isinstance(updated[1], Mapping):
+            raise RegistrationError(
+                f"update of {type(self).__name__} must return the new parameter, and the new state by name: "
+                f"(parameter, {{...}}), where {{}} is no state; it returned {updated!r}"
+            )
+        moved, changed = updated
         if self.lower is not None:
             moved = moved.maximum(self.lower)
         if self.upper is not None:

@@ -101,9 +101,14 @@ def explain(error: TypeError, name: str, keywords: Iterable[str], own: Iterable[
 
 
 def explain_count(error: TypeError, name: str, own: Iterable[str], constructor: Callable[..., Any], given: int) -> None:
-    """If a method's constructor, whose name users do not know, rejects a number of arguments, name the method."""
-    if str(error).startswith(f"{constructor.__qualname__}() takes"):
-        raise TypeError(f"{name} takes {', '.join(own)}, but {given} arguments were given") from None
+    """If a method's constructor, whose name users do not know, rejects its arguments, name the method."""
+    called, _, problem = str(error).partition("() ")
+    if called != constructor.__qualname__:
+        return
+    if problem.startswith("takes"):
+        count = "1 argument was" if given == 1 else f"{given} arguments were"
+        raise TypeError(f"{name} takes {', '.join(own) or 'no arguments'}, but {count} given") from None
+    raise TypeError(f"{name}() {problem}") from None
 
 
 def keywords_of(function: Callable[..., Any]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -36,8 +37,10 @@ except CompileError as error:
 """
 
 
-def test_without_llvmlite_the_reference_engine_goes_on_where_it_may() -> None:
-    found = subprocess.run([sys.executable, "-c", WITHOUT_LLVM], capture_output=True, text=True, check=True)
+def test_without_llvmlite_the_reference_engine_goes_on_where_it_may(tmp_path: Path) -> None:
+    environment = {**os.environ, "WYRM_CACHE_DIR": str(tmp_path)}  # empty: a second process would compile too
+    command = [sys.executable, "-c", WITHOUT_LLVM]
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     values, warning, error = found.stdout.splitlines()
     assert values == "6.0 8.0 1"
     assert "llvmlite" in warning and "falling back to the reference engine" in warning
@@ -130,6 +133,22 @@ def test_a_kernel_outside_of_the_language_is_named_with_its_line(kernel: Any, li
 def test_a_kernel_that_closes_over_something_is_refused() -> None:
     with pytest.raises(RegistrationError, match=r"doubled_kernel uses factor of the function that encloses kernel"):
         run(closing_over(2.0))
+
+
+def scaled(x: Any, out: Any, factor: float) -> None:
+    for i in range(x.size):
+        out[i] = x[i] * factor
+
+
+def short(x: Any) -> None:
+    x[0] = 0.0
+
+
+@pytest.mark.parametrize(("kernel", "takes"), [(scaled, "scaled takes 3: x, out, factor"), (short, "short takes 1: x")])
+def test_a_kernel_that_takes_another_number_of_arguments(kernel: Any, takes: str) -> None:
+    message = rf"op Doubled: kernel_arguments returns 2 arguments, but the kernel {takes} \(.*test_refusals\.py:\d+\)"
+    with pytest.raises(RegistrationError, match=message):
+        run(kernel)
 
 
 def test_a_kernel_may_use_infinite_constants() -> None:

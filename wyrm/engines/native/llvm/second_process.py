@@ -54,7 +54,8 @@ class SecondProcess:
         """Start the process unless it runs already or no core is idle; return whether it runs."""
         if self._process is None and _has_a_core():
             found = find_spec("llvmlite")
-            assert found is not None and found.origin is not None
+            if found is None or found.origin is None:
+                return False  # the first compilation says what is missing
             paths = [str(Path(found.origin).parents[1]), os.environ.get("PYTHONPATH", "")]
             program = str(Path(__file__).with_name("optimize.py"))
             with suppress(OSError):

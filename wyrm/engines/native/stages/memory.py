@@ -32,9 +32,10 @@ from wyrm.engines.native.stages.loops import (
 )
 from wyrm.engines.native.stages.write import ScanSource, Source
 from wyrm.engines.optimizer import OptimizerInterface
+from wyrm.errors import RegistrationError
 from wyrm.graph.axes import Dim, resolve, resolve_axis
 from wyrm.graph.base import BaseNode
-from wyrm.graph.loop_form import LOOPS
+from wyrm.graph.loop_form import LOOPS, python_function
 from wyrm.graph.op import NUMPY
 from wyrm.graph.storage import Storage, bound_array, stored
 from wyrm.ops.control.loop_body import Iteration
@@ -347,7 +348,15 @@ def _arguments(
     """Return the arguments of a call of a kernel, or of the function of a loop inside the graph."""
     if scan is not None:
         return _scan_arguments(scan, operands, out, sizes, largest)
-    return LOOPS.of(call.node).kernel_arguments(call.node, operands, out)
+    form = LOOPS.of(call.node)
+    found, code = form.kernel_arguments(call.node, operands, out), python_function(form.kernel).__code__
+    names = code.co_varnames[: code.co_argcount]
+    if len(found) != len(names):
+        raise RegistrationError(
+            f"op {type(call.node).__name__}: kernel_arguments returns {len(found)} arguments, but the kernel "
+            f"{code.co_name} takes {len(names)}: {', '.join(names)} ({code.co_filename}:{code.co_firstlineno})"
+        )
+    return found
 
 
 def _scan_arguments(
