@@ -14,7 +14,7 @@ import wyrm as wy
 from tests.browser import OpenPage
 from wyrm.errors import OptionError, ShapeError
 from wyrm.exporting import wasm
-from wyrm.view import html
+from wyrm.view import live
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -137,7 +137,7 @@ def test_errors_come_before_a_file(model: Classifier, tmp_path: Path, monkeypatc
         wy.view.page(x, path, live=True)
     with pytest.raises(OptionError, match="live=True, sizes"):
         wy.view.page(x.exp(), path, sizes={Time: 3})
-    monkeypatch.setattr(html, "_MOST_BYTES", 100)
+    monkeypatch.setattr(live, "_MOST_BYTES", 100)
     with pytest.raises(OptionError, match="a live page carries at most"):
         wy.view.page(model.loss, path, live=True)
     monkeypatch.undo()

@@ -170,8 +170,6 @@ def _with_data(graph: GraphData) -> tuple[GraphData, dict[str, Any]]:
 
 
 def _of_program(program: Program) -> tuple[GraphData, dict[str, Any]]:
-    from wyrm.view.graph_data import program_data
-
     graph: Any = program.graph
     if not graph.has_loops:
         return _with_data(GraphData(program.outputs))

@@ -1,4 +1,4 @@
-"""HTML pages that a browser opens without a server and a network; a live page computes with WebAssembly."""
+"""HTML pages that a browser opens without a server and a network, such as the page of a graph."""
 
 from __future__ import annotations
 
@@ -7,112 +7,19 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib import resources
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from wyrm.errors import OptionError
-from wyrm.exporting import wasm
-from wyrm.exporting.building import build
-from wyrm.exporting.exported import target_named
-from wyrm.exporting.interface import Role
-from wyrm.exporting.plan import Given
 from wyrm.graph.axes import Dim
-from wyrm.graph.base import label
-from wyrm.graph.storage import bound_array, stored
 from wyrm.support.texts import encodable
-from wyrm.train.compiling import compile
-from wyrm.view.graph_data import GraphData, Shown, described
+from wyrm.view.graph_data import Shown, described
 
-# The most bytes of parameters and buffers, and of all values together.
-_MOST_BYTES = 64 << 20
-_MOST_MEMORY = 1 << 30
-# JavaScript's numbers are exact up to here.
-_EXACT = 2**53 - 1
-
-
-@dataclass(frozen=True)
-class LiveProgram:
-    """A program in a page: the module of JavaScript that runs it, and what the page's own script needs to know."""
-
-    script: str
-    data: dict[str, Any]
-
-
-def carried_program(graph: GraphData, sizes: Mapping[type[Dim], int]) -> LiveProgram:
-    """Return the program of a graph; see `wyrm.view.page` for the sizes and errors."""
-    nodes: list[Any] = [
-        node for node in graph.computed_once
-        if node.dtype.name in wasm.ARRAYS and (not node.is_leaf or node.is_parameter)
-    ]  # fmt: skip
-    if all(node.is_leaf for node in nodes):
-        raise OptionError("a live page computes values, and this graph has no operation: page(x * 2, path, live=True)")
-    weights = sum(bound_array(node).nbytes for node in nodes if node.is_parameter)
-    if weights > _MOST_BYTES:
-        raise OptionError(
-            f"the parameters take {weights / 2**20:,.0f} MiB, and a live page carries at most {_MOST_BYTES >> 20}: "
-            f"show a part of the model, or leave out live=True"
-        )
-    built = build(
-        "model", target_named("wasm32", None, None), None, {"values": compile(nodes)}, 1, sizes, embed="float32"
-    )
-    memory = built.interface.memory_bytes
-    if memory > _MOST_MEMORY:
-        raise OptionError(
-            f"the values of all nodes take {memory / 2**20:,.0f} MiB, and a live page has at most "
-            f"{_MOST_MEMORY >> 20}: show a part of the model, or choose smaller sizes"
-        )
-    module = wasm.module_of(built.interface, *built.object_file())
-    plan = built.predictions["values"]
-    (function,) = [each for each in built.interface.functions if each.name == "model_values"]
-    outputs = [each for each in function.parameters if each.role is Role.OUTPUT]
-    return LiveProgram(
-        f"{wasm.script(built.interface)}\nglobalThis.carriedProgram = {{ load }};\n",
-        {
-            "wasm": base64.b64encode(module).decode(),
-            "inputs": [_input(each, graph) for each in plan.given],
-            "outputs": [
-                {"name": each.name, "node": graph.position[node], "shape": [1] * each.by_rows + list(each.shape)}
-                for each, node in zip(outputs, nodes, strict=True)
-            ],
-        },
-    )
-
-
-def _input(given: Given, graph: GraphData) -> dict[str, Any]:
-    """Return what the page knows of an input: its numbers at first, and the range of whole numbers."""
-    leaf, low, high = given.leaf, None, None
-    if leaf.dtype.kind == "b":
-        low, high = 0, 1
-    elif leaf.dtype.kind in "iu":
-        own = np.iinfo(leaf.dtype)
-        low = max(int(own.min), -_EXACT, *(limit.low for limit in given.limits))
-        high = min(int(own.max), _EXACT, *(limit.high - 1 for limit in given.limits))
-    return {
-        "name": given.name,
-        "label": label(leaf),
-        "node": graph.position[leaf],
-        "shape": list(given.shape),
-        "low": low,
-        "high": high,
-        "values": _begun(given).ravel().tolist(),
-    }
-
-
-def _begun(given: Given) -> np.ndarray:
-    """Return the data that an input holds, the first row of a batch, or zeros."""
-    array = stored(given.leaf).array
-    if array is not None and given.by_rows and len(array):
-        array = array[0]
-    if array is None or array.shape != given.shape or not np.isfinite(array).all():
-        return np.zeros(given.shape, given.leaf.dtype)
-    return np.asarray(array)
-
+if TYPE_CHECKING:
+    from wyrm.view.live import LiveProgram
 
 # Styles and scripts that every page starts with.
 _STYLES, _SCRIPTS = ("page.css",), ("page.js",)
@@ -234,7 +141,7 @@ def page(
     graph, data = described(shown)
     carried = None
     if live:
-        from wyrm.view.html import carried_program
+        from wyrm.view.live import carried_program
 
         carried = carried_program(graph, {} if sizes is None else sizes)
     target.write_text(graph_html(data, carried), encoding="utf-8")
@@ -264,7 +171,7 @@ _GRAPH_SCRIPTS = (
 def graph_html(data: Mapping[str, Any], carried: LiveProgram | None = None) -> str:
     """Return the page of a graph, which may carry a program, as one self-contained HTML document."""
     here = "wyrm.view"
-    # Before the main script; see `wyrm.view.html`.
+    # Before the main script; see `wyrm.view.live`.
     names = _GRAPH_SCRIPTS if carried is None else (*_GRAPH_SCRIPTS[:-1], "live", _GRAPH_SCRIPTS[-1])
     return html_page(
         data["title"],
