@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import wyrm as wy
+import wyrm.losses  # which lists its names in `PACKAGES`
 from wyrm import declare
 from wyrm.declare import functions, methods, packages
 from wyrm.errors import RegistrationError
