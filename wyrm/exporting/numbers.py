@@ -24,7 +24,6 @@ from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.node import Node
 from wyrm.graph.storage import bound_array
 from wyrm.ops.elementwise.comparison import where
-from wyrm.optim.optimizer import AVERAGE_WEIGHT
 from wyrm.optim.options import ScaledRate
 from wyrm.optim.schedules import Formula, Joined
 
@@ -80,7 +79,7 @@ def step_numbers(optimizer: Any, parameters: Sequence[Any], names: Sequence[str]
         try:
             found |= twin.numbers_at(step)
             if optimizer.average is not None:
-                found[f"{AVERAGE_WEIGHT}{group._suffix}"] = _weights(optimizer.average, step)
+                found[group.average_weight] = _weights(optimizer.average, step)
         except (TypeError, ValueError, AttributeError, WyrmError) as error:
             raise OptionError(
                 f"the numbers of {type(group).__name__} cannot leave Python: its hyperparameters(step) is no formula "

@@ -1,6 +1,7 @@
 """Pooling over windows and to given sizes: functions with PyTorch's names and order of arguments, and layers.
 
-`x` has the axes (batch, channels, *sizes)."""
+`x` has the axes (batch, channels, *sizes).
+"""
 
 from __future__ import annotations
 

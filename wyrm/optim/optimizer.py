@@ -75,8 +75,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-# The weight of an average among the numbers of a step.
-AVERAGE_WEIGHT = "average__weight"
 # Once gradients are zero, their moving average decays to denormal numbers, with which a processor is a hundred times
 # slower. Every `_FLUSH_EVERY` steps, denormal state is therefore set to zero where the gradient is zero.
 _FLUSH_EVERY = 16
@@ -514,8 +512,10 @@ class Optimizer(_Kept, ExplainsNames):
             keys = [(group, count + 1) for group, count in zip(self._group_of, self._counts, strict=True)]
             for group, step in keys:
                 if (group, step) not in numbers:
-                    weights = {name: float(each[0]) for name, each in self._weights(group, np.array([step])).items()}
-                    numbers[group, step] = self.groups[group].numbers_at(step) | scale | weights
+                    numbers[group, step] = self.groups[group].numbers_at(step) | scale
+                    if self.average is not None:
+                        weight = self.average.weights(np.array([step]))[0]
+                        numbers[group, step][self.groups[group].average_weight] = float(weight)
             with deferred:
                 for i, gradient in enumerate(held):
                     if gradient is None:
@@ -599,15 +599,16 @@ class Optimizer(_Kept, ExplainsNames):
             )
         found: dict[str, NDArray[np.float64]] = {}
         for index, done in sorted(completed):
-            found |= self.groups[index].numbers_of(done, count)
-            found |= self._weights(index, np.arange(done + 1, done + count + 1))
+            group = self.groups[index]
+            found |= group.numbers_of(done, count)
+            if self.average is not None:
+                found[group.average_weight] = self.average.weights(np.arange(done + 1, done + count + 1))
         return found
 
-    def _weights(self, index: int, steps: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Return the weight of the averages of a group in these steps, by its name among the numbers."""
-        if self.average is None:
-            return {}
-        return {f"{AVERAGE_WEIGHT}{self.groups[index]._suffix}": self.average.weights(steps)}
+    @property
+    def average_weight(self) -> str:
+        """The name of the weight of this group's averages among the numbers of a step."""
+        return f"average__weight{self._suffix}"
 
     def average_rule(self, parameter: Parameter) -> Rule | None:
         """Return the rule of the array `AVERAGE` of a parameter's state, built on first use; None without averages."""
@@ -616,7 +617,7 @@ class Optimizer(_Kept, ExplainsNames):
         group = self.groups[self._group_of[self._position[parameter]]]
         key = AVERAGE, parameter.dtype
         if key not in group._rules:
-            group._rules[key] = averaging_rule(parameter.dtype, f"{AVERAGE_WEIGHT}{group._suffix}")
+            group._rules[key] = averaging_rule(parameter.dtype, group.average_weight)
         return group._rules[key]
 
     def state_of(self, parameter: Parameter) -> dict[str, np.ndarray]:

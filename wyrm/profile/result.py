@@ -185,11 +185,11 @@ class Profile:
         It has the time by module as a flame chart, the roofline plot, a table to sort, the timeline of each thread,
         and the memory if it was asked for.
         """
-        return _write_page(Path(path), page_text(self, title))
+        return _write_text(Path(path), page_text(self, title))
 
     def chrome_trace(self, path: str | Path) -> Path:
         """Write the last recorded steps in Chrome's trace event format, which https://ui.perfetto.dev opens."""
-        return _write_page(Path(path), trace_text(self))
+        return _write_text(Path(path), trace_text(self))
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Return the profile for a notebook: the page in a frame, and the table as text."""
@@ -222,7 +222,7 @@ def _line(stage: Stage) -> str:
     return "  ".join(filter(None, (stage.location, *map(of_all_layers, stage.modules[:1]))))
 
 
-def _write_page(path: Path, text: str) -> Path:
+def _write_text(path: Path, text: str) -> Path:
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return path

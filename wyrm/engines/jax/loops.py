@@ -1,4 +1,10 @@
-"""Runs of equal layers as loops of XLA: `lax.scan` over the values that differ from layer to layer."""
+"""Runs of equal layers as loops of XLA: `lax.scan` over the values that differ from layer to layer.
+
+Equal layers are runs of nodes in a schedule that repeat with a period. The nodes are first ordered so that those of a
+layer, of its backward pass and of its parameters' gradients are neighbours. Nodes one period apart have the same op,
+attributes, axes and dtype. Each operand is a node of the same repetition, one of the repetition before, the same value
+for all, or another value for each.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Writes the statements of reductions; sums keep digits that a single float32 accumulator would lose.
 
 The total of a sum is float64. If that would halve the vector width of a loop, or if the totals are an array, float32
-partial sums are accumulated and added to the total before they grow long.
+partial sums are accumulated and added to the total before they grow long. Nested loops over neighbouring axes of
+row-major arrays run as one, whose vectors are longer.
 """
 
 from __future__ import annotations

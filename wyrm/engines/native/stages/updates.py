@@ -1,4 +1,8 @@
-"""The updates of a step: an optimizer's rules as loops over elements or touched rows, and the order of their calls."""
+"""The updates of a step: an optimizer's rules as loops over elements or touched rows, and the order of their calls.
+
+A call of a program with an optimizer computes all gradients and new values of buffers before it updates. It counts
+those beyond a limit, and ends there if there is one.
+"""
 
 from __future__ import annotations
 
