@@ -121,7 +121,7 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "functions.transforms": "hessian hvp jacobian jvp linearize vjp",
         "graph": (
             "Buffer Constant Dim IndexConstant IndexInput IndexNode IndexTensor Input Node One Parameter Plus Shaped "
-            "Tensor Times Undefined ZERO any_dim"
+            "RaggedArray Ragged Tensor Times Undefined ZERO any_dim"
         ),
         "graph.jax_form": "JAX JaxForm",
         "graph.loop_form": "LOOPS LoopForm",

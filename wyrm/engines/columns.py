@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wyrm.engines.graph import ProgramGraph
 from wyrm.engines.tables import by_input, column_array
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
 from wyrm.graph.arrays import as_array
-from wyrm.graph.axes import Dim, axis_size, open_axes, resolve_axis
+from wyrm.graph.axes import Dim, axis_size, open_axes, ragged_axis, resolve_axis
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_operands import accepted_indices
 from wyrm.graph.leaves import Input
+from wyrm.graph.ragged import RaggedArray, as_ragged, check_lengths, checked_rows, of_values
+from wyrm.graph.ragged_leaves import parts_of, parts_shapes
 from wyrm.graph.schedule import Limit
 from wyrm.graph.shapes import remedy, wrong_rank
 from wyrm.graph.storage import bound_array, check_int64, not_set, stored
@@ -27,16 +30,33 @@ class Columns(NamedTuple):
     rows: int
     singly: bool
 
-    def shapes(self, inputs: Sequence[BaseNode], batch: int) -> dict[BaseNode, tuple[int, ...]]:
-        """Return the inputs' shapes for a batch of this size, from the columns or from the data that inputs hold."""
+    def shapes(
+        self, inputs: Sequence[BaseNode], batch: int, rows: NDArray[np.int64] | None = None
+    ) -> dict[BaseNode, tuple[int, ...]]:
+        """Return the inputs' shapes for a batch of this size, from the columns or from the data that inputs hold.
+
+        Rows of different lengths are these `rows`, or else the longest ones.
+        """
         shapes: dict[BaseNode, tuple[int, ...]] = {}
+        for leaf, column in self.given.items():
+            if isinstance(column, RaggedArray):
+                entries = column.most_entries(batch) if rows is None else int(column.lengths[rows].sum())
+                shapes |= parts_shapes(leaf, column, batch, entries)
         for leaf in inputs:
+            if leaf in shapes:
+                continue
             column = self.given.get(leaf)
             if column is None:
                 shapes[leaf] = bound_array(leaf).shape
             else:
                 shapes[leaf] = column.shape[1:] if self.singly else (batch, *column.shape[1:])
         return shapes
+
+    @property
+    def leaves(self) -> set[BaseNode]:
+        """The leaves that the columns give data, those in place of inputs with a `Ragged` axis too."""
+        rows = [parts_of(leaf) for leaf, column in self.given.items() if isinstance(column, RaggedArray)]
+        return {*self.given, *(part for parts in rows for part in parts)}
 
     def batch_sizes(self, batch: int, last: int | None = None) -> list[int]:
         """Return the sizes of the batches of these rows: that of the first, and that of a smaller last one.
@@ -110,16 +130,21 @@ def checked_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, n
     """Return the arrays given for the inputs, checked, for one call; inputs that hold data may be left out."""
     given = given_inputs(feed, inputs)
     for leaf, array in given.items():
-        if array.ndim != len(leaf.dims):
+        if not isinstance(array, RaggedArray) and array.ndim != len(leaf.dims):
             raise wrong_rank(leaf, array.shape)
         check_values(leaf, array, "row")
     return given
 
 
-def completed(inputs: Sequence[BaseNode], given: Mapping[BaseNode, np.ndarray]) -> dict[BaseNode, np.ndarray]:
-    """Return an array for each input: the given one, else the one that the input holds."""
+def completed(graph: ProgramGraph, given: Mapping[BaseNode, Any]) -> dict[BaseNode, np.ndarray]:
+    """Return an array for each leaf that a step reads: the given one, else the one that the input holds.
+
+    Raise `ShapeError` for inputs with the same `Ragged` axis whose rows have different lengths.
+    """
     complete: dict[BaseNode, np.ndarray] = {}
-    for leaf in inputs:
+    if graph.flat is not None:
+        given = {**given, **graph.flat.arrays(given)}
+    for leaf in graph.fed:
         array = given[leaf] if leaf in given else stored(leaf).array
         if array is None:
             raise not_set(leaf, "give it to the program, or bind some with .set")
@@ -127,7 +152,10 @@ def completed(inputs: Sequence[BaseNode], given: Mapping[BaseNode, np.ndarray]) 
     return complete
 
 
-def _converted(leaf: BaseNode, value: object) -> np.ndarray:
+def _converted(leaf: BaseNode, value: object) -> Any:
+    if ragged_axis(leaf.dims) is not None:
+        rows = checked_rows(leaf, as_ragged(value, f"column {label(leaf)}", integers=leaf.dtype.kind == "i"))
+        return of_values(_converted(parts_of(leaf).values, rows.values), rows)
     if type(value) is np.ndarray:
         array = value
     else:
@@ -149,12 +177,22 @@ def _converted(leaf: BaseNode, value: object) -> np.ndarray:
         return np.ascontiguousarray(array, leaf.dtype).reshape(array.shape)
 
 
-def check_values(leaf: BaseNode, array: np.ndarray, row: str) -> None:
+def _in_rows(array: Any, where: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the row of an entry of rows of different lengths, and its place there; other positions unchanged."""
+    if not isinstance(array, RaggedArray):
+        return where
+    row = int(np.searchsorted(array.offsets, where[0], "right")) - 1
+    return row, int(where[0] - array.offsets[row]), *where[1:]
+
+
+def check_values(leaf: BaseNode, array: Any, row: str) -> None:
     """Raise `NotFinite`, naming the column and the row, for a NaN or infinity in an input declared finite."""
-    if leaf.dtype.kind == "f" and isinstance(leaf, Input) and leaf._finite and not np.isfinite(array).all():
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+    values = array.values if isinstance(array, RaggedArray) else array
+    if leaf.dtype.kind == "f" and isinstance(leaf, Input) and leaf._finite and not np.isfinite(values).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
         raise NotFinite(
-            f"column {label(leaf)} holds {array[where]} in {row} {_position(where)}; clean the data, or declare the "
+            f"column {label(leaf)} holds {values[where]} in {row} "
+            f"{_position(_in_rows(array, where))}; clean the data, or declare the "
             f"input with finite=False; no parameter has moved"
         )
 
@@ -163,7 +201,7 @@ def check_open_ranges(graph: ProgramGraph, columns: Columns, batch: int) -> None
     """Raise `IndexOutOfRange` for an index beyond an axis whose size comes from the data, in batches of this size."""
     limits = [limit for limit in graph.ranges.limits if limit.size is None]
     if limits:
-        sizes = graph.schedule.bind(columns.shapes(graph.inputs, batch))
+        sizes = graph.schedule.bind(columns.shapes(graph.fed, batch))
         check_ranges(limits, columns.given, sizes, columns=True)
 
 
@@ -189,6 +227,8 @@ def check_ranges(
     as it runs. Indices that a leaf holds are checked here only if `set` could not do it, for an unknown size. `columns`
     says that the data is that of many batches.
     """
+    rows = {parts_of(leaf).values: data for leaf, data in given.items() if isinstance(data, RaggedArray)}
+    given = entries_as_columns(given) if rows else given
     for limit in limits:
         leaf, user, (_, axis, _, from_end), _ = limit
         array = given[leaf] if leaf in given else None if limit.size is not None else stored(leaf).array
@@ -197,7 +237,8 @@ def check_ranges(
         where = limit.position(array, sizes, columns)
         if where is not None:
             raise IndexOutOfRange(
-                f"column {label(leaf)} holds {int(array[where])} in row {_position(where)}, but "
+                f"column {label(leaf)} holds {int(array[where])} in row "
+                f"{_position(_in_rows(rows.get(leaf), where))}, but "
                 f"{accepted_indices(user, resolve_axis(axis, sizes), from_end)}; no parameter has moved"
             )
 
@@ -223,6 +264,9 @@ def rows_of(given: dict[BaseNode, np.ndarray], limits: Sequence[Limit]) -> Colum
     lengths: dict[BaseNode, int] = {}
     singly: dict[BaseNode, bool] = {}
     for leaf, array in given.items():
+        if isinstance(array, RaggedArray):
+            lengths[leaf], singly[leaf] = len(array), False
+            continue
         extra = array.ndim - len(leaf.dims)
         if array.ndim == 0 or extra not in (0, 1):
             raise wrong_rank(leaf, array.shape)
@@ -236,6 +280,7 @@ def rows_of(given: dict[BaseNode, np.ndarray], limits: Sequence[Limit]) -> Colum
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{label(leaf)} has {length:,} rows" for leaf, length in lengths.items())
         raise ShapeError(f"the columns have different lengths: {found}")
+    _check_ragged(given)
     if len(set(singly.values())) > 1:
         for leaf, single in singly.items():
             if single and leaf.dims and axis_size(leaf.dims[0]) is None:
@@ -249,6 +294,40 @@ def rows_of(given: dict[BaseNode, np.ndarray], limits: Sequence[Limit]) -> Colum
     if count == 0:
         raise ShapeError("the columns have no rows, so there is nothing to train on")
     return Columns(given, count, next(iter(singly.values())))
+
+
+def _check_ragged(given: Mapping[BaseNode, Any]) -> None:
+    """Raise `ShapeError` for columns of inputs with the same `Ragged` axis whose rows have different lengths."""
+    first: dict[object, BaseNode] = {}
+    for leaf, array in given.items():
+        if isinstance(array, RaggedArray):
+            other = first.setdefault(type(leaf.dims[1]), leaf)
+            check_lengths(leaf, array, other, given[other])
+
+
+def flat_columns(given: Mapping[BaseNode, Any]) -> dict[BaseNode, np.ndarray]:
+    """Return the columns as (rows, elements) by the leaf that reads them.
+
+    Rows of different lengths are two: all entries, and the offsets of the rows among them, which have one row more.
+    """
+    found: dict[BaseNode, np.ndarray] = {}
+    for leaf, column in given.items():
+        if isinstance(column, RaggedArray):
+            parts = parts_of(leaf)
+            found[parts.values], found[parts.lengths] = as_column(column.values), as_column(column.offsets)
+        else:
+            found[leaf] = as_column(column)
+    return found
+
+
+def entries_as_columns(given: Mapping[BaseNode, Any]) -> dict[BaseNode, np.ndarray]:
+    """Return the columns with all entries in place of rows of different lengths."""
+    return {
+        parts_of(leaf).values if isinstance(column, RaggedArray) else leaf: (
+            column.values if isinstance(column, RaggedArray) else column
+        )
+        for leaf, column in given.items()
+    }
 
 
 def as_column(array: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from enum import Enum
 
-from wyrm.graph.axes import Derived, Dim, Dims, axis_size, open_axes
+from wyrm.graph.axes import Derived, Dim, Dims, axis_size, open_axes, ragged_axis
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_maps import IndexLoad, IndexMap, LoopIndex
 from wyrm.graph.loop_form import LOOPS
@@ -154,6 +154,8 @@ def _of_reduction(node: BaseNode, rows: list[int | None], axes: list[int]) -> Ro
         return Combination.MIXED
     if not reduced <= set(form.reduce_axes(node)):
         return axes[0] if axes else Combination.MIXED
+    if form.reducer.finish and any(ragged_axis(parent.dims) is not None for parent in node.parents):
+        return Combination.MIXED  # a mean over the entries of rows of different lengths
     if axes or form.reducer.start != 0.0 or not form.reducer.step.startswith("total + "):
         return Combination.MIXED
     return {"": Combination.SUM, "total / count": Combination.MEAN}.get(form.reducer.finish, Combination.MIXED)

@@ -156,7 +156,8 @@ class Engine(ABC):
     def call(self, feed: object, *, checked: bool = False) -> list[np.ndarray]:
         """Check the data of a user's call, and return the outputs of `run`; `checked` data needs no check."""
         given: Any = feed if checked else checked_inputs(feed, self.graph.inputs)
-        return self.run(given)
+        values, flat = self.run(given), self.graph.flat
+        return values if flat is None else flat.as_rows(self.graph.outputs, values, given)
 
     def check_epoch(self, columns: Columns, options: EpochOptions, *, in_batches: bool) -> None:
         """Raise an error for data or options that `train` does not take, before any parameter changes.
@@ -182,7 +183,7 @@ class Engine(ABC):
         """Raise the error of a run for batches of one of these sizes; the second is that of a smaller last batch."""
         known, self._fitting = self._fitting, []
         for batch in batches:
-            shapes = columns.shapes(self.graph.inputs, batch)
+            shapes = columns.shapes(self.graph.fed, batch)
             if shapes not in known:
                 try:
                     self.graph.schedule.bind(shapes)
@@ -273,7 +274,7 @@ class _RunFunction(FixedShapeFunction):
 
     def __init__(self, engine: Engine, inputs: Sequence[BaseNode]) -> None:
         self._engine = engine
-        read = set(engine.graph.inputs)
+        read = set(engine.graph.fed)
         self._read = [(position, leaf) for position, leaf in enumerate(inputs) if leaf in read]
 
     @property

@@ -19,6 +19,7 @@ from wyrm.engines.tables import row_count
 from wyrm.engines.totals import Totals
 from wyrm.errors import Diverged, IndexOutOfRange, NotFinite, OptionError, ShapeError
 from wyrm.graph.base import BaseNode
+from wyrm.graph.ragged import RaggedArray, concatenated
 from wyrm.ops.random.philox import STEP, pinned_step
 from wyrm.support.frozen import frozen
 from wyrm.support.interrupts import deferred, deliver
@@ -314,18 +315,24 @@ def chunks(batches: Iterable[object], inputs: Sequence[BaseNode], accumulate: in
 
 
 def _shapes_of_rows(given: Mapping[BaseNode, np.ndarray]) -> dict[BaseNode, tuple[int, ...]]:
-    return {leaf: array.shape[1:] for leaf, array in given.items()}
+    return {
+        leaf: array.values.shape[1:] if isinstance(array, RaggedArray) else array.shape[1:]
+        for leaf, array in given.items()
+    }
 
 
 def _rows_of_batch(given: Mapping[BaseNode, np.ndarray]) -> int:
-    sizes = {len(array) if array.ndim else 0 for array in given.values()}
+    sizes = {len(array) if isinstance(array, RaggedArray) or array.ndim else 0 for array in given.values()}
     if len(sizes) != 1 or 0 in sizes:
         raise ShapeError("each column of a batch must have the same number of rows, at least one")
     return sizes.pop()
 
 
 def _joined_batches(held: Sequence[Mapping[BaseNode, np.ndarray]], size: int, first: int) -> Chunk:
-    columns = {leaf: np.concatenate([batch[leaf] for batch in held]) for leaf in held[0]}
+    columns: dict[BaseNode, Any] = {}
+    for leaf, array in held[0].items():
+        join: Any = concatenated if isinstance(array, RaggedArray) else np.concatenate
+        columns[leaf] = join([batch[leaf] for batch in held])
     return Chunk(columns, size, first)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from wyrm.engines.columns import Columns, given_inputs, rows_of
 from wyrm.engines.engine import Engine
 from wyrm.engines.epochs import drawing
-from wyrm.engines.graph import expand
+from wyrm.engines.graph import simplified
 from wyrm.engines.totals import Totals
 from wyrm.errors import OptionError, ShapeError
 from wyrm.graph.axes import axis_size
@@ -18,6 +18,7 @@ from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
 from wyrm.graph.modes import modes_of
+from wyrm.graph.ragged import RaggedArray
 from wyrm.graph.traversal import topological_order
 from wyrm.support.options import whole
 
@@ -118,17 +119,19 @@ class Evaluator:
         """Return the inputs that the compiled nodes read."""
         key = list(map(id, nodes))
         if self._inputs is None or self._inputs[0] != key:
-            simpler = expand(nodes)
+            simpler = simplified(nodes)
             leaves = topological_order(simpler[node] for node in nodes)
             self._inputs = key, [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput)]
         return self._inputs[1]
 
     def _totals_of(self, outputs: Sequence[BaseNode], given: Mapping[BaseNode, np.ndarray]) -> Totals:
         """Return how to compute the outputs for all rows from their values for batches of these columns."""
-        columns = frozenset(leaf for leaf, array in given.items() if array.ndim == len(leaf.dims))
+        columns = frozenset(
+            leaf for leaf, array in given.items() if isinstance(array, RaggedArray) or array.ndim == len(leaf.dims)
+        )
         key = tuple(map(id, outputs)), columns
         if self._totals is None or self._totals[0] != key:
-            self._totals = key, Totals(outputs, columns, expand)
+            self._totals = key, Totals(outputs, columns, simplified)
         return self._totals[1]
 
     def _engine_of(self, nodes: Sequence[BaseNode]) -> Engine:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.errors import NotDifferentiable, UnusedParameter
@@ -20,6 +20,7 @@ from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.node import Node
 from wyrm.graph.parameters import Buffer, Parameter
+from wyrm.graph.ragged import flat_graph
 from wyrm.graph.schedule import Ranges, Schedule
 from wyrm.graph.source_location import located_at
 from wyrm.graph.text import text_of
@@ -30,6 +31,9 @@ from wyrm.ops.gradients.reverse import pull_back
 from wyrm.ops.indexing.index import row_gradient, row_parts
 from wyrm.ops.random.philox import COUNTERS, STEP
 from wyrm.support.frozen import frozen
+
+if TYPE_CHECKING:
+    from wyrm.ops.ragged import Flattened
 
 # --- stages -----------------------------------------------------------------------------------------------------------
 
@@ -158,6 +162,13 @@ def share_residuals(targets: Targets) -> Targets:
     return targets.replaced(expand(targets.nodes, lambda node: None).__getitem__)
 
 
+def simplified(outputs: Sequence[BaseNode]) -> dict[BaseNode, BaseNode]:
+    """Return `expand(outputs)`; nodes of a graph with a `Ragged` axis replace themselves, because it becomes flat."""
+    if flat_graph(outputs) is None:
+        return expand(outputs)
+    return {node: node for node in topological_order(outputs)}
+
+
 def _simpler(node: BaseNode) -> BaseNode | None:
     return LOOPS.of(node).decompose(node)
 
@@ -235,7 +246,8 @@ DEDUPLICATE = CompilerStage("deduplicate", deduplicate, nodes)
 class ProgramGraph:
     """The nodes of a program: its outputs and, with an optimizer, gradients and new values of buffers (`targets`).
 
-    `schedule` has all nodes in the order of computation. `inputs` take data in each call. `parameters` have a gradient,
+    `schedule` has all nodes in the order of computation. `inputs` take data in each call; a step reads it from `fed`,
+    which has leaves of flat arrays in place of inputs with a `Ragged` axis. `parameters` have a gradient,
     `buffers` an update.
     """
 
@@ -249,6 +261,10 @@ class ProgramGraph:
         self.optimizer = optimizer
         value: Any = Targets(self.outputs, optimizer)
         self._values: dict[str, Any] = {"graph": value}
+        # The graph of flat arrays, for one with rows of different lengths.
+        self.flat: Flattened | None = flat_graph(self.outputs)
+        if self.flat is not None:
+            value = self._values["flatten"] = Targets([self.flat.node[output] for output in self.outputs], optimizer)
         for stage in self.STAGES:
             value = self._values[stage.name] = stage.make(value)
         scheduled: Scheduled = self._values["deduplicate"]
@@ -257,7 +273,9 @@ class ProgramGraph:
         self.ranges: Ranges = scheduled.ranges
         self.merged: list[str] = scheduled.merged
         leaves = [leaf for leaf in self.schedule.leaves if leaf not in COUNTERS]
-        self.inputs: list[BaseNode] = [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput)]
+        # The leaves that a step reads data from, which are the inputs but for those with a ragged axis.
+        self.fed: list[BaseNode] = [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput)]
+        self.inputs: list[BaseNode] = self.fed if self.flat is None else self.flat.users(self.fed)
         trained = self.targets.gradients.keys() | self.targets.rows.keys()
         self.parameters: list[Parameter] = [p for p in (optimizer.parameters if optimizer else []) if p in trained]
         self.buffers: list[Buffer] = list(self.targets.buffer_updates)
@@ -284,6 +302,7 @@ class ProgramGraph:
     def stages(self) -> dict[str, str]:
         """Return the program after each stage as text."""
         shown = {stage.name: stage.show for stage in self.STAGES if stage.show is not None}
-        return {"graph": nodes(self._values["graph"])} | {
+        before = [name for name in ("graph", "flatten") if name in self._values]
+        return {name: nodes(self._values[name]) for name in before} | {
             name: show(self._values[name]) for name, show in shown.items()
         }

@@ -85,7 +85,7 @@ class SimpleEngine(Engine):
         self, given: Mapping[BaseNode, np.ndarray], after: int = 0
     ) -> tuple[list[Any], dict[BaseNode, GradientArray], list[Any]]:
         """Return the outputs, the gradients and the new values of buffers for a batch, `after` others of its step."""
-        data = completed(self.graph.inputs, given)
+        data = completed(self.graph, given)
         for leaf, array in data.items():
             check_shape(leaf, array.shape)
         sizes = self.graph.schedule.bind({leaf: array.shape for leaf, array in data.items()})

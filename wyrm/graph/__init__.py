@@ -1,11 +1,12 @@
 """What a graph is: named axes, nodes, the leaves that hold arrays, rules of engines, and schedules."""
 
-from wyrm.graph.axes import Dim, One, Plus, Times, any_dim
+from wyrm.graph.axes import Dim, One, Plus, Ragged, Times, any_dim
 from wyrm.graph.base import ZERO, BaseNode, Undefined
 from wyrm.graph.index_leaves import IndexConstant, IndexInput
 from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.node import IndexNode, IndexTensor, Node, Tensor
 from wyrm.graph.parameters import Buffer, Parameter
+from wyrm.graph.ragged import RaggedArray
 from wyrm.graph.registration import REGISTRY
 from wyrm.graph.typing import Array, FloatArray, Number, Shaped
 
@@ -28,6 +29,8 @@ __all__ = [
     "One",
     "Parameter",
     "Plus",
+    "Ragged",
+    "RaggedArray",
     "Shaped",
     "Tensor",
     "Times",

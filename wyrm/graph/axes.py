@@ -227,6 +227,90 @@ class One(Dim):
             raise ShapeError(f"One must have size 1, not {self._size}")
 
 
+class Ragged(Dim):
+    """The base class of axes whose length differs from row to row, such as the words of a text.
+
+    It stands behind the axis of its rows, and data decides its lengths. Inputs that have the same one have the same
+    lengths.
+
+    >>> class Batch(Dim): ...
+    >>> class Words(Ragged): ...
+    >>> Batch(), Words()
+    (Batch(), Words())
+
+    Raise `TypeError` for `Ragged()` itself, which has no name, and for a size.
+    """
+
+    __slots__ = ()
+    # Whether there are such axes at all: graphs without them need not be searched for them.
+    declared: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        Ragged.declared = True
+
+    def __init__(self) -> None:
+        if type(self) is Ragged:
+            raise TypeError("an axis of rows of different lengths needs a name: class Words(wy.Ragged): ...")
+        super().__init__()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), ()
+
+
+class Entries(Dim):
+    """The base class of the axes of the entries of all rows, one row after the other: one for each `Ragged` axis."""
+
+    __slots__ = ()
+    of: ClassVar[type[Ragged]]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return entries_of, (self.of,)
+
+
+def entries_of(name: type[Ragged]) -> Entries:
+    """Return the axis of the entries of all rows along a `Ragged` axis."""
+    made = name.__dict__.get("_entries")
+    if made is None:
+        members = {"__slots__": (), "__module__": name.__module__, "of": name}
+        made = type(name.__name__, (Entries,), members)
+        name._entries = made  # type: ignore[attr-defined]  # found in `__dict__` alone, because subclasses have others
+    axis: Entries = made()
+    return axis
+
+
+def ragged_axis(dims: Dims) -> Ragged | None:
+    """Return the axis among these whose length differs from row to row, the second, if it does."""
+    return dims[1] if Ragged.declared and len(dims) > 1 and isinstance(dims[1], Ragged) else None
+
+
+def flat_dims(dims: Dims) -> Dims:
+    """Return the axes of the array of all entries: the axis of rows and a `Ragged` one become one.
+
+    >>> class Batch(Dim): ...
+    >>> class Words(Ragged): ...
+    >>> flat_dims((Batch(), Words(), 8)), flat_dims((Batch(), 8))
+    ((Words(), 8), (Batch(), 8))
+
+    Raise `ShapeError` for a `Ragged` axis in another place.
+    """
+    axis = ragged_axis(dims)
+    if axis is not None:
+        dims = (entries_of(type(axis)), *dims[2:])
+    return tuple([_flat_axis(each) if isinstance(each, Derived | Ragged) else each for each in dims])
+
+
+def _flat_axis(axis: Axis) -> Axis:
+    if isinstance(axis, Ragged):
+        raise ShapeError(f"{axis!r} stands behind the axis of its rows, as the second axis")
+    if not isinstance(axis, Derived):
+        return axis
+    if isinstance(axis, Times):
+        parts = flat_dims(tuple(axis.parts))
+        return parts[0] if len(parts) == 1 else Times(parts)
+    return axis.of(map(_flat_axis, axis.parts))
+
+
 class Derived(Dim):
     """An axis made of other axes by an operation; two are equal if their parts are."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +14,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, IndexOutOfRange, MissingShape, RegistrationError, ShapeError, WyrmError
-from wyrm.graph.axes import Dims, UnnamedDim, axis_size
+from wyrm.graph.axes import Dims, Ragged, UnnamedDim, axis_size
 from wyrm.graph.op import Op, Stateful, set_cell, set_runner
 from wyrm.graph.registration import register
 from wyrm.graph.source_location import Origin, SourceLocation, built_nodes, location_of, user_origin
@@ -142,6 +143,8 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
                 dtype = self._settled(dtype)
             _set_dtype(self, dtype)
             _set_dims(self, self.shape_rule())
+            if Ragged.declared and parents:
+                _check_ragged(self)
         except (ShapeError, DTypeError, IndexOutOfRange) as error:
             raise type(error)(explain(self, str(error))) from None
         except AttributeError:
@@ -346,6 +349,16 @@ def _own(cls: type) -> set[str]:
 def _setter(cls: type[BaseNode], name: str) -> Callable[[Any, Any], None]:
     """Return what sets a static attribute: the slot's setter, unless a class variable of a subclass hides the slot."""
     return getattr(getattr(cls, name), "__set__", lambda node, value: _set(node, name, value))
+
+
+# The module that says which ops are defined along an axis of different lengths; it needs these ops.
+_RAGGED = "wyrm.ops.ragged"
+
+
+def _check_ragged(node: BaseNode) -> None:
+    """Raise `ShapeError` for an op that is not defined along a `Ragged` axis that it or an operand has."""
+    if any(isinstance(axis, Ragged) for each in (node, *node.parents) for axis in each.dims):
+        importlib.import_module(_RAGGED).check(node)
 
 
 def _misnamed(node: BaseNode, parents: tuple[Any, ...], given: dict[str, Any]) -> RegistrationError:

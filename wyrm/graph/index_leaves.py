@@ -7,10 +7,11 @@ from typing import Any, TypedDict, overload
 import numpy as np
 from typing_extensions import Unpack
 
-from wyrm.graph.base import _BASES, _set
+from wyrm.graph.base import _BASES, _set, describe
 from wyrm.graph.index_operands import check_limits
 from wyrm.graph.leaves import S_co, pickled_leaf
 from wyrm.graph.node import IndexNode
+from wyrm.graph.ragged import RaggedStorage, as_ragged, checked_rows, has_ragged, of_values, ragged_dims
 from wyrm.graph.storage import DeclaredDims, Leaf, Storage, check_shape, declared_dims, index_array, store
 from wyrm.graph.typing import D1, D2, D3, D4, AxisOf, DTypeLike, Indices, NewDims, Size, Sizes
 from wyrm.support.foreign_names import explains_keywords
@@ -26,8 +27,13 @@ class _IndexLeaf(IndexNode[S_co], Leaf, abstract=True):  # type: ignore[type-var
     __slots__ = ()
 
     def __init__(self, array: np.ndarray | None, dims: DeclaredDims, name: str | None) -> None:
-        _set(self, "_storage", Storage(array))
-        _set(self, "dims", declared_dims(array, dims, isinstance(self, IndexInput), name or type(self).__name__))
+        rebindable, what = isinstance(self, IndexInput), name or type(self).__name__
+        if has_ragged(dims):
+            _set(self, "_storage", RaggedStorage())
+            _set(self, "dims", ragged_dims(dims, rebindable, what))
+        else:
+            _set(self, "_storage", Storage(array))
+            _set(self, "dims", declared_dims(array, dims, rebindable, what))
         self._construct((), name)
 
     def _restore(self, array: np.ndarray | None, dims: DeclaredDims, name: str | None, dtype: DTypeLike) -> None:
@@ -104,10 +110,24 @@ class IndexInput(_IndexLeaf[S_co], abstract=True):
     ) -> None: ...
     @explains_keywords
     def __init__(self, value: object = None, dims: Any = None, *, name: str | None = None) -> None:
-        super().__init__(None if value is None else index_array(value, name or "an index input"), dims, name)
+        rows = value is not None and has_ragged(dims)
+        array = None if value is None or rows else index_array(value, name or "an index input")
+        super().__init__(array, dims, name)
+        if rows:
+            self._set_rows(value)
+
+    def _set_rows(self, value: object) -> None:
+        """Bind rows of different lengths."""
+        given = checked_rows(self, as_ragged(value, describe(self), integers=True))
+        data = of_values(index_array(given.values, self), given)
+        check_limits(self, data.values)
+        self._storage.put(data)
 
     def set(self, value: Indices) -> None:
         """Bind data; `ShapeError`, `DTypeError` and `IndexOutOfRange` leave the old data unchanged."""
+        if isinstance(self._storage, RaggedStorage):
+            self._set_rows(value)
+            return
         array = index_array(value, self)
         check_shape(self, array.shape)
         check_limits(self, array)

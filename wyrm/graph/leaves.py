@@ -14,6 +14,7 @@ from wyrm.graph.axes import Dims
 from wyrm.graph.base import _BASES, BaseNode, _set, describe
 from wyrm.graph.drafts import drafted
 from wyrm.graph.node import Node
+from wyrm.graph.ragged import RaggedArray, RaggedStorage, as_ragged, checked_rows, has_ragged, of_values, ragged_dims
 from wyrm.graph.source_location import Origin, located_at, portable, user_origin
 from wyrm.graph.storage import (
     DeclaredDims,
@@ -61,6 +62,9 @@ class _FloatLeaf(Node[tuple[()], S_co], Leaf, abstract=True):  # type: ignore[ty
         _set(self, "dtype", np.dtype(dtype))
         if dims is None:
             _set(self, "dims", () if array is None else array.shape)
+        elif has_ragged(dims):
+            _set(self, "_storage", RaggedStorage())
+            _set(self, "dims", ragged_dims(dims, isinstance(self, Input), name or type(self).__name__))
         else:
             _set(self, "dims", declared_dims(array, dims, isinstance(self, Input), name or type(self).__name__))
         self._begin((), name, user_origin())
@@ -88,6 +92,9 @@ def assign(leaf: _FloatLeaf, value: object, finite: bool) -> None:
     """Store `value` in a leaf after checking its dtype, its shape and, with `finite`, its numbers."""
     if put_number(leaf._storage, value):
         return
+    if isinstance(leaf._storage, RaggedStorage):
+        _assign_rows(leaf, leaf._storage, value, finite)
+        return
     given = as_array(value, lambda: describe(leaf))
     if given.dtype.kind not in "fiub" or (leaf.dtype.kind == "b" and given.dtype.kind != "b"):
         raise DTypeError(f"{describe(leaf)} takes {leaf.dtype}, the data is {given.dtype}")
@@ -100,6 +107,16 @@ def assign(leaf: _FloatLeaf, value: object, finite: bool) -> None:
     if finite:
         check_finite(leaf, array)
     store(leaf._storage, array)
+
+
+def _assign_rows(leaf: _FloatLeaf, storage: RaggedStorage, value: object, finite: bool) -> None:
+    """Store rows of different lengths, as `assign` does."""
+    given = checked_rows(leaf, as_ragged(value, describe(leaf)))
+    with np.errstate(over="ignore"):
+        data = of_values(float_array(given.values, leaf.dtype, lambda: describe(leaf)), given)
+    if finite:
+        check_finite(leaf, data.values)
+    storage.put(data)
 
 
 def _is_copied_into(array: np.ndarray, storage: Storage) -> bool:
@@ -188,14 +205,17 @@ class Input(_FloatLeaf[S_co], abstract=True):
                 f"the first argument of wy.Input is its value, and the tuple {value} looks like a shape: write "
                 f"dims={value} for an input of these axes, or a list for these numbers, {list(value)}"
             )
+        rows = has_ragged(dims)
         with np.errstate(over="ignore"):
-            array = None if value is None else float_array(value, dtype, name or "an input")
+            array = None if value is None or rows else float_array(value, dtype, name or "an input")
         kind = chosen(np.dtype(dtype if dtype is not None else np.float32)) if array is None else array.dtype
         if kind not in (*FLOATS, np.dtype(np.bool_)):
             raise DTypeError(f"an input holds float32, float64 or bool, not {kind}; for integers use wy.IndexInput")
         super().__init__(array, dims, name, kind)
         if array is not None and finite:
             check_finite(self, array)
+        if rows and value is not None:
+            assign(self, value, finite)
 
     def set(self, value: Values) -> None:
         """Bind data; `ShapeError`, `DTypeError` and `NotFinite` leave the old data unchanged."""
@@ -367,13 +387,14 @@ def _extra(leaf: _FloatLeaf) -> bool | None:
 
 def pickled_leaf(leaf: Any, finite: bool | None) -> tuple[object, ...]:
     """Return what `__reduce__` of a leaf returns."""
-    array, origin = leaf._storage.array, portable(leaf.origin)
+    storage, origin = leaf._storage, portable(leaf.origin)
+    array = storage.held if isinstance(storage, RaggedStorage) else storage.array
     return restore_leaf, (type(leaf), array, leaf.dims, leaf.name, leaf.dtype, origin, finite)
 
 
 def restore_leaf(
     cls: type[BaseNode],
-    array: np.ndarray | None,
+    array: np.ndarray | RaggedArray | None,
     dims: Dims,
     name: str | None,
     dtype: np.dtype,
@@ -384,9 +405,11 @@ def restore_leaf(
     leaf: Any = object.__new__(cls)
     if finite is not None:
         _set(leaf, "_finite", finite)
-    held = None if array is None else np.array(array, order="C")
+    held = None if array is None or isinstance(array, RaggedArray) else np.array(array, order="C")
     with located_at(origin):
         leaf._restore(held, dims, name, dtype)
+    if isinstance(array, RaggedArray):
+        leaf._storage.put(array)
     restored: BaseNode = leaf
     return restored
 

@@ -230,6 +230,11 @@ class Runner(Protocol):
     The NumPy engine registers its own (`NodeRunner`) with `runs_nodes`.
     """
 
+    @property
+    def rows(self) -> Any:
+        """The last value of a node with a `Ragged` axis, as a `RaggedArray`; None without one."""
+        ...
+
     def current_value(self) -> Any:
         """Return the value if no leaf has changed since the last run; None if the node must run."""
         ...

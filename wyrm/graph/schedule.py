@@ -339,7 +339,7 @@ class Ranges:
             outside = rebased(indices, self._given[source], source in self._rows) if self._always else None
             if self._outer is not None and outside is not None:
                 self._outer._add(outside, user, choice)
-        elif holds_data(source):
+        elif holds_data(source) and not is_within(indices, choice.axis):
             _, axis, *rest = choice
             part = None if has_all(indices) else indices
             self._limits.setdefault((source, axis, *rest, part), Limit(source, user, choice, part))

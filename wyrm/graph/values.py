@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from wyrm.errors import MissingValue, OptionError, ShapeError
-from wyrm.graph.axes import axis_size
+from wyrm.graph.axes import axis_size, ragged_axis
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.op import Runner, cell_of, new_runner, runner_of
+from wyrm.graph.ragged import held_rows
 from wyrm.graph.storage import LARGEST, float_array, frozen, not_set, stored
 from wyrm.graph.traversal import topological_order
 from wyrm.support.options import number
@@ -26,6 +27,11 @@ class Node(Generic[Value]):
     def value(self: Any) -> Value:
         """The value that the last `forward()` cached (read-only); raise `MissingValue` if there is none."""
         array: Any
+        if ragged_axis(self.dims) is not None:
+            found: Any = held_rows(self) if self.is_leaf else None if (known := runner_of(self)) is None else known.rows
+            if found is None:
+                raise _no_value(self)
+            return found  # type: ignore[no-any-return]  # a `RaggedArray`
         if self.is_leaf:
             array = stored(self).array
             if array is None:

@@ -17,7 +17,7 @@ from wyrm.engines.columns import check_open_ranges, checked_columns
 from wyrm.engines.engine import Engine, ProgramPlan
 from wyrm.engines.epochs import ThreadMode, checked_options, drawing, refuse_epoch, train_epoch
 from wyrm.engines.evaluation import AnyRunningMetrics, Evaluator, RunningMetrics, merged
-from wyrm.engines.graph import ProgramGraph, expand
+from wyrm.engines.graph import ProgramGraph, simplified
 from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.engines.progress import Bar, LossBar
 from wyrm.engines.recomputing import checked_names, recomputed
@@ -100,7 +100,7 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
         # An epoch also adds up the means and sums that the loss and the metrics for all rows are computed from.
         self._totals = Totals(nodes)
         if optimizer is not None:
-            self._totals = Totals(nodes, likely_columns(nodes), expand, only_scalars=True)
+            self._totals = Totals(nodes, likely_columns(nodes), simplified, only_scalars=True)
         computed = recomputed(self._totals.nodes, self._remat) if self._remat else self._totals.nodes
         self._engine: Engine = kind(computed, optimizer, **self._options)
         # Without a reference to the program or engine, whose arrays on devices must be freed with the program.

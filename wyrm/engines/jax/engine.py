@@ -199,7 +199,7 @@ class JaxEngine(Engine):
 
     def _feed(self, given: Mapping[BaseNode, np.ndarray]) -> list[Any]:
         """Return the data of the inputs on the devices, after all checks."""
-        complete = completed(self.graph.inputs, given)
+        complete = completed(self.graph, given)
         shapes = {leaf: array.shape for leaf, array in complete.items()}
         for leaf, shape in shapes.items():
             check_shape(leaf, shape)
@@ -208,7 +208,7 @@ class JaxEngine(Engine):
 
     def shapes(self, feed: Sequence[Any], stacked: int = 0) -> dict[BaseNode, tuple[int, ...]]:
         """Return the shapes of a batch by input; the arrays of `feed` have `stacked` axes of batches before them."""
-        return {leaf: array.shape[stacked:] for leaf, array in zip(self.graph.inputs, feed, strict=True)}
+        return {leaf: array.shape[stacked:] for leaf, array in zip(self.graph.fed, feed, strict=True)}
 
     def check_indices(
         self, outside: Any, shapes: Mapping[BaseNode, tuple[int, ...]], state: str = "", where: str = ""
@@ -248,14 +248,14 @@ class JaxEngine(Engine):
         part = self.part(columns) if in_batches else Part()
         rows, batch = columns.rows, options.batch_size
         columns.check_batches(batch * part.count, rows * part.count)
-        sizes = self.graph.schedule.bind(columns.shapes(self.graph.inputs, min(rows, batch) * part.count))
+        sizes = self.graph.schedule.bind(columns.shapes(self.graph.fed, min(rows, batch) * part.count))
         check_ranges(self.graph.ranges.limits, columns.given, sizes)
         for leaf, array in columns.given.items():
             if array.dtype.kind in "iu":
                 with self.compiled.precision():
                     narrowed(leaf, array)
         if self.placement.sharding is not None and rows >= batch:
-            for leaf in self.graph.inputs:
+            for leaf in self.graph.fed:
                 self.placement.sharding.check_leaf(leaf, sizes)
 
     def check_sizes(self, columns: Columns, batches: Sequence[int], *, in_batches: bool) -> None:
@@ -408,7 +408,7 @@ def _placement(graph: JaxGraph, mesh: Any, axes: AxisSharding | None, evaluates:
     from wyrm.engines.jax.sharding import Sharding
 
     sharding = Sharding(mesh, axes)
-    leaves = [*graph.trained, *graph.held, *graph.inputs]
+    leaves = [*graph.trained, *graph.held, *graph.fed]
     sharding.check(leaves, graph.schedule.nodes, may_lack_axes=evaluates, padded=paddable(graph))
     if graph.optimizer is None:
         sharding.ranked = frozenset(sharding.deciding(axis) for axis in ranked_axes(graph.schedule.nodes)) - {None}

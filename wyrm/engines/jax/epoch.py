@@ -219,7 +219,7 @@ class JaxEpoch:
         """Return the inputs' data on the devices, for rows of shape (batch,), or with axes of batches before."""
         chosen = rows[..., 0] if self.columns.singly else rows
         part, feeds = self.part, []
-        for leaf in self.graph.inputs:
+        for leaf in self.graph.fed:
             column = self.columns.given.get(leaf)
             if column is None:
                 # One for all batches.

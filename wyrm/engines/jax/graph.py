@@ -101,7 +101,7 @@ class JaxGraph(ProgramGraph):
         # Indices that a step must check as it computes them; the schedule returns them too.
         self.checks: list[IndexCheck] = index_checks(self.schedule.nodes, self.ranges, self.schedule.representative)
         self.schedule.outputs += [check.indices for check in self.checks]
-        known = {*self.trained, *self.inputs, *COUNTERS}
+        known = {*self.trained, *self.fed, *COUNTERS}
         self.held: list[BaseNode] = [
             leaf
             for leaf in self.schedule.leaves

@@ -44,7 +44,7 @@ class LocalSteps:
 
     def _of_batch(self) -> MeshAxes:
         graph, found = self.graph, set[tuple[str, ...]]()
-        for leaf in (*graph.trained, *graph.held, *graph.inputs):
+        for leaf in (*graph.trained, *graph.held, *graph.fed):
             divided = self.sharding.divided_axes(leaf.dims)
             if divided and not isinstance(leaf, Input | IndexInput):
                 raise OptionError(
@@ -76,7 +76,7 @@ class LocalSteps:
 
         whole = PartitionSpec()
         placed = [
-            self.sharding.of_array(leaf, array.shape).spec for leaf, array in zip(self.graph.inputs, feeds, strict=True)
+            self.sharding.of_array(leaf, array.shape).spec for leaf, array in zip(self.graph.fed, feeds, strict=True)
         ]
         mapped = jax.shard_map(
             self._on_device,
@@ -157,7 +157,7 @@ class LocalSteps:
         """Return the indices out of range of the first device that has some, with positions in the whole batch."""
         if not self.graph.checks:
             return outside
-        shapes = {leaf: array.shape[1:] for leaf, array in zip(self.graph.inputs, feeds, strict=True)}
+        shapes = {leaf: array.shape[1:] for leaf, array in zip(self.graph.fed, feeds, strict=True)}
         sizes = self.graph.schedule.bind(shapes)
         device = lax.axis_index(self.mesh_axes)
         rows = [

@@ -211,7 +211,7 @@ class _Found(NamedTuple):
 class StepFunctions:
     """The functions of a program: `forward`, `backward`, `train` and `loop`, for data of any shapes.
 
-    `held` are values of `JaxGraph.held`, `feed` of `JaxGraph.inputs`. `step` seeds random nodes, as two words.
+    `held` are values of `JaxGraph.held`, `feed` of `JaxGraph.fed`. `step` seeds random nodes, as two words.
     """
 
     def __init__(
@@ -249,7 +249,7 @@ class StepFunctions:
         )  # fmt: skip
 
     def _sizes(self, known: Mapping[BaseNode, Any]) -> Sizes:
-        return self.graph.schedule.bind({leaf: tuple(known[leaf].shape) for leaf in self.graph.inputs})
+        return self.graph.schedule.bind({leaf: tuple(known[leaf].shape) for leaf in self.graph.fed})
 
     def _known(self, values: Sequence[Any], held: Sequence[Any], feed: Sequence[Any], step: Any) -> dict[BaseNode, Any]:
         return self._leaves(held, feed, step) | dict(zip(self.graph.trained, values, strict=True))
@@ -257,7 +257,7 @@ class StepFunctions:
     def _leaves(self, held: Sequence[Any], feed: Sequence[Any], step: Any) -> dict[BaseNode, Any]:
         """Return the values of the leaves that training does not change."""
         known: dict[BaseNode, Any] = dict(zip(self.graph.held, held, strict=True))
-        known |= zip(self.graph.inputs, feed, strict=True)
+        known |= zip(self.graph.fed, feed, strict=True)
         return known | {STEP: step, ROWS_BEFORE: namespace().zeros_like(step)}
 
     def _values(

@@ -12,17 +12,19 @@ from wyrm.engines.numpy.calls import Cell
 from wyrm.engines.numpy.observe import observer
 from wyrm.engines.numpy.plan import EvaluationPlan
 from wyrm.errors import UnusedParameter
-from wyrm.graph.axes import axis_size
+from wyrm.graph.axes import axis_size, ragged_axis
 from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
 from wyrm.graph.modes import Mode, modes_of, warn_of_training
 from wyrm.graph.node import Node
 from wyrm.graph.op import cell_of, runs_nodes, set_cell
 from wyrm.graph.parameters import Buffer, Parameter
+from wyrm.graph.ragged import RaggedArray, flat_graph, rows_of_lengths
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.source_location import located_at
-from wyrm.graph.storage import CHANGES, Storage, frozen, store, stored
+from wyrm.graph.storage import CHANGES, Storage, bound_array, frozen, store, stored
 from wyrm.ops.control.updating import updates_among
 from wyrm.ops.gradients.reverse import pull_back
 from wyrm.ops.random.philox import STEP, advance_step, drawing_for, step_is_announced
@@ -109,6 +111,16 @@ class NodeRunner:
 
     def __init__(self, node: BaseNode) -> None:
         self.twin: Any = _twin(node)
+        # The rows of the value of a node with a `Ragged` axis, and the storages that say whose entries they are.
+        self.rows: RaggedArray | None = None
+        self._lengths: IndexInput | None = None
+        flat = flat_graph([self.twin])
+        if flat is not None:
+            axis = ragged_axis(node.dims)
+            self._lengths = None if axis is None else flat.parts(axis).lengths
+            self.twin, self._flat = flat.node[self.twin], flat
+        else:
+            self._flat = None
         self.runner: ReferenceRunner = ReferenceRunner([self.twin])
         self.modes: list[Mode] = modes_of([node])
         self.step: int | None = None  # the random step of the last forward pass
@@ -145,11 +157,13 @@ class NodeRunner:
     def run(self, node: BaseNode, stage: int = 0) -> EvaluationPlan:
         """Update one stage, and direct `node.value` to it."""
         latest = CHANGES.latest  # read before the leaves are checked, so that a change during the run is not missed
+        if self._flat is not None:
+            self._flat.check_held()
         plan = self._plan(node)
         plan.run(stage, observer())
         plan.redirect_value(node, self.twin)
         # Random nodes change in each run, and nodes built in training mode may warn.
-        if stage == 0 and not self.runner.random and not self.modes:
+        if stage == 0 and not self.runner.random and not self.modes and self._lengths is None:
             self._current = _CurrentValue(plan.cell(self.twin), plan, latest)
         return plan
 
@@ -159,7 +173,10 @@ class NodeRunner:
             warn_of_training(self.modes)
         if self.runner.random:
             self.step = advance_step()
-        return frozen(self.run(node).value(self.twin))
+        value = frozen(self.run(node).value(self.twin))
+        if self._lengths is not None:
+            value = self.rows = rows_of_lengths(value, bound_array(self._lengths))
+        return value
 
     def backward(self, loss: Node, given: Any) -> None:
         """Add the gradient of `(loss * given).sum()` to each parameter's gradient."""
@@ -241,9 +258,14 @@ def run(nodes: Sequence[BaseNode]) -> list[np.ndarray]:
     >>> [value.item() for value in wy.run([x * x, x + x])]
     [4.0, 4.0]
     """
-    runner = ReferenceRunner(list(nodes))
+    flat = flat_graph(nodes)
+    computed = list(nodes) if flat is None else [flat.node[node] for node in nodes]
+    if flat is not None:
+        flat.check_held()
+    runner = ReferenceRunner(computed)
     warn_of_training(modes_of(nodes))
     if runner.random:
         advance_step()
     plan = runner.run()
-    return [frozen(plan.value(node)) for node in nodes]
+    values = [frozen(plan.value(node)) for node in computed]
+    return values if flat is None else flat.as_rows(nodes, values)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, NoReturn
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.graph.axes import Axis, AxisLike, Dims, all_axes, axis_size, normalize_axis, reduced_dims, unify
+from wyrm.graph.axes import Axis, AxisLike, Dims, all_axes, axis_size, normalize_axis, ragged_axis, reduced_dims, unify
 from wyrm.graph.base import ZERO, BaseNode, Gradient, P_co, explain, label
 from wyrm.graph.loop_form import ByKernel, KernelArgument, Reduced, Reducer
 from wyrm.graph.node import IndexNode, Node
@@ -159,8 +159,12 @@ def {method}(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: b
         return self.expand(reduced).broadcast_to(x.dims)
 
     def count(self, reduced: Node) -> Node:
-        """Return the number of elements reduced to one, as a scalar with the dtype of `reduced`."""
+        """Return the number of elements reduced to one, with the dtype of `reduced`: a scalar if all have the same."""
         (x,) = self.parents
+        if ragged_axis(x.dims) is not None and 1 in self.axis and 0 not in self.axis:
+            ones: Any = constant_like(1.0, reduced).broadcast_to(x.dims)
+            number: Node = ones.sum(self.axis, self.keepdims).maximum(1.0)
+            return number
         sizes = [axis_size(x.dims[a]) for a in self.axis]
         if None in sizes:
             return Count(x, self.axis)

@@ -328,7 +328,7 @@ class FixedShapeProgram:
 
     def __init__(self, outputs: Sequence[BaseNode], inputs: Sequence[BaseNode]) -> None:
         self.runner: NativeRunner = NativeRunner(NativeGraph(outputs, None), "auto")
-        read = set(self.runner.graph.inputs)
+        read = set(self.runner.graph.fed)
         self._inputs = inputs
         self._read = [(position, leaf) for position, leaf in enumerate(inputs) if leaf in read]
         # The first arguments of `run`.

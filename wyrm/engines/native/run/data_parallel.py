@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.engines.combination import Combination, combinations_of
-from wyrm.engines.graph import expand, gradients_of
+from wyrm.engines.graph import gradients_of, simplified
 from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
@@ -61,7 +61,7 @@ class DataParallelStep:
         key = frozenset(columns)
         if key not in self._combinations:
             scalars = [self._loss, *self._metrics]
-            found = combinations_of([*scalars, *updates_of(scalars).values()], key, expand)
+            found = combinations_of([*scalars, *updates_of(scalars).values()], key, simplified)
             loss, kinds, updates = found[0], found[1 : len(scalars)], found[len(scalars) :]
             combine = all(update in (Combination.SAME, Combination.MEAN) for update in updates)
             combine = combine and Combination.MIXED not in kinds

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engines.columns import Columns, as_column, check_ranges, completed
+from wyrm.engines.columns import Columns, check_ranges, completed, flat_columns
 from wyrm.engines.engine import TOO_LARGE, Engine, ProgramPlan
 from wyrm.engines.epochs import Epoch, EpochOptions, Pace
 from wyrm.engines.native import LoopOption, NativeOptions
@@ -114,7 +114,7 @@ class NativeEngine(Engine):
     def run(self, given: dict[BaseNode, np.ndarray]) -> list[np.ndarray]:
         """Return the outputs for these inputs; with an optimizer, also do one step."""
         graph, optimizer = self.graph, self.graph.optimizer
-        complete = completed(graph.inputs, given)
+        complete = completed(graph, given)
         if optimizer is not None and self._checked is None:
             self._checked = CheckedSteps(self, self._runner_of(graph.source.checked()))
         runner = self.runner if self._checked is None else self._checked.runner
@@ -128,6 +128,8 @@ class NativeEngine(Engine):
             self.count(1)
         else:
             self._do_step(binding)
+        if graph.flat is not None:  # the sizes of rows of different lengths hardly come again
+            return [np.array(binding.array(buffer)) for buffer in graph.tree.outputs]
         if binding.repeated is None:
             run_step = None if optimizer is None else self._do_step
             binding.repeated = BoundCall(runner, binding, graph.inputs, run_step=run_step)
@@ -217,11 +219,11 @@ class NativeEngine(Engine):
     def backward(self, columns: Columns, threads: int, weight: float, blas_threads: int) -> float:
         """Add `weight` times the gradients of the loss over all rows to the parameters' gradients; return the loss."""
         step, rows, stop = self.data_parallel, columns.rows, Stop()
-        flat = {leaf: as_column(array) for leaf, array in columns.given.items()}
+        flat = flat_columns(columns.given)
         combination = step.combination(columns.given)
         parts = parts_of(np.arange(rows), threads, combination)
         with deferred, limited(blas_threads, libraries=self.graph.source.calls_libraries):
-            bindings = [self.binding(columns, flat, len(part), i, step.runner) for i, part in enumerate(parts)]
+            bindings = [self.binding(columns, flat, len(part), i, step.runner, part) for i, part in enumerate(parts)]
             loss, gradients = step.gradients(
                 bindings, flat, parts, self.steps, lambda jobs: self.pool.run(jobs, stop), combination, weight
             )
@@ -240,17 +242,21 @@ class NativeEngine(Engine):
         batch: int,
         thread: int,
         runner: NativeRunner | None = None,
+        rows: NDArray[np.int64] | None = None,
     ) -> Binding:
         """Return the arrays for batches of this size, compiled; inputs without a column keep the data that they hold.
 
-        `flat` are the columns as (rows, elements); an input without a column gets one without rows.
+        With rows of different lengths they are for these `rows`, or else for any. `flat` are the columns as (rows,
+        elements); an input without a column gets one without rows.
         """
         runner = runner or self.runner
-        binding = runner.binding(columns.shapes(self.graph.inputs, batch), thread)
+        binding = runner.binding(columns.shapes(self.graph.fed, batch, rows), thread)
+        given = columns.leaves
         for leaf, buffer in runner.graph.source.fed:
-            if leaf not in columns.given:
+            if leaf not in given:
                 np.copyto(binding.array(buffer), bound_array(leaf))
-                flat.setdefault(leaf, runner.graph.no_columns[leaf])
+        for leaf, column in runner.graph.no_columns.items():
+            flat.setdefault(leaf, column)
         runner.prepare(binding, flat)
         return binding
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engines.columns import Columns, as_column
-from wyrm.engines.epochs import Epoch
+from wyrm.engines.columns import Columns, entries_as_columns, flat_columns
+from wyrm.engines.epochs import Epoch, Pace
 from wyrm.engines.native.run.data_parallel import parts_of
 from wyrm.engines.native.run.snapshot import Snapshot, touched_rows
 from wyrm.engines.native.run.threads import Barrier, Partition, RowRange, Share, Stop, order_of_ranges
@@ -60,6 +60,9 @@ class NativeEpoch:
         self.bindings: dict[int, Binding] = {}
         # The rows of each range that are left after its full batches.
         self.rest: dict[RowRange, NDArray[np.int64]] = {}
+        # None if each step has arrays of its own sizes, so that it is a chunk.
+        same = engine.graph.flat is None or engine.graph.source.changes_sizes
+        self.pace: Pace | None = engine.pace if same else None
 
     def run(self) -> None:
         """Do all steps, or raise `Diverged`."""
@@ -77,8 +80,8 @@ class NativeEpoch:
         data_parallel = self.accumulate > 1 or (threads > 1 and options.mode == "synchronized" and not separate)
         used = given if data_parallel else reordered
         # The columns as (rows, elements), by input.
-        self.flat: dict[BaseNode, np.ndarray] = {leaf: as_column(used[leaf]) for leaf in given}
-        touched = touched_rows(graph, given)
+        self.flat: dict[BaseNode, np.ndarray] = flat_columns({leaf: used[leaf] for leaf in given})
+        touched = touched_rows(graph, entries_as_columns(given))
         self.snapshot: Snapshot = Snapshot(graph, touched) if touched else engine.snapshot_of_all()
         prepared = None if data_parallel or touched else self._prepared(partition)
         if prepared is None:
@@ -128,7 +131,7 @@ class NativeEpoch:
         longest = rows / (batch * threads)
         if not again or self.epoch.skipped or not engine.runner.compiled or longest > engine.pace.chunk:
             return None
-        if not engine.prepares:
+        if not engine.prepares or engine.graph.flat is not None:
             return None
         from wyrm.engines.native.run.prepared import PreparedEpoch, is_preparable
 
@@ -189,7 +192,7 @@ class NativeEpoch:
         if self.failed_at is None:
             rest = [self.rest[each] for phase in partition.phases for ranges in phase for each in ranges]
             run_steps = partial(self._run_steps, 0, (0, 1), self.engine.steps, numbers[in_threads:])
-            self.epoch.drive(np.concatenate(rest), run_steps, self.engine.pace)
+            self.epoch.drive(np.concatenate(rest), run_steps, self.pace)
 
     def _run_phases(
         self, partition: Partition, barrier: Barrier, shares: Sequence[tuple[Share, NDArray[np.float64]]]
@@ -206,7 +209,7 @@ class NativeEpoch:
                 self.rest[each] = order[full:].copy()
                 step, stripe = self.first_step + share.first + done, (each.stripe, partition.stripes)
                 run_steps = partial(self._run_steps, thread, stripe, step, numbers[done:])
-                self.epoch.drive(order[:full], run_steps, self.engine.pace)
+                self.epoch.drive(order[:full], run_steps, self.pace)
                 done += full // self.batch
 
     def _run_steps(
@@ -222,8 +225,9 @@ class NativeEpoch:
             return 0
         self._take_snapshot_if_due()
         engine, batch = self.engine, len(rows) // count
-        if not first or batch < self.batch:
-            self.bindings[thread] = engine.binding(self.columns, self.flat, batch, thread)
+        if not first or batch < self.batch or self.pace is None:
+            own = rows if self.pace is None else None
+            self.bindings[thread] = engine.binding(self.columns, self.flat, batch, thread, rows=own)
             for _, array in self.bindings[thread].stripes:
                 array[:] = stripe
         bound, start = self.bindings[thread], time.perf_counter()
@@ -283,7 +287,7 @@ class NativeEpoch:
         for i, own in enumerate(batches):
             parts = parts_of(own, threads, combination)
             bindings = [
-                engine.binding(self.columns, self.flat, len(part), thread, step.runner)
+                engine.binding(self.columns, self.flat, len(part), thread, step.runner, part)
                 for thread, part in enumerate(parts)
             ]
             loss, added = step.gradients(

@@ -83,7 +83,7 @@ class PreparedEpoch:
     ) -> None:  # fmt: skip
         self._engine, self._columns, self._flat = engine, columns, flat
         self._partition, self._batch, self._shuffled, self._snapshot = partition, batch, shuffled, snapshot
-        self._shapes = columns.shapes(engine.graph.inputs, batch)
+        self._shapes = columns.shapes(engine.graph.fed, batch)
         self._bindings: dict[tuple[int, int], Binding] = {}
         self._threads = len(partition.phases[0])
         self._state = SharedState(self._threads)
@@ -136,7 +136,7 @@ class PreparedEpoch:
             return False
         if columns.given.keys() != self._columns.given.keys() or self._snapshot is not self._engine.snapshot:
             return False
-        if columns.shapes(self._engine.graph.inputs, batch) != self._shapes:
+        if columns.shapes(self._engine.graph.fed, batch) != self._shapes:
             return False
         self._flat.update(flat)
         return all(each.is_current() for each in self._bindings.values()) and all(

@@ -244,7 +244,7 @@ class NativeRunner:
         for size in (1, 8, 64, 512):  # windows need more than 1
             try:
                 return self.binding(
-                    {leaf: resolve(leaf.dims, dict.fromkeys(open_axes(leaf.dims), size)) for leaf in self.graph.inputs}
+                    {leaf: resolve(leaf.dims, dict.fromkeys(open_axes(leaf.dims), size)) for leaf in self.graph.fed}
                 )
             except ShapeError as error:
                 refused = error
@@ -280,8 +280,8 @@ class NativeRunner:
     def plan(self) -> ProgramPlan:
         """Return statistics of all runs so far, or else of a run on the data that the inputs hold."""
         graph = self.graph
-        if not any(self._held()) and all(stored(leaf).array is not None for leaf in graph.inputs):
-            self.binding({leaf: bound_array(leaf).shape for leaf in graph.inputs})
+        if not any(self._held()) and all(stored(leaf).array is not None for leaf in graph.fed):
+            self.binding({leaf: bound_array(leaf).shape for leaf in graph.fed})
         buffers = {buffer.root for invocation in self.source.invocations for buffer in invocation.buffers}
         held = [buffer for buffer in buffers if buffer.leaf is None and buffer.fixed is None]
         return ProgramPlan(

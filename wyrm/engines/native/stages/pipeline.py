@@ -14,7 +14,15 @@ import numpy as np
 
 from wyrm.engines.graph import DECOMPOSE, DEDUPLICATE, DIFFERENTIATE, CompilerStage, ProgramGraph
 from wyrm.engines.native.stages.fuse import LoopTree, fuse
-from wyrm.engines.native.stages.loops import Block, ElementStatement, Item, KernelCall, Loop, ScalarBlock
+from wyrm.engines.native.stages.loops import (
+    Block,
+    ColumnArgument,
+    ElementStatement,
+    Item,
+    KernelCall,
+    Loop,
+    ScalarBlock,
+)
 from wyrm.engines.native.stages.materialize import Materialized, materialize
 from wyrm.engines.native.stages.write import Source, write
 from wyrm.engines.optimizer import OptimizerInterface
@@ -88,9 +96,11 @@ class NativeGraph(ProgramGraph):
         self.tree: LoopTree = self.loops.tree
         self.source: Source = self._values["write"]
         # In the order of the columns that `run` reads.
-        self.inputs: list[BaseNode] = self.source.inputs
+        self.fed: list[BaseNode] = self.source.inputs
+        self.inputs: list[BaseNode] = self.fed if self.flat is None else self.flat.users(self.fed)
         # Columns without rows, which leave the inputs as they are.
-        self.no_columns: dict[BaseNode, np.ndarray] = {leaf: np.empty((0, 1), leaf.dtype) for leaf in self.inputs}
+        columns = [each.leaf for each in self.source.arguments.values() if isinstance(each, ColumnArgument)]
+        self.no_columns: dict[BaseNode, np.ndarray] = {leaf: np.empty((0, 1), leaf.dtype) for leaf in columns}
 
     @property
     def computed(self) -> set[str]:

@@ -112,6 +112,75 @@ def load_number(column: Array, order: IntegerArray, position: int, out: Array) -
         out[0] = column[natural(order[natural(position)]), 0]
 
 
+# --- rows of different lengths: a column has their offsets, and none if the data stays --------------------------------
+
+
+@inlined
+def entries_of(offsets: IntegerArray, order: IntegerArray, start: int, batch: int, most: int) -> int:
+    """Return the number of entries of the rows of a step; raise `IndexError` if there are more than `most`."""
+    if offsets.shape[0] == 0:
+        return natural(most)
+    total = 0
+    for i in range(batch):
+        row = natural(order[natural(start + i)])
+        total += offsets[natural(row + 1), 0] - offsets[row, 0]
+    if total > most:
+        raise IndexError(OUT_OF_RANGE)
+    return natural(total)
+
+
+@inlined
+def load_entries(column: Array, offsets: IntegerArray, order: IntegerArray, start: int, batch: int, out: Array) -> None:
+    """Copy the entries of the rows of a step from a column of all entries to the flat array `out`."""
+    width, place = column.shape[1], 0
+    if offsets.shape[0] == 0:
+        return
+    for i in range(batch):
+        row = natural(order[natural(start + i)])
+        first = natural(offsets[row, 0])
+        count = natural(offsets[natural(row + 1), 0] - first)
+        for k in range(count):
+            for j in range(width):
+                out[natural(place + j)] = column[natural(first + k), j]
+            place += width
+
+
+@inlined
+def load_entry_rows(offsets: IntegerArray, order: IntegerArray, start: int, batch: int, out: IntegerArray) -> None:
+    """Write the row of each entry of a step, counted from its first row."""
+    place = 0
+    if offsets.shape[0] == 0:
+        return
+    for i in range(batch):
+        row = natural(order[natural(start + i)])
+        count = natural(offsets[natural(row + 1), 0] - offsets[row, 0])
+        for k in range(count):
+            out[natural(place + k)] = i
+        place += count
+
+
+@inlined
+def load_row_starts(offsets: IntegerArray, order: IntegerArray, start: int, batch: int, out: IntegerArray) -> None:
+    """Write the position of the first entry of each row among those of a step."""
+    place = 0
+    if offsets.shape[0] == 0:
+        return
+    for i in range(batch):
+        row = natural(order[natural(start + i)])
+        out[i] = place
+        place += natural(offsets[natural(row + 1), 0] - offsets[row, 0])
+
+
+@inlined
+def load_row_lengths(offsets: IntegerArray, order: IntegerArray, start: int, batch: int, out: IntegerArray) -> None:
+    """Write the number of entries of each row of a step."""
+    if offsets.shape[0] == 0:
+        return
+    for i in range(batch):
+        row = natural(order[natural(start + i)])
+        out[i] = natural(offsets[natural(row + 1), 0] - offsets[row, 0])
+
+
 # --- for loops inside a graph: arrays are flat, or have a row for each step -------------------------------------------
 
 

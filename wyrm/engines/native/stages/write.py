@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,17 @@ from numpy.typing import NDArray
 
 from wyrm.engines.graph import Targets, expand
 from wyrm.engines.native.ir import arrays
-from wyrm.engines.native.ir.arrays import Apply, ArrayFunction, Element, Expression, Literal, Name, Store, When
+from wyrm.engines.native.ir.arrays import (
+    Apply,
+    ArrayFunction,
+    CallResult,
+    Element,
+    Expression,
+    Literal,
+    Name,
+    Store,
+    When,
+)
 from wyrm.engines.native.ir.types import INT64
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.kernels.functions import Routine
@@ -30,6 +41,7 @@ from wyrm.engines.native.stages.loops import (
     OptimizerNumber,
     PythonCall,
     ScalarBlock,
+    SizeArgument,
 )
 from wyrm.engines.native.stages.materialize import Materialized, materialize
 from wyrm.engines.native.stages.reductions import FEW_TURNS, most_turns
@@ -37,22 +49,29 @@ from wyrm.engines.native.stages.runtime import (
     OpKernels,
     added,
     copied,
+    entries_of,
     fill_with_invalid_indices,
     fill_with_nan,
     fill_with_ones,
     load,
+    load_entries,
+    load_entry_rows,
     load_number,
+    load_row_lengths,
+    load_row_starts,
     put,
     release,
     taken,
 )
 from wyrm.engines.native.stages.updates import UpdateCalls, updated_numbers
 from wyrm.engines.optimizer import OptimizerInterface, UpdateRule
-from wyrm.errors import RegistrationError
+from wyrm.errors import RegistrationError, ShapeError
+from wyrm.graph.axes import Axis, Derived, Dim, Times, open_axes
 from wyrm.graph.base import BaseNode, format_dims
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
 from wyrm.graph.loop_form import LOOPS, python_function
+from wyrm.graph.ragged_leaves import EntryRows, RowLengths, RowStarts, entries_axis, lengths_of
 from wyrm.graph.schedule import Ranges, Schedule
 from wyrm.ops.kernels.native import Spoiling
 from wyrm.ops.random.philox import COUNTERS, STEP
@@ -101,6 +120,8 @@ class Source:
         self._writer = FunctionWriter(loops, self.op_kernels)
         self.invocations: list[Invocation] = []
         self.arguments: dict[str, Argument] = {}
+        # For each axis of the entries of rows, the column of offsets and the number of entries of a step.
+        self._offsets: dict[type[Dim], tuple[Name, Name]] = {}
         self.evaluated: list[KernelCall] = []
         self.hyperparameters: list[str] = []
         self.fed: list[tuple[BaseNode, ArrayBuffer]] = [(x, tree.leaf(x)) for x in inputs if x in tree.buffers]
@@ -250,13 +271,18 @@ class Source:
     def _step(self) -> list[arrays.Statement]:
         statements, k = list[arrays.Statement](), Name("k")
         row_step = Apply("add", (Name("first"), k))
+        start = Apply("multiply", (row_step, Name("batch")))
+        statements += self._count_entries(start)
         for leaf, buffer in self.fed:
+            axis = entries_axis(leaf)
+            if axis is not None:
+                statements.append(self._load_entries(leaf, buffer, *self._offsets[type(axis)], start))
+                continue
             column = ColumnArgument(self.tree.name(f"column_of_{buffer.name}"), leaf)
             rows, batch = self._use(column), self._flat(buffer, "batch_of")
             if Spoiling.on:  # an input without a column keeps what it holds
                 given = Apply("greater", (arrays.ArraySize(rows.name, 0), Literal(0)))
                 statements.append(When(given, tuple(self._fill_invalid(buffer))))
-            start = Apply("multiply", (row_step, Name("batch")))
             loads = load if buffer.dims else load_number
             statements.append(_call_statement(loads, rows, Name("order"), start, batch))
         if STEP in self.tree.buffers:
@@ -288,6 +314,53 @@ class Source:
             statements.append(Store("totals", (Literal(1),), Apply("add", (k, Literal(1)))))
         return statements
 
+    def _count_entries(self, start: Expression) -> Iterator[arrays.Statement]:
+        """Yield statements that count the entries of a step along each axis of rows of different lengths."""
+        self._offsets = {}
+        for leaf, _ in self.fed:
+            axis, lengths = entries_axis(leaf), lengths_of(leaf)
+            if axis is None or lengths is None or type(axis) in self._offsets:
+                continue
+            offsets = self._use(ColumnArgument(self.tree.name("offsets"), lengths))
+            most = self._use(self._writer.extent(axis))
+            self._offsets[type(axis)] = offsets, Name(self.tree.name("entries"))
+            given = (offsets, Name("order"), start, Name("batch"), most)
+            yield arrays.Let(self._offsets[type(axis)][1].name, CallResult(entries_of, given))
+
+    def _load_entries(
+        self, leaf: BaseNode, buffer: ArrayBuffer, offsets: Name, _: Name, start: Expression
+    ) -> arrays.Statement:
+        """Return the call that writes what a leaf holds of the rows of a step, by the offsets of rows in a column."""
+        rows = (offsets, Name("order"), start, Name("batch"), self._flat(buffer, "batch_of"))
+        loads = {EntryRows: load_entry_rows, RowStarts: load_row_starts, RowLengths: load_row_lengths}.get(type(leaf))
+        if loads is not None:
+            return _call_statement(loads, *rows)
+        column = self._use(ColumnArgument(self.tree.name(f"column_of_{buffer.name}"), leaf))
+        return _call_statement(load_entries, column, *rows)
+
+    def _size(self, axis: Axis) -> Expression | None:
+        """Return the size in a step of an axis of the entries of rows of different lengths, or of one made of it."""
+        if type(axis) in self._offsets:
+            return self._offsets[type(axis)][1]
+        if not isinstance(axis, Derived) or self._offsets.keys().isdisjoint(open_axes((axis,))):
+            return None
+        if not isinstance(axis, Times):
+            raise ShapeError(f"axis {axis!r} of entries of rows has no native form")
+        sizes = [self._size(part) or self._use(self._writer.extent(part)) for part in axis.parts]
+        return reduce(lambda x, y: Apply("multiply", (x, y)), sizes)
+
+    @property
+    def changes_sizes(self) -> bool:
+        """Whether each step has its own number of entries, for which its arrays need not be bound anew.
+
+        Kernels and calls of Python read the sizes of arrays instead.
+        """
+        calls = [each for each in self.invocations if not isinstance(each.item, Loop | ScalarBlock)]
+        axes = [buffer.dims for each in calls for buffer in each.buffers]
+        inner = [each for source in self.scans for each in source.arguments.values() if isinstance(each, SizeArgument)]
+        axes += [(each.axis,) for each in inner]
+        return bool(self._offsets) and all(self._offsets.keys().isdisjoint(open_axes(dims)) for dims in axes)
+
     def _calls_of(self, invocations: Sequence[Invocation]) -> Iterator[arrays.Statement]:
         """Yield calls; where memory is spoiled, each array is before the first call that uses it."""
         for invocation in invocations:
@@ -309,6 +382,8 @@ class Source:
 
     def _given(self, argument: Argument) -> Expression:
         """Return what a call takes for an argument."""
+        if isinstance(argument, SizeArgument) and (size := self._size(argument.axis)) is not None:
+            return size
         if isinstance(argument, FlatArgument) and argument.is_number:
             # By one pointer, so that LLVM keeps a number that is written and read again in a register.
             return arrays.Flat(self._use(argument.buffer).name)

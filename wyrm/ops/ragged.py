@@ -1,0 +1,546 @@
+"""Graphs with rows of different lengths, as graphs of flat arrays that every engine runs.
+
+A node with the axes (rows, ragged, ...) becomes one with the axes (entries, ...): its array has the entries of all rows
+one after the other. A value of a row is repeated for the row's entries by a lookup of each entry's row, and a reduction
+along the ragged axis is one by segments. All of these are ops that other graphs have too, with their gradients.
+
+`@flat_form(Op, ...)` registers how an op becomes flat. An op without such a form is refused when it is constructed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from wyrm.errors import ShapeError
+from wyrm.graph.axes import Axis, Dims, Ragged, axis_size, flat_dims, open_axes, ragged_axis
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.index_leaves import IndexInput
+from wyrm.graph.node import IndexNode
+from wyrm.graph.ragged import check_lengths, held_rows, of_values, places
+from wyrm.graph.ragged_leaves import Parts, parts_of
+from wyrm.graph.source_location import located_at
+from wyrm.graph.traversal import topological_order
+from wyrm.ops.composed import Composed
+from wyrm.ops.control.pass_through import PassThrough
+from wyrm.ops.cross_entropy.labels import CountedLabels
+from wyrm.ops.cross_entropy.softmax import (
+    CrossEntropy,
+    CrossEntropyCount,
+    CrossEntropyGradient,
+    LogSoftmax,
+    Softmax,
+)
+from wyrm.ops.elementwise.elementwise import Elementwise
+from wyrm.ops.elementwise.integers import IndexArithmetic
+from wyrm.ops.indexing.gather import IndexGather
+from wyrm.ops.indexing.index import Index, JoinRows, RowGradient, ScatterAdd
+from wyrm.ops.indexing.joining import Concatenate, Stack
+from wyrm.ops.indexing.keys import ALL
+from wyrm.ops.indexing.segment import SegmentMax, segment_total
+from wyrm.ops.indexing.slicing import IndexSlice, PlaceSlice, Slice
+from wyrm.ops.indexing.taking import IndexTakeAlongAxis, PlaceAlongAxis, TakeAlongAxis
+from wyrm.ops.normalization.normalization import (
+    LayerNorm,
+    NormalizationGradient,
+    NormalizationWeightGradient,
+    RMSNorm,
+)
+from wyrm.ops.normalization.statistics import LogSumExp, Variance
+from wyrm.ops.products.linear_gelu import LinearGelu, LinearGeluGradient
+from wyrm.ops.products.product import MatMul, VectorDot
+from wyrm.ops.random.draws import Draws
+from wyrm.ops.random.dropout import AddDropout, Dropout, DropoutMask
+from wyrm.ops.reducing.base import OneAxis, Reduction
+from wyrm.ops.reducing.counting import CountTrue
+from wyrm.ops.reducing.cumulative import CumSum, Recurrence, Shift
+from wyrm.ops.reducing.reduction import Max, Mean, Min, Sum
+from wyrm.ops.shaping.arange import positions
+from wyrm.ops.shaping.shape import BroadcastTo, IndexReshape, Reshape, WithSizes, with_axes
+from wyrm.ops.shaping.transpose import IndexTranspose, Transpose
+from wyrm.ops.subgraph import placeholder_like
+
+# Returns the parts of the input that gives a ragged axis its lengths.
+PartsOf = Callable[[Ragged], Parts]
+# Returns a flat node, given a node, its flat operands, and the parts of axes.
+Rule = Callable[[Any, list[Any], PartsOf], Any]
+_rules: dict[type[Any], Rule] = {}
+
+
+def flat_form(*classes: type[Any]) -> Callable[[Rule], Rule]:
+    """Register a function that returns the flat form of a node of these classes, and of those derived from them."""
+
+    def registered(rule: Rule) -> Rule:
+        _rules.update(dict.fromkeys(classes, rule))
+        return rule
+
+    return registered
+
+
+def _rule(node: BaseNode) -> Rule | None:
+    return next((_rules[cls] for cls in type(node).__mro__ if cls in _rules), None)
+
+
+def _along(node: BaseNode) -> Ragged | None:
+    """Return the ragged axis of a node or of one of its operands."""
+    return next((axis for each in (node, *node.parents) if (axis := ragged_axis(each.dims)) is not None), None)
+
+
+_NOTHING: Mapping[BaseNode, Any] = MappingProxyType({})
+
+
+# --- graphs -----------------------------------------------------------------------------------------------------------
+
+
+class Flattened(NamedTuple):
+    """A graph of flat arrays: the node in place of each node, and the inputs with a ragged axis by that axis."""
+
+    node: dict[BaseNode, Any]
+    inputs: dict[type[Ragged], list[BaseNode]]
+
+    def parts(self, axis: Ragged) -> Parts:
+        """Return the parts of the first input with an axis, whose lengths are those of all."""
+        return parts_of(self.inputs[type(axis)][0])
+
+    def users(self, fed: Sequence[BaseNode]) -> list[BaseNode]:
+        """Return the inputs that users give data for, given the leaves that a step reads."""
+        replaced = {part: leaf for leaves in self.inputs.values() for leaf in leaves for part in parts_of(leaf)}
+        return list(dict.fromkeys(replaced.get(leaf, leaf) for leaf in fed))
+
+    def check_held(self) -> None:
+        """Raise `ShapeError` if the data of two inputs with the same ragged axis has other lengths."""
+        self.arrays({})
+
+    def arrays(self, given: Mapping[BaseNode, Any]) -> dict[BaseNode, np.ndarray]:
+        """Return the arrays of all parts of the inputs, of given rows or else of those that an input holds.
+
+        Raise `ShapeError` for inputs with the same ragged axis whose rows have different lengths.
+        """
+        found: dict[BaseNode, np.ndarray] = {}
+        for leaves in self.inputs.values():
+            data = {leaf: given[leaf] if leaf in given else held_rows(leaf) for leaf in leaves}
+            known = [leaf for leaf in leaves if data[leaf] is not None]
+            for leaf in known[1:]:
+                check_lengths(leaf, data[leaf], known[0], data[known[0]])
+            for leaf in known:
+                found[parts_of(leaf).values] = data[leaf].values
+            if known:
+                _, *leaves_of_rows = parts_of(leaves[0])
+                found |= zip(leaves_of_rows, places(data[known[0]]), strict=True)
+        return found
+
+    def as_rows(
+        self, outputs: Sequence[BaseNode], values: Sequence[Any], given: Mapping[BaseNode, Any] = {}
+    ) -> list[Any]:
+        """Return the values of outputs, those along a ragged axis as a `RaggedArray`."""
+        found = []
+        for output, value in zip(outputs, values, strict=True):
+            axis = ragged_axis(output.dims)
+            if axis is None:
+                found.append(value)
+                continue
+            leaf = next(each for each in self.inputs[type(axis)] if each in given or held_rows(each) is not None)
+            rows = given[leaf] if leaf in given else held_rows(leaf)
+            found.append(of_values(value, rows))
+        return found
+
+
+def flattened(outputs: Sequence[BaseNode]) -> Flattened | None:
+    """Return the outputs as a graph of flat arrays; None for a graph without a ragged axis.
+
+    Raise `ShapeError` for a ragged axis without an input, and for inputs in which it has different rows.
+    """
+    order = topological_order(outputs)
+    inputs: dict[type[Ragged], list[BaseNode]] = {}
+    for leaf in order:
+        axis = ragged_axis(leaf.dims) if leaf.is_leaf else None
+        if axis is not None:
+            inputs.setdefault(type(axis), []).append(leaf)
+    if not inputs and not any(ragged_axis(node.dims) for node in order):
+        return None
+    for leaves in inputs.values():
+        first = leaves[0]
+        for leaf in leaves[1:]:
+            if type(leaf.dims[0]) is not type(first.dims[0]):
+                raise ShapeError(
+                    f"axis {leaf.dims[1]!r} has the rows {first.dims[0]!r} in {describe(first)} and {leaf.dims[0]!r} "
+                    f"in {describe(leaf)}: inputs with the same ragged axis have the same rows"
+                )
+
+    def parts(axis: Ragged) -> Parts:
+        if type(axis) not in inputs:
+            raise ShapeError(f"axis {axis!r} has no lengths: no input of this graph has it")
+        return parts_of(inputs[type(axis)][0])
+
+    made: dict[BaseNode, Any] = {}
+    _extend(made, order, parts)
+    return Flattened(made, inputs)
+
+
+def _extend(made: dict[BaseNode, Any], order: Sequence[BaseNode], parts: PartsOf) -> None:
+    """Add the flat forms of nodes, which come in topological order, to those that are known."""
+    for node in order:
+        if node in made:
+            continue
+        with located_at(node.origin):
+            made[node] = _flat(node, [made[parent] for parent in node.parents], parts)
+
+
+def _flat(node: BaseNode, operands: list[Any], parts: PartsOf) -> Any:
+    if node.is_leaf:
+        return node if ragged_axis(node.dims) is None else parts_of(node).values
+    if _along(node) is not None:
+        rule = _rule(node)
+        if rule is None:
+            raise ShapeError(f"{describe(node)} has no form for rows of different lengths")
+        return rule(node, operands, parts)
+    changes = _flat_attributes(node)
+    same = not changes and all(new is old for new, old in zip(operands, node.parents, strict=True))
+    return node if same else node.rebuild(operands, **changes)
+
+
+def _flat_attributes(node: BaseNode) -> dict[str, Any]:
+    """Return the attributes of a node that name a ragged axis, for the flat node."""
+    found = {}
+    for name, value in node.attribute_values().items():
+        if isinstance(value, tuple) and any(isinstance(each, Axis) for each in value):
+            flat = flat_dims(value)
+            if flat != value:
+                found[name] = flat
+    return found
+
+
+def check(node: BaseNode) -> None:
+    """Raise `ShapeError` with the reason unless a node that is being constructed has a flat form.
+
+    The flat form is made, of placeholders: what is refused is refused by the form itself.
+    """
+    rule = _rule(node)
+    if rule is _composition or (rule is _composed_along and _is_along(node)):
+        return  # its nodes were checked
+    if rule is None:
+        raise ShapeError(f"{node.op_name()} is not defined along {_along(node)!r}, whose rows have different lengths")
+    operands = [
+        placeholder_like(parent, flat_dims(parent.dims), parent.name or "operand") if parent.dims else parent
+        for parent in node.parents
+    ]
+    rows = next(each.dims[0] for each in (node, *node.parents) if ragged_axis(each.dims) is not None)
+    found = rule(node, operands, lambda axis: _placeholders(axis, rows))
+    wanted = flat_dims(node.dims)
+    if len(found.dims) != len(wanted):
+        raise AssertionError(f"the flat form of {node.op_name()} has the axes {found.dims}, not {wanted}")
+
+
+def _placeholders(axis: Ragged, rows: Axis) -> Parts:
+    by_row: Any = (rows, axis)
+    return parts_of(IndexInput(dims=by_row))
+
+
+def _repeated(own: Parts, x: Any) -> Any:
+    """Return the value of its row for each entry."""
+    return IndexGather(x, (own.rows,), (0,), 0) if isinstance(x, IndexNode) else Index(x, own.rows)
+
+
+def _places(own: Parts) -> Any:
+    """Return the position of each entry among the entries of its row."""
+    return positions(own.rows.dims[0]) - _repeated(own, own.starts)
+
+
+# --- operands ---------------------------------------------------------------------------------------------------------
+
+
+def _aligned(given: BaseNode, flat: Any, dims: Dims, parts: PartsOf) -> Any:
+    """Return a flat operand that broadcasts to the flat form of `dims`; `given` is the operand as it was."""
+    axis, own = ragged_axis(dims), given.dims
+    extra = len(dims) - len(own)
+    if axis is None or ragged_axis(own) is not None or extra >= 2:
+        return flat
+    rest = own[2 - extra :]
+    if extra == 1 or axis_size(own[0]) == 1:
+        return with_axes(flat, rest)
+    return _repeated(parts(axis), with_axes(flat, (own[0], *rest)))
+
+
+def _of_entries(node: BaseNode, operands: Sequence[Any], **changes: Any) -> Any:
+    """Return an op that treats each entry by itself, of flat operands; the others have no axis of rows."""
+    axis = _along(node)
+    rows = next(each.dims[0] for each in (node, *node.parents) if ragged_axis(each.dims) is not None)
+    for parent in node.parents:
+        if ragged_axis(parent.dims) is None and any(name is type(rows) for name in open_axes(parent.dims)):
+            raise ShapeError(
+                f"takes operands along {axis!r}, or without the axis {rows!r}; repeat a row's value along it with "
+                f"wy.broadcast_to, or multiply and add up the axis"
+            )
+    return node.rebuild(operands, **(_flat_attributes(node) | changes))
+
+
+@flat_form(Elementwise, IndexArithmetic, PassThrough, Dropout, AddDropout)
+def _elementwise(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    return node.rebuild(
+        _aligned(given, flat, node.dims, parts) for given, flat in zip(node.parents, operands, strict=True)
+    )
+
+
+@flat_form(
+    CountedLabels, CrossEntropy, CrossEntropyCount, CrossEntropyGradient, Index, JoinRows, LayerNorm, LinearGelu,
+    LinearGeluGradient, NormalizationGradient, NormalizationWeightGradient, RMSNorm, RowGradient, ScatterAdd,
+)  # fmt: skip
+def _by_entry(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    if isinstance(node, Index | ScatterAdd) and ragged_axis(node.parents[0].dims) is not None:
+        raise ShapeError(
+            f"looks up rows of a table, and the table has rows of different lengths along {_along(node)!r}"
+        )
+    return _of_entries(node, operands)
+
+
+@flat_form(MatMul)
+def _matmul(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    x, y = node.parents
+    if any(isinstance(axis, Ragged) for each in (x, y) for axis in each.dims[-2:] if each is y or each.ndim > 3):
+        raise ShapeError(_no_product(node))
+    if (x.ndim == 2 and ragged_axis(x.dims) is not None) or (ragged_axis(y.dims) is None and y.ndim > 2):
+        raise ShapeError(_no_product(node))
+    return _of_entries(node, operands)
+
+
+def _no_product(node: BaseNode) -> str:
+    return (
+        f"sums or pairs along {_along(node)!r}, where rows have different lengths: a product takes entries and a "
+        f"matrix, x @ w; a weighted sum of a row's entries is (weights.expand_dims(-1) * x).sum(axis=1)"
+    )
+
+
+@flat_form(VectorDot)
+def _vector_dot(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    if any(isinstance(parent.dims[-1], Ragged) for parent in node.parents):
+        raise ShapeError(_no_product(node))
+    dims = (*node.dims, node.parents[0].dims[-1])
+    return node.rebuild(_aligned(given, flat, dims, parts) for given, flat in zip(node.parents, operands, strict=True))
+
+
+# --- axes -------------------------------------------------------------------------------------------------------------
+
+
+@flat_form(Reshape, IndexReshape, PlaceSlice, DropoutMask, Draws)
+def _with_flat_axes(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    if isinstance(node, PlaceSlice):
+        return node.rebuild(operands, key=_flat_key(node), to=flat_dims(node.to))
+    if isinstance(node, Reshape | IndexReshape):
+        return node.rebuild(operands, to=flat_dims(node.dims))
+    return node.rebuild(operands, **_flat_attributes(node))
+
+
+@flat_form(WithSizes)
+def _with_sizes(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    return node.rebuild(operands)
+
+
+@flat_form(BroadcastTo)
+def _broadcast_to(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    (x,) = node.parents
+    return node.rebuild((_aligned(x, operands[0], node.dims, parts),), to=flat_dims(node.dims))
+
+
+@flat_form(Transpose, IndexTranspose)
+def _transpose(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    axes = tuple(axis % node.ndim for axis in node.axes)
+    if axes[:2] != (0, 1):
+        raise ShapeError(f"moves {_along(node)!r}, which stands behind the axis of its rows")
+    return node.rebuild(operands, axes=(0, *(axis - 1 for axis in axes[2:])))
+
+
+@flat_form(Slice, IndexSlice)
+def _slice(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    return node.rebuild(operands, key=_flat_key(node))
+
+
+def _flat_key(node: Any) -> Any:
+    if node.key[:2] != (ALL, ALL):
+        raise ShapeError(
+            f"selects along {_along(node)!r} or its rows, where rows have different lengths: wy.ragged.first(x) and "
+            f"wy.ragged.last(x) are entries of each row, and wy.where selects by a mask"
+        )
+    return node.key[1:]
+
+
+@flat_form(OneAxis, Concatenate, Stack, TakeAlongAxis, IndexTakeAlongAxis, PlaceAlongAxis)
+def _one_axis(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    count = len(node.parents[0].dims) + isinstance(node, Stack)
+    axis = node.axis % count
+    if axis < 2:
+        raise ShapeError(f"is not defined along {_along(node)!r}, whose rows have different lengths, nor across rows")
+    if any(ragged_axis(parent.dims) is None for parent in node.parents):
+        raise ShapeError(f"takes operands that all have the axis {_along(node)!r}")
+    return node.rebuild(operands, axis=axis - 1, **_flat_attributes(node))
+
+
+def _is_along(node: Any) -> bool:
+    """Return whether a reduction or an op along an axis is one along the ragged axis or along its rows."""
+    (x, *_) = node.parents
+    axes = node.axis if isinstance(node.axis, tuple) else (node.axis,)
+    return ragged_axis(x.dims) is not None and min((axis % x.ndim for axis in axes), default=2) < 2
+
+
+# --- compositions -----------------------------------------------------------------------------------------------------
+
+
+@flat_form(Composed)
+def _composition(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    value = node.compose(*node.parents)
+    made = dict(zip(node.parents, operands, strict=True))
+    _extend(made, topological_order([value], made), parts)
+    return made[value]
+
+
+@flat_form(LogSoftmax, LogSumExp, Softmax, Variance)
+def _composed_along(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    """Return the flat form of a composed op that has axes: of the op itself if these are those of each entry."""
+    if _is_along(node):
+        return _composition(node, operands, parts)
+    if isinstance(node, Reduction):
+        return node.rebuild(operands, axis=tuple(axis - 1 for axis in node.axis))
+    return _one_axis(node, operands, parts)
+
+
+# --- reductions -------------------------------------------------------------------------------------------------------
+
+
+@flat_form(Reduction, CountTrue)
+def _reduction(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    ((given,), (x,)) = node.parents, operands
+    axis, rest = ragged_axis(given.dims), tuple([each - 1 for each in node.axis if each > 1])
+    if axis is None:
+        raise ShapeError(f"is not defined along {_along(node)!r}")
+    if 1 not in node.axis:
+        if 0 in node.axis:
+            raise ShapeError(
+                f"reduces the axis of rows, along which the entries of {axis!r} do not stand side by side: reduce "
+                f"axis 1, or both axes"
+            )
+        return node.rebuild((x,), axis=rest)
+    if 0 in node.axis:
+        return _with_ones(node, node.rebuild((x,), axis=(0, *rest), keepdims=False))
+    inner = node.rebuild((x,), axis=rest, keepdims=False) if rest else x
+    own = parts(axis)
+    reduced = next((_segments[cls] for cls in type(node).__mro__ if cls in _segments), None)
+    if reduced is None:
+        raise ShapeError(f"is not defined along {axis!r}, whose rows have different lengths")
+    return _with_ones(node, reduced(node, inner, own))
+
+
+def _with_ones(node: Any, reduced: Any) -> Any:
+    """Return a reduced value with the axes of size 1 that `keepdims` keeps."""
+    return with_axes(reduced, flat_dims(node.dims)) if node.keepdims else reduced
+
+
+def _total(node: Any, x: Any, own: Parts) -> Any:
+    # The lengths give the axis of rows its size.
+    return WithSizes(segment_total(x, own.rows, own.rows.within), (own.lengths,))
+
+
+def _mean(node: Any, x: Any, own: Parts) -> Any:
+    number = own.lengths.astype(x.dtype).maximum(1.0)
+    return _total(node, x, own) / with_axes(number, (own.rows.within, *(1 for _ in x.dims[1:])))
+
+
+def _largest(node: Any, x: Any, own: Parts) -> Any:
+    return WithSizes(SegmentMax(x, own.rows, own.rows.within), (own.lengths,))
+
+
+def _smallest(node: Any, x: Any, own: Parts) -> Any:
+    return -_largest(node, -x, own)
+
+
+def _count_true(node: Any, x: Any, own: Parts) -> Any:
+    # Sums of float64 are exact up to 2**53. `x` holds numbers if it was reduced before.
+    return _total(node, x.astype(np.float64), own).astype(np.int64)
+
+
+_segments: Mapping[type[Any], Callable[[Any, Any, Parts], Any]] = {
+    Sum: _total, Mean: _mean, Max: _largest, Min: _smallest, CountTrue: _count_true,
+}  # fmt: skip
+
+
+# --- along the axis ---------------------------------------------------------------------------------------------------
+
+
+def _continues(x: Any, own: Parts, reverse: bool) -> Any:
+    """Return for each entry 1 if another entry of its row comes before it, after it with `reverse`, and else 0."""
+    first = _repeated(own, own.starts)
+    if reverse:
+        first = first + _repeated(own, own.lengths) - 1
+    continues = (positions(own.rows.dims[0]) != first).astype(x.dtype)
+    return with_axes(continues, (own.rows.dims[0], *(1 for _ in x.dims[1:]))).broadcast_to(x.dims)
+
+
+@flat_form(CumSum, Recurrence, Shift)
+def _cumulative(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    if node.axis % node.ndim != 1:
+        return _one_axis(node, operands, parts)
+    axis = ragged_axis(node.dims)
+    assert axis is not None
+    own, reverse = parts(axis), node.reverse
+    *factor, x = operands
+    continues = _continues(x, own, reverse)
+    if isinstance(node, Shift):
+        shifted = Shift(x, axis=0, reverse=reverse, fill=node.fill)
+        return shifted * continues + (1.0 - continues) * node.fill if node.fill else shifted * continues
+    before = continues * factor[0] if factor else continues
+    return Recurrence(before, x, axis=0, reverse=reverse)
+
+
+# --- ops of rows of different lengths ---------------------------------------------------------------------------------
+
+
+class _OfLengths(IndexNode[Any], abstract=True):
+    """An op whose value follows from the lengths of its operand's rows alone."""
+
+    __slots__ = ()
+    shape_only: ClassVar[bool] = True
+
+    def __init__(self, x: BaseNode) -> None:
+        if ragged_axis(x.dims) is None:
+            raise ShapeError(f"{self.op_name()} takes a node with an axis of different lengths, not {describe(x)}")
+        self._construct((x,))
+
+
+class Lengths(_OfLengths, abstract=True):
+    """The number of entries of each row."""
+
+    __slots__ = ()
+
+    def shape_rule(self) -> Dims:
+        return (self.parents[0].dims[0],)
+
+
+class Positions(_OfLengths, abstract=True):
+    """The position of each entry among those of its row."""
+
+    __slots__ = ()
+
+    def shape_rule(self) -> Dims:
+        dims: Dims = self.parents[0].dims
+        return dims[:2]
+
+
+class RowNumbers(_OfLengths, abstract=True):
+    """The row of each entry."""
+
+    __slots__ = ()
+
+    def shape_rule(self) -> Dims:
+        dims: Dims = self.parents[0].dims
+        return dims[:2]
+
+
+@flat_form(_OfLengths)
+def _of_lengths(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    axis = ragged_axis(node.parents[0].dims)
+    assert axis is not None
+    own = parts(axis)
+    if isinstance(node, Lengths):
+        return own.lengths
+    return _places(own) if isinstance(node, Positions) else own.rows
