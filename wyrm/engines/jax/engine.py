@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engines.columns import Columns, check_ranges, completed
+from wyrm.engines.columns import Columns, check_ranges, completed, entries_as_columns
 from wyrm.engines.engine import TOO_LARGE, Engine, ProgramPlan
 from wyrm.engines.epochs import Epoch, EpochOptions, Pace
 from wyrm.engines.jax import AxisSharding, JaxOptions
@@ -162,7 +162,7 @@ class JaxEngine(Engine):
     def run(self, given: dict[BaseNode, np.ndarray]) -> list[np.ndarray]:
         """Return the outputs for these inputs; with an optimizer, also do one step."""
         with self.running():
-            feed = self._feed(given)
+            feed = self.feed(given)
             if self.graph.optimizer is None:
                 with exchange:
                     values, held = self.state.values(), self.state.held()
@@ -197,7 +197,7 @@ class JaxEngine(Engine):
         found: list[Any] = outputs
         return found
 
-    def _feed(self, given: Mapping[BaseNode, np.ndarray]) -> list[Any]:
+    def feed(self, given: Mapping[BaseNode, np.ndarray]) -> list[Any]:
         """Return the data of the inputs on the devices, after all checks."""
         complete = completed(self.graph, given)
         shapes = {leaf: array.shape for leaf, array in complete.items()}
@@ -250,7 +250,12 @@ class JaxEngine(Engine):
         columns.check_batches(batch * part.count, rows * part.count)
         sizes = self.graph.schedule.bind(columns.shapes(self.graph.fed, min(rows, batch) * part.count))
         check_ranges(self.graph.ranges.limits, columns.given, sizes)
-        for leaf, array in columns.given.items():
+        if self.graph.flat is not None and (options.accumulate > 1 or self.placement.several_processes):
+            raise OptionError(
+                "rows of different lengths are trained by the engine 'jax' in one process and without accumulate: use "
+                "larger batches, or the engine 'native'"
+            )
+        for leaf, array in entries_as_columns(columns.given).items():
             if array.dtype.kind in "iu":
                 with self.compiled.precision():
                     narrowed(leaf, array)
@@ -280,7 +285,7 @@ class JaxEngine(Engine):
         given, _, singly = columns
         batch = {leaf: array[0] if singly else array for leaf, array in given.items()}
         with self.running():
-            feed = self._feed(batch)
+            feed = self.feed(batch)
             with exchange:
                 values, held = self.state.values(), self.state.held()
                 outputs, gradients, buffers, outside = self.compiled.execute(

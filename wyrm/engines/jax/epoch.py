@@ -56,7 +56,9 @@ class JaxEpoch:
             self.full: int = len(self.order) // self.size
             # From all steps of the epoch: a resumed one runs the same compiled function, so it rounds the same way.
             every = rows // self.size
-            self.capacity: int = self._capacity(max(every, 2) if self.epoch.in_batches else every)
+            chunks = max(every, 2) if self.epoch.in_batches else every
+            # Batches of rows of different lengths have shapes of their own.
+            self.capacity: int = self._capacity(chunks) if self.graph.flat is None else 1
             self.epoch.drive(self.order, self._run_steps, engine.pace)
             self._check_finite()
 
@@ -217,6 +219,8 @@ class JaxEpoch:
 
     def _batches(self, rows: NDArray[np.int64]) -> list[Any]:
         """Return the inputs' data on the devices, for rows of shape (batch,), or with axes of batches before."""
+        if self.graph.flat is not None:
+            return self.engine.feed({leaf: column[rows] for leaf, column in self.columns.given.items()})
         chosen = rows[..., 0] if self.columns.singly else rows
         part, feeds = self.part, []
         for leaf in self.graph.fed:
