@@ -231,6 +231,12 @@ from wyrm.functions.order_statistics import percentile as percentile
 from wyrm.functions.order_statistics import quantile as quantile
 from wyrm.functions.order_statistics import searchsorted as searchsorted
 from wyrm.functions.order_statistics import top_k as top_k
+from wyrm.functions.ragged import entry_at as entry_at
+from wyrm.functions.ragged import entry_positions as entry_positions
+from wyrm.functions.ragged import entry_rows as entry_rows
+from wyrm.functions.ragged import first_entry as first_entry
+from wyrm.functions.ragged import last_entry as last_entry
+from wyrm.functions.ragged import row_lengths as row_lengths
 from wyrm.functions.rearranging import compress as compress
 from wyrm.functions.rearranging import extract as extract
 from wyrm.functions.rearranging import flip as flip
@@ -280,6 +286,8 @@ from wyrm.graph import Node as Node
 from wyrm.graph import One as One
 from wyrm.graph import Parameter as Parameter
 from wyrm.graph import Plus as Plus
+from wyrm.graph import Ragged as Ragged
+from wyrm.graph import RaggedArray as RaggedArray
 from wyrm.graph import Shaped as Shaped
 from wyrm.graph import Tensor as Tensor
 from wyrm.graph import Times as Times
@@ -333,6 +341,8 @@ __all__ = [
     "Parameter",
     "Plus",
     "Program",
+    "Ragged",
+    "RaggedArray",
     "Shaped",
     "Tensor",
     "Times",
@@ -416,6 +426,9 @@ __all__ = [
     "dstack",
     "ediff1d",
     "einsum",
+    "entry_at",
+    "entry_positions",
+    "entry_rows",
     "erf",
     "errors",
     "exp",
@@ -425,6 +438,7 @@ __all__ = [
     "export",
     "extract",
     "eye",
+    "first_entry",
     "fix",
     "flatten",
     "flip",
@@ -467,6 +481,7 @@ __all__ = [
     "jacobian",
     "jvp",
     "kron",
+    "last_entry",
     "linalg",
     "linear_cross_entropy",
     "linearize",
@@ -538,6 +553,7 @@ __all__ = [
     "roll",
     "rollaxis",
     "rot90",
+    "row_lengths",
     "run",
     "scaled_dot_product_attention",
     "scan",

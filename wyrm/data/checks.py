@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wyrm.errors import DataError, DTypeError, ShapeError
 from wyrm.graph.arrays import as_array
+from wyrm.graph.ragged import RaggedArray, as_ragged
 from wyrm.support.options import whole
 
 
@@ -42,10 +43,16 @@ def part_size(name: str, value: object, count: int, what: str, remedy: str) -> i
 
 
 Columns: TypeAlias = dict[str, np.ndarray]
+# A column as it is given.
+ColumnLike: TypeAlias = ArrayLike | RaggedArray[Any]
 Rows: TypeAlias = slice | Sequence[int] | NDArray[np.integer] | NDArray[np.bool_]
 
 
-def _column(name: str, values: ArrayLike) -> np.ndarray:
+def _column(name: str, values: ColumnLike) -> Any:
+    if isinstance(values, RaggedArray):
+        return values
+    if isinstance(values, list | tuple) and _has_other_lengths(values):
+        return as_ragged(list(values), f"column {name!r}")
     array = as_array(values, f"column {name!r}")
     if array.dtype.kind == "O":
         raise DTypeError(
@@ -62,6 +69,12 @@ def _column(name: str, values: ArrayLike) -> np.ndarray:
     return array
 
 
+def _has_other_lengths(rows: Sequence[object]) -> bool:
+    """Return whether rows are lists or arrays of different lengths."""
+    lengths = {len(row) if isinstance(row, list | np.ndarray) else None for row in rows}
+    return len(lengths) > 1 and None not in lengths
+
+
 def _check_kept(name: str, values: Sequence[object], array: np.ndarray) -> None:
     """Raise `DTypeError` if NumPy made texts of numbers, or floats of integers: different values may be equal then."""
     if array.dtype.kind in "US":
@@ -73,7 +86,7 @@ def _check_kept(name: str, values: Sequence[object], array: np.ndarray) -> None:
         raise DTypeError(f"column {name!r} holds integers that no array holds exactly; wy.data.Ids numbers such ids")
 
 
-def as_columns(values: Mapping[str, ArrayLike]) -> Columns:
+def as_columns(values: Mapping[str, ColumnLike]) -> Columns:
     """Return columns as arrays; raise `ShapeError` or `DTypeError` with the column's name for other values."""
     return {name: _column(name, column) for name, column in values.items()}
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wyrm.data.checks import Columns, Rows, as_columns, check_lengths, whole_number
+from wyrm.data.checks import ColumnLike, Columns, Rows, as_columns, check_lengths, whole_number
 from wyrm.errors import DataError, DTypeError, IndexOutOfRange, NotFinite, ShapeError
 from wyrm.graph.arrays import as_array
+from wyrm.graph.ragged import RaggedArray, entries_of, joined, position_of
 from wyrm.support.foreign_names import ForeignName
 
 # How many rows a dataset computes at once when all are needed.
@@ -22,7 +23,8 @@ _AT_ONCE = 1024
 class Dataset:
     """Named columns over the same rows: `Dataset(users=..., items=...)` or `Dataset({"users": ...})`.
 
-    Each column is an array of shape (rows, ...). Arrays are not copied; lists of Python floats become float32.
+    Each column is an array of shape (rows, ...). Arrays are not copied; lists of Python floats become float32. A column
+    whose rows have different lengths, such as the words of texts, is a `wyrm.RaggedArray`, or lists of such rows.
     `len(dataset)` is the number of rows, `dataset["users"]` the array of a column, and `dataset[rows]` a dataset of
     some rows: a slice, indices (negative ones count from the end) or a boolean mask.
 
@@ -47,7 +49,7 @@ class Dataset:
         )
         batch = ForeignName("batch", "use wy.data.DataLoader(dataset, batch_size)")
 
-    def __init__(self, mapping: Mapping[str, ArrayLike] | None = None, /, **columns: ArrayLike) -> None:
+    def __init__(self, mapping: Mapping[str, ColumnLike] | None = None, /, **columns: ColumnLike) -> None:
         if not isinstance(mapping, Mapping | None):
             raise TypeError(
                 f"Dataset takes columns by name, as in Dataset(images=x, labels=y), not {type(mapping).__name__}"
@@ -85,10 +87,7 @@ class Dataset:
         return name in self._columns
 
     def __repr__(self) -> str:
-        described = (
-            f"{name} {column.dtype}" + (f" {column.shape[1:]}" if column.ndim > 1 else "")
-            for name, column in self._columns.items()
-        )
+        described = (f"{name} {column.dtype}{_shape_of_rows(column)}" for name, column in self._columns.items())
         return f"Dataset({self._length} {'row' if self._length == 1 else 'rows'}: {', '.join(described)})"
 
     @overload
@@ -137,15 +136,15 @@ class Dataset:
         >>> Dataset(x=[5, 6, 7]).take(np.array([2, 0]))
         {'x': array([7, 5])}
         """
-        return {name: column.take(rows, axis=0) for name, column in self._columns.items()}
+        return {name: column[rows] for name, column in self._columns.items()}
 
     @overload
-    def map(self, function: Callable[[Columns], Mapping[str, ArrayLike]], *, seed: None = None) -> Dataset: ...
+    def map(self, function: Callable[[Columns], Mapping[str, ColumnLike]], *, seed: None = None) -> Dataset: ...
     @overload
     def map(
-        self, function: Callable[[Columns, np.random.Generator], Mapping[str, ArrayLike]], *, seed: int
+        self, function: Callable[[Columns, np.random.Generator], Mapping[str, ColumnLike]], *, seed: int
     ) -> Dataset: ...
-    def map(self, function: Callable[..., Mapping[str, ArrayLike]], *, seed: int | None = None) -> Dataset:
+    def map(self, function: Callable[..., Mapping[str, ColumnLike]], *, seed: int | None = None) -> Dataset:
         """Return a dataset of the columns that `function` returns for the columns of a batch of rows.
 
         The function is applied when rows are needed: to the batches of a `DataLoader`, or to all rows for a column. It
@@ -218,12 +217,14 @@ class Dataset:
             column = self[name]
             if column.dtype.kind not in "fc":
                 continue
-            finite = np.isfinite(column)
+            entries = entries_of(column)
+            finite = np.isfinite(entries)
             if not finite.all():
-                index = np.unravel_index(int(finite.argmin()), column.shape)
-                within = f" (at {tuple(map(int, index))})" if column.ndim > 1 else ""
+                place = np.unravel_index(int(finite.argmin()), entries.shape)
+                index = position_of(column, place)
+                within = f" (at {tuple(map(int, index))})" if len(index) > 1 else ""
                 raise NotFinite(
-                    f"column {name!r} holds {column[index]} in row {index[0]}{within}; expected finite numbers only. "
+                    f"column {name!r} holds {entries[place]} in row {index[0]}{within}; expected finite numbers only. "
                     f"Repair the data, or drop such rows with dataset[mask]."
                 )
 
@@ -246,14 +247,22 @@ class Dataset:
                 f"column {name!r} has dtype {column.dtype}; an index column must hold integers. "
                 f"Convert it with .astype(np.int64)."
             )
-        outside = (column < 0) | (column >= size)
+        entries = entries_of(column)
+        outside = (entries < 0) | (entries >= size)
         if outside.any():
-            index = np.unravel_index(int(outside.argmax()), column.shape)
+            place = np.unravel_index(int(outside.argmax()), entries.shape)
+            row = position_of(column, place)[0]
             raise IndexOutOfRange(
-                f"column {name!r} holds {column[index]} in row {index[0]}; expected 0 to {size - 1}, the rows of a "
+                f"column {name!r} holds {entries[place]} in row {row}; expected 0 to {size - 1}, the rows of a "
                 f"table of size {size}. Enlarge the table, or number the ids from 0 with "
                 f"np.unique(ids, return_inverse=True)."
             )
+
+
+def _shape_of_rows(column: Any) -> str:
+    if isinstance(column, RaggedArray):
+        return " rows of different lengths"
+    return f" {column.shape[1:]}" if column.ndim > 1 else ""
 
 
 class LazyDataset(Dataset):
@@ -270,7 +279,7 @@ class LazyDataset(Dataset):
     def columns(self) -> Mapping[str, np.ndarray]:
         """The columns of all rows by name, computed anew."""
         parts = list(self._in_parts())
-        return MappingProxyType({name: np.concatenate([part[name] for part in parts]) for name in self._columns})
+        return MappingProxyType({name: joined([part[name] for part in parts]) for name in self._columns})
 
     def _in_parts(self) -> Iterator[Columns]:
         """Yield the columns of all rows, a part of the rows at a time."""
@@ -289,7 +298,7 @@ class Mapped(LazyDataset):
 
     __slots__ = ("_function", "_seed", "_source")
 
-    def __init__(self, source: Dataset, function: Callable[..., Mapping[str, ArrayLike]], seed: int | None) -> None:
+    def __init__(self, source: Dataset, function: Callable[..., Mapping[str, ColumnLike]], seed: int | None) -> None:
         self._source, self._function = source, function
         self._seed = None if seed is None else whole_number("seed", seed, minimum=0)
         _check_arguments(function, self._seed)

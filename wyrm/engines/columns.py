@@ -16,7 +16,7 @@ from wyrm.graph.axes import Dim, axis_size, open_axes, ragged_axis, resolve_axis
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_operands import accepted_indices
 from wyrm.graph.leaves import Input
-from wyrm.graph.ragged import RaggedArray, as_ragged, check_lengths, checked_rows, of_values
+from wyrm.graph.ragged import RaggedArray, as_ragged, check_lengths, checked_rows, entries_of, of_values, position_of
 from wyrm.graph.ragged_leaves import parts_of, parts_shapes
 from wyrm.graph.schedule import Limit
 from wyrm.graph.shapes import remedy, wrong_rank
@@ -24,9 +24,12 @@ from wyrm.graph.storage import bound_array, check_int64, not_set, stored
 
 
 class Columns(NamedTuple):
-    """Checked columns of a data set by input, the number of their rows, and whether inputs take one row at a time."""
+    """Checked columns of a data set by input, the number of their rows, and whether inputs take one row at a time.
 
-    given: dict[BaseNode, np.ndarray]
+    A column is an array, or a `RaggedArray` for an input with a `Ragged` axis.
+    """
+
+    given: dict[BaseNode, Any]
     rows: int
     singly: bool
 
@@ -92,7 +95,7 @@ class _Writable:
         self.__array_interface__ = array.__array_interface__ | {"data": (array.ctypes.data, False)}
 
 
-def given_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, np.ndarray]:
+def given_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, Any]:
     """Return the arrays given for the inputs, in the inputs' dtypes; inputs that hold data may be left out."""
     feed = by_input(feed, inputs)
     if not isinstance(feed, Mapping):
@@ -126,7 +129,7 @@ def _makes_dataset(feed: object) -> bool:
     return callable(getattr(feed, "dataset", None))
 
 
-def checked_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, np.ndarray]:
+def checked_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, Any]:
     """Return the arrays given for the inputs, checked, for one call; inputs that hold data may be left out."""
     given = given_inputs(feed, inputs)
     for leaf, array in given.items():
@@ -156,6 +159,11 @@ def _converted(leaf: BaseNode, value: object) -> Any:
     if ragged_axis(leaf.dims) is not None:
         rows = checked_rows(leaf, as_ragged(value, f"column {label(leaf)}", integers=leaf.dtype.kind == "i"))
         return of_values(_converted(parts_of(leaf).values, rows.values), rows)
+    if isinstance(value, RaggedArray):
+        raise ShapeError(
+            f"{describe(leaf)} takes rows of one length, the data has rows of different lengths: declare their axis, "
+            f"as in class Words(wy.Ragged): ... and dims=(batch, Words())"
+        )
     if type(value) is np.ndarray:
         array = value
     else:
@@ -177,22 +185,14 @@ def _converted(leaf: BaseNode, value: object) -> Any:
         return np.ascontiguousarray(array, leaf.dtype).reshape(array.shape)
 
 
-def _in_rows(array: Any, where: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the row of an entry of rows of different lengths, and its place there; other positions unchanged."""
-    if not isinstance(array, RaggedArray):
-        return where
-    row = int(np.searchsorted(array.offsets, where[0], "right")) - 1
-    return row, int(where[0] - array.offsets[row]), *where[1:]
-
-
 def check_values(leaf: BaseNode, array: Any, row: str) -> None:
     """Raise `NotFinite`, naming the column and the row, for a NaN or infinity in an input declared finite."""
-    values = array.values if isinstance(array, RaggedArray) else array
+    values = entries_of(array)
     if leaf.dtype.kind == "f" and isinstance(leaf, Input) and leaf._finite and not np.isfinite(values).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
         raise NotFinite(
             f"column {label(leaf)} holds {values[where]} in {row} "
-            f"{_position(_in_rows(array, where))}; clean the data, or declare the "
+            f"{_position(position_of(array, where))}; clean the data, or declare the "
             f"input with finite=False; no parameter has moved"
         )
 
@@ -216,7 +216,7 @@ def check_contrast(graph: ProgramGraph, columns: Columns, batch: int) -> None:
 
 def check_ranges(
     limits: Sequence[Limit],
-    given: Mapping[BaseNode, np.ndarray],
+    given: Mapping[BaseNode, Any],
     sizes: Mapping[type[Dim], int],
     *,
     columns: bool = False,
@@ -238,7 +238,7 @@ def check_ranges(
         if where is not None:
             raise IndexOutOfRange(
                 f"column {label(leaf)} holds {int(array[where])} in row "
-                f"{_position(_in_rows(rows.get(leaf), where))}, but "
+                f"{_position(position_of(rows.get(leaf), where))}, but "
                 f"{accepted_indices(user, resolve_axis(axis, sizes), from_end)}; no parameter has moved"
             )
 
@@ -257,7 +257,7 @@ def checked_columns(feed: object, inputs: Sequence[BaseNode], limits: Sequence[L
     return rows_of(given_inputs(feed, inputs), limits)
 
 
-def rows_of(given: dict[BaseNode, np.ndarray], limits: Sequence[Limit]) -> Columns:
+def rows_of(given: dict[BaseNode, Any], limits: Sequence[Limit]) -> Columns:
     """Check columns that `given_inputs` has converted."""
     if not given:
         raise ShapeError("an epoch needs columns of data, but none was given")
@@ -323,9 +323,7 @@ def flat_columns(given: Mapping[BaseNode, Any]) -> dict[BaseNode, np.ndarray]:
 def entries_as_columns(given: Mapping[BaseNode, Any]) -> dict[BaseNode, np.ndarray]:
     """Return the columns with all entries in place of rows of different lengths."""
     return {
-        parts_of(leaf).values if isinstance(column, RaggedArray) else leaf: (
-            column.values if isinstance(column, RaggedArray) else column
-        )
+        parts_of(leaf).values if isinstance(column, RaggedArray) else leaf: entries_of(column)
         for leaf, column in given.items()
     }
 

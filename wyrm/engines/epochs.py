@@ -19,7 +19,7 @@ from wyrm.engines.tables import row_count
 from wyrm.engines.totals import Totals
 from wyrm.errors import Diverged, IndexOutOfRange, NotFinite, OptionError, ShapeError
 from wyrm.graph.base import BaseNode
-from wyrm.graph.ragged import RaggedArray, concatenated
+from wyrm.graph.ragged import RaggedArray, entries_of, joined
 from wyrm.ops.random.philox import STEP, pinned_step
 from wyrm.support.frozen import frozen
 from wyrm.support.interrupts import deferred, deliver
@@ -295,7 +295,7 @@ def chunks(batches: Iterable[object], inputs: Sequence[BaseNode], accumulate: in
     A smaller batch, as at the end of a data set, may be the last one of a step. A larger one, and one with other sizes
     along the other axes, begins a new step.
     """
-    held: list[dict[BaseNode, np.ndarray]] = []
+    held: list[dict[BaseNode, Any]] = []
     first = size = last = held_bytes = 0
     for batch in batches:
         given = given_inputs(batch, inputs)
@@ -314,25 +314,19 @@ def chunks(batches: Iterable[object], inputs: Sequence[BaseNode], accumulate: in
         yield _joined_batches(held, size, first)
 
 
-def _shapes_of_rows(given: Mapping[BaseNode, np.ndarray]) -> dict[BaseNode, tuple[int, ...]]:
-    return {
-        leaf: array.values.shape[1:] if isinstance(array, RaggedArray) else array.shape[1:]
-        for leaf, array in given.items()
-    }
+def _shapes_of_rows(given: Mapping[BaseNode, Any]) -> dict[BaseNode, tuple[int, ...]]:
+    return {leaf: entries_of(array).shape[1:] for leaf, array in given.items()}
 
 
-def _rows_of_batch(given: Mapping[BaseNode, np.ndarray]) -> int:
+def _rows_of_batch(given: Mapping[BaseNode, Any]) -> int:
     sizes = {len(array) if isinstance(array, RaggedArray) or array.ndim else 0 for array in given.values()}
     if len(sizes) != 1 or 0 in sizes:
         raise ShapeError("each column of a batch must have the same number of rows, at least one")
     return sizes.pop()
 
 
-def _joined_batches(held: Sequence[Mapping[BaseNode, np.ndarray]], size: int, first: int) -> Chunk:
-    columns: dict[BaseNode, Any] = {}
-    for leaf, array in held[0].items():
-        join: Any = concatenated if isinstance(array, RaggedArray) else np.concatenate
-        columns[leaf] = join([batch[leaf] for batch in held])
+def _joined_batches(held: Sequence[Mapping[BaseNode, Any]], size: int, first: int) -> Chunk:
+    columns = {leaf: joined([batch[leaf] for batch in held]) for leaf in held[0]}
     return Chunk(columns, size, first)
 
 

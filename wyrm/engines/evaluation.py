@@ -124,7 +124,7 @@ class Evaluator:
             self._inputs = key, [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput)]
         return self._inputs[1]
 
-    def _totals_of(self, outputs: Sequence[BaseNode], given: Mapping[BaseNode, np.ndarray]) -> Totals:
+    def _totals_of(self, outputs: Sequence[BaseNode], given: Mapping[BaseNode, Any]) -> Totals:
         """Return how to compute the outputs for all rows from their values for batches of these columns."""
         columns = frozenset(
             leaf for leaf, array in given.items() if isinstance(array, RaggedArray) or array.ndim == len(leaf.dims)
@@ -175,7 +175,7 @@ def _batch_size(columns: Columns, batch_size: int | None) -> int:
     return size
 
 
-def _has_rows(output: BaseNode, given: Mapping[BaseNode, np.ndarray], singly: bool) -> bool:
+def _has_rows(output: BaseNode, given: Mapping[BaseNode, Any], singly: bool) -> bool:
     """Return whether the output has a number for each row; raise if it is neither that nor a scalar."""
     if not output.dims:
         return False

@@ -9,6 +9,7 @@ import numpy as np
 
 from wyrm.errors import DataError, DTypeError, ShapeError
 from wyrm.graph.arrays import as_array
+from wyrm.graph.axes import ragged_axis
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.storage import stored
 from wyrm.support.texts import nearest
@@ -76,7 +77,10 @@ def by_input(data: object, inputs: Sequence[BaseNode]) -> object:
             f"has no column: correct the name, or leave out columns that the program does not read"
         )
     columns = _selected(data, list(wanted))
-    return {leaf: column_array(name, columns[name]) for name, leaf in wanted.items()}
+    return {
+        leaf: columns[name] if ragged_axis(leaf.dims) is not None else column_array(name, columns[name])
+        for name, leaf in wanted.items()
+    }
 
 
 def _missing(leaf: BaseNode, listed: str, data: object) -> str:

@@ -23,6 +23,7 @@ from wyrm.exporting.targets import target_named
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import label
 from wyrm.graph.modes import warn_of_training
+from wyrm.graph.ragged import refuse_ragged
 from wyrm.io.files import load_arrays, replacing, save_arrays, write_arrays
 from wyrm.support.files import FilePath, path_of
 from wyrm.support.foreign_names import explains_keywords
@@ -239,6 +240,7 @@ def _check(program: Program[Any, Any], *, trains: bool) -> None:
         raise OptionError(
             "train= takes a program with an optimizer" if trains else "predict= takes programs without an optimizer"
         )
+    refuse_ragged(program.outputs, "export")
     if not trains and program._modes:
         warn_of_training(program._modes, program._predicts)
 

@@ -249,10 +249,18 @@ class Ragged(Dim):
         super().__init_subclass__(**keywords)
         Ragged.declared = True
 
-    def __init__(self) -> None:
-        if type(self) is Ragged:
-            raise TypeError("an axis of rows of different lengths needs a name: class Words(wy.Ragged): ...")
-        super().__init__()
+    if TYPE_CHECKING:
+
+        def __init__(self) -> None: ...
+
+    else:
+
+        def __init__(self, *size: object) -> None:
+            if type(self) is Ragged:
+                raise TypeError("an axis of rows of different lengths needs a name: class Words(wy.Ragged): ...")
+            if size:
+                raise TypeError(f"{type(self).__name__}: each row has its own length, so the axis takes no size")
+            super().__init__()
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), ()
@@ -265,10 +273,10 @@ class Entries(Dim):
     of: ClassVar[type[Ragged]]
 
     def __reduce__(self) -> tuple[object, ...]:
-        return entries_of, (self.of,)
+        return axis_of_entries, (self.of,)
 
 
-def entries_of(name: type[Ragged]) -> Entries:
+def axis_of_entries(name: type[Ragged]) -> Entries:
     """Return the axis of the entries of all rows along a `Ragged` axis."""
     made = name.__dict__.get("_entries")
     if made is None:
@@ -296,7 +304,7 @@ def flat_dims(dims: Dims) -> Dims:
     """
     axis = ragged_axis(dims)
     if axis is not None:
-        dims = (entries_of(type(axis)), *dims[2:])
+        dims = (axis_of_entries(type(axis)), *dims[2:])
     return tuple([_flat_axis(each) if isinstance(each, Derived | Ragged) else each for each in dims])
 
 

@@ -121,6 +121,7 @@ class IndexInput(_IndexLeaf[S_co], abstract=True):
         given = checked_rows(self, as_ragged(value, describe(self), integers=True))
         data = of_values(index_array(given.values, self), given)
         check_limits(self, data.values)
+        assert isinstance(self._storage, RaggedStorage)
         self._storage.put(data)
 
     def set(self, value: Indices) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
-from wyrm.errors import DataError, DTypeError, ShapeError
+from wyrm.errors import DataError, DTypeError, OptionError, ShapeError
 from wyrm.graph.arrays import as_array, check_unmasked
 from wyrm.graph.axes import Dims, Ragged, axis_size, is_name, ragged_axis
 from wyrm.graph.base import BaseNode, describe
@@ -147,10 +147,31 @@ def rows_of_lengths(values: Any, lengths: NDArray[np.int64]) -> RaggedArray:
     return _trusted(values, np.concatenate([[0], np.cumsum(lengths)]))
 
 
-def concatenated(parts: Sequence[RaggedArray]) -> RaggedArray:
-    """Return the rows of several arrays, one after the other."""
+def joined(parts: Sequence[Any]) -> Any:
+    """Return the rows of several arrays, all of one length or all of different lengths, one after the other."""
+    if not isinstance(parts[0], RaggedArray):
+        return np.concatenate(parts)
     lengths = np.concatenate([part.lengths for part in parts])
-    return _trusted(np.concatenate([part.values for part in parts]), np.concatenate([[0], np.cumsum(lengths)]))
+    return rows_of_lengths(np.concatenate([part.values for part in parts]), lengths)
+
+
+def entries_of(array: Any) -> np.ndarray:
+    """Return the entries of rows of different lengths, one after the other; another array unchanged."""
+    entries: np.ndarray = array.values if isinstance(array, RaggedArray) else array
+    return entries
+
+
+def position_of(array: Any, place: Sequence[SupportsIndex]) -> tuple[int, ...]:
+    """Return the row of an entry of rows of different lengths, and its place there; another position unchanged.
+
+    >>> position_of(RaggedArray.of_rows([[1], [2, 3]]), (2,))
+    (1, 1)
+    """
+    entry, *rest = map(int, place)
+    if not isinstance(array, RaggedArray):
+        return entry, *rest
+    row = int(np.searchsorted(array.offsets, entry, "right")) - 1
+    return row, entry - int(array.offsets[row]), *rest
 
 
 def _checked_offsets(offsets: np.ndarray, count: int) -> NDArray[np.int64]:
@@ -270,7 +291,7 @@ class RaggedStorage(Storage):
             store(storage, array)
 
 
-def places(data: RaggedArray) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def places(data: RaggedArray) -> tuple[IntegerArray, IntegerArray, IntegerArray]:
     """Return the row of each entry, the position of each row's first entry, and each row's number of entries."""
     lengths = data.lengths
     return np.repeat(np.arange(len(data)), lengths), data.offsets[:-1].copy(), lengths
@@ -282,6 +303,18 @@ def flat_graph(outputs: Sequence[BaseNode]) -> Flattened | None:
         return None
     found: Flattened | None = importlib.import_module("wyrm.ops.ragged").flattened(outputs)
     return found
+
+
+def refuse_ragged(outputs: Sequence[BaseNode], who: str) -> None:
+    """Raise `OptionError` for a graph with an axis of different lengths; `who` names what does not take it."""
+    flat = flat_graph(outputs)
+    if flat is not None:
+        leaf = next(iter(flat.inputs.values()))[0]
+        axis = ragged_axis(leaf.dims)
+        raise OptionError(
+            f"{who} takes no rows of different lengths, and {describe(leaf)} has them along {axis!r}: "
+            f"give the rows one length, with an axis wy.Dim and padding"
+        )
 
 
 def has_ragged(dims: DeclaredDims) -> bool:

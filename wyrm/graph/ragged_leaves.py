@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wyrm.graph.axes import Axis, Dims, Entries, entries_of, flat_dims, ragged_axis
+from wyrm.graph.axes import Axis, Dims, Entries, axis_of_entries, flat_dims, ragged_axis
 from wyrm.graph.base import BaseNode, _set
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
@@ -70,7 +70,7 @@ def parts_of(leaf: BaseNode) -> Parts:
     storage, axis, row_axis = stored(leaf), ragged_axis(leaf.dims), leaf.dims[0]
     assert isinstance(storage, RaggedStorage) and axis is not None
     if storage.parts is None:
-        entries, name = (entries_of(type(axis)),), leaf.name or leaf.op_name()
+        entries, name = (axis_of_entries(type(axis)),), leaf.name or leaf.op_name()
         with located_at(leaf.origin):
             values = _sharing(type(leaf), storage, flat_dims(leaf.dims), leaf.name, leaf)
             of_rows = [

@@ -21,6 +21,7 @@ from wyrm.graph.axes import Dim, is_name
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_operands import check_limits
 from wyrm.graph.parameters import Buffer, Parameter
+from wyrm.graph.ragged import refuse_ragged
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array, check_shape, not_set, stored
 from wyrm.module import Module
@@ -41,6 +42,7 @@ class LoweredFunction:
         self.outputs: list[BaseNode] = list(outputs)
         self.inputs: list[BaseNode] = list(inputs)
         self._single = single
+        refuse_ragged(self.outputs, "a function of JAX")
         self._schedule = Schedule(self.outputs)
         others = self._others()
         self.names: dict[BaseNode, str] = unique_names(

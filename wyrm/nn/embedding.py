@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, get_args
 import numpy as np
 
 from wyrm.errors import OptionError, ShapeError
+from wyrm.graph.axes import ragged_axis
 from wyrm.graph.base import describe
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.parameters import Parameter
@@ -91,14 +92,19 @@ class EmbeddingBag(Module, Generic[Rows, Columns]):
     """The sum, mean or maximum over bags of rows of a table: (..., bag) indices to (..., embedding_dim).
 
     `padding_idx` fills bags that have fewer indices than others: it is left out of sum, mean and maximum, and its row
-    gets no gradient. A bag without indices gives zeros. For bags in one long row, use `wyrm.segment_sum` with an
-    `Embedding`. The table and the other options are those of `Embedding`; the gradient holds only the rows used.
+    gets no gradient. Bags of different lengths need none: their indices have a `wyrm.Ragged` axis. A bag without
+    indices gives zeros. For bags in one long row, use `wyrm.segment_sum` with an `Embedding`. The table and the other
+    options are those of `Embedding`; the gradient holds only the rows used.
 
     Raise `ValueError` for an unknown mode or a `padding_idx` that is no row, and the errors of `Embedding`.
 
     >>> bag = EmbeddingBag(100, 8, mode="mean", padding_idx=0)
     >>> bag(wy.IndexInput(dims=(5, 4))).shape
     (5, 8)
+    >>> class Batch(wy.Dim): ...
+    >>> class Words(wy.Ragged): ...
+    >>> bag(wy.IndexInput(dims=(Batch(), Words()))).shape
+    (Batch(), 8)
     """
 
     weight: Parameter[tuple[Rows, Columns]]
@@ -156,10 +162,10 @@ def _reduced(rows: Any, present: Any, mode: BagMode) -> Any:
 
     The mask `present`, (..., bag, 1), is false for padding; None if there is none.
     """
+    if mode == "max" and (present is not None or ragged_axis(rows.dims) is not None):
+        largest: Node = (rows if present is None else where(present, rows, -math.inf)).max(axis=-2)
+        return where(largest > -math.inf, largest, 0.0)
     if present is None:
         return getattr(rows, mode)(axis=-2)
-    if mode == "max":
-        largest: Node = where(present, rows, -math.inf).max(axis=-2)
-        return where(largest > -math.inf, largest, 0.0)
     total: Node = where(present, rows, 0.0).sum(axis=-2)
     return total if mode == "sum" else total / present.astype(rows.dtype).sum(axis=-2).maximum(1.0)

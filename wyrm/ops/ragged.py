@@ -19,12 +19,14 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims, Ragged, axis_size, flat_dims, open_axes, ragged_axis
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexInput
+from wyrm.graph.leaves import Constant
 from wyrm.graph.node import IndexNode
 from wyrm.graph.ragged import check_lengths, held_rows, of_values, places
 from wyrm.graph.ragged_leaves import Parts, parts_of
 from wyrm.graph.source_location import located_at
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.composed import Composed
+from wyrm.ops.control.digits import FromDigits
 from wyrm.ops.control.pass_through import PassThrough
 from wyrm.ops.cross_entropy.labels import CountedLabels
 from wyrm.ops.cross_entropy.softmax import (
@@ -34,9 +36,10 @@ from wyrm.ops.cross_entropy.softmax import (
     LogSoftmax,
     Softmax,
 )
-from wyrm.ops.elementwise.elementwise import Elementwise
+from wyrm.ops.elementwise.elementwise import Axes, Elementwise
 from wyrm.ops.elementwise.integers import IndexArithmetic
-from wyrm.ops.indexing.gather import IndexGather
+from wyrm.ops.indexing.advanced_indexing import FromEnd
+from wyrm.ops.indexing.gather import Gather, IndexGather, Place, common_axes
 from wyrm.ops.indexing.index import Index, JoinRows, RowGradient, ScatterAdd
 from wyrm.ops.indexing.joining import Concatenate, Stack
 from wyrm.ops.indexing.keys import ALL
@@ -52,8 +55,8 @@ from wyrm.ops.normalization.normalization import (
 from wyrm.ops.normalization.statistics import LogSumExp, Variance
 from wyrm.ops.products.linear_gelu import LinearGelu, LinearGeluGradient
 from wyrm.ops.products.product import MatMul, VectorDot
-from wyrm.ops.random.draws import Draws
 from wyrm.ops.random.dropout import AddDropout, Dropout, DropoutMask
+from wyrm.ops.random.philox import Draws
 from wyrm.ops.reducing.base import OneAxis, Reduction
 from wyrm.ops.reducing.counting import CountTrue
 from wyrm.ops.reducing.cumulative import CumSum, Recurrence, Shift
@@ -121,7 +124,7 @@ class Flattened(NamedTuple):
         """
         found: dict[BaseNode, np.ndarray] = {}
         for leaves in self.inputs.values():
-            data = {leaf: given[leaf] if leaf in given else held_rows(leaf) for leaf in leaves}
+            data: dict[BaseNode, Any] = {leaf: given[leaf] if leaf in given else held_rows(leaf) for leaf in leaves}
             known = [leaf for leaf in leaves if data[leaf] is not None]
             for leaf in known[1:]:
                 check_lengths(leaf, data[leaf], known[0], data[known[0]])
@@ -143,7 +146,7 @@ class Flattened(NamedTuple):
                 found.append(value)
                 continue
             leaf = next(each for each in self.inputs[type(axis)] if each in given or held_rows(each) is not None)
-            rows = given[leaf] if leaf in given else held_rows(leaf)
+            rows: Any = given[leaf] if leaf in given else held_rows(leaf)
             found.append(of_values(value, rows))
         return found
 
@@ -333,8 +336,8 @@ def _with_flat_axes(node: Any, operands: list[Any], parts: PartsOf) -> Any:
     return node.rebuild(operands, **_flat_attributes(node))
 
 
-@flat_form(WithSizes)
-def _with_sizes(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+@flat_form(FromEnd, WithSizes)
+def _unchanged(node: Any, operands: list[Any], parts: PartsOf) -> Any:
     return node.rebuild(operands)
 
 
@@ -360,10 +363,26 @@ def _slice(node: Any, operands: list[Any], parts: PartsOf) -> Any:
 def _flat_key(node: Any) -> Any:
     if node.key[:2] != (ALL, ALL):
         raise ShapeError(
-            f"selects along {_along(node)!r} or its rows, where rows have different lengths: wy.ragged.first(x) and "
-            f"wy.ragged.last(x) are entries of each row, and wy.where selects by a mask"
+            f"selects along {_along(node)!r} or its rows, where rows have different lengths: wy.first_entry(x) and "
+            f"wy.last_entry(x) are entries of each row, and wy.where selects by a mask"
         )
     return node.key[1:]
+
+
+@flat_form(Gather, IndexGather, Place)
+def _gather(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    (_, *indices), (x, *flat) = node.parents, operands
+    source = node.to if isinstance(node, Place) else node.parents[0].dims
+    by_entry = [ragged_axis(each.dims) is not None for each in indices]
+    axis = _along(node)
+    if ragged_axis(source) is None and node.after == 0:
+        dims = common_axes(indices)
+        found = [_aligned(given, each, dims, parts) for given, each in zip(indices, flat, strict=True)]
+        return node.rebuild((x, *found))
+    if ragged_axis(source) is not None and min(*node.axes, node.after) > 1 and not any(by_entry):
+        changes = {"to": flat_dims(node.to)} if isinstance(node, Place) else {}
+        return node.rebuild((x, *flat), axes=tuple(each - 1 for each in node.axes), after=node.after - 1, **changes)
+    raise ShapeError(f"looks up elements along {axis!r} or its rows, where rows have different lengths")
 
 
 @flat_form(OneAxis, Concatenate, Stack, TakeAlongAxis, IndexTakeAlongAxis, PlaceAlongAxis)
@@ -456,7 +475,8 @@ def _smallest(node: Any, x: Any, own: Parts) -> Any:
 
 def _count_true(node: Any, x: Any, own: Parts) -> Any:
     # Sums of float64 are exact up to 2**53. `x` holds numbers if it was reduced before.
-    return _total(node, x.astype(np.float64), own).astype(np.int64)
+    total = _total(node, x.astype(np.float64), own).expand_dims(-1)
+    return FromDigits(total * Constant([1.0, 0.0, 0.0], dtype=np.float64))
 
 
 _segments: Mapping[type[Any], Callable[[Any, Any, Parts], Any]] = {
@@ -495,45 +515,39 @@ def _cumulative(node: Any, operands: list[Any], parts: PartsOf) -> Any:
 # --- ops of rows of different lengths ---------------------------------------------------------------------------------
 
 
-class _OfLengths(IndexNode[Any], abstract=True):
+class _OfLengths(IndexNode[Axes], abstract=True):
     """An op whose value follows from the lengths of its operand's rows alone."""
 
     __slots__ = ()
     shape_only: ClassVar[bool] = True
 
     def __init__(self, x: BaseNode) -> None:
-        if ragged_axis(x.dims) is None:
-            raise ShapeError(f"{self.op_name()} takes a node with an axis of different lengths, not {describe(x)}")
         self._construct((x,))
 
+    def shape_rule(self) -> Dims:
+        dims: Dims = self.parents[0].dims
+        return dims[:2]
 
-class Lengths(_OfLengths, abstract=True):
+
+class RowLengthsOf(_OfLengths[Axes], abstract=True):
     """The number of entries of each row."""
 
     __slots__ = ()
 
     def shape_rule(self) -> Dims:
-        return (self.parents[0].dims[0],)
+        return super().shape_rule()[:1]
 
 
-class Positions(_OfLengths, abstract=True):
-    """The position of each entry among those of its row."""
-
-    __slots__ = ()
-
-    def shape_rule(self) -> Dims:
-        dims: Dims = self.parents[0].dims
-        return dims[:2]
-
-
-class RowNumbers(_OfLengths, abstract=True):
-    """The row of each entry."""
+class EntryPositions(_OfLengths[Axes], abstract=True):
+    """The position of each entry in its row."""
 
     __slots__ = ()
 
-    def shape_rule(self) -> Dims:
-        dims: Dims = self.parents[0].dims
-        return dims[:2]
+
+class EntryRowNumbers(_OfLengths[Axes], abstract=True):
+    """The number of its row for each entry."""
+
+    __slots__ = ()
 
 
 @flat_form(_OfLengths)
@@ -541,6 +555,6 @@ def _of_lengths(node: Any, operands: list[Any], parts: PartsOf) -> Any:
     axis = ragged_axis(node.parents[0].dims)
     assert axis is not None
     own = parts(axis)
-    if isinstance(node, Lengths):
+    if isinstance(node, RowLengthsOf):
         return own.lengths
-    return _places(own) if isinstance(node, Positions) else own.rows
+    return _places(own) if isinstance(node, EntryPositions) else own.rows

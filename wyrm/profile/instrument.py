@@ -39,7 +39,7 @@ from wyrm.engines.native.kernels.statements import FunctionBody
 from wyrm.engines.native.kernels.values import KernelValue, Num, View, rebuilt, variables_of
 from wyrm.engines.native.products.writer import SHARED
 from wyrm.engines.native.stages.loops import Invocation
-from wyrm.engines.native.stages.runtime import load, load_number
+from wyrm.engines.native.stages.runtime import LOADS
 from wyrm.engines.native.stages.write import Source
 from wyrm.errors import OptionError
 from wyrm.graph.base import BaseNode
@@ -197,7 +197,7 @@ def instrumented(source: Source) -> Instrumented:
     for statement in loop.body:
         if not isinstance(statement, CallStatement):
             body.append(statement)
-        elif statement.function in (load, load_number):
+        elif statement.function in LOADS:
             sites.append(Site(statement, None, next(inputs)))
             body += [statement, _reading(_TIMES, Name("k"), len(sites))]
         elif id(statement.function) in called:

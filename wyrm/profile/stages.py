@@ -142,7 +142,8 @@ def described(site: Site, frame: Frame) -> Description:
     if invocation is None:
         assert site.column is not None
         batch, (column, *_) = binding.array(binding.source.tree.leaf(site.column)), site.call.arguments
-        # An input with a column of no rows keeps its data. The 8 bytes a row are those of the order of rows.
+        # An input with a column of no rows keeps its data. The 8 bytes a row are those of the order of rows; a row of
+        # entries is one of them, and the longest rows are counted.
         rows = (batch.shape[0] if batch.ndim else 1) if values[str(column)].shape[0] else 0
         moved = float(batch.nbytes if rows else 0)
         work = Work(bytes_read=moved + 8.0 * rows, bytes_written=moved)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from wyrm.ops.random.philox import STEP, advance_step, drawing_for, step_is_anno
 from wyrm.support.interrupts import deferred
 from wyrm.support.memory import KEPT_BYTES, with_collector_paused
 
+if TYPE_CHECKING:
+    from wyrm.ops.ragged import Flattened
+
 # Plans are cached for so many data sizes, such as that of the smaller last batch of an epoch, up to `KEPT_BYTES`.
 _PLAN_CACHE_SIZE = 4
 
@@ -41,7 +44,14 @@ class ReferenceRunner:
     def __init__(self, outputs: Sequence[BaseNode]) -> None:
         self._plans: dict[tuple[Any, ...], EvaluationPlan] = {}
         self._last: EvaluationPlan | None = None
-        self._take(Schedule(outputs))
+        # The graph of flat arrays that runs in place of one with rows of different lengths.
+        self.flat: Flattened | None = flat_graph(outputs)
+        if self.flat is None:
+            self._take(Schedule(outputs))
+            return
+        schedule = Schedule([self.flat.node[output] for output in outputs])
+        schedule.position |= {output: schedule.position[self.flat.node[output]] for output in outputs}
+        self._take(schedule)
 
     def _take(self, schedule: Schedule) -> None:
         self.schedule = schedule
@@ -76,6 +86,8 @@ class ReferenceRunner:
 
     def run(self, stage: int = 0) -> EvaluationPlan:
         """Update one stage and return the plan that holds the values."""
+        if self.flat is not None:
+            self.flat.check_held()
         plan = self.plan()
         plan.run(stage, observer())
         return plan
@@ -114,13 +126,11 @@ class NodeRunner:
         # The rows of the value of a node with a `Ragged` axis, and the storages that say whose entries they are.
         self.rows: RaggedArray | None = None
         self._lengths: IndexInput | None = None
-        flat = flat_graph([self.twin])
-        if flat is not None:
+        self._flat: Flattened | None = flat_graph([self.twin])
+        if self._flat is not None:
             axis = ragged_axis(node.dims)
-            self._lengths = None if axis is None else flat.parts(axis).lengths
-            self.twin, self._flat = flat.node[self.twin], flat
-        else:
-            self._flat = None
+            self._lengths = None if axis is None else self._flat.parts(axis).lengths
+            self.twin = self._flat.node[self.twin]
         self.runner: ReferenceRunner = ReferenceRunner([self.twin])
         self.modes: list[Mode] = modes_of([node])
         self.step: int | None = None  # the random step of the last forward pass
@@ -258,14 +268,10 @@ def run(nodes: Sequence[BaseNode]) -> list[np.ndarray]:
     >>> [value.item() for value in wy.run([x * x, x + x])]
     [4.0, 4.0]
     """
-    flat = flat_graph(nodes)
-    computed = list(nodes) if flat is None else [flat.node[node] for node in nodes]
-    if flat is not None:
-        flat.check_held()
-    runner = ReferenceRunner(computed)
+    runner = ReferenceRunner(nodes)
     warn_of_training(modes_of(nodes))
     if runner.random:
         advance_step()
     plan = runner.run()
-    values = [frozen(plan.value(node)) for node in computed]
-    return values if flat is None else flat.as_rows(nodes, values)
+    values = [frozen(plan.value(node)) for node in nodes]
+    return values if runner.flat is None else runner.flat.as_rows(nodes, values)

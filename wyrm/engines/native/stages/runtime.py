@@ -116,7 +116,7 @@ def load_number(column: Array, order: IntegerArray, position: int, out: Array) -
 
 
 @inlined
-def entries_of(offsets: IntegerArray, order: IntegerArray, start: int, batch: int, most: int) -> int:
+def count_entries(offsets: IntegerArray, order: IntegerArray, start: int, batch: int, most: int) -> int:
     """Return the number of entries of the rows of a step; raise `IndexError` if there are more than `most`."""
     if offsets.shape[0] == 0:
         return natural(most)
@@ -180,6 +180,9 @@ def load_row_lengths(offsets: IntegerArray, order: IntegerArray, start: int, bat
         row = natural(order[natural(start + i)])
         out[i] = natural(offsets[natural(row + 1), 0] - offsets[row, 0])
 
+
+# The functions that read the data of a step, one for each leaf.
+LOADS = (load, load_number, load_entries, load_entry_rows, load_row_starts, load_row_lengths)
 
 # --- for loops inside a graph: arrays are flat, or have a row for each step -------------------------------------------
 

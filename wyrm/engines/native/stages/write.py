@@ -46,10 +46,11 @@ from wyrm.engines.native.stages.loops import (
 from wyrm.engines.native.stages.materialize import Materialized, materialize
 from wyrm.engines.native.stages.reductions import FEW_TURNS, most_turns
 from wyrm.engines.native.stages.runtime import (
+    LOADS,
     OpKernels,
     added,
     copied,
-    entries_of,
+    count_entries,
     fill_with_invalid_indices,
     fill_with_nan,
     fill_with_ones,
@@ -66,7 +67,7 @@ from wyrm.engines.native.stages.runtime import (
 from wyrm.engines.native.stages.updates import UpdateCalls, updated_numbers
 from wyrm.engines.optimizer import OptimizerInterface, UpdateRule
 from wyrm.errors import RegistrationError, ShapeError
-from wyrm.graph.axes import Axis, Derived, Dim, Times, open_axes
+from wyrm.graph.axes import Axis, Derived, Dim, Entries, Times, open_axes
 from wyrm.graph.base import BaseNode, format_dims
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
@@ -260,7 +261,7 @@ class Source:
         """Return the function that steps through the data."""
         body = arrays.CountedLoop("k", Name("steps"), tuple(self._step()))
         code = ArrayFunction("run", (*Head._fields, *self.arguments), (body, arrays.ReturnValue(Name("steps"))))
-        own = {load, load_number, *(call.function for call in self.loop_calls), *self.updates.values()}
+        own = {*LOADS, count_entries, *(call.function for call in self.loop_calls), *self.updates.values()}
         # Nothing else may run between the steps, such as a wait for other threads.
         is_alone = bool(self.updates) and set(arrays.callees(body)) <= own
         alone = {"totals", *updated_numbers(self.calls, self.arguments.values())} if is_alone else ()
@@ -272,7 +273,7 @@ class Source:
         statements, k = list[arrays.Statement](), Name("k")
         row_step = Apply("add", (Name("first"), k))
         start = Apply("multiply", (row_step, Name("batch")))
-        statements += self._count_entries(start)
+        statements += self._let_entries(start)
         for leaf, buffer in self.fed:
             axis = entries_axis(leaf)
             if axis is not None:
@@ -314,7 +315,7 @@ class Source:
             statements.append(Store("totals", (Literal(1),), Apply("add", (k, Literal(1)))))
         return statements
 
-    def _count_entries(self, start: Expression) -> Iterator[arrays.Statement]:
+    def _let_entries(self, start: Expression) -> Iterator[arrays.Statement]:
         """Yield statements that count the entries of a step along each axis of rows of different lengths."""
         self._offsets = {}
         for leaf, _ in self.fed:
@@ -325,7 +326,7 @@ class Source:
             most = self._use(self._writer.extent(axis))
             self._offsets[type(axis)] = offsets, Name(self.tree.name("entries"))
             given = (offsets, Name("order"), start, Name("batch"), most)
-            yield arrays.Let(self._offsets[type(axis)][1].name, CallResult(entries_of, given))
+            yield arrays.Let(self._offsets[type(axis)][1].name, CallResult(count_entries, given))
 
     def _load_entries(
         self, leaf: BaseNode, buffer: ArrayBuffer, offsets: Name, _: Name, start: Expression
@@ -340,8 +341,8 @@ class Source:
 
     def _size(self, axis: Axis) -> Expression | None:
         """Return the size in a step of an axis of the entries of rows of different lengths, or of one made of it."""
-        if type(axis) in self._offsets:
-            return self._offsets[type(axis)][1]
+        if isinstance(axis, Entries):
+            return self._offsets[type(axis)][1] if type(axis) in self._offsets else None
         if not isinstance(axis, Derived) or self._offsets.keys().isdisjoint(open_axes((axis,))):
             return None
         if not isinstance(axis, Times):

@@ -1,0 +1,242 @@
+"""Ops along axes of different lengths, beside loops over rows in plain Python, in every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.errors import ShapeError
+from wyrm.testing import check_grads
+
+from tests.each import check_each
+
+Rows = list[np.ndarray]
+
+
+class Batch(wy.Dim): ...
+
+
+class Words(wy.Ragged): ...
+
+
+class Letters(wy.Ragged): ...
+
+
+class Vocabulary(wy.Dim): ...
+
+
+class Width(wy.Dim): ...
+
+
+class Pair(wy.Dim): ...
+
+
+def rows_of(lengths: Sequence[int], shape: tuple[int, ...] = (), seed: int = 0) -> Rows:
+    random = np.random.default_rng(seed)
+    return [random.normal(size=(length, *shape)) for length in lengths]
+
+
+def total(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    result: np.ndarray = (values * weights[:, None]).sum(axis=0)
+    return result
+
+
+def softmax(values: np.ndarray) -> np.ndarray:
+    exponentials = np.exp(values - values.max(axis=0, initial=-np.inf))
+    result: np.ndarray = exponentials / exponentials.sum(axis=0)
+    return result
+
+
+def or_else(number: float, function: Callable[[np.ndarray], np.ndarray]) -> Callable[..., np.ndarray]:
+    """Return a function of the entries of a row that gives a number for a row without entries."""
+    return lambda x, *_: function(x) if len(x) else np.full(x.shape[1:], number)
+
+
+class Graph:
+    """Inputs with a ragged axis, and nodes of them with what a row gives, computed from its entries alone."""
+
+    def __init__(self, lengths: Sequence[int]) -> None:
+        self.lengths = lengths
+        batch, words, width = Batch(), Words(), Width(3)
+        self.x = wy.Input(dims=(batch, words, width), name="x", dtype=np.float64)
+        self.w = wy.Input(dims=(batch, words), name="w", dtype=np.float64)
+        self.ids = wy.IndexInput(dims=(batch, words), name="ids")
+        self.bias = wy.Input(dims=(batch, width), name="bias", dtype=np.float64)
+        self.matrix = wy.Constant(rows_of([3], (2,), 9)[0], dims=(width, Pair(2)))
+        random = np.random.default_rng(3)
+        self.data: dict[Any, Any] = {
+            self.x: rows_of(lengths, (3,)),
+            self.w: rows_of(lengths, (), 1),
+            self.ids: [random.integers(0, 7, length) for length in lengths],
+            self.bias: rows_of([len(lengths)], (3,), 2)[0],
+        }
+
+    def row(self, position: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        x, w, ids, bias = (column[position] for column in self.data.values())
+        return x, w, ids, bias
+
+
+def cases(graph: Graph) -> dict[str, tuple[Any, Callable[..., Any]]]:
+    """Return nodes by name, each with a function of x, w, ids and the bias of one row."""
+    x, w, ids, bias, matrix = graph.x, graph.w, graph.ids, graph.bias, graph.matrix
+    table = wy.Constant(rows_of([7], (3,), 5)[0], dims=(Vocabulary(7), Width(3)))
+    numbers, product = table.value, matrix.value
+    scale = wy.Constant(np.array([1.0, 2.0, 3.0]), dims=(Width(3),))
+    return {
+        "elementwise": (x.tanh() * 2.0 + w.expand_dims(-1), lambda x, w, *_: np.tanh(x) * 2.0 + w[:, None]),
+        "a value of the row": (x * bias.expand_dims(1), lambda x, w, i, b: x * b),
+        "a vector": (x * scale, lambda x, *_: x * np.array([1.0, 2.0, 3.0])),
+        "where": (wy.where(w.expand_dims(-1) > 0, x, 0.0), lambda x, w, *_: np.where(w[:, None] > 0, x, 0.0)),
+        "sum": (x.sum(axis=1), lambda x, *_: x.sum(axis=0)),
+        "weighted sum": ((x * w.expand_dims(-1)).sum(axis=1), lambda x, w, *_: total(x, w)),
+        "sum, keepdims": (x.sum(axis=1, keepdims=True), lambda x, *_: x.sum(axis=0, keepdims=True)),
+        "sum of all of a row": (x.sum(axis=(1, 2)), lambda x, *_: x.sum()),
+        "sum of an entry": (x.sum(axis=-1), lambda x, *_: x.sum(axis=-1)),
+        "mean": (x.mean(axis=1), or_else(0.0, lambda x: x.mean(axis=0))),
+        "max": (x.max(axis=1), or_else(-np.inf, lambda x: x.max(axis=0))),
+        "min": (x.min(axis=1), or_else(np.inf, lambda x: x.min(axis=0))),
+        "logsumexp": (w.logsumexp(axis=1), lambda x, w, *_: np.logaddexp.reduce(w)),
+        "var": (x.var(axis=1), or_else(0.0, lambda x: x.var(axis=0))),
+        "softmax": (w.softmax(axis=1), lambda x, w, *_: softmax(w)),
+        "log_softmax": (w.log_softmax(axis=1), lambda x, w, *_: np.log(softmax(w))),
+        "softmax of an entry": (x.softmax(axis=-1), lambda x, *_: softmax(x.T).T),
+        "any": ((w > 0).any(axis=1), lambda x, w, *_: (w > 0).any()),
+        "all": ((w > 0).all(axis=1), lambda x, w, *_: (w > 0).all()),
+        "count": ((w > 0).sum(axis=1), lambda x, w, *_: (w > 0).sum()),
+        "cumsum": (x.cumsum(axis=1), lambda x, *_: x.cumsum(axis=0)),
+        "lookup": (table[ids], lambda x, w, i, b: numbers[i]),
+        "bag": (wy.take(table, ids, axis=0).mean(axis=1), lambda x, w, i, b: numbers[i].mean(axis=0) if len(i) else np.zeros(3)),
+        "matmul": (x @ matrix, lambda x, *_: x @ product),
+        "vector_dot": (wy.vecdot(x, bias.expand_dims(1)), lambda x, w, i, b: x @ b),
+        "attention pooling": (
+            (x * (x * bias.expand_dims(1)).sum(axis=-1).softmax(axis=1).expand_dims(-1)).sum(axis=1),
+            lambda x, w, i, b: total(x, softmax(x @ b)) if len(x) else np.zeros(3),
+        ),
+        "transpose of entries": (x.reshape((Batch(), Words(), 3, 1)).transpose(0, 1, 3, 2), lambda x, *_: x[:, None]),
+        "slice of entries": (x[:, :, 1:], lambda x, *_: x[:, 1:]),
+        "concatenate": (wy.concatenate([x, x * 2.0], axis=-1), lambda x, *_: np.concatenate([x, x * 2.0], axis=-1)),
+        "stack": (wy.stack([w, w * 2.0], axis=-1), lambda x, w, *_: np.stack([w, w * 2.0], axis=-1)),
+        "row_lengths": (wy.row_lengths(ids), lambda x, *_: len(x)),
+        "entry_positions": (wy.entry_positions(x), lambda x, *_: np.arange(len(x))),
+        "first_entry": (wy.first_entry(x), or_else(0.0, lambda x: x[0])),
+        "last_entry": (wy.last_entry(x), or_else(0.0, lambda x: x[-1])),
+        "entry_at": (wy.entry_at(w, 2), lambda x, w, *_: w[2] if len(w) > 2 else 0.0),
+        "integers": ((ids * 2 + wy.row_lengths(ids).expand_dims(1)), lambda x, w, i, b: i * 2 + len(i)),
+    }
+
+
+LENGTHS = [0, 1, 17, 3, 0, 10_000, 2, 0]
+
+
+@pytest.mark.parametrize("engine", ["reference", "native", "jax"])
+def test_ops_are_those_of_each_row_alone(engine: str) -> None:
+    graph = Graph([0, 1, 17, 3, 0, 40, 2, 0] if engine == "jax" else LENGTHS)
+    named = cases(graph)
+    if engine == "reference":
+        for leaf, data in graph.data.items():
+            leaf.set(data)
+        values = [node.forward() for node, _ in named.values()]
+    else:
+        values = wy.compile([node for node, _ in named.values()], engine=engine)(graph.data)
+    found = dict(zip(named, values, strict=True))
+
+    def check(name: str) -> None:
+        node, of_row = named[name]
+        value = found[name]
+        assert isinstance(value, wy.RaggedArray) == (len(node.dims) > 1 and isinstance(node.dims[1], wy.Ragged))
+        assert value.dtype == node.dtype
+        assert len(value) == len(graph.lengths)
+        for position in range(len(graph.lengths)):
+            with np.errstate(divide="ignore"):
+                expected = np.asarray(of_row(*graph.row(position)))
+            np.testing.assert_allclose(value[position], expected, rtol=1e-9, atol=1e-9)
+
+    check_each(named, check)
+
+
+# What is not finite for a row without entries.
+INFINITE = ("max", "min", "logsumexp")
+
+
+def test_gradients_are_those_of_finite_differences_to_second_order() -> None:
+    def check(name: str) -> None:
+        graph = Graph([1, 1, 3, 2] if name in INFINITE else [0, 1, 3, 0, 2])
+        for leaf, data in graph.data.items():
+            leaf.set(data)
+        graph.data = {}
+        parameter = wy.Parameter(np.array([0.7, -0.3, 1.1]), dims=(Width(3),))
+        mixed = graph.x * parameter
+        graph.x, graph.w = mixed.tanh(), mixed.sum(axis=-1)
+        node = cases(graph)[name][0]
+        if node.dtype.kind == "f" and parameter in set(node.parameters()):
+            check_grads((node * node * node).sum(), [parameter])
+
+    check_each(cases(Graph([1])), check)
+
+
+def refused(graph: Graph) -> dict[str, tuple[Callable[[], object], str]]:
+    x, w, ids, matrix = graph.x, graph.w, graph.ids, graph.matrix
+    other = wy.Input(dims=(Batch(), Letters()), dtype=np.float64)
+    return {
+        "transpose": (lambda: x.transpose(1, 0, 2), r"transpose.*moves Words\(\)"),
+        "product of entries": (lambda: x @ x.mT, r"moves Words|where rows have different lengths"),
+        "weights times entries": (lambda: w.expand_dims(1) @ x, "Words|behind the axis of its rows"),
+        "sum over rows": (lambda: x.sum(axis=0), "reduces the axis of rows"),
+        "prod": (lambda: x.prod(axis=1), "is not defined along Words"),
+        "argmax": (lambda: w.argmax(axis=1), "is not defined along Words"),
+        "sort": (lambda: wy.sort(w, axis=1), "is not defined along Words"),
+        "one entry": (lambda: x[:, 0], "wy.first_entry"),
+        "one row": (lambda: x[0], "wy.first_entry"),
+        "two ragged axes": (lambda: w + other, r"Words\(\) against Letters\(\)"),
+        "flip": (lambda: wy.flip(x, axis=1), "Words"),
+        "a table of entries": (lambda: wy.Parameter(np.ones((2, 2))).index(ids).index, "has no attribute"),
+        "lengths of others": (lambda: wy.row_lengths(matrix), "takes a node with an axis of different lengths"),
+    }
+
+
+def test_what_is_not_defined_is_refused_when_it_is_constructed_with_the_op_and_the_axis() -> None:
+    graph = Graph([1])
+
+    def check(name: str) -> None:
+        make, message = refused(graph)[name]
+        with pytest.raises((ShapeError, AttributeError), match=message):
+            make()
+
+    check_each(refused(graph), check)
+
+
+def test_an_embedding_bag_takes_bags_of_any_length() -> None:
+    rows = [[1, 2], [], [3]]
+    ids = wy.IndexInput(rows, dims=(Batch(), Words()))
+
+    def check(mode: Any) -> None:
+        bag = wy.nn.EmbeddingBag(5, 2, mode=mode, seed=0)
+        table = bag.weight.value
+        of_row = {"sum": np.sum, "mean": np.mean, "max": np.max}[mode]
+        expected = [of_row(table[row], axis=0) if row else np.zeros(2) for row in rows]
+        np.testing.assert_allclose(bag(ids).forward(), expected, rtol=1e-6)
+
+    check_each(["sum", "mean", "max"], check)
+
+
+def test_layers_work_on_each_entry() -> None:
+    rows = rows_of([2, 0, 3], (4,))
+    x = wy.Input([row.astype(np.float32) for row in rows], dims=(Batch(), Words(), Width(4)))
+    layers = wy.nn.Linear(Width(4), Width(4), seed=0), wy.nn.LayerNorm(Width(4))
+    value = layers[1](layers[0](x).gelu()).forward()
+    for position, row in enumerate(rows):
+        alone = wy.Input(row.astype(np.float32), dims=(len(row), Width(4)))
+        np.testing.assert_allclose(value[position], layers[1](layers[0](alone).gelu()).forward(), rtol=1e-5, atol=1e-6)
+
+
+def test_cross_entropy_of_the_entries_is_a_mean_over_all_of_them() -> None:
+    rows = rows_of([2, 0, 3], (4,))
+    labels = [[1, 2], [], [0, 3, 1]]
+    x = wy.Input(rows, dims=(Batch(), Words(), Width(4)), dtype=np.float64)
+    y = wy.IndexInput(labels, dims=(Batch(), Words()))
+    flat = wy.Constant(np.concatenate(rows)).cross_entropy(np.concatenate(labels).astype(int)).forward()
+    np.testing.assert_allclose(x.cross_entropy(y).forward(), flat, rtol=1e-12)
