@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.each import check_each
 from wyrm.errors import ShapeError
 from wyrm.testing import check_grads
-
-from tests.each import check_each
 
 Rows = list[np.ndarray]
 
@@ -109,7 +108,10 @@ def cases(graph: Graph) -> dict[str, tuple[Any, Callable[..., Any]]]:
         "count": ((w > 0).sum(axis=1), lambda x, w, *_: (w > 0).sum()),
         "cumsum": (x.cumsum(axis=1), lambda x, *_: x.cumsum(axis=0)),
         "lookup": (table[ids], lambda x, w, i, b: numbers[i]),
-        "bag": (wy.take(table, ids, axis=0).mean(axis=1), lambda x, w, i, b: numbers[i].mean(axis=0) if len(i) else np.zeros(3)),
+        "bag": (
+            wy.take(table, ids, axis=0).mean(axis=1),
+            lambda x, w, i, b: numbers[i].mean(axis=0) if len(i) else np.zeros(3),
+        ),
         "matmul": (x @ matrix, lambda x, *_: x @ product),
         "vector_dot": (wy.vecdot(x, bias.expand_dims(1)), lambda x, w, i, b: x @ b),
         "attention pooling": (

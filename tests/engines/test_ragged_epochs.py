@@ -1,0 +1,279 @@
+"""Training on rows of different lengths: each engine, each kind of thread and data, beside steps of the reference."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import tracemalloc
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from tests.each import check_each
+from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
+
+
+class Batch(wy.Dim): ...
+
+
+class Words(wy.Ragged): ...
+
+
+class Vocabulary(wy.Dim): ...
+
+
+class Width(wy.Dim): ...
+
+
+class Classes(wy.Dim): ...
+
+
+COUNT, TOKENS = 61, 40
+LENGTHS = np.random.default_rng(0).integers(0, 9, COUNT)
+
+
+class Problem:
+    """A classifier of bags of words with weights, and its data."""
+
+    def __init__(self, kind: str = "weighted sum") -> None:
+        random = np.random.default_rng(1)
+        batch, words = Batch(), Words()
+        self.ids = wy.IndexInput(dims=(batch, words), name="ids")
+        self.weights = wy.Input(dims=(batch, words), name="weights", dtype=np.float64)
+        self.labels = wy.IndexInput(dims=(batch,), name="labels")
+        table = wy.Parameter(random.normal(size=(TOKENS, 4)), dims=(Vocabulary(TOKENS), Width(4)), name="table")
+        mix = wy.Parameter(random.normal(size=(4, 4)), dims=(Width(4), Width(4)), name="mix")
+        output = wy.Parameter(random.normal(size=(4, 3)), dims=(Width(4), Classes(3)), name="output")
+        x = table.index(self.ids) * self.weights.expand_dims(-1)
+        pooled = {
+            "weighted sum": lambda: x.sum(axis=1) @ mix,
+            "products of entries": lambda: (x @ mix).tanh().mean(axis=1),
+            "attention": lambda: (x * (x @ mix).sum(axis=-1).softmax(axis=1).expand_dims(-1)).sum(axis=1),
+            "in order": lambda: (x @ mix).cumsum(axis=1).tanh().mean(axis=1),
+        }[kind]()
+        self.logits = pooled @ output
+        self.loss = self.logits.cross_entropy(self.labels)
+        self.parameters = self.loss.parameters()
+        self.optimizer = wy.optim.Adam(self.parameters, learning_rate=0.05)
+        random = np.random.default_rng(2)
+        self.data: dict[Any, Any] = {
+            self.ids: [random.integers(0, TOKENS, length) for length in LENGTHS],
+            self.weights: [random.normal(size=length) for length in LENGTHS],
+            self.labels: random.integers(0, 3, COUNT),
+        }
+
+    def reference(self, batch: int) -> list[np.ndarray]:
+        """Return the parameters after an epoch of steps by `forward`, `backward` and `step`."""
+        for start in range(0, COUNT, batch):
+            for leaf, column in self.data.items():
+                leaf.set(column[start : start + batch])
+            self.loss.forward()
+            self.loss.backward()
+            self.optimizer.step()
+            self.loss.zero_gradient()
+        return self.values
+
+    @property
+    def values(self) -> list[np.ndarray]:
+        return [parameter.value for parameter in self.parameters]
+
+
+KINDS = ["weighted sum", "products of entries", "attention", "in order"]
+
+
+def check_values(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> None:
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"engine": "native"},
+        {"engine": "native", "threads": 2, "mode": "synchronized"},
+        {"engine": "jax"},
+    ],
+    ids=str,
+)
+def test_an_epoch_moves_the_parameters_as_steps_of_the_reference_do(options: dict[str, Any]) -> None:
+    engine = options["engine"]
+    rest = {name: value for name, value in options.items() if name != "engine"}
+
+    def check(kind: str) -> None:
+        problem, other = Problem(kind), Problem(kind)
+        program = wy.compile(problem.loss, problem.optimizer, engine=engine)
+        program.epoch(problem.data, batch_size=8, **rest)
+        check_values(problem.values, other.reference(8))
+
+    check_each(KINDS if engine == "native" else KINDS[:1], check)
+
+
+def test_only_programs_with_kernels_of_entries_bind_their_arrays_in_each_step() -> None:
+    def changes(kind: str) -> bool:
+        problem = Problem(kind)
+        graph: Any = wy.compile(problem.loss, problem.optimizer).graph
+        found: bool = graph.source.changes_sizes
+        return found
+
+    assert [changes(kind) for kind in KINDS] == [True, False, False, False]
+
+
+def test_steps_of_an_epoch_do_not_copy_the_entries() -> None:
+    problem = Problem()
+    rows = 200_000
+    lengths = np.full(rows, 20)
+    entries = np.random.default_rng(0).integers(0, TOKENS, rows * 20)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    data = {
+        problem.ids: (entries, offsets),
+        problem.weights: (np.ones(rows * 20), offsets),
+        problem.labels: np.zeros(rows, np.int64),
+    }
+    program = wy.compile(problem.loss, problem.optimizer)
+    program.epoch(
+        {leaf: column[:64] if isinstance(column, np.ndarray) else _first(column, 64) for leaf, column in data.items()},
+        batch_size=64,
+    )
+    tracemalloc.start()
+    program.epoch(data, batch_size=64, shuffle=True)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < entries.nbytes  # offsets, the order of rows and checks take some bytes for each row
+
+
+def _first(column: tuple[np.ndarray, np.ndarray], rows: int) -> wy.RaggedArray:
+    return wy.RaggedArray(*column)[:rows]
+
+
+def test_data_of_every_form_trains_alike() -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    ids = Problem().data
+    rows, weights, labels = ids.values()
+    columns, values = np.concatenate(rows), np.concatenate(weights)
+    offsets = np.concatenate([[0], np.cumsum(LENGTHS)])
+    matrix = sparse.csr_matrix((values, columns, offsets), shape=(COUNT, TOKENS))
+    objects = np.empty(COUNT, object)
+    objects[:] = rows
+    forms: dict[str, Callable[[Problem], Any]] = {
+        "lists": lambda p: {p.ids: [row.tolist() for row in rows], p.weights: weights, p.labels: labels},
+        "objects": lambda p: {p.ids: objects, p.weights: weights, p.labels: labels},
+        "offsets": lambda p: {p.ids: (columns, offsets), p.weights: (values, offsets), p.labels: labels},
+        "CSR": lambda p: {p.ids: matrix, p.weights: matrix, p.labels: labels},
+        "names": lambda p: {"ids": rows, "weights": weights, "labels": labels},
+        "a data set": lambda p: wy.data.Dataset(ids=wy.RaggedArray.of_rows(rows), weights=weights, labels=labels),
+    }
+
+    def check(name: str) -> None:
+        problem, other = Problem(), Problem()
+        wy.compile(problem.loss, problem.optimizer).epoch(forms[name](problem), batch_size=8)
+        check_values(problem.values, other.reference(8))
+
+    check_each(forms, check)
+
+
+def test_list_columns_of_arrow_are_rows() -> None:
+    arrow = pytest.importorskip("pyarrow")
+    problem, other = Problem(), Problem()
+    rows, weights, labels = problem.data.values()
+    table = arrow.table({"ids": rows, "weights": weights, "labels": labels})
+    wy.compile(problem.loss, problem.optimizer).epoch(table, batch_size=8)
+    check_values(problem.values, other.reference(8))
+
+
+def test_a_loader_gives_batches_of_rows() -> None:
+    problem, other = Problem(), Problem()
+    rows, weights, labels = problem.data.values()
+    data = wy.data.Dataset(ids=rows, weights=weights, labels=labels)
+    program = wy.compile(problem.loss, problem.optimizer)
+    program.epoch(wy.data.DataLoader(data, batch_size=8, shuffle=False))
+    check_values(problem.values, other.reference(8))
+
+
+def test_a_copy_and_a_pickle_of_a_program_train_on() -> None:
+    problem = Problem()
+    program = wy.compile(problem.loss, problem.optimizer)
+    names = {leaf.name: column for leaf, column in problem.data.items()}
+    copied, pickled = copy.deepcopy(program), pickle.loads(pickle.dumps(program))
+    losses = [each.epoch(names, batch_size=8) for each in (program, copied, pickled)]
+    assert losses[0] == losses[1] == losses[2]
+
+
+def test_calls_and_evaluations_take_rows_and_give_rows() -> None:
+    problem = Problem()
+    lengths = wy.row_lengths(problem.ids)
+    program = wy.compile([problem.logits, problem.weights * 2.0, lengths])
+    for start, stop in ((0, 5), (5, 6), (7, 7), (0, COUNT)):
+        given = {leaf: column[start:stop] for leaf, column in problem.data.items() if leaf is not problem.labels}
+        logits, doubled, found = program(given)
+        assert logits.shape == (stop - start, 3)
+        assert isinstance(doubled, wy.RaggedArray)
+        assert doubled.lengths.tolist() == found.tolist() == LENGTHS[start:stop].tolist()
+    loss = wy.compile(problem.loss)
+    whole = loss.evaluate(problem.data, batch_size=COUNT)
+    assert loss.evaluate(problem.data, batch_size=7) == pytest.approx(whole, rel=1e-9)
+
+
+def test_a_mean_over_all_entries_weighs_batches_by_their_rows() -> None:
+    problem = Problem()
+    mean = problem.weights.mean()
+    weights = problem.data[problem.weights]
+    program = wy.compile(mean)
+    assert program({problem.weights: weights}) == pytest.approx(np.concatenate(weights).mean())
+
+
+def test_wrong_data_is_refused_before_a_parameter_moves() -> None:
+    problem = Problem()
+    rows, weights, labels = problem.data.values()
+    ids, w, y = problem.data
+    before = problem.values
+    program = wy.compile(problem.loss, problem.optimizer)
+    wrong: dict[str, tuple[Any, type[Exception], str]] = {
+        "an index": ({ids: [*rows[:-1], [1, TOKENS]], w: [*weights[:-1], [1.0, 1.0]], y: labels}, IndexOutOfRange,
+                     rf"ids holds {TOKENS} in row 60, position \(1,\)"),
+        "NaN": ({ids: [[1, 2]] * COUNT, w: [[1.0, np.nan]] * COUNT, y: labels}, NotFinite, r"row 0, position \(1,\)"),
+        "lengths": ({ids: rows, w: weights[::-1], y: labels}, ShapeError, "row 2 has 8 entries in weights"),
+        "rows": ({ids: rows[:-1], w: weights[:-1], y: labels}, ShapeError, "different lengths: ids has 60 rows"),
+        "floats": ({ids: weights, w: weights, y: labels}, DTypeError, "ids .*takes integers"),
+        "texts": ({ids: ["abc"] * COUNT, w: weights, y: labels}, DTypeError, "row 0 is 'abc'"),
+        "one row": ({ids: np.arange(COUNT), w: weights, y: labels}, ShapeError, "has no rows"),
+        "offsets": ({ids: (np.arange(3), np.array([0, 2, 1])), w: weights, y: labels}, ShapeError, "decrease from 2"),
+        "the last offset": ({ids: (np.arange(3), np.array([0, 2])), w: weights, y: labels}, ShapeError, "end at 2"),
+        "a tuple": ({ids: ([1], [2], [3]), w: weights, y: labels}, TypeError, r"a tuple is \(values, offsets\)"),
+        "rows for labels": ({ids: rows, w: weights, y: wy.RaggedArray.of_rows(rows)}, ShapeError, "rows of one length"),
+    }  # fmt: skip
+
+    def check(name: str) -> None:
+        data, error, message = wrong[name]
+        with pytest.raises(error, match=message):
+            program.epoch(data, batch_size=8)
+        check_values(problem.values, before)
+
+    check_each(wrong, check)
+
+
+def test_what_has_no_rows_of_different_lengths_says_so(tmp_path: Any) -> None:
+    problem = Problem()
+    program = wy.compile(problem.logits)
+    with pytest.raises(OptionError, match=r"export takes no rows of different lengths, and ids .* along Words\(\)"):
+        program.export(tmp_path)
+    with pytest.raises(OptionError, match="accumulate"):
+        wy.compile(problem.loss, problem.optimizer, engine="jax").epoch(problem.data, batch_size=8, accumulate=2)
+    with pytest.raises(TypeError, match="takes no size"):
+        Words(3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="needs a name"):
+        wy.Ragged()
+    with pytest.raises(ShapeError, match="behind the axis of its rows"):
+        wy.Input(dims=(Words(), Batch()))
+    with pytest.raises(ShapeError, match=r"one of data, wy.Input or wy.IndexInput"):
+        wy.Parameter(np.ones((2, 2)), dims=(Batch(2), Words()))
+
+
+def test_profiles_count_the_loads_of_rows() -> None:
+    problem = Problem()
+    program = wy.compile(problem.loss, problem.optimizer)
+    profile = program.profile(problem.data, batch_size=8, steps=3)
+    loads = [stage.name for stage in profile.stages if stage.kind == "load"]
+    assert {"load ids", "load weights", "load labels", "load rows of ids"} <= set(loads)
