@@ -139,10 +139,14 @@ def load_entries(column: Array, offsets: IntegerArray, order: IntegerArray, star
         row = natural(order[natural(start + i)])
         first = natural(offsets[row, 0])
         count = natural(offsets[natural(row + 1), 0] - first)
-        for k in range(count):
-            for j in range(width):
-                out[natural(place + j)] = column[natural(first + k), j]
-            place += width
+        if width == 1:
+            for k in range(count):
+                out[natural(place + k)] = column[natural(first + k), 0]
+        else:
+            for k in range(count):
+                for j in range(width):
+                    out[natural(place + natural(k * width) + j)] = column[natural(first + k), j]
+        place += natural(count * width)
 
 
 @inlined
