@@ -83,7 +83,11 @@ CONTENTS = (
         _TOP,
         (
             Group("Leaves", _names("Parameter Input IndexInput Constant IndexConstant Buffer")),
-            Group("Axes", _names("Dim One Plus Times any_dim")),
+            Group("Axes", _names("Dim Ragged One Plus Times any_dim")),
+            Group(
+                "Rows of different lengths",
+                _names("RaggedArray row_lengths entry_positions entry_rows entry_at first_entry last_entry row_segment_sum"),
+            ),
             Group("Nodes", _names("Node IndexNode Tensor IndexTensor Shaped")),
             Group("Gradients", _names("grad value_and_grad")),
             Group("Run and observe", _names("run updating watch_nan time_ops Timing")),

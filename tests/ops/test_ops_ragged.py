@@ -127,6 +127,10 @@ def cases(graph: Graph) -> dict[str, tuple[Any, Callable[..., Any]]]:
         "first_entry": (wy.first_entry(x), or_else(0.0, lambda x: x[0])),
         "last_entry": (wy.last_entry(x), or_else(0.0, lambda x: x[-1])),
         "entry_at": (wy.entry_at(w, 2), lambda x, w, *_: w[2] if len(w) > 2 else 0.0),
+        "row_segment_sum": (
+            wy.row_segment_sum(x, ids, Vocabulary(7)),
+            lambda x, w, i, b: np.stack([x[i == k].sum(axis=0) for k in range(7)]),
+        ),
         "integers": ((ids * 2 + wy.row_lengths(ids).expand_dims(1)), lambda x, w, i, b: i * 2 + len(i)),
     }
 

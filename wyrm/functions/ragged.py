@@ -10,10 +10,12 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dim, Ragged, ragged_axis
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.typing import Bs, Indices
+from wyrm.graph.typing import D1, Bs, Indices
 from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.indexing.gather import Place
 from wyrm.ops.indexing.index import as_indices
 from wyrm.ops.ragged import EntryPositions, EntryRowNumbers, RowLengthsOf
+from wyrm.support.options import whole
 
 Rows = TypeVar("Rows", bound=Dim)
 Along = TypeVar("Along", bound=Ragged)
@@ -124,6 +126,40 @@ def entry_at(x: Any, positions: Any) -> Node:
         chosen = chosen.expand_dims(tuple(range(2, x.ndim)))
     found: Node = where(chosen, x, 0.0).sum(axis=1)
     return found
+
+
+@overload
+def row_segment_sum(
+    x: Node[Any, tuple[Rows, Along, *Bs]], segment_ids: IndexNode[tuple[Rows, Along]], num_segments: D1
+) -> Node[Any, tuple[Rows, D1, *Bs]]: ...
+@overload
+def row_segment_sum(
+    x: Node[Any, tuple[Rows, Along, *Bs]], segment_ids: IndexNode[tuple[Rows, Along]], num_segments: int
+) -> Node[Any, tuple[Rows, Any, *Bs]]: ...
+def row_segment_sum(x: Any, segment_ids: Any, num_segments: Any) -> Node:
+    """Return the sums of the entries of each segment of each row, of the shape (rows, num_segments, ...).
+
+    `segment_ids` has an integer for each entry, such as the field of a feature: element (r, s) of the result is the sum
+    of the entries of row r with id s, 0 where there is none. With `wy.segment_sum`, segments are those of all rows.
+
+    Raise `IndexOutOfRange` for an id below 0 or not below `num_segments`, and `ShapeError` for a node without an axis
+    of different lengths and for ids of other entries.
+
+    >>> class Batch(wy.Dim): ...
+    >>> class Features(wy.Ragged): ...
+    >>> dims = Batch(), Features()
+    >>> x, field = wy.Input([[3.0, 1.0, 2.0], []], dims=dims), wy.IndexInput([[0, 2, 0], []], dims=dims)
+    >>> wy.row_segment_sum(x, field, 3).forward().tolist()
+    [[5.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
+    """
+    ids = as_indices(segment_ids)
+    if ids.dims != _of_rows("row_segment_sum", x).dims[:2]:
+        raise ShapeError(f"row_segment_sum takes an id for each entry of {describe(x)}, not {describe(ids)}")
+    segments = (
+        num_segments if isinstance(num_segments, Dim) else whole("row_segment_sum: num_segments", num_segments, 1)
+    )
+    rows, _, *rest = x.dims
+    return Place(x, (entry_rows(x), ids), (0, 1), 0, (rows, segments, *rest))
 
 
 def _of_rows(name: str, x: Any) -> Any:

@@ -374,11 +374,12 @@ def _gather(node: Any, operands: list[Any], parts: PartsOf) -> Any:
     (_, *indices), (x, *flat) = node.parents, operands
     source = node.to if isinstance(node, Place) else node.parents[0].dims
     by_entry = [ragged_axis(each.dims) is not None for each in indices]
-    axis = _along(node)
+    axis: Any = _along(node)
     if ragged_axis(source) is None and node.after == 0:
         dims = common_axes(indices)
         found = [_aligned(given, each, dims, parts) for given, each in zip(indices, flat, strict=True)]
-        return node.rebuild((x, *found))
+        result = node.rebuild((x, *found))
+        return WithSizes(result, (parts(axis).lengths,)) if isinstance(node, Place) else result
     if ragged_axis(source) is not None and min(*node.axes, node.after) > 1 and not any(by_entry):
         changes = {"to": flat_dims(node.to)} if isinstance(node, Place) else {}
         return node.rebuild((x, *flat), axes=tuple(each - 1 for each in node.axes), after=node.after - 1, **changes)

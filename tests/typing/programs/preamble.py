@@ -51,6 +51,12 @@ class Height(wy.Dim): ...
 class Width(wy.Dim): ...
 
 
+class Clicks(wy.Ragged): ...
+
+
+class Purchases(wy.Ragged): ...
+
+
 batch, time, in_, hid, out = Batch(4), Time(5), In(7), Hid(11), Out(3)
 words, emb, source, heads, key = Words(20), Emb(12), Source(6), Heads(3), Key(4)
 colours, tall, broad = Colours(3), Height(8), Width(6)
@@ -80,6 +86,10 @@ scale = wy.Parameter(2.0)
 table = wy.Parameter.zeros((words, emb))
 labels = wy.IndexInput([0, 2, 1, 2], dims=(batch,))
 tokens = wy.IndexInput(np.zeros((4, 5), np.int64), dims=(batch, time))
+clicked = wy.IndexInput([[1, 2], [], [3], [4, 5, 6]], dims=(batch, Clicks()))
+dwell = wy.Input([[0.5, 2.0], [], [1.0], [3.0, 1.0, 0.2]], dims=(batch, Clicks()))
+visits = wy.Input([numbers(length, 7) for length in (2, 0, 1, 3)], dims=(batch, Clicks(), in_))
+purchases = wy.Input([[1.0], [], [2.0], []], dims=(batch, Purchases()))
 unknown: wy.Node = wy.Input(numbers(4, 7))
 
 B = TypeVar("B", bound=wy.Dim)

@@ -1,0 +1,67 @@
+# ruff: noqa
+# fmt: off
+#@ ragged_inputs
+reveal_type(clicked)  # reveals: IndexInput[tuple[Batch, Clicks]]
+reveal_type(visits)  # reveals: Input[tuple[Batch, Clicks, In]]
+#@ ragged_lookup
+reveal_type(table.index(clicked))  # reveals: Index[Parameter[tuple[Words, Emb]], IndexNode[tuple[Batch, Clicks]], tuple[Batch, Clicks, Emb]]
+r: wy.Tensor[Batch, Clicks, Emb] = table.index(clicked)
+#@ ragged_bag
+reveal_type(table.index(clicked).sum(axis=1))  # reveals: Sum[Index[Any, Any, tuple[Batch, Clicks, Emb]], tuple[Batch, Emb]]
+r: wy.Tensor[Batch, Emb] = table.index(clicked).mean(axis=1)
+#@ ragged_elementwise
+reveal_type(visits.tanh() * 2.0)  # reveals: Multiply[Tanh[Any, tuple[Batch, Clicks, In]], Constant[Any], tuple[Batch, Clicks, In]]
+reveal_type(visits + visits)  # reveals: Add[Input[tuple[Batch, Clicks, In]], Input[tuple[Batch, Clicks, In]], tuple[Batch, Clicks, In]]
+#@ ragged_weights_of_entries
+reveal_type(visits * dwell.expand_dims(-1))  # reveals: Multiply[Input[tuple[Batch, Clicks, In]], Reshape[Any, tuple[Batch, Clicks, One]], tuple[Batch, Clicks, In]]
+#@ ragged_value_of_the_row
+r: wy.Tensor[Batch, Clicks, In] = visits * x.expand_dims(1)
+#@ ragged_product_with_a_matrix
+reveal_type(visits @ w)  # reveals: MatMul[Input[tuple[Batch, Clicks, In]], Parameter[tuple[In, Out]], tuple[Batch, Clicks, Out]]
+#@ ragged_softmax
+reveal_type(dwell.softmax(axis=1))  # reveals: Softmax[Input[tuple[Batch, Clicks]], tuple[Batch, Clicks]]
+r: wy.Tensor[Batch, Clicks] = dwell.softmax(axis=1)
+#@ ragged_attention_pooling
+weights: wy.Tensor[Batch, Clicks] = (visits * x.expand_dims(1)).sum(axis=-1).softmax(axis=1)
+pooled: wy.Tensor[Batch, In] = (visits * weights.expand_dims(-1)).sum(axis=1)
+#@ ragged_extremes
+reveal_type(visits.max(axis=1))  # reveals: Max[Input[tuple[Batch, Clicks, In]], tuple[Batch, In]]
+reveal_type(visits.min(axis=1, keepdims=True))  # reveals: Min[Input[tuple[Batch, Clicks, In]], tuple[Batch, One, In]]
+reveal_type(dwell.logsumexp(axis=1))  # reveals: LogSumExp[Input[tuple[Batch, Clicks]], tuple[Batch]]
+#@ ragged_cumulative
+reveal_type(visits.cumsum(axis=1))  # reveals: CumSum[tuple[Batch, Clicks, In]]
+#@ ragged_lengths
+reveal_type(wy.row_lengths(clicked))  # reveals: IndexNode[tuple[Batch]]
+reveal_type(wy.row_lengths(visits))  # reveals: IndexNode[tuple[Batch]]
+#@ ragged_positions
+reveal_type(wy.entry_positions(visits))  # reveals: IndexNode[tuple[Batch, Clicks]]
+reveal_type(wy.entry_rows(clicked))  # reveals: IndexNode[tuple[Batch, Clicks]]
+#@ ragged_ends
+reveal_type(wy.first_entry(visits))  # reveals: Node[Any, tuple[Batch, In]]
+reveal_type(wy.last_entry(dwell))  # reveals: Node[Any, tuple[Batch]]
+#@ ragged_entry_at
+reveal_type(wy.entry_at(visits, 1))  # reveals: Node[Any, tuple[Batch, In]]
+reveal_type(wy.entry_at(visits, wy.row_lengths(visits) - 1))  # reveals: Node[Any, tuple[Batch, In]]
+#@ ragged_embedding_bag
+r: wy.Tensor[Batch, Emb] = wy.nn.EmbeddingBag(words, emb)(clicked)
+#@ ragged_embedding
+r: wy.Tensor[Batch, Clicks, Emb] = wy.nn.Embedding(words, emb)(clicked)
+#@ ragged_linear
+r: wy.Tensor[Batch, Clicks, Hid] = wy.nn.Linear(in_, hid)(visits)
+#@ ragged_data
+clicked.set([[1, 2], [], [3], [4]])
+dwell.set(wy.RaggedArray.of_rows([[1.0], [], [2.0], [3.0]]))
+#@ ragged_array_rows
+rows = wy.RaggedArray.of_rows([[1, 2], [], [3]])
+row: np.ndarray = rows[0]
+some: wy.RaggedArray = rows[1:]
+lengths: NDArray[np.int64] = rows.lengths
+#@ ragged_mask
+reveal_type((dwell > 0.0).any(axis=1))  # reveals: Node[Any, Any]
+reveal_type((clicked != 0).sum(axis=1))  # reveals: CountTrue[Any]
+#@ ragged_where
+reveal_type(wy.where(dwell > 0.0, dwell, 0.0))  # reveals: Where[Input[tuple[Batch, Clicks]], Constant[Any], tuple[Batch, Clicks]]
+#@ ragged_function_of_shapes
+def mean_of_entries(entries: wy.Tensor[Batch, Clicks, In]) -> wy.Tensor[Batch, In]:
+    return entries.mean(axis=1)
+reveal_type(mean_of_entries(visits))  # reveals: Node[Any, tuple[Batch, In]]
