@@ -61,8 +61,8 @@ class Graph:
     def __init__(self, lengths: Sequence[int]) -> None:
         self.lengths = lengths
         batch, words, width = Batch(), Words(), Width(3)
-        self.x = wy.Input(dims=(batch, words, width), name="x", dtype=np.float64)
-        self.w = wy.Input(dims=(batch, words), name="w", dtype=np.float64)
+        self.x: Any = wy.Input(dims=(batch, words, width), name="x", dtype=np.float64)
+        self.w: Any = wy.Input(dims=(batch, words), name="w", dtype=np.float64)
         self.ids = wy.IndexInput(dims=(batch, words), name="ids")
         self.bias = wy.Input(dims=(batch, width), name="bias", dtype=np.float64)
         self.matrix = wy.Constant(rows_of([3], (2,), 9)[0], dims=(width, Pair(2)))
@@ -185,7 +185,8 @@ def test_gradients_are_those_of_finite_differences_to_second_order() -> None:
 
 
 def refused(graph: Graph) -> dict[str, tuple[Callable[[], object], str]]:
-    x, w, ids, matrix = graph.x, graph.w, graph.ids, graph.matrix
+    x, w = graph.x, graph.w
+    matrix: Any = graph.matrix
     other = wy.Input(dims=(Batch(), Letters()), dtype=np.float64)
     return {
         "transpose": (lambda: x.transpose(1, 0, 2), r"transpose.*moves Words\(\)"),
@@ -199,7 +200,6 @@ def refused(graph: Graph) -> dict[str, tuple[Callable[[], object], str]]:
         "one row": (lambda: x[0], "wy.first_entry"),
         "two ragged axes": (lambda: w + other, r"Words\(\) against Letters\(\)"),
         "flip": (lambda: wy.flip(x, axis=1), "Words"),
-        "a table of entries": (lambda: wy.Parameter(np.ones((2, 2))).index(ids).index, "has no attribute"),
         "lengths of others": (lambda: wy.row_lengths(matrix), "takes a node with an axis of different lengths"),
     }
 
@@ -209,7 +209,7 @@ def test_what_is_not_defined_is_refused_when_it_is_constructed_with_the_op_and_t
 
     def check(name: str) -> None:
         make, message = refused(graph)[name]
-        with pytest.raises((ShapeError, AttributeError), match=message):
+        with pytest.raises(ShapeError, match=message):
             make()
 
     check_each(refused(graph), check)
@@ -222,7 +222,7 @@ def test_an_embedding_bag_takes_bags_of_any_length() -> None:
     def check(mode: Any) -> None:
         bag = wy.nn.EmbeddingBag(5, 2, mode=mode, seed=0)
         table = bag.weight.value
-        of_row = {"sum": np.sum, "mean": np.mean, "max": np.max}[mode]
+        of_row: Any = getattr(np, mode)
         expected = [of_row(table[row], axis=0) if row else np.zeros(2) for row in rows]
         np.testing.assert_allclose(bag(ids).forward(), expected, rtol=1e-6)
 

@@ -37,10 +37,10 @@ from mypy.types import (
 )
 
 import wyrm as wy
-from wyrm.graph.axes import Axis, Dim, One, Plus, Times
+from wyrm.graph.axes import Axis, Dim, One, Plus, Ragged, Times
 
 NODE, FLOAT_NODE, INDEX_NODE = "wyrm.graph.base.BaseNode", "wyrm.graph.node.Node", "wyrm.graph.node.IndexNode"
-DIM, _ONE = "wyrm.graph.axes.Dim", "wyrm.graph.axes.One"
+DIM, _ONE, _RAGGED = "wyrm.graph.axes.Dim", "wyrm.graph.axes.One", "wyrm.graph.axes.Ragged"
 MODULE = "wyrm.module.Module"
 _DERIVED: Mapping[str, type[Plus | Times]] = {f"wyrm.graph.axes.{kind.__name__}": kind for kind in (Plus, Times)}
 
@@ -79,16 +79,16 @@ class AxisClasses:
         self._classes: dict[object, type[Dim]] = {}
         self._types: dict[type[Dim], Type] = {}
 
-    def of(self, key: object, name: str, type_: Type) -> type[Dim]:
-        """Return the class for a key."""
+    def of(self, key: object, name: str, type_: Type, base: type[Dim] = Dim) -> type[Dim]:
+        """Return the class for a key, which is derived from `base`."""
         found = self._classes.get(key)
         if found is None:
-            found = self._classes[key] = self.new(name, type_)
+            found = self._classes[key] = self.new(name, type_, base)
         return found
 
-    def new(self, name: str, type_: Type) -> type[Dim]:
+    def new(self, name: str, type_: Type, base: type[Dim] = Dim) -> type[Dim]:
         """Return a class that equals no other one."""
-        found = type(name, (Dim,), {"__slots__": ()})
+        found = type(name, (base,), {"__slots__": ()})
         self._types[found] = type_
         return found
 
@@ -140,7 +140,10 @@ class AxisReader:
         shape = shape_of(node)
         if not isinstance(shape, TupleType) or any(isinstance(item, UnpackType) for item in shape.items):
             raise UnknownType
-        return tuple(self._axis(get_proper_type(item)) for item in shape.items)
+        dims = tuple(self._axis(get_proper_type(item)) for item in shape.items)
+        if any(isinstance(axis, Ragged) for axis in (*dims[:1], *dims[2:])):
+            raise UnknownType  # no node has these axes
+        return dims
 
     def _axis(self, type_: ProperType) -> Axis:
         if isinstance(type_, TypeVarType):
@@ -156,9 +159,12 @@ class AxisReader:
         return self._sized(self._class(type_.type))
 
     def _class(self, info: TypeInfo) -> type[Dim]:
-        return One if info.fullname == _ONE else self._classes.of(info.fullname, info.name, Instance(info, []))
+        base = Dim if base_of(info, _RAGGED) is None else Ragged
+        return One if info.fullname == _ONE else self._classes.of(info.fullname, info.name, Instance(info, []), base)
 
     def _sized(self, kind: type[Dim]) -> Dim:
+        if issubclass(kind, Ragged):
+            return kind()
         return kind() if self._size is None else kind(self._sizes.setdefault(kind, self._size(len(self._sizes))))
 
 

@@ -57,8 +57,8 @@ row: np.ndarray = rows[0]
 some: wy.RaggedArray = rows[1:]
 lengths: NDArray[np.int64] = rows.lengths
 #@ ragged_mask
-reveal_type((dwell > 0.0).any(axis=1))  # reveals: Node[Any, Any]
-reveal_type((clicked != 0).sum(axis=1))  # reveals: CountTrue[Any]
+reveal_type((dwell > 0.0).any(axis=1))  # reveals: Node[Any, Any]  # with the plugin: Node[Any, tuple[Batch]]
+reveal_type((clicked != 0).sum(axis=1))  # reveals: CountTrue[Any]  # with the plugin: CountTrue[tuple[Batch]]
 #@ ragged_where
 reveal_type(wy.where(dwell > 0.0, dwell, 0.0))  # reveals: Where[Input[tuple[Batch, Clicks]], Constant[Any], tuple[Batch, Clicks]]
 #@ ragged_function_of_shapes
