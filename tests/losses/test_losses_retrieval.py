@@ -194,6 +194,18 @@ def test_warp_is_what_a_loop_over_draws_gives(margin: float) -> None:
     check_grads(found)
 
 
+@pytest.mark.parametrize("items", [2, 4, 50])
+def test_warp_takes_a_number_of_draws_that_data_decides(items: int) -> None:
+    """Also more draws than there are items."""
+    batch, draws = wy.Dim(), wy.Dim()
+    positive, negative = wy.Input(dims=(batch,), name="positive"), wy.Input(dims=(batch, draws), name="negative")
+    loss = losses.warp(positive, negative, num_items=items, reduction="none")
+    for count in (1, 9):
+        scores = RANDOM.normal(size=30).astype(np.float32) + 2.0, RANDOM.normal(size=(30, count)).astype(np.float32)
+        found = both_engines(loss, {positive: scores[0], negative: scores[1]}, 1e-5)
+        np.testing.assert_allclose(found, warp_by_hand(*scores, items, 1.0)[0], rtol=1e-5, atol=1e-6)
+
+
 def squares_by_hand(users: Any, items: Any, chosen: Any, confidence: Any, unobserved: float) -> Any:
     shape = len(users), len(items)
     target, weight = torch.zeros(shape, dtype=torch.float64), torch.full(shape, unobserved, dtype=torch.float64)

@@ -428,8 +428,11 @@ def warp(positive: Node, negative: Node, *, num_items: Size | Dim, margin: float
         raise ShapeError(f"warp: num_items must be a size of at least 2, not {num_items!r}")
     violates = negative > positive.expand_dims(-1) - margin
     first = violates.astype(negative.dtype).argmax(-1)
+    # The weight of each draw that may be the first: numbers in a table, so that the code is the same for any catalogue.
+    draws = axis_size(negative.dims[-1])
     sums = np.cumsum(1.0 / np.maximum(np.arange(count), 1)) - 1.0
-    weight = Index(constant_beside(sums, positive.dtype), (count - 1) // (first + 1))
+    weights = sums[(count - 1) // np.arange(1, (count if draws is None else draws) + 1)]
+    weight = Index(constant_beside(weights, positive.dtype), first.minimum(count - 1) if draws is None else first)
     score = negative.take_along_axis(first.expand_dims(-1), axis=-1).squeeze(-1)
     return where(violates.any(-1), weight * (margin - positive + score), 0.0)
 

@@ -1,4 +1,4 @@
-"""Counts of compiled functions: another size, constant, learning rate or name compiles nothing."""
+"""Counts of compiled functions: another size, constant, learning rate or name compiles nothing, but for narrow rows."""
 
 from __future__ import annotations
 
@@ -58,6 +58,74 @@ def test_only_what_differs_is_compiled() -> None:
     assert compiled_by(rate=0.5) == 0
     assert compiled_by(name="renamed") == 0
     assert compiled_by(activation="relu") == 1
+
+
+class Recommender:
+    """A small model of a catalogue, and its columns; each kind of loss is a method."""
+
+    def __init__(self, users: int, items: int, width: int) -> None:
+        batch = Batch()
+        self.user, self.item = (wy.IndexInput(dims=(batch,), name=name) for name in ("user", "item"))
+        generator = np.random.default_rng(0)
+        self.columns = {self.user: generator.integers(0, users, 40), self.item: generator.integers(0, items, 40)}
+        self.items, self.width = items, width
+        self.user_vectors = wy.Parameter(np.ones((users, width), np.float32), name="user_vectors")
+        self.item_vectors = wy.Parameter(np.ones((items, width), np.float32), name="item_vectors")
+
+    def bpr(self) -> wy.Node:
+        drawn = wy.random.index(self.items, self.user.dims)
+        difference = self.item_vectors.index(self.item) - self.item_vectors.index(drawn)
+        return -(self.user_vectors.index(self.user) * difference).sum(-1).log_sigmoid().mean()
+
+    def bpr_without_known_items(self) -> wy.Node:
+        known = [[item] for item in range(self.user_vectors.dims[0])]
+        drawn = wy.random.index(self.items, self.user.dims, exclude=known, rows=self.user)
+        return -self.user_vectors.index(self.user).vector_dot(self.item_vectors.index(drawn)).sigmoid().mean()
+
+    def warp(self) -> wy.Node:
+        user, drawn = self.user_vectors.index(self.user), wy.random.index(self.items, (*self.user.dims, 4))
+        scores = user.vector_dot(self.item_vectors.index(self.item))
+        others = (user.expand_dims(1) * self.item_vectors.index(drawn)).sum(-1)
+        return wy.losses.warp(scores, others, num_items=self.items)
+
+    def classifier(self) -> wy.Node:
+        return wy.nn.Linear(self.width, self.items)(self.user_vectors.index(self.user)).cross_entropy(self.item)
+
+    def computed_rows(self) -> wy.Node:
+        drawn = wy.random.randint(self.user.dims, 0, self.items)
+        return self.item_vectors.index((drawn + self.item) // 2).square().mean()
+
+
+def compiled_for(kind: str, *sizes: int) -> int:
+    """Return the number of functions compiled to train a model of so many users, items and features."""
+    model = Recommender(*sizes)
+    loss = getattr(model, kind)()
+    program = wy.compile(loss, wy.optim.Adagrad(loss.parameters(), 0.1))
+    before = CompilationCount.compiled
+    program.epoch({leaf: model.columns[leaf] for leaf in program.inputs}, batch_size=8)
+    return CompilationCount.compiled - before
+
+
+@pytest.mark.parametrize("kind", ["bpr", "bpr_without_known_items", "warp", "classifier", "computed_rows"])
+def test_another_catalogue_compiles_nothing(kind: str) -> None:
+    assert compiled_for(kind, 40, 50, 16) > 0
+    assert compiled_for(kind, 57, 71, 16) == 0
+    assert compiled_for(kind, 300, 500, 16) == 0
+    assert compiled_for(kind, 40, 50, 40) > 0  # rows of up to 32 numbers have code of their own
+    assert compiled_for(kind, 57, 71, 50) == 0
+    assert compiled_for(kind, 300, 500, 64) == 0
+
+
+def test_another_rate_of_dropout_compiles_nothing() -> None:
+    def compiled(rate: float) -> int:
+        x, weight = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(1.0, name="weight")
+        loss = wy.nn.Dropout(rate)(weight * x).sum()
+        before = CompilationCount.compiled
+        wy.compile(loss, wy.optim.SGD([weight], 0.1)).epoch({x: np.ones(20)}, batch_size=4)
+        return CompilationCount.compiled - before
+
+    assert compiled(0.5) > 0
+    assert compiled(0.2) == 0
 
 
 def test_another_constant_gives_other_numbers() -> None:

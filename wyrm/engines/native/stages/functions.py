@@ -56,7 +56,9 @@ from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.storage import bound_array
 
-# Loops over at most this many elements of a row are specialized for their size: a few vectors, without an LLVM loop.
+# Loops over at most this many elements of a row are specialized for their size: a few vectors, without an LLVM loop. Of
+# 30 widths up to 32, an epoch of BPR with Adagrad takes less time for 25, by up to 22 %, as for 10, 13, 18 and 24; none
+# above gains.
 _SMALL = 32
 # Loops over fewer elements, or fewer for a turn of open axes, are not prepared for threads: that takes time to compile.
 _LARGE, _LARGE_ROW = 1 << 17, 1 << 10
@@ -172,6 +174,12 @@ class _Function:
         if size is not None:
             return Literal(size)
         return Name(self.use(self.writer.extent(axis)))
+
+    def _number(self, value: float | np.floating) -> Expression:
+        """Return a number that a function takes; a count, such as that of the items to draw from, is an argument."""
+        if isinstance(value, int) and value > 1:
+            return Name(self.use(self.writer.extent(value)))
+        return number(value.item(), value.dtype) if isinstance(value, np.floating) else Literal(value)
 
     def temporary(self) -> str:
         """Return a name that no value has."""
@@ -308,7 +316,7 @@ class _Function:
             row = flat((IndexLiteral(1), *(IndexLiteral(0) for _ in sizes[1:])), sizes)
             before = Apply("multiply", (Convert(arguments.pop(), INT64), expression_of(row, leaves)))
             arguments[0] = Apply("add", (arguments[0], before))
-        arguments += map(_argument, form.flat_index_arguments(node))
+        arguments += map(self._number, form.flat_index_arguments(node))
         function = self.writer.op_kernels.add(form.by_flat_index, form.by_flat_index.__name__)
         return self._hoisted(CallResult(function, tuple(arguments)), target.name, path, depth), depth
 
@@ -349,10 +357,6 @@ def _statements(block: Block) -> Iterator[ElementStatement]:
             yield from _statements(item)
         elif isinstance(item, ElementStatement):
             yield item
-
-
-def _argument(value: float | np.floating) -> Literal:
-    return number(value.item(), value.dtype) if isinstance(value, np.floating) else Literal(value)
 
 
 def is_large(axes: Sequence[Axis]) -> bool:

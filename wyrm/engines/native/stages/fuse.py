@@ -39,7 +39,7 @@ from wyrm.engines.native.stages.loops import (
     spread,
 )
 from wyrm.engines.optimizer import OptimizerInterface
-from wyrm.graph.axes import Axis, Dims, axis_size, broadcast
+from wyrm.graph.axes import Axis, Dims, broadcast
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexLoad, IndexMap, LoopIndex
 from wyrm.graph.loop_form import LOOPS
@@ -271,8 +271,7 @@ class LoopTree:
         reference = self.read(indices, index)
         if self.ranges.is_known(indices, axis):
             return Read(True, reference)
-        size = axis_size(axis)
-        return Checked(Read(False, reference), AxisLength(axis) if size is None else IndexLiteral(size))
+        return Checked(Read(False, reference), AxisLength(axis))
 
     # --- placing --------------------------------------------------------------------------------------------------
 
