@@ -52,13 +52,13 @@ def test_halves_are_exact() -> None:
     np.testing.assert_array_equal(out, bits.view(np.float16).astype(np.float32))
 
 
-def test_the_loss_is_printed_and_trainings_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_loss_is_told_and_trainings_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = classifier()
     with pytest.raises(OptionError, match="programs that predict alone"):
         wy.export(tmp_path, train=model.train, embed=True)
     x, weight = wy.Input(dims=(70,), name="x"), wy.Parameter(np.linspace(0.1, 1.0, 70, dtype=np.float32), name="w")
     wy.compile(x * weight).export(tmp_path, embed="int8")
-    assert "the weights as int8 differ by 0." in capsys.readouterr().out
+    assert "the weights as int8 differ by 0." in capsys.readouterr().err
     weight.set(weight.value * np.float32(1e6))
     with pytest.raises(OptionError, match="w has a number beyond the range of float16"):
         wy.compile(x * weight).export(tmp_path, embed="float16")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from collections.abc import Callable, Mapping
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -185,6 +187,25 @@ def test_the_progress_bar_shows_the_epoch_the_loss_and_the_rate(capsys: pytest.C
     fit(case.train, case.data, epochs=2, batch_size=10, progress=True)
     shown = capsys.readouterr().err
     assert "epoch 2/2" in shown and "loss=" in shown and "row/s" in shown and "120/120" in shown
+
+
+@pytest.mark.parametrize("name", ["wyrm", None])
+def test_the_level_of_the_logger_turns_off_bars_and_lines(
+    name: str | None, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    case, twin = Case(), Case()
+    options: dict[str, Any] = {"epochs": 2, "batch_size": 10, "progress": True}
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        history = fit(case.train, case.data, watch=tmp_path, **options)
+        case.train.epoch(case.data, batch_size=10, progress=True)
+    finally:
+        logger.setLevel(before)
+    assert capsys.readouterr().err == ""
+    assert history["loss"] == fit(twin.train, twin.data, **options)["loss"]
+    assert "epoch 2/2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("options", [{}, {"threads": 2, "mode": "synchronized"}, {"accumulate": 4}])

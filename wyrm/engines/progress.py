@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from wyrm.errors import DTypeError
+from wyrm.support.notices import is_silent
 
 
 class Bar(Protocol):
@@ -92,7 +93,7 @@ def shown_bar() -> Any:
 
         def __init__(self, **options: Any) -> None:
             # Without smoothing the rate is the mean since the clock was started, so that one slow step does not stay.
-            super().__init__(**options, unit="row", miniters=1, smoothing=0.0)
+            super().__init__(**options, unit="row", miniters=1, smoothing=0.0, disable=is_silent())
 
         def begin(self, description: str) -> None:
             """Show the description of a new epoch, and start its mean loss."""
@@ -101,6 +102,8 @@ def shown_bar() -> Any:
 
         def add(self, rows: int, losses: float) -> None:
             """Advance by `rows`, and show the mean of the losses so far."""
+            if self.disable:
+                return
             self.rows += rows
             self.losses += losses
             self.set_postfix({**self.values, "loss": f"{self.losses / max(self.rows, 1):.4g}"}, refresh=False)

@@ -27,6 +27,7 @@ from wyrm.graph.ragged import refuse_ragged
 from wyrm.io.files import load_arrays, replacing, save_arrays, write_arrays
 from wyrm.support.files import FilePath, path_of
 from wyrm.support.foreign_names import explains_keywords
+from wyrm.support.notices import say
 from wyrm.support.options import choice, whole
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ def export(
     built = build(name, chosen, train, programs, batch_sizes, {} if sizes is None else sizes, kind, generate)
     if built.embedding is not None and kind != "float32":
         loss = built.embedding.loss_of_accuracy
-        print(f"wyrm: the weights as {kind} differ by {loss:.2%} (root mean square)")  # noqa: T201  # asked for
+        say(f"the weights as {kind} differ by {loss:.2%} (root mean square)")
     code, externals = built.object_file()
     for memory, has, needs in (("RAM", ram, built.interface.memory_bytes), ("flash", flash, len(code))):
         if has is not None and needs > whole(memory.lower(), has, 1):

@@ -20,6 +20,7 @@ from wyrm.graph.base import BaseNode, label
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.traversal import topological_order
 from wyrm.support.foreign_names import explains_keywords
+from wyrm.support.notices import say
 from wyrm.support.options import number
 from wyrm.train.callbacks import Callback, Run
 from wyrm.watch import records as checks
@@ -108,7 +109,7 @@ class RunLogger(Callback):
         )  # fmt: skip
         if not self.silent:
             command = f"python -m wyrm watch {shlex.quote(os.fspath(writer.folder))}"
-            print(f"wyrm: to see this training, run: {command}", file=sys.stderr)  # noqa: T201  # said once
+            say(f"to see this training, run: {command}")
         self._live = _Live(run, writer, self._probe(run, parameters), self.batch, self._budget / 3)
         self._sample_budget, self._sample_seconds, self._sample_failed = Budget(self._budget / 3), 0.0, False
 

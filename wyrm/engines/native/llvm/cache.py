@@ -22,8 +22,9 @@ from itertools import islice
 from pathlib import Path
 
 from wyrm.ops.kernels.native import DEBUG
+from wyrm.support.notices import say
 
-# Compilations that take longer than this many seconds print a line to stderr.
+# Compilations that take longer than this many seconds are announced.
 SPEAK_AFTER = 1.0
 # The optimization level of programs, 0 to 3; most tests lower it, because compilation takes most of their time.
 LEVEL = 3
@@ -76,12 +77,12 @@ class CompilationCount:
 
 @contextmanager
 def message_if_slow(what: str) -> Iterator[None]:
-    """Print a line to stderr if compiling inside the `with` block takes over a second."""
+    """Say so if compiling inside the `with` block takes over a second."""
     before = CompilationCount.compiled
 
     def speak() -> None:
         if CompilationCount.compiled > before:
-            print(f"wyrm: compiling {what} ...", file=sys.stderr, flush=True)  # noqa: T201  # progress for the user
+            say(f"compiling {what} ...")
 
     timer = threading.Timer(SPEAK_AFTER, speak)
     timer.daemon = True
