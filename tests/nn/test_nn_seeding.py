@@ -3,12 +3,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.errors import DTypeError
+from wyrm.errors import DTypeError, OptionError
 
 SCRIPT = "import wyrm as wy; print([wy.nn.Linear(2, 3).weight.value.tolist() for _ in range(2)])"
 
@@ -87,3 +89,68 @@ def test_a_layers_seed_below_zero_is_an_error() -> None:
 def test_a_layers_seed_that_is_no_whole_number_is_an_error() -> None:
     with pytest.raises(DTypeError, match=r"a seed must be an integer of at least 0, not 0\.5"):
         wy.nn.Embedding(2, 3, seed=0.5)  # type: ignore[arg-type]  # the mistake that mypy finds
+
+
+def drawn() -> list[float]:
+    """Return what a new random node draws in step 3."""
+    with wy.random.at_step(3):
+        values: list[float] = wy.random.normal((4,)).forward().tolist()
+    return values
+
+
+def test_a_context_seeds_layers_and_random_nodes_and_disturbs_no_other() -> None:
+    wy.nn.seed(7)
+    layers, draws = [weight(), weight()], [drawn(), drawn()]
+    wy.nn.seed(7)
+    assert (weight(), drawn()) == (layers[0], draws[0])
+    with wy.nn.seeded(7):
+        assert (weight(), drawn()) == (layers[0], draws[0])
+        with wy.nn.seeded(8):
+            other = weight(), drawn()
+        assert (weight(), drawn()) == (layers[1], draws[1])
+    assert (weight(), drawn()) == (layers[1], draws[1])
+    wy.nn.seed(8)
+    assert (weight(), drawn()) == other
+
+
+def test_a_seed_inside_of_a_context_holds_until_its_end() -> None:
+    wy.nn.seed(7)
+    first, second = weight(), weight()
+    wy.nn.seed(7)
+    weight()
+    with wy.nn.seeded(9), pytest.raises(RuntimeError):
+        wy.nn.seed(7)
+        assert weight() == first
+        raise RuntimeError
+    assert weight() == second
+
+
+def test_a_context_holds_in_its_own_thread() -> None:
+    wy.nn.seed(7)
+    first = weight()
+    wy.nn.seed(7)
+    with wy.nn.seeded(9), ThreadPoolExecutor(1) as pool:
+        assert pool.submit(weight).result() == first
+
+
+@pytest.mark.parametrize(("number", "error"), [(-1, OptionError), (0.5, DTypeError), (None, DTypeError)])
+def test_a_context_refuses_what_is_no_seed(number: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="a seed"), wy.nn.seeded(number):
+        pass
+
+
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_a_model_of_a_package_trains_alike_whatever_its_user_builds(engine: Any) -> None:
+    def trained() -> float:
+        with wy.nn.seeded(5):
+            x = wy.Input(dims=(wy.Dim(), 3), name="x")
+            loss = wy.nn.Dropout(0.4)(wy.nn.Linear(3, 8)(x)).square().mean()
+        train = wy.compile(loss, wy.optim.SGD(loss.parameters(), 0.1), engine=engine)
+        mean: float = train.epoch({x: np.ones((20, 3))}, batch_size=4, shuffle=True, seed=5)
+        return mean
+
+    wy.nn.seed(1)
+    first = trained()
+    weight()
+    drawn()
+    assert trained() == first

@@ -51,7 +51,7 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "recurrent": "GRU GRUCell LSTM LSTMCell StackedGRU StackedLSTM",
         "recurrent_cells": "Recurrent",
         "recurrent_states": "GRUOutput LSTMOutput LSTMState RecurrentOutput StackedOutput",
-        "seeding": "seed",
+        "seeding": "seed seeded",
         "transformer": "FeedForward GatedFeedForward TransformerBlock",
         "upsampling": "Upsample interpolate",
     },

@@ -113,6 +113,7 @@ from wyrm.nn.recurrent_states import LSTMState as LSTMState
 from wyrm.nn.recurrent_states import RecurrentOutput as RecurrentOutput
 from wyrm.nn.recurrent_states import StackedOutput as StackedOutput
 from wyrm.nn.seeding import seed as seed
+from wyrm.nn.seeding import seeded as seeded
 from wyrm.nn.transformer import FeedForward as FeedForward
 from wyrm.nn.transformer import GatedFeedForward as GatedFeedForward
 from wyrm.nn.transformer import TransformerBlock as TransformerBlock
@@ -229,6 +230,7 @@ __all__ = [
     "rotary_embedding",
     "sample_tokens",
     "seed",
+    "seeded",
     "selu",
     "sigmoid",
     "silu",

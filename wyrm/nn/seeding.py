@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
 from wyrm.errors import OptionError
-from wyrm.ops.random.philox import pinned_step, restart_streams, set_step
+from wyrm.ops.random.philox import pinned_step, seeds, seeds_from, set_step
 from wyrm.support.options import whole
-
-# Each layer without a seed takes the next child of this sequence: layers differ, and a script that makes layers in the
-# same order makes the same layers. None stands for seed 0: making that sequence here would import numpy.random.
-_sequence: np.random.SeedSequence | None = None
 
 
 def seed(number: int) -> None:
@@ -39,21 +38,44 @@ def seed(number: int) -> None:
     >>> bool((wy.random.normal((3,)).forward() == noise).all())
     True
     """
-    global _sequence
-    sequence = np.random.SeedSequence(whole("a seed", number, 0))
+    checked = whole("a seed", number, 0)
     if pinned_step() is not None:
         raise OptionError(f"wy.nn.seed({number}) inside at_step({pinned_step()}): seed before that context")
     set_step(0)
-    # Graphs built after different seeds have different streams, so that they can be joined.
-    restart_streams(int(sequence.generate_state(1)[0]) if number else 0)
-    _sequence = sequence
+    seeds().restart(checked)
+
+
+@contextmanager
+def seeded(number: int) -> Iterator[None]:
+    """Return a context in which what is built is what `seed(number)` would have made; outside, nothing changes.
+
+    It is for code that others import: their layers and random nodes are the same whether or not yours are built between
+    them, and yours whatever they built before. It holds in its own thread or task alone; contexts can be nested, and
+    `seed` inside of one holds until its end. What runs does not depend on it: `forward()` goes on with its steps, and an
+    epoch shuffles by its own `seed`.
+
+    Raise `OptionError` for a number below 0, `DTypeError` for one that is no integer.
+
+    >>> wy.nn.seed(7)
+    >>> first, second = wy.nn.Linear(2, 2), wy.nn.Linear(2, 2)
+    >>> wy.nn.seed(7)
+    >>> again = wy.nn.Linear(2, 2)
+    >>> with wy.nn.seeded(7):
+    ...     inside, dropped = wy.nn.Linear(2, 2), wy.nn.Dropout(0.5)
+    >>> bool((inside.weight.value == first.weight.value).all())
+    True
+    >>> bool((wy.nn.Linear(2, 2).weight.value == second.weight.value).all())
+    True
+    """
+    with seeds_from(whole("a seed", number, 0)):
+        yield
 
 
 def generator(number: int | None = None) -> np.random.Generator:
-    """Return the random generator of a new layer: from its own seed, else from the next of the sequence."""
+    """Return the random generator of a new layer: from its own seed, else from the next of the sequence.
+
+    So layers differ, and a script that makes layers in the same order makes the same layers.
+    """
     if number is not None:
         return np.random.default_rng(whole("a seed", number, 0))
-    global _sequence
-    if _sequence is None:
-        _sequence = np.random.SeedSequence(0)
-    return np.random.default_rng(_sequence.spawn(1)[0])
+    return np.random.default_rng(seeds().sequence.spawn(1)[0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -99,19 +100,52 @@ def _the_rows_before() -> _RowsBefore:
     return ROWS_BEFORE
 
 
-_streams = itertools.count()
 _pinned: int | None = None  # the step of the innermost `at_step`, for which everything draws
+
+
+class Seeds:
+    """The streams of the random nodes, and the seeds of the layers, that are given none where they are built."""
+
+    def __init__(self, number: int = 0) -> None:
+        self.restart(number)
+
+    def restart(self, number: int) -> None:
+        """Begin as after this seed. Graphs built after different seeds have different streams, so they can be joined."""
+        self._number = number
+        # None until it is needed: it imports numpy.random.
+        self._sequence: np.random.SeedSequence | None = None
+        self.streams = itertools.count(int(self.sequence.generate_state(1)[0]) if number else 0)
+
+    @property
+    def sequence(self) -> np.random.SeedSequence:
+        """The sequence whose children are the seeds of layers."""
+        if self._sequence is None:
+            self._sequence = np.random.SeedSequence(self._number)
+        return self._sequence
+
+
+_everywhere = Seeds()
+_within: ContextVar[Seeds | None] = ContextVar("_within", default=None)
+
+
+def seeds() -> Seeds:
+    """Return the seeds of what is built here: those of the innermost `seeds_from`, else those of the process."""
+    return _within.get() or _everywhere
+
+
+@contextmanager
+def seeds_from(number: int) -> Iterator[None]:
+    """Return a context in which what this thread builds has seeds of its own."""
+    token = _within.set(Seeds(number))
+    try:
+        yield
+    finally:
+        _within.reset(token)
 
 
 def stream_or_next(stream: int | None) -> int:
     """Return `stream`, or the next unused one for None."""
-    return next(_streams) if stream is None else integer("stream", stream)
-
-
-def restart_streams(first: int) -> None:
-    """Make `first` the next stream of a random node that is given none."""
-    global _streams
-    _streams = itertools.count(first)
+    return next(seeds().streams) if stream is None else integer("stream", stream)
 
 
 def set_step(step: int) -> None:
