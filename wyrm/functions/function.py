@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from itertools import islice
@@ -71,6 +72,8 @@ class Function(Generic[P, R]):
         self._derives = derives
         self._calls: dict[object, SpecializedFunction] = {}
         self._last: SpecializedFunction | None = None
+        # What `_derived` made it from, for pickles.
+        self._recipe: tuple[Any, ...] | None = None
         # Reentrant, since a function may call itself while it is traced.
         self._lock = threading.RLock()
 
@@ -201,7 +204,9 @@ class Function(Generic[P, R]):
                 return (value, gradient) if with_value else gradient
             return ((value, aux), gradient) if with_value else (gradient, aux)
 
-        return Function(derived, self.engine, derives=True)
+        made: Function[P] = Function(derived, self.engine, derives=True)
+        made._recipe = self, what, wrt, allow_unused, has_aux, with_value
+        return made
 
     def _node(self, value: object, what: str) -> Any:
         """Return the result of the function as a node."""
@@ -288,6 +293,18 @@ class Function(Generic[P, R]):
                 f"{name_of(self.function)} has not been called yet, so it has no trace to show: call it first"
             )
         return self._last
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        """Pickle what was decorated as the name in its module, and others as their function, which has such a name."""
+        name: str = getattr(self.function, "__qualname__", "")
+        named: Any = sys.modules.get(self.function.__module__)
+        for part in name.split("."):
+            named = getattr(named, part, None)
+        if named is self:
+            return name
+        if self._recipe is not None:
+            return Function._derived, self._recipe
+        return Function, (self.function, self.engine, self._derives)
 
     # What notebooks display.
     _repr_mimebundle_ = Late("wyrm.view.notebook", "of_function")

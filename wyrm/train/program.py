@@ -64,9 +64,11 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
     A call with `{input: array}` computes the outputs, and does one step if the program has an optimizer. `epoch`
     trains on a whole data set. The program is compiled on first use and cached on disk for other processes.
 
-    A program can be copied and pickled at any time; copies load the compiled code from the cache. `copy.deepcopy`
-    copies the parameters and the optimizer and keeps the step and epoch counts; the copy takes data for the same
-    inputs. An unpickled program has its own inputs: pickle them beside it, or take them from `inputs`.
+    A program can be copied and pickled at any time. A pickle has the graph with its parameters and constants, the
+    optimizer with its state, and the counts, but no code: that comes from the cache, or is compiled again.
+    `copy.deepcopy` copies the parameters and the optimizer and keeps the step and epoch counts; the copy takes data for
+    the same inputs. An unpickled program has its own inputs: pickle them beside it, or take them from `inputs`. What is
+    pickled in one object, such as modules and several programs, shares its parameters afterwards too.
     """
 
     _foreign = "programs"

@@ -110,7 +110,7 @@ class Seeds:
         self.restart(number)
 
     def restart(self, number: int) -> None:
-        """Begin as after this seed. Graphs built after different seeds have different streams, so they can be joined."""
+        """Begin as after this seed. Graphs built after different seeds have different streams, and can be joined."""
         self._number = number
         # None until it is needed: it imports numpy.random.
         self._sequence: np.random.SeedSequence | None = None
