@@ -189,6 +189,37 @@ def test_the_progress_bar_shows_the_epoch_the_loss_and_the_rate(capsys: pytest.C
     assert "epoch 2/2" in shown and "loss=" in shown and "row/s" in shown and "120/120" in shown
 
 
+@pytest.mark.parametrize("engine", ["native", "jax"])
+@pytest.mark.parametrize("form", [dict, lambda data: wy.data.DataLoader(wy.data.Dataset(data), 7)])
+def test_a_loss_that_is_a_sum_has_its_mean_beside_it(
+    form: Callable[[Any], Any], engine: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a rate of 0, so that all epochs have the same loss."""
+    case = Case()
+    each = case.scores.cross_entropy(case.y, reduction="none")
+    wanted = float(wy.compile(each.mean()).evaluate(case.data))
+    optimizer = wy.optim.SGD(case.loss.parameters(), 0.0)
+    train = wy.compile(each.sum(), optimizer, metrics={"accuracy": case.accuracy}, engine=engine)
+    options: dict[str, Any] = {} if form is not dict else {"batch_size": 7}
+    history = fit(train, form({"x": X, "y": Y}), epochs=2, progress=True, **options)
+    assert list(history)[:3] == ["loss", "mean_loss", "accuracy"]
+    np.testing.assert_allclose(history["mean_loss"], [wanted] * 2, rtol=1e-5)
+    np.testing.assert_allclose(history["loss"], [ROWS * wanted] * 2, rtol=1e-5)
+    shown = capsys.readouterr().err
+    assert f"loss={wanted:.4g}" in shown and f"loss={ROWS * wanted:.4g}" not in shown and "mean_loss" not in shown
+    train.epoch(form({"x": X, "y": Y}), progress=True, **options)
+    assert f"loss={wanted:.4g}" in capsys.readouterr().err
+
+
+def test_a_metric_may_have_the_name_of_the_mean_loss() -> None:
+    case = Case()
+    each = case.scores.cross_entropy(case.y, reduction="none")
+    half = {"mean_loss": 0.5 * each.mean()}
+    train = wy.compile(each.sum(), wy.optim.SGD(case.loss.parameters(), 0.0), metrics=half)
+    history = fit(train, case.data, epochs=1, batch_size=7)
+    assert history["mean_loss"][0] == pytest.approx(history["loss"][0] / ROWS / 2)
+
+
 @pytest.mark.parametrize("name", ["wyrm", None])
 def test_the_level_of_the_logger_turns_off_bars_and_lines(
     name: str | None, capsys: pytest.CaptureFixture[str], tmp_path: Path

@@ -192,7 +192,7 @@ class Epoch:
         sums = np.add.reduce(outputs * self.totals.weights(sizes[:, None]))
         self.position.done = self.position.done.plus(batches, rows, sums)
         if not isinstance(self.bar, NoBar):
-            self.unshown.append((rows, float(sizes.dot(outputs[:, 0]))))
+            self.unshown.append((rows, float(sums[0])))
         return batches
 
     def show(self) -> None:
@@ -373,6 +373,12 @@ class EpochPosition:
             yield self.done
         finally:
             self._options = None
+
+    @property
+    def mean_loss(self) -> float:
+        """The loss of a row, on average over the rows that are done of the current or last epoch."""
+        _, rows, sums = self.done
+        return float(sums[0]) / rows
 
     def state(self) -> dict[str, Any] | None:
         """Return the position as JSON values, None between epochs."""

@@ -163,6 +163,11 @@ class Totals:
             self._others[given] = self if same else plain
         return self._others[given]
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether the first output is a sum over rows."""
+        return self._kinds[0] is Combination.SUM
+
     def weights(self, rows: int | NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the weight of each node's value for a batch of this many rows: 1 for a sum, `rows` for a mean.
 

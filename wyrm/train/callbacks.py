@@ -319,7 +319,7 @@ class LambdaCallback(Callback):
 class ProgressBar(Callback):
     """Shows the epoch, its rows, their rate per second, their mean loss, and the values of the epoch before.
 
-    `fit(progress=True)` adds it.
+    The mean is that of a row, also of a loss that is a sum over rows. `fit(progress=True)` adds it.
     """
 
     def __init__(self) -> None:
@@ -337,8 +337,9 @@ class ProgressBar(Callback):
 
     def on_epoch_end(self, run: Run, values: Mapping[str, float]) -> None:
         """Show the values of the epoch."""
-        hidden = ("learning_rate", "seconds")
-        self._bar.values = {name: f"{value:.4g}" for name, value in values.items() if name not in hidden}
+        shown = {**values, "loss": values.get("mean_loss", values["loss"])}
+        hidden = ("learning_rate", "seconds", "mean_loss")
+        self._bar.values = {name: f"{value:.4g}" for name, value in shown.items() if name not in hidden}
         self._bar.set_postfix(self._bar.values)
 
     def on_end(self, run: Run) -> None:

@@ -56,6 +56,8 @@ def fit(
     the parameters are those of the last step. Any other exception, such as `Diverged`, is raised after the callbacks'
     `on_end`.
 
+    Where the loss is a sum over rows, its mean for a row stands beside it as "mean_loss", if no metric has this name.
+
     Raise what `epoch` raises, and `OptionError` for less than one epoch, for a program without an optimizer, and for a
     validation of a graph built in training mode. Validation data is checked before the first epoch.
 
@@ -122,6 +124,8 @@ def fit(
                 means = program.epoch(held, **options._replace(progress=_bar_of(run))._asdict())
                 seconds = program._engine.agreed(time.perf_counter() - start)
                 values = means if isinstance(means, dict) else {"loss": means}
+                if program._totals.adds_up:
+                    values = {"loss": values["loss"], "mean_loss": program._engine.position.mean_loss, **values}
                 values |= validate() if validate is not None else {}
                 values |= {"learning_rate": rate, "seconds": seconds}
                 with deferred:

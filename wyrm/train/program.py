@@ -165,7 +165,9 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
 
         That is what `evaluate` would return, for scalars of scalar means and sums, if the parameters did not move: a
         mean over rows is the mean over all rows, whatever the size of batches, and a quotient of sums over rows, such
-        as a loss with weights of classes or with ignored labels, is that of the sums over all rows.
+        as a loss with weights of classes or with ignored labels, is that of the sums over all rows. A loss that is a
+        sum is the sum over all rows: the bar shows its mean for a row, the history of `fit` has that as "mean_loss",
+        and `metrics={"mean_loss": losses.mean()}` returns it here.
 
         The data is `{input: column}`, or columns by the inputs' names: a dict, a `wy.data.Dataset`, or a table of
         pandas, polars, Arrow or Hugging Face, of which other columns are not read. A `wy.data.DataLoader`, or another

@@ -67,7 +67,10 @@ class Recommender:
         batch = Batch()
         self.user, self.item = (wy.IndexInput(dims=(batch,), name=name) for name in ("user", "item"))
         generator = np.random.default_rng(0)
-        self.columns = {self.user: generator.integers(0, users, 40), self.item: generator.integers(0, items, 40)}
+        self.columns: dict[Any, Any] = {
+            self.user: generator.integers(0, users, 40),
+            self.item: generator.integers(0, items, 40),
+        }
         self.items, self.width = items, width
         self.user_vectors = wy.Parameter(np.ones((users, width), np.float32), name="user_vectors")
         self.item_vectors = wy.Parameter(np.ones((items, width), np.float32), name="item_vectors")
@@ -91,7 +94,7 @@ class Recommender:
     def classifier(self) -> wy.Node:
         return wy.nn.Linear(self.width, self.items)(self.user_vectors.index(self.user)).cross_entropy(self.item)
 
-    def computed_rows(self) -> wy.Node:
+    def computed_rows(self) -> Any:
         drawn = wy.random.randint(self.user.dims, 0, self.items)
         return self.item_vectors.index((drawn + self.item) // 2).square().mean()
 
@@ -99,7 +102,7 @@ class Recommender:
 def compiled_for(kind: str, *sizes: int) -> int:
     """Return the number of functions compiled to train a model of so many users, items and features."""
     model = Recommender(*sizes)
-    loss = getattr(model, kind)()
+    loss: wy.Node = getattr(model, kind)()
     program = wy.compile(loss, wy.optim.Adagrad(loss.parameters(), 0.1))
     before = CompilationCount.compiled
     program.epoch({leaf: model.columns[leaf] for leaf in program.inputs}, batch_size=8)
