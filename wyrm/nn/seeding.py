@@ -52,7 +52,8 @@ def seeded(number: int) -> Iterator[None]:
     It is for code that others import: their layers and random nodes are the same whether or not yours are built between
     them, and yours whatever they built before. It holds in its own thread or task alone; contexts can be nested, and
     `seed` inside of one holds until its end. What runs does not depend on it: `forward()` goes on with its steps, and
-    an epoch shuffles by its own `seed`.
+    an epoch shuffles by its own `seed`. A `wy.function` builds its nodes when it is called: call it inside of one, or
+    give its random nodes a `seed` and a `stream`.
 
     Raise `OptionError` for a number below 0, `DTypeError` for one that is no integer.
 

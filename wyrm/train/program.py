@@ -180,10 +180,11 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
         touch different table rows step independently, else they divide the rows of each batch. One thread computes
         batches whose axis has a fixed size or whose rows depend on each other, as in batch normalization. In an epoch
         of one thread, all processors share large products and loops, which changes no bit. `progress` shows a bar with
-        the mean loss so far, or is one with a method `update(rows)`. `accumulate` batches make one step with the mean
-        of their gradients, weighted by their rows: for a mean over rows, the step of one batch that large, in the
-        memory of a small one. The last step of an epoch may have fewer batches, and so may one that is followed by a
-        batch of another shape, unless that has fewer rows and is the last. Threads that accumulate are synchronized.
+        the mean loss so far, unless the logger `wyrm` is silent, or is one with a method `update(rows)`. `accumulate`
+        batches make one step with the mean of their gradients, weighted by their rows: for a mean over rows, the step
+        of one batch that large, in the memory of a small one. The last step of an epoch may have fewer batches, and so
+        may one that is followed by a batch of another shape, unless that has fewer rows and is the last. Threads that
+        accumulate are synchronized.
 
         On several processes (`wy.jax.initialize`), each passes the same columns and reads the rows of its own devices.
         The batches of a loader are each process's own rows, see `wy.jax.part_of_process`.

@@ -75,15 +75,14 @@ class Recommender:
         self.user_vectors = wy.Parameter(np.ones((users, width), np.float32), name="user_vectors")
         self.item_vectors = wy.Parameter(np.ones((items, width), np.float32), name="item_vectors")
 
-    def bpr(self) -> wy.Node:
-        drawn = wy.random.index(self.items, self.user.dims)
-        difference = self.item_vectors.index(self.item) - self.item_vectors.index(drawn)
-        return -(self.user_vectors.index(self.user) * difference).sum(-1).log_sigmoid().mean()
-
-    def bpr_without_known_items(self) -> wy.Node:
+    def bpr(self) -> Any:
+        """Draw items that the user does not know, and rows that are computed."""
         known = [[item] for item in range(self.user_vectors.dims[0])]
         drawn = wy.random.index(self.items, self.user.dims, exclude=known, rows=self.user)
-        return -self.user_vectors.index(self.user).vector_dot(self.item_vectors.index(drawn)).sigmoid().mean()
+        computed = (wy.random.randint(self.user.dims, 0, self.items) + self.item) // 2
+        difference = self.item_vectors.index(self.item) - self.item_vectors.index(drawn)
+        loss = -(self.user_vectors.index(self.user) * difference).sum(-1).log_sigmoid()
+        return (loss + self.item_vectors.index(computed).square().mean(-1)).mean()
 
     def warp(self) -> wy.Node:
         user, drawn = self.user_vectors.index(self.user), wy.random.index(self.items, (*self.user.dims, 4))
@@ -91,12 +90,8 @@ class Recommender:
         others = (user.expand_dims(1) * self.item_vectors.index(drawn)).sum(-1)
         return wy.losses.warp(scores, others, num_items=self.items)
 
-    def classifier(self) -> wy.Node:
+    def classifier(self) -> Any:
         return wy.nn.Linear(self.width, self.items)(self.user_vectors.index(self.user)).cross_entropy(self.item)
-
-    def computed_rows(self) -> Any:
-        drawn = wy.random.randint(self.user.dims, 0, self.items)
-        return self.item_vectors.index((drawn + self.item) // 2).square().mean()
 
 
 def compiled_for(kind: str, *sizes: int) -> int:
@@ -109,7 +104,7 @@ def compiled_for(kind: str, *sizes: int) -> int:
     return CompilationCount.compiled - before
 
 
-@pytest.mark.parametrize("kind", ["bpr", "bpr_without_known_items", "warp", "classifier", "computed_rows"])
+@pytest.mark.parametrize("kind", ["bpr", "warp", "classifier"])
 def test_another_catalogue_compiles_nothing(kind: str) -> None:
     assert compiled_for(kind, 40, 50, 16) > 0
     assert compiled_for(kind, 57, 71, 16) == 0
