@@ -86,7 +86,9 @@ CONTENTS = (
             Group("Axes", _names("Dim Ragged One Plus Times any_dim")),
             Group(
                 "Rows of different lengths",
-                _names("RaggedArray row_lengths entry_positions entry_rows entry_at first_entry last_entry row_segment_sum"),
+                _names(
+                    "RaggedArray row_lengths entry_positions entry_rows entry_at first_entry last_entry row_segment_sum"
+                ),
             ),
             Group("Nodes", _names("Node IndexNode Tensor IndexTensor Shaped")),
             Group("Gradients", _names("grad value_and_grad")),

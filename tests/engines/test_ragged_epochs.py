@@ -148,6 +148,11 @@ def _first(entries: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
     return entries[: rows * 20], np.arange(rows + 1) * 20
 
 
+def data_set(rows: Any, weights: Any, labels: Any) -> wy.data.Dataset:
+    of_rows = wy.RaggedArray.of_rows
+    return wy.data.Dataset(ids=of_rows(rows), weights=of_rows(weights), labels=labels)
+
+
 def test_data_of_every_form_trains_alike() -> None:
     sparse = pytest.importorskip("scipy.sparse")
     ids = Problem().data
@@ -163,7 +168,7 @@ def test_data_of_every_form_trains_alike() -> None:
         "offsets": lambda p: {p.ids: (columns, offsets), p.weights: (values, offsets), p.labels: labels},
         "CSR": lambda p: {p.ids: matrix, p.weights: matrix, p.labels: labels},
         "names": lambda p: {"ids": rows, "weights": weights, "labels": labels},
-        "a data set": lambda p: wy.data.Dataset(ids=wy.RaggedArray.of_rows(rows), weights=weights, labels=labels),
+        "a data set": lambda p: data_set(rows, weights, labels),
     }
 
     def check(name: str) -> None:
@@ -186,7 +191,7 @@ def test_list_columns_of_arrow_are_rows() -> None:
 def test_a_loader_gives_batches_of_rows() -> None:
     problem, other = Problem(), Problem()
     rows, weights, labels = problem.data.values()
-    data = wy.data.Dataset(ids=rows, weights=weights, labels=labels)
+    data = data_set(rows, weights, labels)
     program = wy.compile(problem.loss, problem.optimizer)
     program.epoch(wy.data.DataLoader(data, batch_size=8, shuffle=False))
     check_values(problem.values, other.reference(8))

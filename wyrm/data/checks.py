@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wyrm.errors import DataError, DTypeError, ShapeError
 from wyrm.graph.arrays import as_array
-from wyrm.graph.ragged import RaggedArray, as_ragged
+from wyrm.graph.ragged import RaggedArray
 from wyrm.support.options import whole
 
 
@@ -51,8 +51,6 @@ Rows: TypeAlias = slice | Sequence[int] | NDArray[np.integer] | NDArray[np.bool_
 def _column(name: str, values: ColumnLike) -> Any:
     if isinstance(values, RaggedArray):
         return values
-    if isinstance(values, list | tuple) and _has_other_lengths(values):
-        return as_ragged(list(values), f"column {name!r}")
     array = as_array(values, f"column {name!r}")
     if array.dtype.kind == "O":
         raise DTypeError(
@@ -67,12 +65,6 @@ def _column(name: str, values: ColumnLike) -> Any:
     if array.dtype == np.float64 and not hasattr(values, "dtype"):
         return array.astype(np.float32)
     return array
-
-
-def _has_other_lengths(rows: Sequence[object]) -> bool:
-    """Return whether rows are lists or arrays of different lengths."""
-    lengths = {len(row) if isinstance(row, list | np.ndarray) else None for row in rows}
-    return len(lengths) > 1 and None not in lengths
 
 
 def _check_kept(name: str, values: Sequence[object], array: np.ndarray) -> None:

@@ -24,7 +24,7 @@ class Dataset:
     """Named columns over the same rows: `Dataset(users=..., items=...)` or `Dataset({"users": ...})`.
 
     Each column is an array of shape (rows, ...). Arrays are not copied; lists of Python floats become float32. A column
-    whose rows have different lengths, such as the words of texts, is a `wyrm.RaggedArray`, or lists of such rows.
+    whose rows have different lengths, such as the words of texts, is a `wyrm.RaggedArray`.
     `len(dataset)` is the number of rows, `dataset["users"]` the array of a column, and `dataset[rows]` a dataset of
     some rows: a slice, indices (negative ones count from the end) or a boolean mask.
 

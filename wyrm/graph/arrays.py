@@ -29,7 +29,7 @@ def as_array(value: object, what: str | Callable[[], str] = "a list") -> np.ndar
         name = what if isinstance(what, str) else what()
         raise ShapeError(
             f"{name} was given lists of different lengths, which form no array: {reason}; make them equally long, for "
-            f"example by padding with zeros"
+            f"example by padding with zeros; rows of an input with an axis wy.Ragged are wy.RaggedArray.of_rows(lists)"
         ) from None
 
 
