@@ -67,6 +67,15 @@ class Flat:
 
 
 @frozen
+class Part:
+    """The first `count` elements of an array along an axis; no axis before that has more than one element."""
+
+    array: str
+    axis: int
+    count: Expression
+
+
+@frozen
 class Apply:
     """A scalar function applied to operands; `function` is its name in a formula, or one of four more.
 
@@ -95,7 +104,7 @@ class CallResult:
     arguments: tuple[Expression, ...]
 
 
-Expression = Name | Literal | Element | ArraySize | Flat | Apply | Convert | CallResult
+Expression = Name | Literal | Element | ArraySize | Flat | Part | Apply | Convert | CallResult
 
 
 # --- statements ------------------------------------------------------------------------------------------------------
@@ -281,6 +290,8 @@ def text_of(expression: Expression, names: Renaming = str) -> str:
             return f"{names(array)}.shape[{axis}]"
         case Flat(array):
             return f"{names(array)}.reshape(1)"
+        case Part(array, axis, count):
+            return f"{names(array)}[{':, ' * axis}:{_bare(count, names)}]"
         case Apply(function, operands):
             x = [text_of(each, names) for each in operands]
             if function in _SIGNS:

@@ -161,6 +161,10 @@ class _RoutineWriter:
             case arrays.Flat(array):
                 view = self._array(array)
                 return View(view.pointer, view.element, (ONE,), (ONE,), "contiguous")
+            case arrays.Part(array, axis, count):
+                view = self._array(array)
+                shape = (*view.shape[:axis], self.number(count).expression, *view.shape[axis + 1 :])
+                return View(view.pointer, view.element, shape, view.strides, view.layout)
             case arrays.Convert(operand, type):
                 return Num(as_type(self.number(operand), type).expression)
             case arrays.CallResult(function, arguments):

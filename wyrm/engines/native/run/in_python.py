@@ -109,6 +109,8 @@ class Interpreter:
                 return variables[array].shape[axis]
             case arrays.Flat(array):
                 return variables[array].reshape(1)
+            case arrays.Part(array, axis, count):
+                return variables[array][(slice(None),) * axis + (slice(self._value(count, variables)),)]
             case arrays.Convert(operand, type):
                 return type.dtype.type(self._value(operand, variables))
             case arrays.CallResult(function, arguments):

@@ -45,6 +45,13 @@ from wyrm.engines.native.stages.loops import (
 )
 from wyrm.engines.native.stages.materialize import Materialized, materialize
 from wyrm.engines.native.stages.reductions import FEW_TURNS, most_turns
+from wyrm.engines.native.stages.resized import (
+    AlongEntries,
+    Dependences,
+    dependences_of,
+    entries_in,
+    has_entries_first,
+)
 from wyrm.engines.native.stages.runtime import (
     LOADS,
     OpKernels,
@@ -123,6 +130,7 @@ class Source:
         self.arguments: dict[str, Argument] = {}
         # For each axis of the entries of rows, the column of offsets and the number of entries of a step.
         self._offsets: dict[type[Dim], tuple[Name, Name]] = {}
+        self._resized: dict[KernelCall, Dependences | None] = {}
         self.evaluated: list[KernelCall] = []
         self.hyperparameters: list[str] = []
         self.fed: list[tuple[BaseNode, ArrayBuffer]] = [(x, tree.leaf(x)) for x in inputs if x in tree.buffers]
@@ -352,15 +360,46 @@ class Source:
 
     @property
     def changes_sizes(self) -> bool:
-        """Whether each step has its own number of entries, for which its arrays need not be bound anew.
+        """Whether a step may have fewer entries than its arrays: loops and kernels then work on the first ones."""
+        called = [each for each in self.calls if not isinstance(each.item, Loop | ScalarBlock)]
+        of_loops = [each for call in self.loop_calls for each in call.arguments if isinstance(each, ArrayBuffer)]
+        return bool(self._offsets) and all(map(self._is_resized, called)) and all(map(has_entries_first, of_loops))
 
-        Kernels and calls of Python read the sizes of arrays instead.
-        """
-        calls = [each for each in self.invocations if not isinstance(each.item, Loop | ScalarBlock)]
-        axes = [buffer.dims for each in calls for buffer in each.buffers]
-        inner = [each for source in self.scans for each in source.arguments.values() if isinstance(each, SizeArgument)]
-        axes += [(each.axis,) for each in inner]
-        return bool(self._offsets) and all(self._offsets.keys().isdisjoint(open_axes(dims)) for dims in axes)
+    def _is_resized(self, invocation: Invocation) -> bool:
+        """Return whether a call gets arguments for the entries of a step."""
+        if not entries_in([*invocation.buffers]):
+            return True
+        if invocation.scan is not None or isinstance(invocation.function, PythonCall):
+            return False
+        return isinstance(invocation.item, KernelCall) and self._dependences(invocation.item) is not None
+
+    def _dependences(self, call: KernelCall) -> Dependences | None:
+        if call not in self._resized:
+            self._resized[call] = dependences_of(call)
+        return self._resized[call]
+
+    def _of_entries(self, argument: CallArgument) -> Expression | None:
+        """Return the argument of a kernel for the entries of a step; None for one that has no part in them."""
+        call = argument.call
+        if not self._offsets or not isinstance(call, KernelCall) or argument.scan is not None or argument.position < 0:
+            return None
+        axes, found = entries_in([*call.operands, call.out]), self._dependences(call)
+        dependence = None if found is None else found[argument.position]
+        if dependence is None:
+            return None
+        (axis,) = axes
+        number: Expression = self._offsets[axis][1]
+        if dependence.times != 1:
+            number = Apply("multiply", (number, Literal(dependence.times)))
+        if isinstance(dependence, AlongEntries):
+            return arrays.Part(self._use(argument).name, dependence.axis, number)
+        return Apply("add", (number, Literal(dependence.plus))) if dependence.plus else number
+
+    def _checked_part(self, buffer: ArrayBuffer) -> Expression:
+        """Return the part of an array of indices that a check reads."""
+        size = self._size(buffer.dims[0]) if buffer.dims else None
+        name = self._use(buffer)
+        return name if size is None else arrays.Part(name.name, 0, size)
 
     def _calls_of(self, invocations: Sequence[Invocation]) -> Iterator[arrays.Statement]:
         """Yield calls; where memory is spoiled, each array is before the first call that uses it."""
@@ -370,7 +409,11 @@ class Source:
                 if buffer not in self._kept and buffer.leaf is None and buffer.fixed is None:
                     self._kept.add(buffer)
                     yield from self._fill_invalid(buffer)
-            arguments = tuple(map(self._given, invocation.arguments))
+            checks = isinstance(invocation.item, KernelCall)
+            arguments = tuple(
+                self._checked_part(each) if checks and isinstance(each, ArrayBuffer) else self._given(each)
+                for each in invocation.arguments
+            )
             yield arrays.CallStatement(invocation.function, arguments, comment_of(invocation.comment))
 
     def _fill_invalid(self, buffer: ArrayBuffer) -> list[arrays.Statement]:
@@ -385,6 +428,8 @@ class Source:
         """Return what a call takes for an argument."""
         if isinstance(argument, SizeArgument) and (size := self._size(argument.axis)) is not None:
             return size
+        if isinstance(argument, CallArgument) and (part := self._of_entries(argument)) is not None:
+            return part
         if isinstance(argument, FlatArgument) and argument.is_number:
             # By one pointer, so that LLVM keeps a number that is written and read again in a register.
             return arrays.Flat(self._use(argument.buffer).name)
