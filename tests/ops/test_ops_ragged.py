@@ -246,3 +246,29 @@ def test_cross_entropy_of_the_entries_is_a_mean_over_all_of_them() -> None:
     y = wy.IndexInput(labels, dims=(Batch(), Words()))
     flat = wy.Constant(np.concatenate(rows)).cross_entropy(np.concatenate(labels).astype(int)).forward()
     np.testing.assert_allclose(x.cross_entropy(y).forward(), flat, rtol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_draws_for_each_entry_are_those_of_the_reference(engine: str) -> None:
+    x = wy.Input([[1.0, 2.0], [], [3.0]], dims=(Batch(), Words()), name="x", dtype=np.float64)
+    drawn = wy.random.index(10, (Batch(), Words(), 3), seed=1)
+    total: Any = (drawn.astype(np.float64).sum(axis=-1) * x).sum(axis=1)
+    noise: Any = (wy.random.normal((Batch(), Words()), seed=2).astype(np.float64) * x).sum(axis=1)
+    program = wy.compile([total, noise], engine=engine)
+    with wy.random.at_step(3):
+        expected = [node.forward() for node in (total, noise)]
+        for found, value in zip(program({}), expected, strict=True):
+            np.testing.assert_allclose(found, value, rtol=1e-6)
+
+
+def test_a_gradient_with_respect_to_an_input_has_its_rows() -> None:
+    rows = [[1.0, 2.0], [], [3.0]]
+    x: Any = wy.Input(rows, dims=(Batch(), Words()), name="x", dtype=np.float64)
+    gradient: Any = wy.grad((x.softmax(axis=1) * x * x).sum(), x)
+    value = gradient.forward()
+    for row, found in zip(rows, value, strict=True):
+        own = wy.Parameter(np.array(row))
+        if row:
+            np.testing.assert_allclose(found, wy.grad((own.softmax() * own * own).sum(), own).forward(), rtol=1e-12)
+        else:
+            assert found.shape == (0,)

@@ -227,7 +227,9 @@ def check(node: BaseNode) -> None:
     if rule is None:
         raise ShapeError(f"{node.op_name()} is not defined along {_along(node)!r}, whose rows have different lengths")
     operands = [
-        placeholder_like(parent, flat_dims(parent.dims), parent.name or "operand") if parent.dims else parent
+        parent
+        if ragged_axis(parent.dims) is None
+        else placeholder_like(parent, flat_dims(parent.dims), parent.name or "operand")
         for parent in node.parents
     ]
     rows = next(each.dims[0] for each in (node, *node.parents) if ragged_axis(each.dims) is not None)
