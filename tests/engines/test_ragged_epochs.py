@@ -133,6 +133,45 @@ def test_loops_and_kernels_work_on_the_entries_of_a_step_and_python_gets_arrays_
     assert [changes(kind) for kind in KINDS] == [True, True, True, True, False]
 
 
+def test_jax_reads_a_power_of_two_of_entries_of_which_only_those_of_rows_count() -> None:
+    problem = Problem("attention")
+    program = wy.compile(problem.loss, problem.optimizer, engine="jax")
+    flat: Any = program.graph.flat
+    assert flat.padded
+    shapes = set()
+    for start in range(0, COUNT, 8):
+        batch = {
+            leaf: wy.RaggedArray.of_rows(problem.data[leaf][start : start + 8])
+            for leaf in (problem.ids, problem.weights)
+        }
+        for array in flat.arrays(batch).values():
+            shapes.add(array.shape)
+    numbers = sorted({shape[0] for shape in shapes if shape != (8,) and shape != (COUNT % 8,)})
+    assert len(numbers) <= 4
+    assert all(number & (number - 1) == 0 for number in numbers)
+    entries: Any = wy.compile([problem.weights.mean(), problem.weights.max(), problem.weights * 2.0], engine="jax")
+    rows = problem.data[problem.weights]
+    mean, largest, doubled = entries({problem.weights: rows})
+    every = np.concatenate(rows)
+    np.testing.assert_allclose([mean, largest], [every.mean(), every.max()], rtol=1e-12)
+    assert doubled.values.tolist() == (every * 2.0).tolist()
+
+
+def test_a_graph_that_reads_all_entries_is_not_padded_in_jax() -> None:
+    problem = Problem()
+    every = problem.weights.reshape(-1)
+    program: Any = wy.compile(every.logsumexp(), engine="jax")
+    assert not program.graph.flat.padded
+    rows = problem.data[problem.weights]
+    expected = np.logaddexp.reduce(np.concatenate(rows))
+    np.testing.assert_allclose(program({problem.weights: rows}), expected, rtol=1e-12)
+    gradient: Any = wy.compile(wy.grad(problem.loss, problem.parameters[0]), engine="jax")
+    assert not gradient.graph.flat.padded
+    np.testing.assert_allclose(
+        gradient(problem.data), wy.compile(wy.grad(problem.loss, problem.parameters[0]))(problem.data), rtol=1e-9
+    )
+
+
 def test_steps_of_an_epoch_do_not_copy_the_entries() -> None:
     problem = Problem()
     rows = 200_000

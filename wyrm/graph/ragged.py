@@ -297,11 +297,14 @@ def places(data: RaggedArray) -> tuple[IntegerArray, IntegerArray, IntegerArray]
     return np.repeat(np.arange(len(data)), lengths), data.offsets[:-1].copy(), lengths
 
 
-def flat_graph(outputs: Sequence[BaseNode]) -> Flattened | None:
-    """Return the graph of flat arrays that engines run in place of these outputs; None without a `Ragged` axis."""
+def flat_graph(outputs: Sequence[BaseNode], padded: bool = False) -> Flattened | None:
+    """Return the graph of flat arrays that engines run in place of these outputs; None without a `Ragged` axis.
+
+    With `padded`, a step may read more entries than its rows have; see `wyrm.ops.ragged.flattened`.
+    """
     if not Ragged.declared:
         return None
-    found: Flattened | None = importlib.import_module("wyrm.ops.ragged").flattened(outputs)
+    found: Flattened | None = importlib.import_module("wyrm.ops.ragged").flattened(outputs, padded)
     return found
 
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Axis, Dims, Ragged, axis_size, flat_dims, open_axes, ragged_axis
+from wyrm.graph.axes import Axis, Derived, Dims, Ragged, axis_size, flat_dims, open_axes, ragged_axis
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Constant
@@ -36,6 +36,7 @@ from wyrm.ops.cross_entropy.softmax import (
     LogSoftmax,
     Softmax,
 )
+from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, Elementwise
 from wyrm.ops.elementwise.integers import IndexArithmetic
 from wyrm.ops.indexing.advanced_indexing import FromEnd
@@ -57,17 +58,38 @@ from wyrm.ops.products.linear_gelu import LinearGelu, LinearGeluGradient
 from wyrm.ops.products.product import MatMul, VectorDot
 from wyrm.ops.random.dropout import AddDropout, Dropout, DropoutMask
 from wyrm.ops.random.philox import Draws
-from wyrm.ops.reducing.base import OneAxis, Reduction
+from wyrm.ops.reducing.base import Count, OneAxis, Reduction
 from wyrm.ops.reducing.counting import CountTrue
 from wyrm.ops.reducing.cumulative import CumSum, Recurrence, Shift
+from wyrm.ops.reducing.index_reduction import IndexSum
 from wyrm.ops.reducing.reduction import Max, Mean, Min, Sum
 from wyrm.ops.shaping.arange import positions
 from wyrm.ops.shaping.shape import BroadcastTo, IndexReshape, Reshape, WithSizes, with_axes
 from wyrm.ops.shaping.transpose import IndexTranspose, Transpose
 from wyrm.ops.subgraph import placeholder_like
 
-# Returns the parts of the input that gives a ragged axis its lengths.
-PartsOf = Callable[[Ragged], Parts]
+
+class PartsOf(NamedTuple):
+    """The parts of the input that gives each ragged axis its lengths.
+
+    `padded` says whether arrays may have more entries than their rows: those repeat the first one, with the same row,
+    and no reduction counts them.
+    """
+
+    of: Callable[[Ragged], Parts]
+    padded: bool
+
+    def __call__(self, axis: Ragged) -> Parts:
+        return self.of(axis)
+
+    def counted(self, own: Parts, x: Any, otherwise: float) -> Any:
+        """Return the values of entries, with another one for those that no reduction counts."""
+        if not self.padded:
+            return x
+        within = positions(own.rows.dims[0]) < own.lengths.sum(axis=0)
+        return where(with_axes(within, (*within.dims, *(1 for _ in x.dims[1:]))), x, otherwise)
+
+
 # Returns a flat node, given a node, its flat operands, and the parts of axes.
 Rule = Callable[[Any, list[Any], PartsOf], Any]
 _rules: dict[type[Any], Rule] = {}
@@ -103,6 +125,7 @@ class Flattened(NamedTuple):
 
     node: dict[BaseNode, Any]
     inputs: dict[type[Ragged], list[BaseNode]]
+    padded: bool
 
     def parts(self, axis: Ragged) -> Parts:
         """Return the parts of the first input with an axis, whose lengths are those of all."""
@@ -129,11 +152,16 @@ class Flattened(NamedTuple):
             for leaf in known[1:]:
                 check_lengths(leaf, data[leaf], known[0], data[known[0]])
             for leaf in known:
-                found[parts_of(leaf).values] = data[leaf].values
+                found[parts_of(leaf).values] = self._room(data[leaf].values)
             if known:
-                _, *leaves_of_rows = parts_of(leaves[0])
-                found |= zip(leaves_of_rows, places(data[known[0]]), strict=True)
+                parts, (rows, starts, lengths) = parts_of(leaves[0]), places(data[known[0]])
+                found |= zip(parts[1:], (self._room(rows), starts, lengths), strict=True)
         return found
+
+    def _room(self, entries: np.ndarray) -> np.ndarray:
+        """Return the entries, where they may be padded as many as the next power of two."""
+        missing = (1 << (len(entries) - 1).bit_length()) - len(entries) if self.padded and len(entries) else 0
+        return np.concatenate([entries, np.repeat(entries[:1], missing, axis=0)]) if missing else entries
 
     def as_rows(
         self, outputs: Sequence[BaseNode], values: Sequence[Any], given: Mapping[BaseNode, Any] = {}
@@ -147,12 +175,14 @@ class Flattened(NamedTuple):
                 continue
             leaf = next(each for each in self.inputs[type(axis)] if each in given or held_rows(each) is not None)
             rows: Any = given[leaf] if leaf in given else held_rows(leaf)
-            found.append(of_values(value, rows))
+            found.append(of_values(value[: len(rows.values)], rows))
         return found
 
 
-def flattened(outputs: Sequence[BaseNode]) -> Flattened | None:
+def flattened(outputs: Sequence[BaseNode], padded: bool = False) -> Flattened | None:
     """Return the outputs as a graph of flat arrays; None for a graph without a ragged axis.
+
+    With `padded`, arrays may have more entries than their rows, unless a node reads all entries.
 
     Raise `ShapeError` for a ragged axis without an input, and for inputs in which it has different rows.
     """
@@ -179,8 +209,22 @@ def flattened(outputs: Sequence[BaseNode]) -> Flattened | None:
         return parts_of(inputs[type(axis)][0])
 
     made: dict[BaseNode, Any] = {}
-    _extend(made, order, parts)
-    return Flattened(made, inputs)
+    padded = padded and not any(map(_reads_all_entries, order))
+    _extend(made, order, PartsOf(parts, padded))
+    return Flattened(made, inputs, padded)
+
+
+# Ops that add up all entries of their operands, or count them, mostly those of gradients.
+_OF_ALL_ENTRIES = (
+    Count, CrossEntropyCount, LinearGeluGradient, NormalizationWeightGradient, RowGradient, ScatterAdd,
+)  # fmt: skip
+
+
+def _reads_all_entries(node: BaseNode) -> bool:
+    """Return whether padded entries would count in a node, or in what may be made of its axes."""
+    if isinstance(node, _OF_ALL_ENTRIES):
+        return _along(node) is not None
+    return any(isinstance(axis, Derived) and flat_dims((axis,)) != (axis,) for axis in node.dims)
 
 
 def _extend(made: dict[BaseNode, Any], order: Sequence[BaseNode], parts: PartsOf) -> None:
@@ -233,7 +277,7 @@ def check(node: BaseNode) -> None:
         for parent in node.parents
     ]
     rows = next(each.dims[0] for each in (node, *node.parents) if ragged_axis(each.dims) is not None)
-    found = rule(node, operands, lambda axis: _placeholders(axis, rows))
+    found = rule(node, operands, PartsOf(lambda axis: _placeholders(axis, rows), padded=False))
     wanted = flat_dims(node.dims)
     if len(found.dims) != len(wanted):
         raise AssertionError(f"the flat form of {node.op_name()} has the axes {found.dims}, not {wanted}")
@@ -298,6 +342,8 @@ def _by_entry(node: Any, operands: list[Any], parts: PartsOf) -> Any:
         raise ShapeError(
             f"looks up rows of a table, and the table has rows of different lengths along {_along(node)!r}"
         )
+    if parts.padded and isinstance(node, CrossEntropy) and node.reduction != "none":
+        return _composition(node, operands, parts)
     return _of_entries(node, operands)
 
 
@@ -380,8 +426,10 @@ def _gather(node: Any, operands: list[Any], parts: PartsOf) -> Any:
     if ragged_axis(source) is None and node.after == 0:
         dims = common_axes(indices)
         found = [_aligned(given, each, dims, parts) for given, each in zip(indices, flat, strict=True)]
-        result = node.rebuild((x, *found))
-        return WithSizes(result, (parts(axis).lengths,)) if isinstance(node, Place) else result
+        if not isinstance(node, Place):
+            return node.rebuild((x, *found))
+        own = parts(axis)
+        return WithSizes(node.rebuild((parts.counted(own, x, 0.0), *found)), (own.lengths,))
     if ragged_axis(source) is not None and min(*node.axes, node.after) > 1 and not any(by_entry):
         changes = {"to": flat_dims(node.to)} if isinstance(node, Place) else {}
         return node.rebuild((x, *flat), axes=tuple(each - 1 for each in node.axes), after=node.after - 1, **changes)
@@ -443,14 +491,22 @@ def _reduction(node: Any, operands: list[Any], parts: PartsOf) -> Any:
                 f"axis 1, or both axes"
             )
         return node.rebuild((x,), axis=rest)
-    if 0 in node.axis:
+    if 0 in node.axis and not parts.padded:
         return _with_ones(node, node.rebuild((x,), axis=(0, *rest), keepdims=False))
     inner = node.rebuild((x,), axis=rest, keepdims=False) if rest else x
     own = parts(axis)
     reduced = next((_segments[cls] for cls in type(node).__mro__ if cls in _segments), None)
     if reduced is None:
         raise ShapeError(f"is not defined along {axis!r}, whose rows have different lengths")
-    return _with_ones(node, reduced(node, inner, own))
+    by_row = reduced(inner, own, parts)
+    if 0 not in node.axis:
+        return _with_ones(node, by_row)
+    # Of all entries: rows first, so that only their entries count.
+    if isinstance(node, Mean):
+        total = Sum(_total(inner, own, parts), 0)
+        return _with_ones(node, total / own.lengths.sum(axis=0).astype(total.dtype))
+    every: Any = IndexSum(by_row, 0) if isinstance(node, CountTrue) else type(node)(by_row, 0)
+    return _with_ones(node, every)
 
 
 def _with_ones(node: Any, reduced: Any) -> Any:
@@ -458,31 +514,31 @@ def _with_ones(node: Any, reduced: Any) -> Any:
     return with_axes(reduced, flat_dims(node.dims)) if node.keepdims else reduced
 
 
-def _total(node: Any, x: Any, own: Parts) -> Any:
+def _total(x: Any, own: Parts, parts: PartsOf) -> Any:
     # The lengths give the axis of rows its size.
-    return WithSizes(segment_total(x, own.rows, own.rows.within), (own.lengths,))
+    return WithSizes(segment_total(parts.counted(own, x, 0.0), own.rows, own.rows.within), (own.lengths,))
 
 
-def _mean(node: Any, x: Any, own: Parts) -> Any:
+def _mean(x: Any, own: Parts, parts: PartsOf) -> Any:
     number = own.lengths.astype(x.dtype).maximum(1.0)
-    return _total(node, x, own) / with_axes(number, (own.rows.within, *(1 for _ in x.dims[1:])))
+    return _total(x, own, parts) / with_axes(number, (own.rows.within, *(1 for _ in x.dims[1:])))
 
 
-def _largest(node: Any, x: Any, own: Parts) -> Any:
-    return WithSizes(SegmentMax(x, own.rows, own.rows.within), (own.lengths,))
+def _largest(x: Any, own: Parts, parts: PartsOf) -> Any:
+    return WithSizes(SegmentMax(parts.counted(own, x, -np.inf), own.rows, own.rows.within), (own.lengths,))
 
 
-def _smallest(node: Any, x: Any, own: Parts) -> Any:
-    return -_largest(node, -x, own)
+def _smallest(x: Any, own: Parts, parts: PartsOf) -> Any:
+    return -_largest(-x, own, parts)
 
 
-def _count_true(node: Any, x: Any, own: Parts) -> Any:
+def _count_true(x: Any, own: Parts, parts: PartsOf) -> Any:
     # Sums of float64 are exact up to 2**53. `x` holds numbers if it was reduced before.
-    total = _total(node, x.astype(np.float64), own).expand_dims(-1)
+    total = _total(x.astype(np.float64), own, parts).expand_dims(-1)
     return FromDigits(total * Constant([1.0, 0.0, 0.0], dtype=np.float64))
 
 
-_segments: Mapping[type[Any], Callable[[Any, Any, Parts], Any]] = {
+_segments: Mapping[type[Any], Callable[[Any, Parts, PartsOf], Any]] = {
     Sum: _total, Mean: _mean, Max: _largest, Min: _smallest, CountTrue: _count_true,
 }  # fmt: skip
 

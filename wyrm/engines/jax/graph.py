@@ -90,6 +90,7 @@ class JaxGraph(ProgramGraph):
     `held` are the leaves that are neither trained nor inputs, without scalar constants, which the code contains.
     """
 
+    pads_entries: ClassVar[bool] = True
     STAGES: ClassVar[Sequence[CompilerStage]] = (
         DIFFERENTIATE,
         CompilerStage("share residuals", _shared, None),
