@@ -272,3 +272,76 @@ def test_a_gradient_with_respect_to_an_input_has_its_rows() -> None:
             np.testing.assert_allclose(found, wy.grad((own.softmax() * own * own).sum(), own).forward(), rtol=1e-12)
         else:
             assert found.shape == (0,)
+
+
+# Functions of entries (rows, entries, width), of a number for each entry (rows, entries), and of a row (rows, width).
+STEPS: list[tuple[str, Callable[..., Any]]] = [
+    ("x", lambda x, w, b: x * w.expand_dims(-1)),
+    ("x", lambda x, w, b: x + b.expand_dims(1)),
+    ("x", lambda x, w, b: x.tanh()),
+    ("x", lambda x, w, b: x - x.mean(axis=1, keepdims=True)),
+    ("x", lambda x, w, b: x * x.softmax(axis=1)),
+    ("x", lambda x, w, b: (x * 0.5).cumsum(axis=1)),
+    ("x", lambda x, w, b: wy.where(x > b.expand_dims(1), x, 0.5)),
+    ("x", lambda x, w, b: x.softmax(axis=-1)),
+    ("x", lambda x, w, b: wy.concatenate([x[:, :, 1:], x[:, :, :1]], axis=-1)),
+    ("x", lambda x, w, b: x.maximum(x.max(axis=1, keepdims=True) - 0.5)),
+    ("x", lambda x, w, b: x @ np.array([[0.5, 0.1, 0.0], [0.2, 0.7, 0.3], [0.0, 0.4, 0.6]])),
+    ("w", lambda x, w, b: w + x.sum(axis=-1)),
+    ("w", lambda x, w, b: w.log_softmax(axis=1)),
+    ("w", lambda x, w, b: (w * x[:, :, 0]).sigmoid()),
+    ("w", lambda x, w, b: wy.vecdot(x, b.expand_dims(1)).softmax(axis=1)),
+    ("w", lambda x, w, b: w.cumsum(axis=1).tanh()),
+    ("b", lambda x, w, b: b + x.mean(axis=1)),
+    ("b", lambda x, w, b: (x * w.expand_dims(-1)).sum(axis=1)),
+    ("b", lambda x, w, b: x.max(axis=1) - x.min(axis=1)),
+    ("b", lambda x, w, b: b * w.logsumexp(axis=1, keepdims=True).tanh()),
+    ("b", lambda x, w, b: x.var(axis=1)),
+]
+
+
+def random_programs(count: int) -> list[Callable[[Any, Any, Any], Any]]:
+    """Return functions of entries, their numbers and rows, that give a number for each row."""
+    random = np.random.default_rng(0)
+
+    def program(chosen: np.ndarray) -> Callable[[Any, Any, Any], Any]:
+        def run(x: Any, w: Any, b: Any) -> Any:
+            held = {"x": x, "w": w, "b": b}
+            for step in chosen:
+                name, function = STEPS[step]
+                held[name] = function(**held)
+            return (held["x"] * held["w"].expand_dims(-1)).sum(axis=(1, 2)) + held["b"].sum(axis=-1)
+
+        return run
+
+    return [program(random.integers(0, len(STEPS), 5)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_random_programs_of_rows_are_those_of_each_row_as_an_array(engine: str) -> None:
+    lengths = [1, 4, 2, 1, 7, 3]
+    rows, weights = rows_of(lengths, (3,), 1), rows_of(lengths, (), 2)
+    bias = rows_of([len(lengths)], (3,), 3)[0]
+    programs = random_programs(40 if engine == "native" else 8)
+    x: Any = wy.Input(rows, dims=(Batch(), Words(), Width(3)), dtype=np.float64)
+    w: Any = wy.Input(weights, dims=(Batch(), Words()), dtype=np.float64)
+    b: Any = wy.Input(bias, dims=(Batch(), Width(3)))
+    scale = wy.Parameter(np.array([1.0, 0.5, 2.0]), dims=(Width(3),))
+    outputs = [program(x * scale, w, b) for program in programs]
+    gradients = [wy.grad((output * output).sum(), scale) for output in outputs]
+    found = wy.compile([*outputs, *gradients], engine=engine)({})
+    alone = [
+        (wy.Constant(rows[i][None]), wy.Constant(weights[i][None]), wy.Constant(bias[i][None]))
+        for i in range(len(lengths))
+    ]
+
+    def check(position: int) -> None:
+        expected = [programs[position](x * scale.value, w, b) for x, w, b in alone]
+        np.testing.assert_allclose(found[position], [value.forward()[0] for value in expected], rtol=1e-8)
+        own = wy.Parameter(scale.value)
+        each = [programs[position](x * own, w, b) for x, w, b in alone]
+        total: Any = sum(value * value for value in each[1:]) + each[0] * each[0]
+        gradient = wy.grad(total.sum(), own).forward()
+        np.testing.assert_allclose(found[len(programs) + position], gradient, rtol=1e-7, atol=1e-10)
+
+    check_each(range(len(programs)), check)
