@@ -12,7 +12,7 @@ from wyrm.engines.graph import ProgramGraph
 from wyrm.engines.tables import by_input, column_array
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
 from wyrm.graph.arrays import as_array
-from wyrm.graph.axes import Dim, axis_size, open_axes, ragged_axis, resolve_axis
+from wyrm.graph.axes import Dim, Ragged, axis_size, open_axes, ragged_axis, resolve_axis
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_operands import accepted_indices
 from wyrm.graph.leaves import Input
@@ -41,7 +41,7 @@ class Columns(NamedTuple):
         Rows of different lengths are these `rows`, or else the longest ones.
         """
         shapes: dict[BaseNode, tuple[int, ...]] = {}
-        for leaf, column in self.given.items():
+        for leaf, column in self.given.items() if Ragged.declared else ():
             if isinstance(column, RaggedArray):
                 entries = column.most_entries(batch) if rows is None else int(column.lengths[rows].sum())
                 shapes |= parts_shapes(leaf, column, batch, entries)
@@ -227,7 +227,9 @@ def check_ranges(
     as it runs. Indices that a leaf holds are checked here only if `set` could not do it, for an unknown size. `columns`
     says that the data is that of many batches.
     """
-    rows = {parts_of(leaf).values: data for leaf, data in given.items() if isinstance(data, RaggedArray)}
+    rows: dict[BaseNode, RaggedArray] = {}
+    if Ragged.declared:
+        rows = {parts_of(leaf).values: data for leaf, data in given.items() if isinstance(data, RaggedArray)}
     given = entries_as_columns(given) if rows else given
     for limit in limits:
         leaf, user, (_, axis, _, from_end), _ = limit
@@ -280,7 +282,8 @@ def rows_of(given: dict[BaseNode, Any], limits: Sequence[Limit]) -> Columns:
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{label(leaf)} has {length:,} rows" for leaf, length in lengths.items())
         raise ShapeError(f"the columns have different lengths: {found}")
-    _check_ragged(given)
+    if Ragged.declared:
+        _check_ragged(given)
     if len(set(singly.values())) > 1:
         for leaf, single in singly.items():
             if single and leaf.dims and axis_size(leaf.dims[0]) is None:

@@ -167,9 +167,9 @@ def position_of(array: Any, place: Sequence[SupportsIndex]) -> tuple[int, ...]:
     >>> position_of(RaggedArray.of_rows([[1], [2, 3]]), (2,))
     (1, 1)
     """
-    entry, *rest = map(int, place)
     if not isinstance(array, RaggedArray):
-        return entry, *rest
+        return tuple(map(int, place))
+    entry, *rest = map(int, place)
     row = int(np.searchsorted(array.offsets, entry, "right")) - 1
     return row, entry - int(array.offsets[row]), *rest
 

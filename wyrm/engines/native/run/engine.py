@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -251,12 +251,13 @@ class NativeEngine(Engine):
         """
         runner = runner or self.runner
         binding = runner.binding(columns.shapes(self.graph.fed, batch, rows), thread)
-        given = columns.leaves
+        given: Collection[BaseNode] = columns.given if self.graph.flat is None else columns.leaves
         for leaf, buffer in runner.graph.source.fed:
             if leaf not in given:
                 np.copyto(binding.array(buffer), bound_array(leaf))
-        for leaf, column in runner.graph.no_columns.items():
-            flat.setdefault(leaf, column)
+        if len(flat) < len(runner.graph.no_columns):
+            for leaf, column in runner.graph.no_columns.items():
+                flat.setdefault(leaf, column)
         runner.prepare(binding, flat)
         return binding
 
