@@ -7,6 +7,7 @@ import dis
 import hashlib
 import linecache
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache, cached_property
 from types import CodeType, FunctionType
@@ -139,8 +140,7 @@ class KernelFunction(Routine):
         code = function.__code__
         if function.__name__ == "<lambda>":
             raise NotCompiled("a kernel must be defined with def, not as a lambda", self.where())
-        lines = "".join(linecache.getlines(code.co_filename))
-        found = _definitions(lines).get((code.co_name, code.co_firstlineno))
+        found = _definition(linecache.getlines(code.co_filename), code)
         if found is None:
             raise NotCompiled(f"the source of {self.__name__} is not in a file; define it in one", self.where())
         return found
@@ -303,19 +303,33 @@ def _cells(function: FunctionType) -> Iterator[tuple[str, Any]]:
     return zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
 
 
-@cache
-def _definitions(text: str) -> dict[tuple[str, int], ast.FunctionDef]:
-    """Return the functions of a source text by name and first line, which includes decorators."""
-    try:
-        tree = ast.parse(text)
-    except SyntaxError:  # not a Python file, such as Markdown with code in it
-        return {}
-    found = {}
-    for node in _statements(tree):
-        if isinstance(node, ast.FunctionDef):
-            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-            found[node.name, first] = node
-    return found
+def _definition(lines: Sequence[str], code: CodeType) -> ast.FunctionDef | None:
+    """Return the function of this code from the lines of its file; None if they do not have it.
+
+    Most of a file is not parsed. A function ends before a line that is not indented more, unless what stands before is
+    no whole statement: then that line is inside of a string or of parentheses.
+    """
+    first = code.co_firstlineno - 1
+    start = next((i for i in range(first, len(lines)) if lines[i].lstrip().startswith("def ")), None)
+    if start is None:
+        return None
+    indent = len(lines[start]) - len(lines[start].lstrip())
+    # What is indented is the body of a statement in the line before.
+    before = "\n" * (first - 1) + "if True:\n" if indent else "\n" * first
+    ends = (i for i in range(start + 1, len(lines)) if not _is_inside(lines[i], indent))
+    for end in (*ends, len(lines)):
+        with suppress(SyntaxError):
+            match ast.parse(before + "".join(lines[first:end])).body:
+                case [ast.FunctionDef() as found] | [ast.If(body=[ast.FunctionDef() as found])]:
+                    return found if found.name == code.co_name else None
+                case _:
+                    return None
+    return None
+
+
+def _is_inside(line: str, indent: int) -> bool:
+    """Return whether a line is indented more, or says nothing."""
+    return line[: indent + 1].isspace() or line.lstrip().startswith("#")
 
 
 def _statements(tree: ast.AST) -> Iterator[ast.AST]:
@@ -331,7 +345,14 @@ def _statements(tree: ast.AST) -> Iterator[ast.AST]:
 
 def names_in(node: ast.AST) -> set[str]:
     """Return the names in an expression or a statement."""
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    found, stack = set[str](), [node]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, ast.Name):
+            found.add(each.id)
+        else:
+            stack += ast.iter_child_nodes(each)
+    return found
 
 
 def _assigned(target: ast.expr) -> set[str]:
