@@ -11,6 +11,7 @@ import numpy as np
 
 from wyrm.engines.native.ir.types import FLOAT64, INT32, INT64, UINT8, scalar_of
 from wyrm.engines.native.kernels.functions import KernelFunction
+from wyrm.engines.native.kernels.memory import address, call
 from wyrm.engines.native.kernels.values import GroupKind, Kind, NumKind, StaticKind, ViewKind
 from wyrm.engines.native.llvm.call_table import returned_type
 from wyrm.engines.native.llvm.multiply import as_shape
@@ -19,7 +20,7 @@ from wyrm.exporting import errors
 from wyrm.exporting.batches import BatchSizes
 from wyrm.exporting.image import DataArray, Image, Region
 from wyrm.exporting.interface import FunctionParameter, FunctionSignature, Role, Tensor
-from wyrm.exporting.intrinsics import address, array_at, enter, kernel, view_at
+from wyrm.exporting.intrinsics import array_at, kernel, view_at
 from wyrm.exporting.kernels import count_outside, forget_count, forget_rows
 from wyrm.exporting.plan import Given, PlannedFormulas
 from wyrm.exporting.routines import Bound, Code
@@ -249,7 +250,7 @@ def compute(formulas: PlannedFormulas, block: Any, given: Any, results: Any) -> 
         for array, number in zip(formulas.fed, given, strict=True):
             if array is not None:
                 view_at(block, table, array)[()] = number
-        enter(formulas.run.bound.entry.symbol, table)
+        call(formulas.run.bound.entry.symbol, table)
     for i, each in enumerate(formulas.results):
         if each.array is not None:
             results[i] = float(view_at(block, table, each.array)[()])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.engines.native.kernels.memory import address, call
 from wyrm.engines.native.llvm.multiply import as_shape
 from wyrm.engines.native.run.shuffle import are_within
 from wyrm.engines.native.stages.pipeline import NativeGraph
@@ -15,7 +16,7 @@ from wyrm.exporting.batches import BatchSizes
 from wyrm.exporting.functions import Model, Module, check_ready, error_of
 from wyrm.exporting.image import Kind, Region
 from wyrm.exporting.interface import FunctionParameter, Role
-from wyrm.exporting.intrinsics import address, array_at, enter, kernel, view_at
+from wyrm.exporting.intrinsics import array_at, kernel, view_at
 from wyrm.exporting.kernels import keep_positions, next_token
 from wyrm.exporting.routines import ArrayRegions, Code
 from wyrm.exporting.runs import ArrayPlace, BoundRun, place_run
@@ -223,7 +224,7 @@ def _take(model: Model, taken: PlannedPass, block: Any, given: Any, length: int)
         tokens[i] = given[min(i, given.shape[0] - 1)]
         positions[i] = min(length + i, taken.shape[2] - 1)
     view_at(block, table, taken.length)[()] = float(length)
-    status = enter(taken.run.bound.entry.symbol, table)
+    status = call(taken.run.bound.entry.symbol, table)
     if status != 0:
         return error_of(model, taken.run, block, table, status)
     for new, place in taken.added:

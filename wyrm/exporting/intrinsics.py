@@ -1,4 +1,4 @@
-"""What kernels of exports can do beyond other kernels: they find arrays in memory and call entries of other modules.
+"""What kernels of exports can do beyond other kernels: they find arrays in the memory of an export.
 
 `block` is the block of memory and the constant data. An array is found by the place of its first byte there, because
 neither has a known address. The table of an entry has the words of its arguments: those of an array are its address,
@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from wyrm.engines.native.ir.program import Conversion, EntryCall, Expression, Load, Offset, StoreAt, Variable
-from wyrm.engines.native.ir.types import INT32, INT64, UINT8, PointerType
+from wyrm.engines.native.ir.program import Conversion, Expression, Load, Offset, StoreAt
+from wyrm.engines.native.ir.types import INT64, UINT8, PointerType
 from wyrm.engines.native.kernels.arithmetic import as_type
 from wyrm.engines.native.kernels.calls import as_shape, builtin, numbers
 from wyrm.engines.native.kernels.expressions import Expressions
 from wyrm.engines.native.kernels.functions import KernelFunction
 from wyrm.engines.native.kernels.values import (
     KernelValue,
-    NotCompiled,
-    Num,
     Static,
     TupleValue,
     View,
@@ -68,16 +66,6 @@ def put_at(table: np.ndarray, at: int, array: np.ndarray) -> None:
     raise NotImplementedError(_COMPILED)
 
 
-def address(array: np.ndarray) -> int:
-    """Return the address of the first element of an array, 0 for a missing one."""
-    raise NotImplementedError(_COMPILED)
-
-
-def enter(symbol: str, table: np.ndarray) -> int:
-    """Call the entry of another module; return its status."""
-    raise NotImplementedError(_COMPILED)
-
-
 _COMPILED = "only compiled code has addresses"
 
 
@@ -114,23 +102,6 @@ def _put_at(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
         number = Conversion(word, INT64) if isinstance(word.type, PointerType) else word
         body.builder.add(StoreAt(table.pointer, plus(first.expression, _number(i)), number))
     return Static(None)
-
-
-@builtin(address)
-def _address(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
-    (array,) = arguments
-    assert isinstance(array, View)
-    return Num(Conversion(array.pointer, INT64))
-
-
-@builtin(enter)
-def _enter(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
-    symbol, table = arguments
-    if not isinstance(symbol, Static) or not isinstance(table, View):
-        raise NotCompiled("enter takes the symbol of an entry and a table")
-    status = Variable(body.builder.fresh("status"), INT32)
-    body.builder.add(EntryCall(symbol.value, table.pointer, status))
-    return as_type(Num(status), INT64)
 
 
 def _behind(block: KernelValue, data: bool, place: Expression) -> Expression:

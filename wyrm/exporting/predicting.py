@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.engines.native.kernels.memory import address, call
 from wyrm.engines.native.llvm.multiply import as_shape
 from wyrm.engines.native.run.shuffle import copy
 from wyrm.exporting import errors
@@ -26,7 +27,7 @@ from wyrm.exporting.functions import (
     place_of,
 )
 from wyrm.exporting.interface import FunctionParameter, Role
-from wyrm.exporting.intrinsics import address, array_at, enter, kernel, view_at
+from wyrm.exporting.intrinsics import array_at, kernel, view_at
 from wyrm.exporting.kernels import assign, clear, expand_float16, expand_int8
 from wyrm.exporting.names import identifier
 from wyrm.exporting.plan import Group, Prediction
@@ -141,7 +142,7 @@ def predict(model: Model, plan: Prediction, block: Any, columns: Any, rows: int,
         counter = array_at(block, plan.counter, np.int64)
         table[plan.run.head[STEP_NUMBER]] = counter[()]
         counter[()] += 1
-    status = enter(plan.run.bound.entry.symbol, table)
+    status = call(plan.run.bound.entry.symbol, table)
     if status != 0:
         return error_of(model, plan.run, block, table, status)
     for array, output in zip(plan.run.outputs, outputs, strict=False):

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.engines.native.kernels.memory import address
 from wyrm.engines.native.run.shuffle import copy
 from wyrm.exporting.batches import BatchDependent
 from wyrm.exporting.image import DataArray, Image, Kind, Region
-from wyrm.exporting.intrinsics import address, array_at, kernel
+from wyrm.exporting.intrinsics import array_at, kernel
 from wyrm.exporting.kernels import clear, put_words
 from wyrm.exporting.routines import Base, Bound, Word
 from wyrm.ops.kernels.sums import natural

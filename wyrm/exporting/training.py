@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.engines.native.kernels.memory import address, call
 from wyrm.engines.native.llvm.multiply import as_shape
 from wyrm.engines.native.run.shuffle import PLACES, copy, count_up, shuffle
 from wyrm.exporting import errors
@@ -23,7 +24,7 @@ from wyrm.exporting.functions import (
     place_of,
 )
 from wyrm.exporting.interface import FunctionParameter, Role
-from wyrm.exporting.intrinsics import address, array_at, enter, kernel, put_at
+from wyrm.exporting.intrinsics import array_at, kernel, put_at
 from wyrm.exporting.kernels import clear, epoch_seed
 from wyrm.exporting.numbers import rate_at
 from wyrm.exporting.plan import CHUNK, Group, Training
@@ -183,7 +184,7 @@ def _steps(
         table[run.head[COUNT]] = now
         put_at(table, run.head[NUMBERS], array_at(block, plan.step_rows, np.float64, (now, plan.numbers)))
         clear(totals[: 1 + len(plan.sums)])
-        status = enter(run.bound.entry.symbol, table)
+        status = call(run.bound.entry.symbol, table)
         finished = int(totals[1])
         _add(plan, block, totals, finished, float(batch))
         if status != 0:

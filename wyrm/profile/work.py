@@ -15,7 +15,6 @@ from wyrm.engines.native.ir.program import (
     Assign,
     Bits,
     Conversion,
-    EntryCall,
     Expression,
     Fail,
     For,
@@ -34,10 +33,10 @@ from wyrm.engines.native.ir.program import (
     ShiftedSums,
     Statement,
     StoreAt,
-    TableCall,
     TiledProduct,
     Variable,
     While,
+    assigned,
     every,
 )
 from wyrm.engines.native.ir.types import PointerType, ScalarType
@@ -202,7 +201,7 @@ class Counter:
                 self._variables |= dict(zip((each.name for each in results), found_values, strict=True))
             case ShiftedSums(operands, type):
                 self._shifted_sums([self._value(each) for each in operands], type)
-            case LibraryCall() | TiledProduct() | TableCall() | EntryCall():
+            case LibraryCall() | TiledProduct():
                 self.tally.exact = False  # the number of its operations is not known
 
     def _for(self, loop: For) -> None:
@@ -253,8 +252,7 @@ class Counter:
         if id(body) not in self._assigned:
             names = []
             for each in every(body):
-                names += [each.variable.name] if isinstance(each, Assign) else []
-                names += [variable.name for variable in getattr(each, "results", ())]
+                names += [variable.name for variable in assigned(each)]
             self._assigned[id(body)] = tuple(dict.fromkeys(names))
         self._variables |= dict.fromkeys(self._assigned[id(body)], unknown)
 
@@ -388,14 +386,14 @@ class Counter:
                 return self._variables.get(name, Unknown.DATA)
             case Number(value, type):
                 return Unknown.DATA if type.kind == "f" else value
-            case Load(pointer, index, type):
+            case Load(pointer, index, ScalarType() as type):
                 self._value(index)
                 self._touch(self.tally.read, self._value(pointer), type.itemsize)
                 return Unknown.DATA
             case Offset(pointer, index):
                 self._value(index)
                 return self._value(pointer)
-            case Conversion(operand, type):
+            case Conversion(operand, ScalarType() as type):
                 found = self._value(operand)
                 return Unknown.DATA if type.kind == "f" else found
             case Bits(operand):
@@ -409,6 +407,8 @@ class Counter:
                 return _Unsteady(found) if isinstance(test, _Unsteady) and isinstance(found, int) else found
             case Operation():
                 return self._operation(expression)
+            case _:
+                return Unknown.DATA
 
     def _operation(self, operation: Operation) -> KnownValue:
         operands, kind = [self._value(each) for each in operation.operands], operation.operands[0].type

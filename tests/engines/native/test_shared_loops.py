@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
+import llvmlite.binding
 import numpy as np
 import pytest
 
@@ -31,8 +33,10 @@ from wyrm.engines.native.kernels.translate import Translation
 from wyrm.engines.native.llvm import lapack
 from wyrm.engines.native.llvm.calling import kind_of_argument
 from wyrm.engines.native.llvm.library import CompiledFunction
+from wyrm.engines.native.llvm.product_modules import pool_module
 from wyrm.engines.native.llvm.shared_loops import LEAST_ELEMENTS, shared_loops
 from wyrm.engines.native.products import pool
+from wyrm.engines.native.products.target import host
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.kernels.sums import shared_turns
 
@@ -107,7 +111,7 @@ def test_any_number_of_threads_gives_the_same_bits(limited: Any) -> None:
     x = wy.Input(dims=(Rows(), 217, 211), name="x")
     bias = wy.Parameter(random.normal(size=211).astype(np.float32), name="bias")
     program = wy.compile(((x + bias).tanh() * 1.5).exp())
-    assert "_part(ptr %record" in program.llvm
+    assert pool.STATE in program.llvm
     for rows in (1, 3, 5):
         given = random.normal(size=(rows, 217, 211)).astype(np.float32)
         found = []
@@ -162,35 +166,66 @@ def test_other_threads_share_large_products_of_an_epoch_in_one_thread(
     assert seen == used
 
 
-def test_products_below_the_least_size_are_not_shared(limited: Any) -> None:
-    found = list[tuple[int, int]]()
-    do = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
-        lambda _, part, parts: found.append((part, parts))
-    )
+Ranges = Callable[..., list[tuple[int, int]]]
 
+
+@pytest.fixture
+def shared() -> Ranges:
+    """Return a function that lets threads share turns; it returns the ranges that a function was called for."""
     wy.compile(wy.Parameter(np.ones((2, 523, 401), np.float32)).tanh())({})  # loads the module of the threads
-    share: Any = pool._Loaded.call
-    address = ctypes.cast(do, ctypes.c_void_p)
+    integer, pointer = ctypes.c_int64, ctypes.c_void_p
+    place = llvmlite.binding.address_of_symbol(pool_module(host()).symbol)
+    share = ctypes.CFUNCTYPE(ctypes.c_int32, pointer, pointer, integer, integer, integer)(place)
 
-    def parts(multiplications: int) -> int:
-        found.clear()
-        share(address, None, multiplications)
-        assert sorted(found) == [(each, found[0][1]) for each in range(found[0][1])]
-        return found[0][1]
+    def ranges(work: int, count: int = 90, unit: int = 8, fails: int = -1) -> list[tuple[int, int]]:
+        found = list[tuple[int, int]]()
 
+        def do(_: object, first: int, end: int) -> int:
+            found.append((first, end))
+            return 7 if first <= fails < end else 0
+
+        function = ctypes.CFUNCTYPE(ctypes.c_int32, pointer, integer, integer)(do)
+        assert share(ctypes.cast(function, pointer), None, work, count, unit) == (7 if 0 <= fails < count else 0)
+        return sorted(found)
+
+    return ranges
+
+
+def test_ranges_are_all_turns_and_begin_at_multiples_of_the_unit(limited: Any, shared: Ranges) -> None:
+    for threads in (1, 2, 3, 7):
+        limited(threads)
+        for count, unit in ((90, 8), (1, 1), (7, 1), (5, 8), (8, 8), (9, 8), (10_001, 64)):
+            for _ in range(20):
+                found = shared(pool.ALWAYS, count, unit)
+                ends = [0, *(end for _, end in found)]
+                assert found == list(pairwise(ends))
+                assert ends[-1] == count
+                assert all(end % unit == 0 for end in ends[:-1])
+                assert len(found) == min(threads, -(-count // unit))
+
+
+def test_the_status_of_any_range_is_that_of_all(limited: Any, shared: Ranges) -> None:
+    for threads in (1, 2, 3):
+        limited(threads)
+        for fails in (0, 40, 89, -1):  # the last without a failure: no status is left of the calls before
+            for _ in range(20):
+                shared(pool.ALWAYS, fails=fails)
+
+
+def test_products_below_the_least_size_are_not_shared(limited: Any, shared: Ranges) -> None:
     limited(3)
-    assert [parts(work) for work in (0, 999, 1000, pool.ALWAYS, pool.ALONE)] == [3, 3, 3, 3, 1]
+    assert [len(shared(work)) for work in (0, 999, 1000, pool.ALWAYS, pool.ALONE)] == [3, 3, 3, 3, 1]
     with lapack.sharing_large_products(libraries=False):
-        assert [parts(work) for work in (pool.LARGE_PRODUCTS - 1, pool.LARGE_PRODUCTS, pool.ALWAYS)] == [1, 3, 3]
+        assert [len(shared(work)) for work in (pool.LARGE_PRODUCTS - 1, pool.LARGE_PRODUCTS, pool.ALWAYS)] == [1, 3, 3]
         with lapack.limited(1, libraries=False):
-            assert parts(pool.ALWAYS) == 1
+            assert len(shared(pool.ALWAYS)) == 1
     limited(3)
-    assert parts(0) == 3
+    assert len(shared(0)) == 3
 
 
 def test_small_programs_are_not_prepared_for_threads() -> None:
     x = wy.Input(dims=(Rows(), 8), name="x")
-    assert "_part(ptr %record" not in wy.compile(x.tanh()).llvm
+    assert pool.STATE not in wy.compile(x.tanh()).llvm
 
 
 def add_rows(x: FloatArray, parts: FloatArray, out: FloatArray, wrong: int) -> None:
@@ -234,7 +269,7 @@ def function_of(kernel: Any) -> tuple[CompiledFunction, int]:
     compiled = CompiledFunction(KernelFunction(kernel, distinct=True))
     table = np.zeros((1, 1), np.float32)
     found = Translation(checked=False).specialized(KernelFunction(kernel, distinct=True), kinds(table, table, table, 0))
-    return compiled, len(shared_loops(found.function))
+    return compiled, len(shared_loops(found.function, host()))
 
 
 def kinds(*arguments: object) -> tuple[Any, ...]:
@@ -246,7 +281,7 @@ def kinds(*arguments: object) -> tuple[Any, ...]:
 def test_threads_share_the_turns_of_a_kernel(limited: Any, rows: int, kernel: Any) -> None:
     x: Any = np.random.default_rng(0).normal(size=(rows, 211)).astype(np.float32)
     compiled, functions = function_of(kernel)
-    assert functions == 2
+    assert functions == 3
     for threads in (1, 2, 7):
         limited(threads)
         out = np.zeros_like(x)

@@ -40,9 +40,10 @@ Multiply = Callable[[Any, Any, Any, bool], None]
 def products() -> Callable[[str, type], Multiply]:
     """Return a function that gives the product of a target and a dtype."""
     kept: dict[tuple[str, type], Multiply] = {}
-    symbol, threads = pool_module(host())
+    threads = pool_module(host())
+    symbol = threads.symbol
     if symbol not in library._provided:
-        library.provide(symbol, machine_code(threads, AS_WRITTEN))
+        library.provide(symbol, machine_code(threads.text, threads.level))
         library._provided.add(symbol)
 
     def of(name: str, dtype: type) -> Multiply:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from wyrm.engines.native.ir.types import BOOL, INT64, PointerType, ScalarType, Type
 from wyrm.support.frozen import frozen
@@ -33,7 +33,7 @@ class Load:
 
     pointer: Expression
     index: Expression
-    type: ScalarType
+    type: Type
 
 
 @frozen
@@ -54,13 +54,13 @@ class Operation:
 
 @frozen
 class Conversion:
-    """A conversion to another type; a pointer becomes its address.
+    """A conversion to another type; a pointer becomes its address, and an integer the pointer to that address.
 
     A NaN, or a float out of the integer's range, becomes an unspecified integer.
     """
 
     operand: Expression
-    type: ScalarType
+    type: Type
 
 
 @frozen
@@ -90,7 +90,15 @@ class Offset:
     type: PointerType
 
 
-Expression = Variable | Number | Load | Operation | Conversion | Bits | Select | Offset
+@frozen
+class Symbol:
+    """The address of an array outside of the program, by its symbol."""
+
+    name: str
+    type: PointerType
+
+
+Expression = Variable | Number | Load | Operation | Conversion | Bits | Select | Offset | Symbol
 
 # --- statements ------------------------------------------------------------------------------------------------------
 
@@ -159,9 +167,9 @@ class Return:
 
 @frozen
 class Fail:
-    """A return from the whole program with an error code above 0."""
+    """A return from the whole program with an error code other than 0."""
 
-    code: int
+    code: Expression
 
 
 @frozen
@@ -201,62 +209,59 @@ class ShiftedSums:
 
 @frozen
 class LibraryCall:
-    """A call of a function outside of the program, by its symbol.
+    """A call of a function outside of the program, by its symbol or its address; `result` is what it returns.
 
     A pointer is passed as it is. A scalar is passed `by_value` to C, and to Fortran by the address of a copy. The
     function may write to all arrays.
     """
 
-    name: str
+    function: str | Expression
     arguments: tuple[Expression, ...]
     by_value: bool = False
+    result: Variable | None = None
 
 
 @frozen
-class TableCall:
-    """A call of a function outside of the program, by its symbol: it takes the address of a table of 64-bit words.
+class Table:
+    """A table of 64-bit words on the stack: those of the values, and `room` more. The variable is its address."""
 
-    The words are those of the arguments, and then those of the results. `failed` is whether it returned other than 0.
-    The function may write to all arrays.
-    """
-
-    name: str
-    arguments: tuple[Expression, ...]
-    results: tuple[Variable, ...]
-    failed: Variable
+    variable: Variable
+    values: tuple[Expression, ...]
+    room: int = 0
 
 
 @frozen
-class EntryCall:
-    """A call of the entry point of another module, by its symbol, with a table of words; see `emit`.
+class AddressOf:
+    """An assignment of the address of a function of the program, for a caller outside of it."""
 
-    `status` is what it returns. The entry may write to all arrays.
-    """
-
-    name: str
-    table: Expression
-    status: Variable
-
-
-@frozen
-class SharedCall:
-    """Calls of a function of the program for ranges of `count` turns, at the same time in all threads of products.
-
-    The function takes the arguments, then the first turn and the one behind the last. `work` is about the number of
-    elements of all turns; a small one is done in one call. A range begins at a multiple of `unit`.
-    """
-
+    variable: Variable
     function: str
-    arguments: tuple[Expression, ...]
-    count: Expression
-    work: Expression
-    unit: int
+
+
+@frozen
+class Atomic:
+    """An access to a word that other threads may access: all threads see all such accesses in one order.
+
+    `load` and `store` read and write it. `exchange` writes, `add` adds; their result is the word before.
+    `compare_exchange` writes the second value if the word is the first one; its result is whether it was.
+    """
+
+    name: Literal["load", "store", "exchange", "add", "compare_exchange"]
+    word: Expression
+    values: tuple[Expression, ...]
+    result: Variable | None = None
 
 
 Statement = (
     Assign | StoreAt | For | While | If | Leave | Return | Fail | Invoke | TiledProduct | ShiftedSums | LibraryCall
-    | TableCall | EntryCall | SharedCall
+    | Table | AddressOf | Atomic
 )  # fmt: skip
+
+
+def word_at(table: Expression, place: int | Expression, type: Type) -> Load:
+    """Return the value of a type that a word of a table holds."""
+    word = Number(place, INT64) if isinstance(place, int) else place
+    return Load(Offset(table, word, PointerType(INT64)), Number(0, INT64), type)
 
 
 def every(statements: Sequence[Statement]) -> Iterator[Statement]:
@@ -285,7 +290,20 @@ def children(item: Expression | Statement) -> Iterator[Any]:
 
 def called(statements: Sequence[Statement]) -> list[str]:
     """Return the name of the function in each call of the statements, duplicates included."""
-    return [each.function for each in every(statements) if isinstance(each, Invoke)]
+    return [each.function for each in every(statements) if isinstance(each, Invoke | AddressOf)]
+
+
+def assigned(statement: Statement) -> tuple[Variable, ...]:
+    """Return the variables that a statement assigns."""
+    match statement:
+        case Assign(variable) | Table(variable) | AddressOf(variable):
+            return (variable,)
+        case Invoke(results):
+            return results
+        case LibraryCall(result=Variable() as result) | Atomic(result=Variable() as result):
+            return (result,)
+        case _:
+            return ()
 
 
 # The classes of expressions and statements.
@@ -361,6 +379,8 @@ def _expression_text(expression: Expression) -> str:
             return f"({_expression_text(chosen)} if {_expression_text(condition)} else {_expression_text(otherwise)})"
         case Offset(pointer, index):
             return f"{_expression_text(pointer)} + {_expression_text(index)}"
+        case Symbol(name):
+            return name
 
 
 def _list(expressions: Sequence[Expression]) -> str:
@@ -395,18 +415,24 @@ def _lines(body: Sequence[Statement], indent: str) -> Iterator[str]:
             case Return(values):
                 yield f"{indent}return {_list(values)}".rstrip()
             case Fail(code):
-                yield f"{indent}fail {code}"
-            case Invoke(results, function, arguments):
-                yield f"{indent}{f'{_list(results)} = ' if results else ''}{function}({_list(arguments)})"
+                yield f"{indent}fail {_expression_text(code)}"
+            case Invoke(_, function, arguments):
+                yield f"{indent}{_assigning(statement)}{function}({_list(arguments)})"
             case TiledProduct(operands):
                 yield f"{indent}product({_list(operands)})"
             case ShiftedSums(operands):
                 yield f"{indent}shifted_sums({_list(operands)})"
-            case LibraryCall(name, arguments, _):
-                yield f"{indent}{name}({_list(arguments)})"
-            case TableCall(name, arguments, results, failed):
-                yield f"{indent}{_list((*results, failed))} = {name}({_list(arguments)})"
-            case EntryCall(name, table, status):
-                yield f"{indent}{status.name} = {name}({_expression_text(table)})"
-            case SharedCall(function, arguments, count):
-                yield f"{indent}shared {function}({_list(arguments)}) over range({_expression_text(count)})"
+            case LibraryCall(function, arguments):
+                name = function if isinstance(function, str) else _expression_text(function)
+                yield f"{indent}{_assigning(statement)}{name}({_list(arguments)})"
+            case Table(_, values, room):
+                yield f"{indent}{_assigning(statement)}[{', '.join([*map(_expression_text, values), *['0'] * room])}]"
+            case AddressOf(_, function):
+                yield f"{indent}{_assigning(statement)}address of {function}"
+            case Atomic(name, word, values):
+                yield f"{indent}{_assigning(statement)}{name}({_list((word, *values))})"
+
+
+def _assigning(statement: Statement) -> str:
+    variables = assigned(statement)
+    return f"{_list(variables)} = " if variables else ""

@@ -52,6 +52,9 @@ Calls
     Calls of other kernels, with defaults, keywords, and `*` before a tuple. All callers share the machine code of a
     kernel that `compiled_once` of `wyrm.ops.kernels.sums` marks. A kernel compiled with `distinct` must not write to an
     array that shares memory with another argument: views of one array passed to it must not overlap.
+Memory
+    `kernels/memory.py` has what kernels of native code itself use: words that threads share, arrays at an address,
+    addresses of arrays and kernels, and calls of functions of C.
 
 Not supported: closures, recursion, other generators and comprehensions, lambdas, lists, dicts, strings, `try`, `with`,
 `in`, `@`, functions of whole arrays, and indexing by arrays or bools.

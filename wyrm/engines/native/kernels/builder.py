@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from wyrm.engines.native.ir.program import (
     Assign,
-    EntryCall,
+    Atomic,
     Expression,
     Fail,
     For,
@@ -23,12 +23,11 @@ from wyrm.engines.native.ir.program import (
     ShiftedSums,
     Statement,
     StoreAt,
-    TableCall,
     TiledProduct,
     Variable,
     children,
 )
-from wyrm.engines.native.ir.types import BOOL, INT64
+from wyrm.engines.native.ir.types import BOOL, INT32, INT64
 from wyrm.engines.native.kernels.values import ZERO, KernelValue, Num, TupleValue, View
 from wyrm.support.frozen import frozen
 
@@ -36,7 +35,7 @@ OUT_OF_BOUNDS = "index is out of bounds"
 DIFFERENT_SHAPES = "an array cannot be broadcast to the shape that it is copied to"
 
 # The statements that may write to memory.
-_WRITES = StoreAt | Invoke | TiledProduct | ShiftedSums | LibraryCall | TableCall | EntryCall
+_WRITES = StoreAt | Invoke | TiledProduct | ShiftedSums | LibraryCall | Atomic
 
 
 @frozen
@@ -131,7 +130,7 @@ class Builder:
         code = zlib.crc32(message.encode()) & 0x7FFFFFFF | 1  # stable across programs
         self._errors[code] = message
         self.fails = True
-        self.add(Fail(code))
+        self.add(Fail(Number(code, INT32)))
 
     def fail_where(self, condition: Expression, message: str) -> None:
         """End the program with an error if a condition holds."""

@@ -14,8 +14,8 @@ from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from wyrm.engines.native.ir.program import TableCall, Variable
-from wyrm.engines.native.ir.types import BOOL, ScalarType, scalar_of
+from wyrm.engines.native.ir.program import Assign, LibraryCall, Number, Operation, Table, Variable, word_at
+from wyrm.engines.native.ir.types import BOOL, INT32, INT64, PointerType, ScalarType, scalar_of
 from wyrm.engines.native.kernels.functions import Routine, fingerprint
 from wyrm.engines.native.kernels.values import (
     GroupKind,
@@ -139,9 +139,13 @@ def call(body: Expressions, function: Any, arguments: Sequence[KernelValue]) -> 
     body.translation.outside[outside.symbol] = outside
     words = [word for value, kind in zip(arguments, kinds, strict=True) for word in fields_of(value, kind)]
     results = [] if result is None else variables_of(body.builder.fresh("r"), result)
-    failed = Variable(body.builder.fresh("failed"), BOOL)
-    body.builder.add(TableCall(outside.symbol, tuple(words), tuple(results), failed))
-    body.builder.fail_where(failed, f"{kernel.__name__} {RAISED}")
+    table = Variable(body.builder.fresh("table"), PointerType(INT64))
+    failed = Variable(body.builder.fresh("failed"), INT32)
+    body.builder.add(Table(table, tuple(words), room=len(results)))
+    body.builder.add(LibraryCall(outside.symbol, (table,), by_value=True, result=failed))
+    for place, each in enumerate(results, len(words)):
+        body.builder.add(Assign(each, word_at(table, place, each.type)))
+    body.builder.fail_where(Operation("not_equal", (failed, Number(0, INT32)), BOOL), f"{kernel.__name__} {RAISED}")
     return Static(None) if result is None else rebuilt(result, results)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from wyrm.engines.native.ir.program import (
     CODE,
     Assign,
-    EntryCall,
+    Atomic,
     Expression,
     For,
     Invoke,
@@ -26,7 +26,7 @@ from wyrm.engines.native.ir.program import (
     ShiftedSums,
     Statement,
     StoreAt,
-    TableCall,
+    Table,
     TiledProduct,
     Variable,
     While,
@@ -78,7 +78,7 @@ class Translation:
         # None while a function is being translated.
         self._found: dict[tuple[int, tuple[Kind, ...], bool], Specialization | None] = {}
         self._keep: list[Routine] = []
-        # The functions outside of the program that it calls by `TableCall`.
+        # The functions outside of the program that numba compiles.
         self.outside: dict[str, OutsideFunction] = {}
 
     def specialized(self, function: Routine, kinds: tuple[Kind, ...], *, no_alias: bool = True) -> Specialization:
@@ -249,10 +249,12 @@ def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> 
             written |= of(each.pointer)
         elif isinstance(each, TiledProduct | ShiftedSums):
             written |= of(each.operands[_RESULTS[type(each)]])
-        elif isinstance(each, LibraryCall | TableCall):
+        elif isinstance(each, LibraryCall):
             written = written.union(*map(of, each.arguments))
-        elif isinstance(each, EntryCall):
-            written |= of(each.table)
+        elif isinstance(each, Table):  # whoever is given the table may write to the arrays in it
+            written = written.union(*map(of, each.values))
+        elif isinstance(each, Atomic):
+            written |= of(each.word)
         elif isinstance(each, Invoke):
             for position in others[each.function]:
                 written |= of(each.arguments[position])

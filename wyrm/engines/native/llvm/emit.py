@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from wyrm.engines.native.ir.program import (
+    AddressOf,
     Assign,
-    EntryCall,
+    Atomic,
     Expression,
     Fail,
     For,
@@ -18,26 +19,23 @@ from wyrm.engines.native.ir.program import (
     LibraryCall,
     LoopFunction,
     Number,
+    Offset,
     Return,
-    SharedCall,
-    ShiftedSums,
     Statement,
     StoreAt,
-    TableCall,
-    TiledProduct,
+    Table,
     Variable,
     While,
+    assigned,
     called,
     every,
+    word_at,
 )
-from wyrm.engines.native.ir.types import BOOL, PointerType, ScalarType
-from wyrm.engines.native.llvm.call_table import FEWEST_CALLS, CallTable, returned_type
+from wyrm.engines.native.ir.types import INT64, PointerType
+from wyrm.engines.native.llvm.call_table import FEWEST_CALLS, STATUS, CallTable, returned_type
 from wyrm.engines.native.llvm.instructions import Instructions, in_memory, llvm_type
-from wyrm.engines.native.llvm.product_modules import pool_module, product_module
-from wyrm.engines.native.llvm.shared_loops import LEAST_ELEMENTS, part_of, place_of_status, record_of, stores
-from wyrm.engines.native.products.pool import ALONE, ALWAYS
 from wyrm.engines.native.products.target import Target, host
-from wyrm.engines.native.products.writer import DECLARED, SHARED
+from wyrm.engines.native.products.writer import SHARED
 
 # What LLVM may do to loops: make them vectors, without unrolling them at run time; or leave them as they are.
 _NOT_UNROLLED = '!0 = !{!"llvm.loop.unroll.runtime.disable"}'
@@ -45,6 +43,8 @@ _AS_THEY_ARE = '!0 = !{!"llvm.loop.disable_nonforced"}'
 
 # The exported functions: the entry point for Python, and a function for other modules.
 ENTRY = "wyrm_entry"
+# The name of the entry point, which no kernel can have.
+_ENTRY_POINT = "entry point"
 
 
 def emit(
@@ -78,52 +78,39 @@ def emit(
         symbols[functions[-1].name] = SHARED
     metadata = [_AS_THEY_ARE if small else _NOT_UNROLLED]
     root, calls = functions[-1], Counter(name for each in functions for name in called(each.body))
+    tables = CallTable() if at_use else None
+
+    def text(function: LoopFunction, *, noinline: bool, tables: CallTable | None = None) -> str:
+        return _FunctionEmitter(function, declared, metadata, symbols, known, noinline, tables, target or host()).text()
+
     texts = []
     for each in functions:
         # The cost of calling a function with nested loops is negligible, but inlining a copy takes long to compile. So
         # does optimizing a function that holds many loops of calls, such as branches and their gradients.
         noinline = _depth(each.body) > 1 and not (entry and calls[each.name] == 1)
         noinline |= each is not root and _calls_in_loops(each.body)
-        texts.append(
-            _FunctionEmitter(
-                each, declared, metadata, symbols, known, noinline, at_use and each is root, target or host()
-            ).text()
-        )
+        texts.append(text(each, noinline=noinline, tables=tables if each is root else None))
+    if tables is not None:
+        symbols |= {each.name: symbol for symbol, each in tables.functions.items()}
+        texts += [*tables.texts(), *(text(each, noinline=True) for each in tables.functions.values())]
     if entry:
-        texts.append(_entry_point(root, symbols, at_use, target or host()))
+        symbols[_ENTRY_POINT] = ENTRY
+        texts.append(text(_entry_point(root, at_use), noinline=False))
     return "\n\n".join([*sorted(declared), *texts, "\n".join(metadata)]) + "\n"
 
 
-def _entry_point(function: LoopFunction, symbols: Mapping[str, str], at_use: bool, target: Target) -> str:
-    lines, arguments = [], ["ptr %table"] if at_use else []
-    for position, parameter in enumerate(() if at_use else function.parameters):
-        type = llvm_type(parameter.type)
-        lines += [f"  %p{position} = getelementptr inbounds i64, ptr %table, i64 {position}"]
-        lines += [f"  %a{position} = load {'i8' if parameter.type == BOOL else type}, ptr %p{position}"]
-        if parameter.type == BOOL:
-            lines += [f"  %b{position} = trunc i8 %a{position} to i1"]
-        arguments.append(f"{type} %{'b' if parameter.type == BOOL else 'a'}{position}")
-    returned = returned_type(function)
-    call = f"call {returned} @{symbols[function.name]}({', '.join(arguments)})"
-    lines.append(f"  {call}" if returned == "void" else f"  %result = {call}")
-    if returned != "void":
-        for position, kind in enumerate(function.results):
-            slot = len(function.parameters) + position
-            lines += [f"  %r{position} = extractvalue {returned} %result, {position + function.fails}"]
-            lines += [f"  %q{position} = getelementptr inbounds i64, ptr %table, i64 {slot}"]
-            if kind == BOOL:
-                lines += [
-                    f"  %z{position} = zext i1 %r{position} to i64",
-                    f"  store i64 %z{position}, ptr %q{position}",
-                ]
-            else:
-                lines += [f"  store {llvm_type(kind)} %r{position}, ptr %q{position}"]
-    status = "0"
-    if function.fails:
-        lines.append(f"  %status = extractvalue {returned} %result, 0")
-        status = "%status"
-    head = f"define i32 @{ENTRY}(ptr %table) {target.function_attributes} {{"
-    return "\n".join([head, *lines, f"  ret i32 {status}", "}"])
+def _entry_point(function: LoopFunction, at_use: bool) -> LoopFunction:
+    """Return the function that takes a table of the words of the arguments, with room for those of the results."""
+    words_type = PointerType(INT64)
+    table = Variable("table", words_type)
+    words = [word_at(table, place, each.type) for place, each in enumerate(function.parameters)]
+    results = [Variable(f"result {place}", type) for place, type in enumerate(function.results, len(words))]
+    stores = [
+        StoreAt(Offset(table, Number(place, INT64), words_type), Number(0, INT64), each)
+        for place, each in enumerate(results, len(words))
+    ]
+    call = Invoke(tuple(results), function.name, (table,) if at_use else tuple(words))
+    return LoopFunction(_ENTRY_POINT, (table,), (), (call, *stores), fails=True)
 
 
 class _FunctionEmitter(Instructions):
@@ -131,19 +118,16 @@ class _FunctionEmitter(Instructions):
 
     def __init__(
         self, function: LoopFunction, declared: set[str], metadata: list[str], symbols: Mapping[str, str],
-        known: Mapping[str, LoopFunction], noinline: bool, at_use: bool, target: Target,
+        known: Mapping[str, LoopFunction], noinline: bool, tables: CallTable | None, target: Target,
     ) -> None:  # fmt: skip
-        # The parameters that each use loads, with their positions in the table.
-        words = {each.name: position for position, each in enumerate(function.parameters)} if at_use else {}
+        # With `tables`: the parameters that each use loads, with their positions in the table of words.
+        words = {} if tables is None else {each.name: position for position, each in enumerate(function.parameters)}
         super().__init__(declared, words, fused=function.fused)
         self._function, self._metadata, self._noinline = function, metadata, noinline
-        self._symbols, self._known, self._target = symbols, known, target
+        self._symbols, self._known, self._tables = symbols, known, tables
         self._attributes = target.function_attributes
         # The targets of `break` and `continue` of the enclosing loops.
         self._loops: list[tuple[str, str]] = []
-        self._table = CallTable(symbols, known) if at_use else None
-        # The functions that threads call for parts of this one's loop.
-        self._around: list[str] = []
 
     def text(self) -> str:
         """Return the definition of the function."""
@@ -153,9 +137,9 @@ class _FunctionEmitter(Instructions):
             distinct = isinstance(each.type, PointerType) and (function.distinct or each.name in function.alone)
             parameters.append(f"{llvm_type(each.type)}{' noalias' * distinct} %p{position}")
             self._values[each.name] = f"%p{position}"
-        assigned = {each.name for each in _assigned(function.body)}
+        changed = {each.name for statement in every(function.body) for each in assigned(statement)}
         for each in function.parameters:
-            if each.name in assigned:
+            if each.name in changed:
                 given = self._value(each)
                 self._words.pop(each.name, None)
                 self._values.pop(each.name, None)
@@ -166,10 +150,9 @@ class _FunctionEmitter(Instructions):
         end = "ret void" if returned_type(function) == "void" else f"ret {returned_type(function)} zeroinitializer"
         kind = " alwaysinline" if function.inlined else " noinline" if self._noinline else ""
         symbol = self._symbols[function.name]
-        start = f"define {'' if symbol == SHARED else 'internal '}{returned_type(function)}"
+        start = f"define {'' if symbol in (SHARED, ENTRY) else 'internal '}{returned_type(function)}"
         head = f"{start} @{symbol}({', '.join(parameters)}){kind} {self._attributes} {{"
-        around = [*self._around, *([] if self._table is None else self._table.texts())]
-        return "\n".join([head, "start:", *self._slots, *self._lines, f"  {end}", "}", *around])
+        return "\n".join([head, "start:", *self._slots, *self._lines, f"  {end}", "}"])
 
     # --- statements -----------------------------------------------------------------------------------------------
 
@@ -184,7 +167,7 @@ class _FunctionEmitter(Instructions):
 
     def _is_of_table(self, statement: Statement) -> bool:
         """Return whether a statement is a call without results whose arguments are constants and words of the table."""
-        if self._table is None or not isinstance(statement, Invoke) or statement.results:
+        if self._tables is None or not isinstance(statement, Invoke) or statement.results:
             return False
         return all(isinstance(each, Number) or self._is_word(each) for each in statement.arguments)
 
@@ -193,8 +176,8 @@ class _FunctionEmitter(Instructions):
 
     def _calls(self, calls: Sequence[Invoke]) -> None:
         """Emit calls as a loop over a table of them."""
-        assert self._table is not None
-        status = self._new(self._table.call(calls, self._words))
+        assert self._tables is not None
+        status = self._new(self._tables.call(calls, self._words))
         if self._function.fails:
             self._return_if(status)
 
@@ -203,7 +186,7 @@ class _FunctionEmitter(Instructions):
             case Assign(variable, value):
                 self._put(variable, self._value(value))
             case StoreAt(pointer, index, value):
-                self._store(pointer, index, value)
+                self._store(self._at(pointer, index, in_memory(value.type)), value)
             case For():
                 self._for(statement)
             case While():
@@ -215,32 +198,22 @@ class _FunctionEmitter(Instructions):
             case Return(values):
                 self._return(values)
             case Fail(code):
-                self._fail(str(code))
+                self._jump(self._returning(self._value(code), []))
             case Invoke():
                 self._invoke(statement)
-            case TiledProduct() | ShiftedSums():
-                self._product(statement)
             case LibraryCall():
                 self._library_call(statement)
-            case TableCall():
-                self._table_call(statement)
-            case EntryCall(name, table, status):
-                self._declared.add(f"declare i32 @{name}(ptr)")
-                self._put(status, self._new(f"call i32 @{name}(ptr {self._value(table)})"))
-            case SharedCall():
-                self._shared_call(statement)
+            case Table():
+                self._table(statement)
+            case AddressOf(variable, name):
+                self._put(variable, self._new(f"ptrtoint ptr @{self._symbols[name]} to i64"))
+            case Atomic():
+                self._atomic(statement)
 
     def _jump(self, text: str) -> None:
         """Emit a terminator, and start an unreachable block for the code that follows."""
         self._do(text)
         self._label(self._labels("never")[0])
-
-    def _store(self, pointer: Expression, index: Expression, value: Expression) -> None:
-        assert isinstance(value.type, ScalarType)
-        given, type = self._value(value), in_memory(value.type)
-        if value.type == BOOL:
-            given = self._new(f"zext i1 {given} to i8")
-        self._do(f"store {type} {given}, ptr {self._at(pointer, index, type)}")
 
     def _for(self, loop: For) -> None:
         head, body, turn, end = self._labels("head", "body", "turn", "end")
@@ -295,21 +268,18 @@ class _FunctionEmitter(Instructions):
         self._label(end)
 
     def _return(self, values: Sequence[Expression]) -> None:
-        self._jump(self._returning("0", [(llvm_type(value.type), self._value(value)) for value in values]))
+        self._jump(self._returning("0", values))
 
-    def _returning(self, status: str, values: Sequence[tuple[str, str]]) -> str:
+    def _returning(self, status: str, values: Sequence[Expression]) -> str:
+        """Return the instruction that returns a status, if the function may fail, and values."""
         returned = returned_type(self._function)
-        fields = [*([("i32", status)] if self._function.fails else []), *values]
-        if not fields:
-            return "ret void"
+        if returned in ("void", STATUS):
+            return "ret void" if returned == "void" else f"ret {STATUS} {status}"
+        fields = [(llvm_type(value.type), self._value(value)) for value in values]
         whole = "zeroinitializer"
-        for position, (type, value) in enumerate(fields):
+        for position, (type, value) in enumerate([*([(STATUS, status)] if self._function.fails else []), *fields]):
             whole = self._new(f"insertvalue {returned} {whole}, {type} {value}, {position}")
         return f"ret {returned} {whole}"
-
-    def _fail(self, code: str) -> None:
-        returned = returned_type(self._function)
-        self._jump(f"ret {returned} {self._new(f'insertvalue {returned} zeroinitializer, i32 {code}, 0')}")
 
     def _invoke(self, call: Invoke) -> None:
         function = self._known[call.function]
@@ -321,7 +291,7 @@ class _FunctionEmitter(Instructions):
             return
         result = self._new(text)
         if fails:
-            self._return_if(self._new(f"extractvalue {returned} {result}, 0"))
+            self._return_if(result if returned == STATUS else self._new(f"extractvalue {returned} {result}, 0"))
         for position, variable in enumerate(call.results):
             self._put(variable, self._new(f"extractvalue {returned} {result}, {position + fails}"))
 
@@ -330,31 +300,25 @@ class _FunctionEmitter(Instructions):
         failed, going_on = self._labels("failed", "on")
         self._do(f"br i1 {self._new(f'icmp ne i32 {status}, 0')}, label %{failed}, label %{going_on}")
         self._label(failed)
-        whole = self._new(f"insertvalue {returned_type(self._function)} zeroinitializer, i32 {status}, 0")
-        self._do(f"ret {returned_type(self._function)} {whole}")
+        self._do(self._returning(status, []))
         self._label(going_on)
 
-    def _product(self, product: TiledProduct | ShiftedSums) -> None:
-        symbol = product_module(isinstance(product, ShiftedSums), product.type, self._target)[0]
-        types = [llvm_type(each.type) for each in product.operands]
-        self._declared.add(f"declare void @{symbol}({', '.join(types)})")
-        given = [f"{type} {self._value(each)}" for type, each in zip(types, product.operands, strict=True)]
-        self._do(f"call void @{symbol}({', '.join(given)})")
-
-    def _shared_call(self, call: SharedCall) -> None:
-        types, fails = [llvm_type(each.type) for each in call.arguments], self._known[call.function].fails
-        given = [f"{type} {self._value(each)}" for type, each in zip(types, call.arguments, strict=True)]
-        part, record, symbol = f"{self._symbols[call.function]}_part", record_of(types), pool_module(self._target)[0]
-        self._slots.append(f"  %record = alloca {record}")
-        self._lines += stores((*given, f"i64 {self._value(call.count)}", "i32 0"), record)
-        # Few elements are done by this thread alone: others begin later.
-        enough = self._new(f"icmp sge i64 {self._value(call.work)}, {LEAST_ELEMENTS}")
-        number = self._new(f"select i1 {enough}, i64 {ALWAYS}, i64 {ALONE}")
-        self._declared.update([*DECLARED, f"declare i64 @{symbol}(ptr, ptr, i64)"])
-        self._new(f"call i64 @{symbol}(ptr @{part}, ptr %record, i64 {number})")
-        self._around.append(part_of(part, self._symbols[call.function], types, call.unit, self._attributes, fails))
-        if fails:
-            self._return_if(self._new(f"load i32, ptr {self._new(place_of_status(record, types))}"))
+    def _atomic(self, access: Atomic) -> None:
+        word, values = self._value(access.word), [f"i64 {self._value(each)}" for each in access.values]
+        match access.name:
+            case "load":
+                found = self._new(f"load atomic i64, ptr {word} seq_cst, align 8")
+            case "store":
+                self._do(f"store atomic {values[0]}, ptr {word} seq_cst, align 8")
+                return
+            case "compare_exchange":
+                pair = self._new(f"cmpxchg ptr {word}, {', '.join(values)} seq_cst seq_cst")
+                found = self._new(f"extractvalue {{ i64, i1 }} {pair}, 1")
+            case "exchange" | "add" as name:
+                text = "xchg" if name == "exchange" else name
+                found = self._new(f"atomicrmw {text} ptr {word}, {values[0]} seq_cst")
+        if access.result is not None:
+            self._put(access.result, found)
 
     def _library_call(self, call: LibraryCall) -> None:
         given: list[tuple[str, str]] = []
@@ -363,8 +327,17 @@ class _FunctionEmitter(Instructions):
             if not call.by_value and not isinstance(each.type, PointerType):
                 value, type = self._address(type, value), "ptr"
             given.append((type, value))
-        self._declared.add(f"declare void @{call.name}({', '.join(type for type, _ in given)})")
-        self._do(f"call void @{call.name}({', '.join(f'{type} {value}' for type, value in given)})")
+        returned = "void" if call.result is None else llvm_type(call.result.type)
+        if isinstance(call.function, str):
+            function = f"@{call.function}"
+            self._declared.add(f"declare {returned} {function}({', '.join(type for type, _ in given)})")
+        else:
+            function = self._new(f"inttoptr i64 {self._value(call.function)} to ptr")
+        text = f"call {returned} {function}({', '.join(f'{type} {value}' for type, value in given)})"
+        if call.result is None:
+            self._do(text)
+        else:
+            self._put(call.result, self._new(text))
 
     def _address(self, type: str, value: str) -> str:
         """Return the address of a new stack slot that holds a value."""
@@ -392,16 +365,3 @@ def _depth(statements: Sequence[Statement]) -> int:
 def _calls_in_loops(statements: Sequence[Statement]) -> bool:
     """Return whether a loop, not inside of another statement, calls functions."""
     return any(isinstance(each, For | While) and any(True for _ in called(each.body)) for each in statements)
-
-
-def _assigned(statements: Sequence[Statement]) -> Iterator[Variable]:
-    """Yield the variables that the statements assign."""
-    for each in every(statements):
-        if isinstance(each, Assign):
-            yield each.variable
-        elif isinstance(each, Invoke):
-            yield from each.results
-        elif isinstance(each, TableCall):
-            yield from (*each.results, each.failed)
-        elif isinstance(each, EntryCall):
-            yield each.status

@@ -14,7 +14,8 @@ from wyrm.engines.native.ir.program import (
     Offset,
     Operation,
     Select,
-    TableCall,
+    Symbol,
+    Table,
     Variable,
 )
 from wyrm.engines.native.ir.types import BOOL, FLOAT32, UINT32, UINT64, PointerType, ScalarType, Type
@@ -51,7 +52,7 @@ def llvm_type(type: Type) -> str:
     return _FLOATS[type.bits] if type.kind == "f" else f"i{type.bits}"
 
 
-def in_memory(type: ScalarType) -> str:
+def in_memory(type: Type) -> str:
     """Return the LLVM type of an element in memory."""
     return "i8" if type == BOOL else llvm_type(type)
 
@@ -104,26 +105,19 @@ class Instructions:
             return base
         return self._new(f"getelementptr inbounds {type}, ptr {base}, i64 {self._value(index)}")
 
-    def _table_call(self, call: TableCall) -> None:
-        self._declared.add(f"declare i32 @{call.name}(ptr)")
+    def _store(self, address: str, value: Expression) -> None:
+        given = self._value(value)
+        if value.type == BOOL:
+            given = self._new(f"zext i1 {given} to i8")
+        self._do(f"store {in_memory(value.type)} {given}, ptr {address}")
+
+    def _table(self, table: Table) -> None:
         self._count += 1
-        table = f"%g{self._count}"
-        self._slots.append(f"  {table} = alloca [{len(call.arguments) + len(call.results)} x i64], align 8")
-        words = [self._new(f"getelementptr inbounds i64, ptr {table}, i64 {position}")
-                 for position in range(len(call.arguments) + len(call.results))]  # fmt: skip
-        for word, each in zip(words, call.arguments, strict=False):
-            value, type = self._value(each), llvm_type(each.type)
-            if each.type == BOOL:
-                value, type = self._new(f"zext i1 {value} to i8"), "i8"
-            self._do(f"store {type} {value}, ptr {word}")
-        status = self._new(f"call i32 @{call.name}(ptr {table})")
-        self._put(call.failed, self._new(f"icmp ne i32 {status}, 0"))
-        for word, variable in zip(words[len(call.arguments) :], call.results, strict=True):
-            if variable.type == BOOL:
-                byte = self._new(f"load i8, ptr {word}")
-                self._put(variable, self._new(f"trunc i8 {byte} to i1"))
-            else:
-                self._put(variable, self._new(f"load {llvm_type(variable.type)}, ptr {word}"))
+        words = f"%g{self._count}"
+        self._slots.append(f"  {words} = alloca [{len(table.values) + table.room} x i64], align 8")
+        for position, each in enumerate(table.values):
+            self._store(self._new(f"getelementptr inbounds i64, ptr {words}, i64 {position}"), each)
+        self._put(table.variable, words)
 
     # --- expressions ----------------------------------------------------------------------------------------------
 
@@ -155,9 +149,14 @@ class Instructions:
                 return self._new(f"bitcast {llvm_type(operand.type)} {self._value(operand)} to {llvm_type(type)}")
             case Operation():
                 return self._operation(expression)
+            case Symbol(name):
+                self._declared.add(f"@{name} = external global i8")
+                return f"@{name}"
 
-    def _cast(self, operand: Expression, to: ScalarType) -> str:
+    def _cast(self, operand: Expression, to: Type) -> str:
         given, own = self._value(operand), operand.type
+        if isinstance(to, PointerType):
+            return self._new(f"inttoptr {llvm_type(own)} {given} to ptr")
         if isinstance(own, PointerType):
             return self._new(f"ptrtoint ptr {given} to {llvm_type(to)}")
         if own == to or (own.kind in "iu" and to.kind in "iu" and own.bits == to.bits):

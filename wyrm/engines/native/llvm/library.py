@@ -16,7 +16,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from wyrm.engines.native.ir.program import LoopFunction, Number, SharedCall, ShiftedSums, TiledProduct, every
+from wyrm.engines.native.ir.program import LoopFunction, Number, ShiftedSums, TiledProduct, every
 from wyrm.engines.native.ir.types import INT64, ScalarType
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.njit import OutsideFunction
@@ -29,14 +29,13 @@ from wyrm.engines.native.llvm.calling import CachedTable, LoadedFunction, kind_o
 from wyrm.engines.native.llvm.emit import ENTRY, emit
 from wyrm.engines.native.llvm.lapack import LAPACK, address_of
 from wyrm.engines.native.llvm.optimize import (
-    AS_WRITTEN,
     Compilation,
     Unit,
     assembly,
     machine_code,
     target_machine,
 )
-from wyrm.engines.native.llvm.product_modules import pool_module, product_module, with_packed_memory
+from wyrm.engines.native.llvm.product_modules import calling_products, pool_module, product_module
 from wyrm.engines.native.llvm.second_process import second_process
 from wyrm.engines.native.llvm.shared_loops import shared_loops
 from wyrm.engines.native.products import pool
@@ -244,39 +243,40 @@ class Modules:
                 translated = self.translation.functions[each]
                 self._functions.add(translated.function, translated.source.generated)
                 function = self._functions.functions[each]
-                known[each] = function if self.target.allocates else with_packed_memory(function, known)
+                known[each] = calling_products(function, known, self.target)
 
     def _module(self, name: str, *, entry: bool) -> str:
         translation, known = self.translation, self._known
         self._complete(name)
         outside = {each: (self._shared(each), known[each]) for each in translation.shared_by(name)}
         at_use = entry and translation.functions[name].source.calls_apart
-        functions = [known[each] for each in translation.needed(name)]
+        needed = translation.needed(name)
+        functions = single = [known[each] for each in needed]
         if self.target.allocates:
-            functions = [each for function in functions for each in shared_loops(function)]
+            functions = [each for function in single for each in shared_loops(function, self.target)]
         products = {
             (isinstance(each, ShiftedSums), each.type)
-            for function in functions
-            for each in every(function.body)
+            for one in needed
+            for each in every(translation.functions[one].function.body)
             if isinstance(each, TiledProduct | ShiftedSums)
         }
         modules = [product_module(*each, self.target) for each in sorted(products, key=str)]
         self.packs |= {number for shifts, number in products if not shifts}
-        shares = any(isinstance(each, SharedCall) for function in functions for each in function.body)
+        shares = len(functions) > len(single)
         if self.target.allocates and (shares or not all(shifts for shifts, _ in products)):
             modules.insert(0, pool_module(self.target))
-        self._products[name] = [self._unit(*each, level=AS_WRITTEN) for each in modules]
+        self._products[name] = list(map(self._unit, modules))
         small = entry and translation.functions[name].source.small
         text = emit(functions, outside, entry, at_use, small, self.target)
-        self._symbols[name] = self._unit(f"wyrm_{cache.key(text)}", text, level=0 if at_use else cache.LEVEL)
+        self._symbols[name] = self._unit(Unit(f"wyrm_{cache.key(text)}", text, level=0 if at_use else cache.LEVEL))
         return self._symbols[name]
 
-    def _unit(self, symbol: str, text: str, level: int) -> str:
+    def _unit(self, unit: Unit) -> str:
         """Return the symbol of a module; add a new one to the compilation."""
-        if symbol not in self._units:
-            unit = self._units[symbol] = Unit(symbol, text, level)
+        if unit.symbol not in self._units:
+            self._units[unit.symbol] = unit
             self._compile(unit)
-        return symbol
+        return unit.symbol
 
     def _compile(self, unit: Unit) -> None:
         """Have a module compiled that is not in the cache."""
@@ -331,6 +331,8 @@ class Loaded:
         for name in LAPACK:
             if f"wyrm_{name}".encode() in code:
                 llvm.add_symbol(f"wyrm_{name}", address_of(name))
+        if pool.STATE.encode() in code:
+            llvm.add_symbol(pool.STATE, pool.state_address())
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
@@ -350,8 +352,6 @@ def provide(symbol: str, code: bytes) -> None:
     loaded = Loaded(code, SHARED)
     llvm.add_symbol(symbol, loaded.address)
     _kept.append(loaded)
-    if pool.MARK in code:
-        pool.loaded(ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(loaded.address))
 
 
 # Keeps modules loaded until the process ends: their functions may be called at any time.

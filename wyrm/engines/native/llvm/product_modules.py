@@ -1,6 +1,6 @@
-"""The modules of products, which programs share, and memory for packed operands.
+"""The modules of products and of threads, which programs share, and the functions that call them.
 
-Where products do not allocate, the memory is passed down from the entry point.
+Where products do not allocate, memory for packed operands is passed down from the entry point.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from wyrm.engines.native.ir.program import (
     For,
     If,
     Invoke,
+    LibraryCall,
     LoopFunction,
+    ShiftedSums,
     Statement,
     TiledProduct,
     Variable,
@@ -23,7 +25,10 @@ from wyrm.engines.native.ir.program import (
     every,
 )
 from wyrm.engines.native.ir.types import UINT8, PointerType, ScalarType
+from wyrm.engines.native.kernels.translate import Translation
 from wyrm.engines.native.llvm.cache import key
+from wyrm.engines.native.llvm.emit import emit
+from wyrm.engines.native.llvm.optimize import AS_WRITTEN, Unit
 from wyrm.engines.native.products import matrix, pool, shifted
 from wyrm.engines.native.products.target import Target
 
@@ -32,27 +37,36 @@ PACKED = Variable("packed memory", PointerType(UINT8))
 
 
 def takes_packed_memory(function: LoopFunction) -> bool:
-    """Return whether a function of `with_packed_memory` has the parameter."""
+    """Return whether a function of `calling_products` has the parameter."""
     return PACKED in function.parameters
 
 
-def with_packed_memory(function: LoopFunction, known: Mapping[str, LoopFunction]) -> LoopFunction:
-    """Return the function with the memory as a parameter if it needs that; `known` are its callees, treated alike."""
-    multiplies = any(isinstance(each, TiledProduct) for each in every(function.body))
-    if not multiplies and not any(takes_packed_memory(known[name]) for name in called(function.body)):
+def calling_products(function: LoopFunction, known: Mapping[str, LoopFunction], target: Target) -> LoopFunction:
+    """Return the function with calls in place of products, and with the parameter if one of them needs the memory.
+
+    `known` are its callees, treated alike.
+    """
+    products = [each for each in every(function.body) if isinstance(each, TiledProduct | ShiftedSums)]
+    packs = not target.allocates and (
+        any(isinstance(each, TiledProduct) for each in products)
+        or any(takes_packed_memory(known[name]) for name in called(function.body))
+    )
+    if not products and not packs:
         return function
-    body = tuple(_passing(each, known) for each in function.body)
-    return replace(function, parameters=(*function.parameters, PACKED), body=body)
+    body = tuple(_calling(each, known, target) for each in function.body)
+    return replace(function, parameters=(*function.parameters, *([PACKED] if packs else [])), body=body)
 
 
-def _passing(statement: Statement, known: Mapping[str, LoopFunction]) -> Statement:
+def _calling(statement: Statement, known: Mapping[str, LoopFunction], target: Target) -> Statement:
     def inside(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-        return tuple(_passing(each, known) for each in body)
+        return tuple(_calling(each, known, target) for each in body)
 
     changed: dict[str, Any] = {}
     match statement:
-        case TiledProduct():
-            changed = {"operands": (*statement.operands, PACKED)}
+        case TiledProduct() | ShiftedSums():
+            packs = isinstance(statement, TiledProduct) and not target.allocates
+            symbol = product_module(isinstance(statement, ShiftedSums), statement.type, target).symbol
+            return LibraryCall(symbol, (*statement.operands, *([PACKED] if packs else [])), by_value=True)
         case Invoke() if takes_packed_memory(known[statement.function]):
             changed = {"arguments": (*statement.arguments, PACKED)}
         case For():
@@ -65,21 +79,23 @@ def _passing(statement: Statement, known: Mapping[str, LoopFunction]) -> Stateme
 
 
 @cache
-def product_module(shifts: bool, number: ScalarType, target: Target) -> tuple[str, str]:
-    """Return the symbol and the text of the module for a type of floats, for a target.
+def product_module(shifts: bool, number: ScalarType, target: Target) -> Unit:
+    """Return the module for a type of floats, for a target.
 
     Its function takes the operands of `ShiftedSums` if `shifts`, else those of `TiledProduct`.
     """
     if shifts:
-        return _module_name(shifted.text(target, number))
-    return _module_name(matrix.text(target, number, pool_module(target)[0] if target.allocates else None))
+        return _unit(shifted.text(target, number), AS_WRITTEN)
+    return _unit(matrix.text(target, number, pool_module(target).symbol if target.allocates else None), AS_WRITTEN)
 
 
 @cache
-def pool_module(target: Target) -> tuple[str, str]:
-    """Return the symbol and the text of the module with the threads; see `wyrm.engines.native.products.pool.text`."""
-    return _module_name(pool.text(target))
+def pool_module(target: Target) -> Unit:
+    """Return the module with the threads, `wyrm.engines.native.products.pool.share`, which costs little to compile."""
+    translation = Translation(checked=False, target=target)
+    name = translation.specialized(pool.share, pool.GIVEN).function.name
+    return _unit(emit(translation.program(name).functions, {}, entry=False, target=target), 0)
 
 
-def _module_name(text: str) -> tuple[str, str]:
-    return f"wyrm_{key(text)}", text
+def _unit(text: str, level: int) -> Unit:
+    return Unit(f"wyrm_{key(text)}", text, level)

@@ -10,12 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.engines.native.llvm import cache as code_cache
-from wyrm.engines.native.llvm.calling import BoundFunction, address_of
-from wyrm.engines.native.llvm.emit import ENTRY
-from wyrm.engines.native.llvm.library import entry_of
-from wyrm.engines.native.llvm.optimize import machine_code
-from wyrm.engines.native.products.writer import Writer
+from wyrm.engines.native.kernels.functions import KernelFunction
+from wyrm.engines.native.kernels.memory import atomic_add, atomic_load, atomic_store, call, end_if, words_of
+from wyrm.engines.native.llvm.calling import BoundFunction
+from wyrm.engines.native.llvm.library import CompiledFunction
 from wyrm.support.memory import aligned
 
 # Threads can wait for each other in native code.
@@ -24,9 +22,6 @@ BARRIERS = os.name == "posix"
 _SPINS = 2000
 # The words of the state that threads share, each in a cache line of its own.
 _STOP, _ARRIVED, _TURN, _STATE = 0, 8, 16, 24
-# The words of a table before its calls: the address of the state, the number of threads, that of calls, and, written by
-# the run, how many calls ended well and whether the next one did not.
-_HEAD, _DONE, _FAILED = 5, 3, 4
 # The words of a call: the address of a function, or 0 for a barrier; its table; the address of its result, or 0; and
 # the least result with which the calls go on.
 _CALL = 4
@@ -60,26 +55,27 @@ class CallSequence:
 
     def __init__(self, calls: Sequence[Call | None], state: SharedState) -> None:
         self.calls = calls
-        self._state = state
-        head = [address_of(state.words), state.threads, len(calls), 0, 0]
-        self._table = np.array([*head, *(word for each in calls for word in _words(each))], np.int64)
-        self._address = address_of(self._table)
+        self._table: NDArray[np.int64] = np.array([_words(each) for each in calls], np.int64).reshape(-1, _CALL)
+        # How many calls ended well, and whether the next one did not.
+        self._done: NDArray[np.int64] = np.zeros(2, np.int64)
+        self._run = BoundFunction(_compiled(), (self._table, state.words, state.threads, self._done), (), ())
         # The status of the last call of the last run, 0 unless it ended with an error.
         self.status: int = 0
 
     @property
     def ended_by(self) -> Call | None:
         """The call by which this thread ended the last run before its end."""
-        return self.calls[self._table[_DONE]] if self._table[_FAILED] else None
+        return self.calls[self._done[0]] if self._done[1] else None
 
     @property
     def entry(self) -> tuple[Callable[[int], int], int]:
         """The machine code, and the address of the table that it takes, for a caller that reads the state itself."""
-        return _entry(), self._address
+        return self._run.entry
 
     def run(self) -> None:
         """Do the calls."""
-        self.status = _entry()(self._address)
+        entry, table = self._run.entry
+        self.status = entry(table)
 
 
 def _words(call: Call | None) -> tuple[int, int, int, int]:
@@ -90,84 +86,42 @@ def _words(call: Call | None) -> tuple[int, int, int, int]:
 
 
 @cache
-def _entry() -> Callable[[int], int]:
-    """Return the function that does the calls of a table, compiled or from the cache."""
-    text = _text()
-    name, store = f"wyrm_{code_cache.key(text)}.machine", code_cache.store()
-    code = store.read(name)
-    if code is None:
-        code = machine_code(text)
-        store.write(name, code)
-    return entry_of(code)
+def _compiled() -> CompiledFunction:
+    return CompiledFunction(run_calls)
 
 
-# --- the text ---------------------------------------------------------------------------------------------------------
+# --- native code ------------------------------------------------------------------------------------------------------
 
 
-def _text() -> str:
-    to = Writer()
-
-    def word(position: int) -> str:
-        return to.new(f"load i64, ptr {to.address('i64', '%table', position)}")
-
-    state = to.new(f"inttoptr i64 {word(0)} to ptr")
-    threads, count = word(1), word(2)
-    stop, arrived, turn = (to.address("i64", state, place) for place in (_STOP, _ARRIVED, _TURN))
-    done, failed = (to.address("i64", "%table", place) for place in (_DONE, _FAILED))
-    to.do(f"store i64 0, ptr {done}")
-    to.do(f"store i64 0, ptr {failed}")
-
-    def one(index: str) -> None:
-        to.branch(to.compare("ne", to.read_shared(stop), 0), lambda: to.leave("ret i32 0"))
-        place = to.add(to.multiply(index, _CALL), _HEAD)
-        call = to.address("i64", "%table", place)
-        entry, table, result, least = (
-            to.new(f"load i64, ptr {to.address('i64', call, position)}") for position in range(_CALL)
-        )
-
-        def run() -> None:
-            function, given = (to.new(f"inttoptr i64 {each} to ptr") for each in (entry, table))
-            status = to.new(f"call i32 {function}(ptr {given})")
-
-            def end(status: str) -> None:
-                to.do(f"store i64 1, ptr {failed}")
-                to.write_shared(stop, 1)
-                to.leave(f"ret i32 {status}")
-
-            to.branch(to.new(f"icmp ne i32 {status}, 0"), lambda: end(status))
-
-            def check() -> None:
-                found = to.new(f"load i64, ptr {to.new(f'inttoptr i64 {result} to ptr')}")
-                to.branch(to.compare("slt", found, least), lambda: end("0"))
-
-            to.branch(to.compare("ne", result, 0), check)
-
-        to.branch(to.compare("ne", entry, 0), run, lambda: _wait(to, stop, arrived, turn, threads))
-        to.do(f"store i64 {to.add(index, 1)}, ptr {done}")
-
-    to.loop(count, 1, one)
-    declared = ["declare i32 @sched_yield()"] if BARRIERS else []
-    return "\n".join([*declared, to.function(f"i32 @{ENTRY}(ptr %table) nounwind", "ret i32 0")])
+@KernelFunction
+def run_calls(calls: np.ndarray, state: np.ndarray, threads: int, done: np.ndarray) -> None:
+    """Do the calls of a table, and write how many ended well, and 1 if the next one did not."""
+    done[0], done[1] = 0, 0
+    for i in range(calls.shape[0]):
+        if atomic_load(state, _STOP) != 0:
+            return
+        if calls[i, 0] == 0:
+            _meet(state, threads)
+        else:
+            status = call(calls[i, 0], calls[i, 1])
+            if status != 0 or (calls[i, 2] != 0 and words_of(calls[i, 2], 1)[0] < calls[i, 3]):
+                done[1] = 1
+                atomic_store(state, _STOP, 1)
+                end_if(status)
+                return
+        done[0] = i + 1
 
 
-def _wait(to: Writer, stop: str, arrived: str, turn: str, threads: str) -> None:
+@KernelFunction
+def _meet(state: np.ndarray, threads: int) -> None:
     """Wait until all threads have come here, or until one tells the others to stop."""
-    before = to.read_shared(turn)
-    others = to.new(f"atomicrmw add ptr {arrived}, i64 1 seq_cst")
-
-    def open() -> None:
-        to.write_shared(arrived, 0)
-        to.write_shared(turn, to.add(before, 1))
-
-    def wait() -> None:
-        def look(tries: str) -> tuple[str, list[str]]:
-            opened = to.compare("ne", to.read_shared(turn), before)
-            ended = to.one_of(opened, to.compare("ne", to.read_shared(stop), 0))
-            if BARRIERS:
-                long = to.both(to.compare("sgt", tries, _SPINS), to.fails(ended))
-                to.branch(long, lambda: to.do("call i32 @sched_yield()"))
-            return ended, [to.add(tries, 1)]
-
-        to.repeat(look, carried=[("i64", "0")])
-
-    to.branch(to.compare("eq", to.add(others, 1), threads), open, wait)
+    turn = atomic_load(state, _TURN)
+    if atomic_add(state, _ARRIVED, 1) + 1 == threads:
+        atomic_store(state, _ARRIVED, 0)
+        atomic_store(state, _TURN, turn + 1)
+        return
+    tries = 0
+    while atomic_load(state, _TURN) == turn and atomic_load(state, _STOP) == 0:
+        if BARRIERS and tries > _SPINS:
+            call("sched_yield")
+        tries += 1

@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from wyrm.engines.native.ir.program import (
+    AddressOf,
     Assign,
     Expression,
+    Fail,
     For,
+    If,
     Invoke,
+    LibraryCall,
     LoopFunction,
     Number,
     Operation,
-    SharedCall,
+    Select,
     Statement,
+    Table,
     Variable,
+    word_at,
 )
-from wyrm.engines.native.ir.types import INT64
+from wyrm.engines.native.ir.types import BOOL, INT32, INT64, PointerType
 from wyrm.engines.native.kernels.builder import loads
-from wyrm.engines.native.products.pool import bounds_of_part
-from wyrm.engines.native.products.writer import Writer
+from wyrm.engines.native.llvm.product_modules import pool_module
+from wyrm.engines.native.products.pool import ALONE, ALWAYS
+from wyrm.engines.native.products.target import Target
 
 # Threads share loops of so many elements: fewer are done before another thread has begun.
 LEAST_ELEMENTS = 1 << 17
 # Ranges of a loop without loops inside begin at a multiple of so many turns, so that they share no cache line.
 _UNIT = 64
 _FIRST, _END = Variable("first turn", INT64), Variable("end of turns", INT64)
+# What the threads are given: a function of a table of arguments, and of a range.
+_TABLE, _PART, _STATUS = Variable("table", PointerType(INT64)), Variable("part", INT64), Variable("status", INT32)
+_FAILED = Operation("not_equal", (_STATUS, Number(0, INT32)), BOOL)
 
 
-def shared_loops(function: LoopFunction) -> tuple[LoopFunction, ...]:
+def shared_loops(function: LoopFunction, target: Target) -> tuple[LoopFunction, ...]:
     """Return the functions in place of one, callees first: a divided one shares its loop, others stay as they are."""
     *before, loop = function.body or (None,)
     scalars = [each for each in before if isinstance(each, Assign)]
@@ -46,16 +56,31 @@ def shared_loops(function: LoopFunction) -> tuple[LoopFunction, ...]:
     turn = Variable(f"{loop.index.name} of range", INT64)
     moved = Assign(loop.index, Operation("step", (_FIRST, turn), INT64))
     counted = Operation("subtract", (_END, _FIRST), INT64)
-    part = replace(
+    ranged = replace(
         function, name=f"{function.name} in range", parameters=(*function.parameters, _FIRST, _END), divided=False,
         body=(*scalars, For(turn, counted, (moved, *loop.body))),
     )  # fmt: skip
+    given = [word_at(_TABLE, place, each.type) for place, each in enumerate(function.parameters)]
+    part = LoopFunction(
+        f"part of {function.name}", (_TABLE, _FIRST, _END), (),
+        (Invoke((), ranged.name, (*given, _FIRST, _END)),), fails=True,
+    )  # fmt: skip
     inner = [loop.work] if loop.work is not None else _inner_counts(loop.body, function.parameters)
-    work = loop.count
+    elements = loop.count
     for count in inner:
-        work = Operation("multiply", (work, count), INT64)
-    call = SharedCall(part.name, function.parameters, loop.count, work, 1 if inner else _UNIT)
-    return part, replace(function, body=(*before, call))
+        elements = Operation("multiply", (elements, count), INT64)
+    # Few elements are done by this thread alone: others begin later.
+    enough = Operation("greater_equal", (elements, Number(LEAST_ELEMENTS, INT64)), BOOL)
+    work = Select(enough, Number(ALWAYS, INT64), Number(ALONE, INT64), INT64)
+    unit = Number(1 if inner else _UNIT, INT64)
+    body = (
+        *before,
+        Table(_TABLE, function.parameters),
+        AddressOf(_PART, part.name),
+        LibraryCall(pool_module(target).symbol, (_PART, _TABLE, work, loop.count, unit), by_value=True, result=_STATUS),
+        *([If(_FAILED, (Fail(_STATUS),))] if function.fails else []),
+    )
+    return ranged, part, replace(function, body=body)
 
 
 def _inner_counts(body: Sequence[Statement], parameters: Sequence[Variable]) -> list[Expression]:
@@ -64,47 +89,3 @@ def _inner_counts(body: Sequence[Statement], parameters: Sequence[Variable]) -> 
     if loop is None or not (isinstance(loop.count, Number) or loop.count in parameters):
         return []
     return [loop.count, *_inner_counts(loop.body, parameters)]
-
-
-def part_of(name: str, function: str, types: Sequence[str], unit: int, attributes: str, fails: bool) -> str:
-    """Return the text of a function that calls another one for a thread's part of a record.
-
-    If the other one `fails`, a status that is not 0 is written to the record.
-    """
-    to, record = Writer(), record_of(types)
-    values = []
-    for position, type in enumerate((*types, "i64")):
-        place = to.new(f"getelementptr {record}, ptr %record, i32 0, i32 {position}")
-        values.append(to.new(f"load {type}, ptr {place}"))
-    *given, count = values
-    bounds = bounds_of_part(to, count, unit)
-    arguments = ", ".join(
-        f"{type} {value}" for type, value in zip((*types, "i64", "i64"), (*given, *bounds), strict=True)
-    )
-    if fails:
-        status = to.new(f"extractvalue {{ i32 }} {to.new(f'call {{ i32 }} @{function}({arguments})')}, 0")
-        place = place_of_status(record, types)
-        to.branch(
-            to.new(f"icmp ne i32 {status}, 0"),
-            lambda: to.do(f"store atomic i32 {status}, ptr {to.new(place)} monotonic, align 4"),
-        )
-    else:
-        to.do(f"call void @{function}({arguments})")
-    return to.function(f"internal void @{name}(ptr %record, i64 %part, i64 %parts) noinline {attributes}")
-
-
-def record_of(types: Sequence[str]) -> str:
-    """Return the type of a record of arguments, the count and the status."""
-    return "{ " + ", ".join((*types, "i64", "i32")) + " }"
-
-
-def place_of_status(record: str, types: Sequence[str]) -> str:
-    """Return the expression of the address of the status in a record at `%record`."""
-    return f"getelementptr {record}, ptr %record, i32 0, i32 {len(types) + 1}"
-
-
-def stores(values: Sequence[str], record: str) -> Iterator[str]:
-    """Yield the instructions that store values, with their types, in a record at `%record`."""
-    for position, value in enumerate(values):
-        yield f"  %place{position} = getelementptr {record}, ptr %record, i32 0, i32 {position}"
-        yield f"  store {value}, ptr %place{position}"

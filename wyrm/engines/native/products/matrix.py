@@ -21,7 +21,6 @@ from wyrm.engines.native.products.packing import (
     spaced,
     taken,
 )
-from wyrm.engines.native.products.pool import bounds_of_part
 from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.tiles import Vectors, sizes, table, tile
 from wyrm.engines.native.products.writer import DECLARED, SHARED, Writer
@@ -94,7 +93,7 @@ def text(target: Target, number: ScalarType, pool: str | None) -> str:
     allocating = [
         "declare ptr @wyrm_allocate(i64)",
         "declare void @wyrm_free(ptr)",
-        f"declare i64 @{pool}(ptr, ptr, i64)",
+        f"declare i32 @{pool}(i64, ptr, i64, i64, i64)",
         f"@buffers = internal global [{_KEPT_BUFFERS} x i64] zeroinitializer",
         _take(size),
         _give(),
@@ -302,11 +301,8 @@ def _part_of_thread(vectors: Vectors) -> str:
     given = {}
     for type, name, place in _places(to, "%record"):
         given[name] = to.new(f"load {type}, ptr {place}")
-    tall = to.compare("sge", given["rows"], given["columns"])
-    size = to.select(tall, "i64", given["rows"], given["columns"])
-    unit = to.select(tall, "i64", str(vectors.rows), vectors.columns)
-    first, end = bounds_of_part(to, size, unit)
-    count = to.subtract(end, first)
+    tall, first = to.compare("sge", given["rows"], given["columns"]), "%first"
+    count = to.subtract("%end", first)
 
     row, column = to.select(tall, "i64", first, "0"), to.select(tall, "i64", "0", first)
     changed = given | {
@@ -317,8 +313,8 @@ def _part_of_thread(vectors: Vectors) -> str:
         "c": vectors.address(to, given["c"], to.add(to.multiply(row, given["cr"]), column)),
     }
     arguments = ", ".join(f"{type} {changed[name]}" for type, name in _SHARED_OPERANDS)
-    to.branch(to.compare("sgt", count, 0), lambda: to.do(f"call void {given['function']}({arguments})"))
-    return to.function("internal void @part(ptr %record, i64 %part, i64 %parts) noinline nounwind")
+    to.do(f"call void {given['function']}({arguments})")
+    return to.function("internal i32 @part(ptr %record, i64 %first, i64 %end) noinline nounwind", "ret i32 0")
 
 
 def _exported_product(vectors: Vectors, elements: int, pool: str | None) -> str:
@@ -367,7 +363,11 @@ def _exported_product(vectors: Vectors, elements: int, pool: str | None) -> str:
     def shared() -> None:
         for type, name, place in _places(to, record):
             to.do(f"store {type} {given[name]}, ptr {place}")
-        to.new(f"call i64 @{pool}(ptr @part, ptr {record}, i64 {work})")
+        tall = to.compare("sge", "%rows", "%columns")
+        count = to.select(tall, "i64", "%rows", "%columns")
+        unit = to.select(tall, "i64", str(vectors.rows), vectors.columns)
+        part = "ptrtoint (ptr @part to i64)"
+        to.new(f"call i32 @{pool}(i64 {part}, ptr {record}, i64 {work}, i64 {count}, i64 {unit})")
 
     to.branch(some, lambda: to.branch(large, shared, lambda: to.do(alone)))
     return to.function(f"void @{SHARED}({parameters}) nounwind")

@@ -1,20 +1,40 @@
-"""Threads that share a product, inside a program: native code starts them, hands them work and waits.
+"""Threads that share work, inside a program: native code starts them, hands them work and waits.
 
 The thread with the work does parts of it too, each of them the next one that nobody has taken. So it never waits for a
-thread that is still waking up. Threads sleep while there is no work. One product at a time has them, and others that
-run meanwhile use their own thread alone.
+thread that is still waking up. Threads sleep while there is no work. One product, or one loop, at a time has them, and
+others that run meanwhile use their own thread alone.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
-from wyrm.engines.native.products.writer import DECLARED, SHARED, Writer
+import numpy as np
+from numpy.typing import NDArray
+
+from wyrm.engines.native.ir.types import INT64, UINT8
+from wyrm.engines.native.kernels.calls import builtin
+from wyrm.engines.native.kernels.functions import KernelFunction
+from wyrm.engines.native.kernels.memory import (
+    address,
+    address_of,
+    atomic_add,
+    atomic_load,
+    atomic_store,
+    call,
+    compare_exchange,
+    end_if,
+    pause,
+    words_of,
+)
+from wyrm.engines.native.kernels.values import KernelValue, Kind, NumKind, ViewKind, literal
+from wyrm.support.memory import ALIGNMENT, aligned
 
 if TYPE_CHECKING:
-    from wyrm.engines.native.products.target import Target  # which needs llvmlite
+    from wyrm.engines.native.kernels.expressions import Expressions
 
 # The most threads that share a product.
 _MOST = 64
@@ -24,55 +44,30 @@ LARGE_PRODUCTS = 8_000_000
 # In place of a number of multiplications: work that threads share, and work that they do not.
 ALWAYS, ALONE = 2**62, -1
 # How often a thread reads whether it may go on before it sleeps: for 50 to 200 microseconds, as waking up takes that
-# long on a virtual machine. The pauses, by processor, let another thread of the core run meanwhile.
+# long on a virtual machine. The pauses let another thread of the core run meanwhile.
 _SPINS = 4000
-_X86, _ARM = "void @llvm.x86.sse2.pause()", "void @llvm.aarch64.isb(i32 15)"
-_PAUSES = {"x86_64": _X86, "amd64": _X86, "aarch64": _ARM, "arm64": _ARM}
 # The bits of a word that count the parts taken; the others have the turn.
 _COUNT_BITS = 32
+_COUNTS, _TURNS = 2**_COUNT_BITS - 1, 2 ** (63 - _COUNT_BITS) - 1
+
+# --- the state --------------------------------------------------------------------------------------------------------
+
+# Words of the state, those that several threads write in cache lines of their own. First what Python sets: how many
+# threads may share work, and from how many multiplications on.
+_LINE = ALIGNMENT // 8
+_LIMIT, _LEAST = 0, 1
+# Whether mutex and conditions are ready, how many threads have begun, and a place for the identity of one.
+_READY, _THREADS, _IDENTITY = _LINE, _LINE + 1, _LINE + 2
+# Whether a thread has the others, the number of the work, how many of its parts are taken, and how many are not done.
+_BUSY, _TURN, _TAKEN, _PENDING = 2 * _LINE, 3 * _LINE, 4 * _LINE, 5 * _LINE
+# The work: the function and its arguments; how many turns, in how many parts, each a multiple of a unit; the status.
+_FUNCTION, _ARGUMENTS, _COUNT, _UNIT, _PARTS, _STATUS = range(6 * _LINE, 6 * _LINE + 6)
 # The size of a mutex and of a condition of any POSIX system is lower.
-_OPAQUE = 256
-# Only the machine code of this module has this name.
-MARK = b"pthread_create"
-_STATE = {
-    "mutex": f"[{_OPAQUE} x i8]", "started": f"[{_OPAQUE} x i8]", "ended": f"[{_OPAQUE} x i8]", "ready": "i64",
-    "busy": "i64", "limit": "i64", "least": "i64", "threads": "i64", "turn": "i64", "taken": "i64", "pending": "i64",
-    "parts": "i64", "function": "ptr", "arguments": "ptr", "seen": f"[{_MOST} x i64]",
-}  # fmt: skip
-_THREADS = [
-    "declare i32 @pthread_create(ptr, ptr, ptr, ptr)",
-    *(f"declare i32 @pthread_{name}(ptr)" for name in ("mutex_lock", "mutex_unlock", "cond_signal", "cond_broadcast")),
-    *(f"declare i32 @pthread_{name}(ptr, ptr)" for name in ("mutex_init", "cond_init", "cond_wait")),
-]
-
-
-def text(target: Target) -> str:
-    """Return the text of the module for a target.
-
-    Its function does one of three things:
-
-    - It is given a function, its arguments and the multiplications that they make, `ALWAYS` or `ALONE` for other work.
-      It calls `function(arguments, part, parts)` for every part, all of them at the same time.
-    - It is given no function, an integer in place of the arguments, and a number above 0: there may be so many parts,
-      and a single one for fewer multiplications than the integer.
-    - It is given no function, and -1: it forgets the threads, which a forked process does not have.
-    """
-    if not target.posix:
-        return _alone()
-    state = [f"@{name} = internal global {type} zeroinitializer, align 64" for name, type in _STATE.items()]
-    pause = _PAUSES.get(target.architecture.lower())
-    declared = [f"declare {pause.replace('i32 15', 'i32')}"] if pause else []
-    return "\n".join([*DECLARED, *_THREADS, *declared, *state, _worker(pause), _run(pause), _exported()])
-
-
-# --- the limit --------------------------------------------------------------------------------------------------------
-
-
-class _Loaded:
-    """The function of the module, once it is loaded, and the limits that are in force."""
-
-    call: Callable[[None, int | None, int], int] | None = None
-    limit = most = least = 0
+_OPAQUE = 256 // 8
+_MUTEX, _STARTED, _ENDED, _SIZE = range(7 * _LINE, 7 * _LINE + 4 * _OPAQUE, _OPAQUE)
+# The symbol of the state.
+STATE = "wyrm_pool_state"
+_words: Final[NDArray[np.int64]] = aligned((_SIZE,), np.dtype(np.int64))
 
 
 def processors() -> int:
@@ -80,224 +75,155 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@cache
 def _most_threads() -> int:
     """Return how many threads may share a product: one for each processor, or fewer if the environment says so."""
     asked = [os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")]
     return max(1, min([processors(), _MOST, *(int(each) for each in asked if each.isdigit() and int(each))]))
 
 
-def loaded(call: Callable[[None, int | None, int], int]) -> None:
-    """Take over the function of the module."""
-    _Loaded.call, _Loaded.most = call, _most_threads()
-    _apply()
-
-
 def limit(threads: int | None) -> None:
     """Let products use at most this many threads; None: all processors."""
-    _Loaded.limit = threads or 0
-    _apply()
+    _words[_LIMIT] = threads or _most_threads()
 
 
 def share_from(multiplications: int | None) -> None:
     """Let threads share only products of at least so many multiplications; None: all that pay in a program of many."""
-    _Loaded.least = multiplications or 0
-    _apply()
+    _words[_LEAST] = multiplications or 0
 
 
-def _apply() -> None:
-    if _Loaded.call is not None:
-        _Loaded.call(None, _Loaded.least, _Loaded.limit or _Loaded.most)
+def state_address() -> int:
+    """Return the address of the state, for machine code; there is a limit from then on."""
+    if not _words[_LIMIT]:
+        limit(None)
+    address: int = _words.ctypes.data
+    return address
 
 
 def _forget() -> None:
-    if _Loaded.call is not None:
-        _Loaded.call(None, None, -1)
+    """Forget the threads, which a forked process does not have."""
+    _words[_READY:] = 0
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
-# --- the text ---------------------------------------------------------------------------------------------------------
+# --- native code ------------------------------------------------------------------------------------------------------
 
 
-def bounds_of_part(to: Writer, count: str, unit: str | int) -> tuple[str, str]:
-    """Return the first of `count` indices in the part `%part` of `%parts`, and the one after its last.
+def _has_threads() -> bool:
+    """Return whether the system has POSIX threads."""
+    raise NotImplementedError("only compiled code has a target")
 
-    Parts begin at multiples of `unit`. The last ones are empty if there are more parts than units.
+
+@builtin(_has_threads)
+def _translate_has_threads(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
+    target = body.translation.target
+    return literal(target is not None and target.posix)
+
+
+@KernelFunction
+def _place(word: int) -> int:
+    """Return the address of a word of the state."""
+    return address(words_of(STATE, _SIZE)) + 8 * word
+
+
+@KernelFunction
+def share(function: int, arguments: Any, work: int, count: int, unit: int) -> None:
+    """Call `function(arguments, first, end)` for ranges of `count` turns that begin at multiples of `unit`.
+
+    That is in all threads at the same time if `work`, a number of multiplications, `ALWAYS` or `ALONE`, is enough.
+    It ends with a status that the function returned, one that is not 0 if there is any.
     """
-    before = unit - 1 if isinstance(unit, int) else to.subtract(unit, 1)
-    units = to.divide(to.add(count, before), unit)
-    first, end = (
-        to.lower(to.multiply(to.divide(to.multiply(units, part), "%parts"), unit), count)
-        for part in ("%part", to.add("%part", 1))
-    )
-    return first, end
+    if _has_threads():
+        state = words_of(STATE, _SIZE)
+        limit = atomic_load(state, _LIMIT)
+        if limit > 1 and work >= atomic_load(state, _LEAST) and compare_exchange(state, _BUSY, 0, 1):
+            status = _run(function, arguments, count, unit, limit - 1)
+            atomic_store(state, _BUSY, 0)
+            end_if(status)
+            return
+    end_if(call(function, arguments, 0, count))
 
 
-def _load(to: Writer, name: str, type: str = "i64") -> str:
-    """Read a part of the state; other threads may have written it."""
-    return to.read_shared(f"@{name}", type)
+# The kinds of its arguments.
+GIVEN: tuple[Kind, ...] = (NumKind(INT64), ViewKind(UINT8, 0, "contiguous"), *[NumKind(INT64)] * 3)
 
 
-def _store(to: Writer, name: str, value: str | int, type: str = "i64") -> None:
-    to.write_shared(f"@{name}", value, type)
+@KernelFunction
+def _run(function: int, arguments: Any, count: int, unit: int, others: int) -> int:
+    """Share work with at most so many other threads, and do parts of it in this one; return its status."""
+    state = words_of(STATE, _SIZE)
+    if state[_READY] == 0:
+        call("pthread_mutex_init", _place(_MUTEX), 0)
+        call("pthread_cond_init", _place(_STARTED), 0)
+        call("pthread_cond_init", _place(_ENDED), 0)
+        state[_READY] = 1
+    while state[_THREADS] < others:
+        worker = address_of(_worker, 0)
+        if call("pthread_create", _place(_IDENTITY), 0, worker, atomic_load(state, _TURN)) != 0:
+            break
+        state[_THREADS] += 1
+    parts = min(others, state[_THREADS]) + 1
+    turn = (atomic_load(state, _TURN) + 1) & _TURNS
+    call("pthread_mutex_lock", _place(_MUTEX))
+    state[_FUNCTION], state[_ARGUMENTS], state[_COUNT], state[_UNIT] = function, address(arguments), count, unit
+    state[_PARTS] = parts
+    atomic_store(state, _STATUS, 0)
+    atomic_store(state, _PENDING, parts)
+    atomic_store(state, _TAKEN, turn << _COUNT_BITS)
+    atomic_store(state, _TURN, turn)
+    call("pthread_cond_broadcast", _place(_STARTED))
+    call("pthread_mutex_unlock", _place(_MUTEX))
+    _take_parts(turn, function, address(arguments), count, unit, parts)
+    tries = 0
+    while atomic_load(state, _PENDING) > 0 and tries < _SPINS:
+        pause()
+        tries += 1
+    call("pthread_mutex_lock", _place(_MUTEX))
+    while atomic_load(state, _PENDING) > 0:
+        call("pthread_cond_wait", _place(_ENDED), _place(_MUTEX))
+    call("pthread_mutex_unlock", _place(_MUTEX))
+    return atomic_load(state, _STATUS)
 
 
-def _write_call(to: Writer, name: str, *places: str) -> str:
-    return to.new(f"call i32 @pthread_{name}({', '.join(f'ptr {each}' for each in places)})")
+@KernelFunction
+def _worker(turn: int) -> None:
+    """Wait for work after that of a turn, do parts of it, and begin again: what another thread runs."""
+    state = words_of(STATE, _SIZE)
+    while True:
+        tries = 0
+        while atomic_load(state, _TURN) == turn and tries < _SPINS:
+            pause()
+            tries += 1
+        call("pthread_mutex_lock", _place(_MUTEX))
+        while atomic_load(state, _TURN) == turn:
+            call("pthread_cond_wait", _place(_STARTED), _place(_MUTEX))
+        turn = atomic_load(state, _TURN)
+        function, arguments, parts = state[_FUNCTION], state[_ARGUMENTS], state[_PARTS]
+        count, unit = state[_COUNT], state[_UNIT]
+        call("pthread_mutex_unlock", _place(_MUTEX))
+        _take_parts(turn, function, arguments, count, unit, parts)
 
 
-def _spin(to: Writer, name: str, until: str, value: str, by: str | None) -> None:
-    """Read a part of the state until its comparison `until` with a value holds, but at most `_SPINS` times."""
-
-    def read(count: str) -> tuple[str, list[str]]:
-        ended = to.compare(until, _load(to, name), value)
-        return to.one_of(ended, to.compare("sge", count, _SPINS)), [to.add(count, 1)]
-
-    def pause() -> None:
-        if by is not None:
-            to.do(f"call {by}")
-
-    to.repeat(read, pause, carried=[("i64", "0")])
-
-
-def _sleep(to: Writer, name: str, until: str, value: str, condition: str) -> None:
-    """Sleep until the comparison `until` of a part of the state holds. The mutex is held before and after."""
-
-    def sleep() -> None:
-        _write_call(to, "cond_wait", f"@{condition}", "@mutex")
-
-    to.repeat(lambda: (to.compare(until, _load(to, name), value), []), sleep)
-
-
-def _take_parts(to: Writer, turn: str, parts: str, function: str, arguments: str) -> None:
+@KernelFunction
+def _take_parts(turn: int, function: int, arguments: int, count: int, unit: int, parts: int) -> None:
     """Do those parts of a turn's work that no other thread has taken."""
-    word = ""
-
-    def read() -> tuple[str, list[str]]:
-        nonlocal word
-        word = _load(to, "taken")
-        of_turn = to.compare("eq", to.new(f"lshr i64 {word}, {_COUNT_BITS}"), turn)
-        left = to.compare("slt", to.new(f"and i64 {word}, {2**_COUNT_BITS - 1}"), parts)
-        return to.fails(to.both(of_turn, left)), []
-
-    def take() -> None:
-        pair = to.new(f"cmpxchg ptr @taken, i64 {word}, i64 {to.add(word, 1)} seq_cst seq_cst")
-        to.branch(to.new(f"extractvalue {{ i64, i1 }} {pair}, 1"), work)
-
-    def work() -> None:
-        part = to.new(f"and i64 {word}, {2**_COUNT_BITS - 1}")
-        to.do(f"call void {function}(ptr {arguments}, i64 {part}, i64 {parts})")
-        pending = to.new("atomicrmw sub ptr @pending, i64 1 seq_cst")
-        to.branch(to.compare("eq", pending, 1), tell)
-
-    def tell() -> None:
-        _write_call(to, "mutex_lock", "@mutex")
-        _write_call(to, "cond_signal", "@ended")
-        _write_call(to, "mutex_unlock", "@mutex")
-
-    to.repeat(read, take)
-
-
-def _worker(pause: str | None) -> str:
-    """Return the function that a thread runs: wait for work, do parts of it, and begin again."""
-    to = Writer()
-    seen = to.address("i64", "@seen", to.new("ptrtoint ptr %number to i64"))
-    to.do("br label %again")
-    to.label("again")
-    before = to.new(f"load i64, ptr {seen}")
-    _spin(to, "turn", "ne", before, pause)
-    _write_call(to, "mutex_lock", "@mutex")
-    _sleep(to, "turn", "ne", before, "started")
-    turn, parts = _load(to, "turn"), _load(to, "parts")
-    function, arguments = _load(to, "function", "ptr"), _load(to, "arguments", "ptr")
-    to.do(f"store i64 {turn}, ptr {seen}")
-    _write_call(to, "mutex_unlock", "@mutex")
-    _take_parts(to, turn, parts, function, arguments)
-    return to.function("internal ptr @worker(ptr %number) nounwind", "br label %again")
-
-
-def _run(pause: str | None) -> str:
-    """Return the function that shares work among the threads and does parts of it itself."""
-    to = Writer()
-    identity = to.new("alloca i64")
-
-    def prepare() -> None:
-        for name, kind in (("mutex", "mutex"), ("started", "cond"), ("ended", "cond")):
-            _write_call(to, f"{kind}_init", f"@{name}", "null")
-        _store(to, "ready", 1)
-
-    to.branch(to.compare("eq", _load(to, "ready"), 0), prepare)
-
-    def start(number: str) -> None:
-        def create() -> None:
-            to.do(f"store i64 {_load(to, 'turn')}, ptr {to.address('i64', '@seen', number)}")
-            given = f"ptr {identity}, ptr null, ptr @worker, ptr {to.new(f'inttoptr i64 {number} to ptr')}"
-            failed = to.new(f"call i32 @pthread_create({given})")
-            started = to.new(f"icmp eq i32 {failed}, 0")
-            to.branch(started, lambda: _store(to, "threads", to.add(number, 1)))
-
-        to.branch(to.compare("eq", _load(to, "threads"), number), create)
-
-    others = to.subtract("%limit", 1)
-    to.loop(others, 1, start)
-    helpers = to.lower(others, _load(to, "threads"))
-    parts = to.add(helpers, 1)
-    _write_call(to, "mutex_lock", "@mutex")
-    _store(to, "function", "%function", "ptr")
-    _store(to, "arguments", "%arguments", "ptr")
-    _store(to, "parts", parts)
-    _store(to, "pending", parts)
-    turn = to.new(f"and i64 {to.add(_load(to, 'turn'), 1)}, {2 ** (63 - _COUNT_BITS) - 1}")
-    _store(to, "taken", to.new(f"shl i64 {turn}, {_COUNT_BITS}"))
-    _store(to, "turn", turn)
-    _write_call(to, "cond_broadcast", "@started")
-    _write_call(to, "mutex_unlock", "@mutex")
-    _take_parts(to, turn, parts, "%function", "%arguments")
-    _spin(to, "pending", "sle", "0", pause)
-    _write_call(to, "mutex_lock", "@mutex")
-    _sleep(to, "pending", "sle", "0", "ended")
-    _write_call(to, "mutex_unlock", "@mutex")
-    return to.function("internal void @run(ptr %function, ptr %arguments, i64 %limit) noinline nounwind")
-
-
-def _exported() -> str:
-    to = Writer()
-    limit, least = _load(to, "limit"), _load(to, "least")
-
-    def alone() -> None:
-        to.do("call void %function(ptr %arguments, i64 0, i64 1)")
-
-    def share() -> None:
-        pair = to.new("cmpxchg ptr @busy, i64 0, i64 1 seq_cst seq_cst")
-
-        def run() -> None:
-            to.do(f"call void @run(ptr %function, ptr %arguments, i64 {limit})")
-            _store(to, "busy", 0)
-
-        to.branch(to.new(f"extractvalue {{ i64, i1 }} {pair}, 1"), run, alone)
-
-    def change() -> None:
-        def forget() -> None:
-            for name in ("ready", "busy", "threads", "turn", "taken", "pending"):
-                _store(to, name, 0)
-
-        def take() -> None:
-            _store(to, "limit", "%number")
-            _store(to, "least", to.new("ptrtoint ptr %arguments to i64"))
-
-        to.branch(to.compare("slt", "%number", 0), forget, take)
-
-    none = to.new("icmp eq ptr %function, null")
-    pays = to.both(to.compare("sgt", limit, 1), to.compare("sge", "%number", least))
-    to.branch(none, change, lambda: to.branch(pays, share, alone))
-    return to.function(f"i64 @{SHARED}(ptr %function, ptr %arguments, i64 %number) nounwind", "ret i64 0")
-
-
-def _alone() -> str:
-    """Return the module of a system without POSIX threads: one part."""
-    to = Writer()
-    none = to.new("icmp eq ptr %function, null")
-    to.branch(none, lambda: None, lambda: to.do("call void %function(ptr %arguments, i64 0, i64 1)"))
-    return to.function(f"i64 @{SHARED}(ptr %function, ptr %arguments, i64 %number) nounwind", "ret i64 0")
+    state, units = words_of(STATE, _SIZE), (count + unit - 1) // unit
+    while True:
+        taken = atomic_load(state, _TAKEN)
+        part = taken & _COUNTS
+        if taken >> _COUNT_BITS != turn or part >= parts:
+            break
+        if compare_exchange(state, _TAKEN, taken, taken + 1):
+            # The last parts are empty if there are more parts than units.
+            first, end = units * part // parts * unit, min(units * (part + 1) // parts * unit, count)
+            if first < end:
+                status = call(function, arguments, first, end)
+                if status != 0:
+                    atomic_store(state, _STATUS, status)
+            if atomic_add(state, _PENDING, -1) == 1:
+                call("pthread_mutex_lock", _place(_MUTEX))
+                call("pthread_cond_signal", _place(_ENDED))
+                call("pthread_mutex_unlock", _place(_MUTEX))

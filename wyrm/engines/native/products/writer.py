@@ -84,16 +84,6 @@ class Writer:
         """Return the address of the element at an index."""
         return base if index == 0 else self.new(f"getelementptr {type}, ptr {base}, i64 {index}")
 
-    # --- memory that threads share --------------------------------------------------------------------------------
-
-    def read_shared(self, place: str, type: str = "i64") -> str:
-        """Read what other threads may have written."""
-        return self.new(f"load atomic {type}, ptr {place} seq_cst, align 8")
-
-    def write_shared(self, place: str, value: str | int, type: str = "i64") -> None:
-        """Write what other threads read."""
-        self.do(f"store atomic {type} {value}, ptr {place} seq_cst, align 8")
-
     # --- control --------------------------------------------------------------------------------------------------
 
     def label(self, name: str) -> None:
