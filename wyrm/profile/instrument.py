@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 
 import numpy as np
 
@@ -31,123 +31,56 @@ from wyrm.engines.native.ir.arrays import (
     Store,
     When,
 )
-from wyrm.engines.native.ir.program import LibraryCall
-from wyrm.engines.native.kernels import indexing
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
-from wyrm.engines.native.kernels.functions import Routine
-from wyrm.engines.native.kernels.statements import FunctionBody
-from wyrm.engines.native.kernels.values import KernelValue, Num, View, rebuilt, variables_of
-from wyrm.engines.native.products.writer import SHARED
+from wyrm.engines.native.kernels.functions import KernelFunction
+from wyrm.engines.native.kernels.memory import call, table
 from wyrm.engines.native.stages.loops import Invocation
 from wyrm.engines.native.stages.runtime import LOADS
 from wyrm.engines.native.stages.write import Source
 from wyrm.errors import OptionError
 from wyrm.graph.base import BaseNode
 
-# A function that stores the time at an address. LLVM moves no load or store across the call, which may write anywhere.
-_MODULE = """
-declare i32 @clock_gettime(i32, ptr)
-
-define void @{shared}(ptr %out) nounwind {{
-  %time = alloca [2 x i64]
-  %status = call i32 @clock_gettime(i32 {clock}, ptr %time)
-  %seconds = load i64, ptr %time
-  %second = getelementptr i64, ptr %time, i64 1
-  %rest = load i64, ptr %second
-  %whole = mul i64 %seconds, 1000000000
-  %now = add i64 %whole, %rest
-  store i64 %now, ptr %out
-  ret void
-}}
-"""
-_SYMBOL = "wyrm_clock"
+_CLOCK = np.int32(getattr(time, "CLOCK_UPTIME_RAW" if sys.platform == "darwin" else "CLOCK_MONOTONIC", -1))
 # The number of readings from which the cost of one is measured.
 _READINGS = 2000
 
 
-class ClockReading(Routine):
-    """A function `(times, row, column)` that stores the time in an element of a two-dimensional array."""
-
-    def __init__(self) -> None:
-        super().__init__("read_clock", inlined=True)
-
-    @property
-    def parameters(self) -> list[str]:
-        """The names of the parameters."""
-        return ["times", "row", "column"]
-
-    @cached_property
-    def identity(self) -> str:
-        """A text that identifies the compiled code."""
-        return f"the time at {_SYMBOL}"
-
-    @cached_property
-    def may_overflow(self) -> frozenset[str]:
-        """The variables that may overflow an int64: none."""
-        return frozenset()
-
-    def write(self, body: FunctionBody) -> bool:
-        """Compile the body of the function; return whether its last statement returns."""
-        times, row, column = (self._value(body, name) for name in self.parameters)
-        assert isinstance(times, View) and isinstance(row, Num) and isinstance(column, Num)
-        place = indexing.selected(body.builder, times, [row, column])
-        body.builder.add(LibraryCall(_SYMBOL, (place.pointer,)))
-        return False
-
-    @staticmethod
-    def _value(body: FunctionBody, name: str) -> KernelValue:
-        kind = body.kinds[name]
-        return rebuilt(kind, variables_of(name, kind))
+def _read_clock(times: np.ndarray, row: int, column: int) -> None:
+    """Store the time in an element of a two-dimensional array."""
+    found = table(0, 0)
+    call("clock_gettime", _CLOCK, found)  # which may write anywhere: nothing moves across the call
+    times[row, column] = found[0] * 1_000_000_000 + found[1]
 
 
-@cache
-def provide_clock() -> None:
-    """Make the clock available to machine code; raise `OptionError` on a system without `clock_gettime`."""
-    from wyrm.engines.native.llvm.library import provide
-    from wyrm.engines.native.llvm.optimize import machine_code
+READ_CLOCK = KernelFunction(_read_clock, name="read_clock", inlined=True)
 
-    clock = getattr(time, "CLOCK_UPTIME_RAW" if sys.platform == "darwin" else "CLOCK_MONOTONIC", None)
-    if clock is None:
+
+def _read_often(times: np.ndarray) -> None:
+    for i in range(times.shape[1]):
+        READ_CLOCK(times, 0, i)
+
+
+def check_clock() -> None:
+    """Raise `OptionError` on a system without `clock_gettime`."""
+    if _CLOCK < 0:
         raise OptionError("profile needs the function clock_gettime, which this system lacks; use wy.time_ops")
-    provide(_SYMBOL, machine_code(_MODULE.format(shared=SHARED, clock=int(clock))))
 
 
 @cache
 def cost_of_reading() -> float:
     """Return the nanoseconds that one reading of the clock adds to a measured time."""
-    from wyrm.engines.native.llvm.library import entry_of
-    from wyrm.engines.native.llvm.optimize import machine_code
+    from wyrm.engines.native.llvm.library import CompiledFunction
 
-    provide_clock()
-    run = entry_of(machine_code(_LOOP))
-    times = np.zeros(_READINGS, np.int64)
+    check_clock()
+    read = CompiledFunction(KernelFunction(_read_often))
+    times = np.zeros((1, _READINGS), np.int64)
     costs = []
     for _ in range(5):  # the least counts: the system may interrupt one, and the first loads the code into the cache
-        run(times.ctypes.data)
-        costs.append(float(times[-1] - times[0]) / (_READINGS - 1))
+        read(times)
+        costs.append(float(times[0, -1] - times[0, 0]) / (_READINGS - 1))
     return min(costs)
 
 
-_LOOP = f"""
-declare void @{_SYMBOL}(ptr)
-
-define i32 @wyrm_entry(ptr %times) {{
-start:
-  br label %body
-body:
-  %i = phi i64 [ 0, %start ], [ %next, %body ]
-  %place = getelementptr i64, ptr %times, i64 %i
-  call void @{_SYMBOL}(ptr %place)
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, {_READINGS}
-  br i1 %more, label %body, label %end
-end:
-  ret i32 0
-}}
-"""
-
-
-READ_CLOCK = ClockReading()
 # Arrays that `run` takes at `_POSITION`. The times have a row for each step. The sums are of calls inside loops: their
 # rows are the nanoseconds of each call, the number of its calls, the least time, and the last readings.
 _TIMES, _SUMS, _POSITION = "times_of_profile", "sums_of_profile", 7

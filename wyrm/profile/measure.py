@@ -36,9 +36,9 @@ from wyrm.profile.instrument import (
     SUM_ROWS,
     Instrumented,
     Site,
+    check_clock,
     cost_of_reading,
     instrumented,
-    provide_clock,
 )
 from wyrm.profile.memory import MemoryOfStep
 from wyrm.profile.peaks import Peaks, measured_peaks
@@ -189,7 +189,7 @@ class RecordingRunner(NativeRunner):
         self.instrumented: Instrumented = instrumented(self.source)
         self._routine = self.instrumented.routine
         self._head = timed_head(self._head, *self._arrays(0))
-        provide_clock()
+        check_clock()
 
     def call(self, binding: Binding, columns: Mapping[BaseNode, np.ndarray], head: Head) -> int:
         """Do steps as the plain runner does, and record their times."""

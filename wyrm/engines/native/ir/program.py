@@ -242,11 +242,11 @@ class AddressOf:
 class Atomic:
     """An access to a word that other threads may access: all threads see all such accesses in one order.
 
-    `load` and `store` read and write it. `exchange` writes, `add` adds; their result is the word before.
-    `compare_exchange` writes the second value if the word is the first one; its result is whether it was.
+    `load` and `store` read and write it. `add` adds; its result is the word before. `compare_exchange` writes the
+    second value if the word is the first one; its result is whether it was.
     """
 
-    name: Literal["load", "store", "exchange", "add", "compare_exchange"]
+    name: Literal["load", "store", "add", "compare_exchange"]
     word: Expression
     values: tuple[Expression, ...]
     result: Variable | None = None

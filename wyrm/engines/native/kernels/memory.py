@@ -19,6 +19,7 @@ from wyrm.engines.native.ir.program import (
     Offset,
     Operation,
     Symbol,
+    Table,
     Variable,
 )
 from wyrm.engines.native.ir.types import BOOL, INT32, INT64, PointerType, ScalarType
@@ -61,11 +62,6 @@ def atomic_add(words: np.ndarray, index: int, value: int) -> int:
     raise NotImplementedError(_COMPILED)
 
 
-def exchange(words: np.ndarray, index: int, value: int) -> int:
-    """Write a word; return it as it was before."""
-    raise NotImplementedError(_COMPILED)
-
-
 def compare_exchange(words: np.ndarray, index: int, expected: int, value: int) -> bool:
     """Write a word if it is the expected one; return whether it was."""
     raise NotImplementedError(_COMPILED)
@@ -89,6 +85,11 @@ def words_of(place: int | str, *shape: int) -> np.ndarray:
     raise NotImplementedError(_COMPILED)
 
 
+def table(*words: int) -> np.ndarray:
+    """Return a new array of these numbers, in int64, which lasts as long as the call of the kernel."""
+    raise NotImplementedError(_COMPILED)
+
+
 def address_of(function: Callable[..., Any], *arguments: object) -> int:
     """Return the address of a kernel, for callers that pass arguments of the kinds of these."""
     raise NotImplementedError(_COMPILED)
@@ -108,14 +109,14 @@ def end_if(status: int) -> None:
 
 
 def _register_atomic(
-    function: object, name: Literal["load", "store", "exchange", "add", "compare_exchange"], type: ScalarType | None
+    function: object, name: Literal["load", "store", "add", "compare_exchange"], type: ScalarType | None
 ) -> None:
     @builtin(function)
     def access(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
         words, *given = arguments
         if not isinstance(words, View) or words.element != INT64 or len(words.shape) != 1:
             raise NotCompiled("threads share words of an array of int64 with one axis")
-        index, *values = (as_type(each, INT64).expression for each in numbers(given))
+        index, *values = _integers(given)
         body.builder.check(index, words.shape[0])
         word = Offset(words.pointer, times(index, words.strides[0]), PointerType(INT64))
         result = None if type is None else Variable(body.builder.fresh("before"), type)
@@ -126,7 +127,6 @@ def _register_atomic(
 _register_atomic(atomic_load, "load", INT64)
 _register_atomic(atomic_store, "store", None)
 _register_atomic(atomic_add, "add", INT64)
-_register_atomic(exchange, "exchange", INT64)
 _register_atomic(compare_exchange, "compare_exchange", BOOL)
 
 
@@ -158,8 +158,22 @@ def _words_of(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValu
     place, *sizes = arguments
     type = PointerType(INT64)
     pointer = Symbol(place.value, type) if isinstance(place, Static) else Conversion(_word(place), type)
-    shape = tuple(body.builder.let(as_type(each, INT64).expression) for each in numbers(sizes))
-    return View(body.builder.let(pointer), INT64, shape, contiguous_strides(shape), "contiguous")
+    return _array(body.builder.let(pointer), tuple(body.builder.let(each) for each in _integers(sizes)))
+
+
+@builtin(table)
+def _table(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
+    found = Variable(body.builder.fresh("table"), PointerType(INT64))
+    body.builder.add(Table(found, _integers(arguments)))
+    return _array(found, (literal(len(arguments)).expression,))
+
+
+def _integers(values: Sequence[KernelValue]) -> tuple[Expression, ...]:
+    return tuple(as_type(each, INT64).expression for each in numbers(values))
+
+
+def _array(first: Expression, shape: tuple[Expression, ...]) -> View:
+    return View(first, INT64, shape, contiguous_strides(shape), "contiguous")
 
 
 @builtin(address_of)

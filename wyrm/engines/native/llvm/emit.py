@@ -314,9 +314,8 @@ class _FunctionEmitter(Instructions):
             case "compare_exchange":
                 pair = self._new(f"cmpxchg ptr {word}, {', '.join(values)} seq_cst seq_cst")
                 found = self._new(f"extractvalue {{ i64, i1 }} {pair}, 1")
-            case "exchange" | "add" as name:
-                text = "xchg" if name == "exchange" else name
-                found = self._new(f"atomicrmw {text} ptr {word}, {values[0]} seq_cst")
+            case "add":
+                found = self._new(f"atomicrmw add ptr {word}, {values[0]} seq_cst")
         if access.result is not None:
             self._put(access.result, found)
 
