@@ -45,6 +45,7 @@ from wyrm.engines.native.stages.loops import (
     StateArgument,
     WholeCall,
 )
+from wyrm.engines.native.stages.runtime import copied
 from wyrm.engines.optimizer import AVERAGE, GRADIENT_SCALE, OptimizerInterface, UpdateRule
 from wyrm.graph.axes import Dims
 from wyrm.graph.base import BaseNode, format_dims, label
@@ -430,15 +431,10 @@ class UpdateCalls:
 
     def move(self, buffer: BaseNode, becomes: ArrayBuffer) -> Invocation:
         """Return the call that gives a buffer its new value."""
-        if "move" not in self.routines:
-            i = Name("i")
-            loop = CountedLoop("i", ArraySize("target", 0), (Store("target", (i,), Element("value", (i,))),))
-            code = ArrayFunction(self.tree.name("move"), ("target", "value"), (loop,))
-            self.routines["move"] = ArrayRoutine(code, distinct=True)
         memory = self.tree.leaf(buffer)
         comment = f"{memory.name} {format_dims(buffer.dims)}"
-        given = [self._flat(memory, 1), self._flat(becomes, 1)]
-        return Invocation(self.routines["move"], given, {becomes}, comment, updated=buffer)
+        given = [self._flat(becomes, 1), self._flat(memory, 1)]
+        return Invocation(copied, given, {becomes}, comment, updated=buffer)
 
     def scale(self, max_norm: float) -> list[Invocation]:
         """Return the calls that compute the factor by which the rules scale all gradients."""

@@ -269,7 +269,7 @@ class Source:
         """Return the function that steps through the data."""
         body = arrays.CountedLoop("k", Name("steps"), tuple(self._step()))
         code = ArrayFunction("run", (*Head._fields, *self.arguments), (body, arrays.ReturnValue(Name("steps"))))
-        own = {*LOADS, count_entries, *(call.function for call in self.loop_calls), *self.updates.values()}
+        own = {*LOADS, count_entries, copied, *(call.function for call in self.loop_calls), *self.updates.values()}
         # Nothing else may run between the steps, such as a wait for other threads.
         is_alone = bool(self.updates) and set(arrays.callees(body)) <= own
         alone = {"totals", *updated_numbers(self.calls, self.arguments.values())} if is_alone else ()
