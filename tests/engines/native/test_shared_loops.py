@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -33,10 +34,12 @@ from wyrm.engines.native.kernels.translate import Translation
 from wyrm.engines.native.llvm import lapack
 from wyrm.engines.native.llvm.calling import kind_of_argument
 from wyrm.engines.native.llvm.library import CompiledFunction
+from wyrm.engines.native.llvm.optimize import optimized
 from wyrm.engines.native.llvm.product_modules import pool_module
 from wyrm.engines.native.llvm.shared_loops import LEAST_ELEMENTS, shared_loops
 from wyrm.engines.native.products import pool
-from wyrm.engines.native.products.target import host
+from wyrm.engines.native.products.target import host, target_of
+from wyrm.engines.native.products.writer import SHARED
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.kernels.sums import shared_turns
 
@@ -210,6 +213,22 @@ def test_the_status_of_any_range_is_that_of_all(limited: Any, shared: Ranges) ->
         for fails in (0, 40, 89, -1):  # the last without a failure: no status is left of the calls before
             for _ in range(20):
                 shared(pool.ALWAYS, fails=fails)
+
+
+@pytest.mark.parametrize(
+    ("triple", "threads", "pauses"),
+    [("aarch64-linux-gnu", True, "aarch64.isb(i32 15)"), ("arm64-apple-darwin", True, "aarch64.isb(i32 15)"),
+     ("x86_64-apple-darwin", True, "x86.sse2.pause()"), ("riscv64-linux-gnu", True, None),
+     ("x86_64-pc-windows-msvc", False, None)],
+)  # fmt: skip
+def test_the_module_of_threads_is_compiled_for_other_systems(triple: str, threads: bool, pauses: str | None) -> None:
+    target = replace(target_of(triple), allocates=True)
+    unit = pool_module(target)
+    assert ("pthread_create" in unit.text) == threads
+    assert ("pause" in unit.text or "isb" in unit.text) == (pauses is not None)
+    assert pauses is None or pauses in unit.text
+    module, machine = optimized(unit.text, unit.level, target.machine(0))
+    assert SHARED.encode() in machine.emit_object(module)
 
 
 def test_products_below_the_least_size_are_not_shared(limited: Any, shared: Ranges) -> None:

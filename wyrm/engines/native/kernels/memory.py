@@ -148,9 +148,9 @@ def _word(value: KernelValue) -> Expression:
 
 @builtin(address)
 def _address(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
-    (array,) = arguments
-    assert isinstance(array, View)
-    return Num(Conversion(array.pointer, INT64))
+    if len(arguments) != 1 or not isinstance(arguments[0], View):
+        raise NotCompiled("address takes an array")
+    return Num(Conversion(arguments[0].pointer, INT64))
 
 
 @builtin(words_of)
@@ -179,7 +179,8 @@ def _array(first: Expression, shape: tuple[Expression, ...]) -> View:
 @builtin(address_of)
 def _address_of(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
     function, *given = arguments
-    assert isinstance(function, Static) and isinstance(function.value, Routine)
+    if not isinstance(function, Static) or not isinstance(function.value, Routine):
+        raise NotCompiled("address_of takes a kernel, and arguments of the kinds of its parameters")
     specialized = body.translation.specialized(function.value, tuple(map(kind_of, given)))
     found = Variable(body.builder.fresh("address"), INT64)
     body.builder.add(AddressOf(found, specialized.function.name))
