@@ -59,6 +59,8 @@ class CallSequence:
         # How many calls ended well, and whether the next one did not.
         self._done: NDArray[np.int64] = np.zeros(2, np.int64)
         self._run = BoundFunction(_compiled(), (self._table, state.words, state.threads, self._done), (), ())
+        # The machine code, and the address of the table that it takes, for callers that read the state themselves.
+        self.entry: tuple[Callable[[int], int], int] = self._run.entry
         # The status of the last call of the last run, 0 unless it ended with an error.
         self.status: int = 0
 
@@ -67,14 +69,9 @@ class CallSequence:
         """The call by which this thread ended the last run before its end."""
         return self.calls[self._done[0]] if self._done[1] else None
 
-    @property
-    def entry(self) -> tuple[Callable[[int], int], int]:
-        """The machine code, and the address of the table that it takes, for a caller that reads the state itself."""
-        return self._run.entry
-
     def run(self) -> None:
         """Do the calls."""
-        entry, table = self._run.entry
+        entry, table = self.entry
         self.status = entry(table)
 
 
