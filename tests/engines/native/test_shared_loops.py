@@ -29,6 +29,7 @@ from wyrm.engines.native.ir.arrays import (
     fill,
 )
 from wyrm.engines.native.ir.independent import independent
+from wyrm.engines.native.ir.program import assigned, every
 from wyrm.engines.native.kernels.functions import KernelFunction
 from wyrm.engines.native.kernels.translate import Translation
 from wyrm.engines.native.llvm import lapack
@@ -281,6 +282,28 @@ def add_rows_after_a_call(x: FloatArray, parts: FloatArray, out: FloatArray, wro
     for row in shared_turns(x.shape[0], x.shape[1]):
         for j in range(x.shape[1]):
             out[row, j] = x[row, j] + parts[0, j]
+
+
+def named_alike(table: FloatArray, part: bool, status: FloatArray, position: bool) -> None:
+    """`status = table + part`, with the names of variables that sharing the loop may have too."""
+    for row in shared_turns(table.shape[0], table.shape[1]):
+        for j in range(table.shape[1]):
+            status[row, j] = table[row, j] + (1 if part else 2)
+
+
+def test_variables_of_a_shared_loop_have_names_of_their_own(limited: Any) -> None:
+    x: Any = np.random.default_rng(0).normal(size=(700, 211)).astype(np.float32)
+    kernel = KernelFunction(named_alike, distinct=True)
+    found = Translation(checked=False).specialized(kernel, kinds(x, True, x, True)).function
+    *_, shared = shared_loops(found, host())
+    names = {each.name for statement in every(shared.body) for each in assigned(statement)}
+    assert names - {each.name for statement in every(found.body) for each in assigned(statement)}
+    assert not names & {each.name for each in found.parameters}
+    for threads in (1, 3):
+        limited(threads)
+        out = np.zeros_like(x)
+        CompiledFunction(kernel)(x, True, out, True)
+        np.testing.assert_array_equal(out, x + np.float32(1))
 
 
 def function_of(kernel: Any) -> tuple[CompiledFunction, int]:

@@ -86,7 +86,7 @@ def words_of(place: int | str, *shape: int) -> np.ndarray:
 
 
 def table(*words: int) -> np.ndarray:
-    """Return a new array of these numbers, in int64, which lasts as long as the call of the kernel."""
+    """Return an array of these numbers, in int64, until the kernel returns or comes to this table again."""
     raise NotImplementedError(_COMPILED)
 
 

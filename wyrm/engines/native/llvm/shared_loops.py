@@ -34,8 +34,9 @@ LEAST_ELEMENTS = 1 << 17
 # Ranges of a loop without loops inside begin at a multiple of so many turns, so that they share no cache line.
 _UNIT = 64
 _FIRST, _END = Variable("first turn", INT64), Variable("end of turns", INT64)
-# What the threads are given: a function of a table of arguments, and of a range.
-_TABLE, _PART, _STATUS = Variable("table", PointerType(INT64)), Variable("part", INT64), Variable("status", INT32)
+# What threads are given, a function of a table of arguments and of a range; no variable of a kernel has these names.
+_TABLE, _PART = Variable("table of arguments", PointerType(INT64)), Variable("part of loop", INT64)
+_STATUS = Variable("status of parts", INT32)
 _FAILED = Operation("not_equal", (_STATUS, Number(0, INT32)), BOOL)
 
 
