@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -230,6 +231,13 @@ def test_the_module_of_threads_is_compiled_for_other_systems(triple: str, thread
     assert pauses is None or pauses in unit.text
     module, machine = optimized(unit.text, unit.level, target.machine(0))
     assert SHARED.encode() in machine.emit_object(module)
+
+
+def test_python_never_frees_what_threads_wait_in() -> None:
+    before = sys.getrefcount(pool._words)
+    pool.state_address()
+    after = sys.getrefcount(pool._words)  # an assertion would hold a reference itself
+    assert after == before + 1
 
 
 def test_products_below_the_least_size_are_not_shared(limited: Any, shared: Ranges) -> None:

@@ -7,6 +7,7 @@ others that run meanwhile use their own thread alone.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Sequence
 from functools import cache
@@ -96,6 +97,8 @@ def state_address() -> int:
     """Return the address of the state, for machine code; there is a limit from then on."""
     if not _words[_LIMIT]:
         limit(None)
+    # Threads wait in it until the process ends, which is after Python has dropped what modules hold.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_words))
     address: int = _words.ctypes.data
     return address
 
