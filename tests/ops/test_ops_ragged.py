@@ -322,7 +322,7 @@ def test_random_programs_of_rows_are_those_of_each_row_as_an_array(engine: str) 
     lengths = [1, 4, 2, 1, 7, 3]
     rows, weights = rows_of(lengths, (3,), 1), rows_of(lengths, (), 2)
     bias = rows_of([len(lengths)], (3,), 3)[0]
-    programs = random_programs(40 if engine == "native" else 8)
+    programs = random_programs(24 if engine == "native" else 8)
     x: Any = wy.Input(rows, dims=(Batch(), Words(), Width(3)), dtype=np.float64)
     w: Any = wy.Input(weights, dims=(Batch(), Words()), dtype=np.float64)
     b: Any = wy.Input(bias, dims=(Batch(), Width(3)))
