@@ -13,7 +13,7 @@ import wyrm as wy
 from tests.pytorch import torch
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import stored
-from wyrm.optim import LAMB, LARS, Adadelta, Adafactor, Adamax, Lion, Muon, NAdam, Optimizer, RAdam
+from wyrm.optim import FTRL, LAMB, LARS, Adadelta, Adafactor, Adamax, Lion, Muon, NAdam, Optimizer, RAdam
 
 SHAPES: list[tuple[int, ...]] = [(3, 4), (5,), (2, 3, 5), (), (7, 1), (1, 1)]
 
@@ -129,6 +129,26 @@ def plain_muon(x: Any, g: Any, state: Any, step: int) -> Any:
     return muon(x, g, state, step, nesterov=False)
 
 
+def ftrl(x: Any, g: Any, state: Any, step: int) -> Any:
+    """Algorithm 1 of the paper, one coordinate after the other, from weights of 0."""
+    alpha, beta, l1, l2 = 0.3, 0.7, 0.8, 0.2
+    z, n, w = (state.setdefault(name, np.zeros(np.size(x))) for name in "znw")
+    for i, slope in enumerate(np.ravel(g)):
+        sigma = (math.sqrt(n[i] + slope**2) - math.sqrt(n[i])) / alpha
+        z[i] += slope - sigma * w[i]
+        n[i] += slope**2
+        w[i] = 0.0
+        if abs(z[i]) > l1:
+            w[i] = -(((beta + math.sqrt(n[i])) / alpha + l2) ** -1) * (z[i] - math.copysign(l1, z[i]))
+    return w.reshape(np.shape(x))
+
+
+def zeroed(parameters: Any) -> Any:
+    for parameter in parameters:
+        parameter.set(np.zeros(parameter.shape))
+    return parameters
+
+
 MATRICES = [(3, 4), (7, 1), (6, 4), (1, 1)]
 
 
@@ -138,6 +158,7 @@ MATRICES = [(3, 4), (7, 1), (6, 4), (1, 1)]
         (lambda p: Lion(p, 0.1, weight_decay=0.2), lion, SHAPES),
         (lambda p: LAMB(p, 0.1, weight_decay=0.2), lamb, SHAPES),
         (lambda p: LARS(p, 0.1, 0.8, 0.2, 0.01), lars, SHAPES),
+        (lambda p: FTRL(zeroed(p), 0.3, 0.7, 0.8, 0.2), ftrl, SHAPES),
         (lambda p: Muon(p, 0.1, weight_decay=0.2), muon, MATRICES),
         (lambda p: Muon(p, 0.1, nesterov=False, weight_decay=0.2), plain_muon, MATRICES),
     ],
@@ -148,6 +169,43 @@ def test_fifty_steps_are_those_of_the_paper(make: Any, step: Any, shapes: Any) -
         expected = [step(x, g, state, count) for x, g, state in zip(expected, each, states, strict=True)]
         for have, want in zip(found, expected, strict=True):
             np.testing.assert_allclose(have, want, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("beta", "l1", "l2"), [(1.0, 0.8, 0.1), (0.0, 0.0, 0.0), (0.0, 0.3, 0.0), (0.5, 0.0, 0.2)])
+def test_a_step_of_ftrl_is_the_minimum_over_all_gradients_so_far(beta: float, l1: float, l2: float) -> None:
+    # Of their sum times x, l1 * |x|, and squares around 0 and all weights so far; `start` is that of a first gradient.
+    rate, (start,) = 0.3, starts([(9,)])
+    start[::3] = 0.0
+    first = -(beta / rate + l2) * start - l1 * np.sign(start)
+    parameter = wy.Parameter(start.copy())
+    optimizer = FTRL([parameter], rate, beta, l1, l2)
+    total: Any = np.zeros(9)
+    slopes, weights, strengths, zeros = [first], [total.copy()], [beta / rate + l2 + total], 0
+    for (gradient,) in gradients([(9,)]):
+        strengths.append((np.sqrt(total + gradient**2) - np.sqrt(total)) / rate)
+        slopes.append(gradient)
+        weights.append(parameter.value)
+        total += gradient**2
+        stored(parameter).gradient = gradient.copy()
+        optimizer.step()
+        x = parameter.value
+        slope = sum(slopes) + sum(s * (x - w) for s, w in zip(strengths, weights, strict=True))
+        at_zero = x == 0.0
+        zeros += int(at_zero.sum())
+        np.testing.assert_allclose((slope + l1 * np.sign(x))[~at_zero], 0.0, atol=1e-9)
+        assert (np.abs(slope[at_zero]) <= l1 + 1e-9).all()
+    assert (zeros > 0) == (l1 > 0.0)
+
+
+def test_ftrl_leaves_what_had_no_gradient_and_a_rate_of_zero_moves_nothing() -> None:
+    for beta in (0.0, 1.0):
+        parameter = wy.Parameter(np.array([0.0, 2.0, -3.0]))
+        optimizer = FTRL([parameter], 0.0, beta=beta, l1=0.5)
+        for rate, moves in ((0.0, False), (0.1, True)):
+            optimizer.learning_rate = rate
+            stored(parameter).gradient = np.array([0.0, 0.0, 4.0])
+            optimizer.step()
+            assert parameter.value[:2].tolist() == [0.0, 2.0] and (parameter.value[2] != -3.0) == moves
 
 
 @pytest.mark.parametrize("scale", ["spectral", "rms"])

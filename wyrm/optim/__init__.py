@@ -7,7 +7,8 @@
 >>> x.value.round(1)
 array([2.4], dtype=float32)
 
-- Elementwise rules: `SGD`, `Adam`, `AdamW`, `NAdam`, `RAdam`, `Adamax`, `Adagrad`, `Adadelta`, `RMSprop`, `Lion`.
+- Elementwise rules: `SGD`, `Adam`, `AdamW`, `NAdam`, `RAdam`, `Adamax`, `Adagrad`, `Adadelta`, `RMSprop`, `Lion`,
+  `FTRL`.
 - Rules over whole parameters: `LAMB`, `LARS`, `Adafactor`, `Muon`. `Combined` steps several optimizers together.
 - Schedules in place of a learning rate: `Cosine`, `WarmupCosine`, `OneCycle`, `Step`, `Joined` and others.
 - `StepOptions` lists what every optimizer takes: clipping of the gradient, bounds of the parameters, and an average of
@@ -21,7 +22,7 @@ from wyrm.support.imports import lazy_imports
 __getattr__, __dir__, __all__ = lazy_imports(
     __name__,
     {
-        "adaptive": "Adadelta Adafactor Adagrad RMSprop",
+        "adaptive": "FTRL Adadelta Adafactor Adagrad RMSprop",
         "clipping": "clip_by_global_norm clip_by_value",
         "combined": "Combined",
         "descent": "LARS SGD Lion Muon",

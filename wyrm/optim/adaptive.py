@@ -8,7 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from wyrm.graph.node import Node
+from wyrm.ops.elementwise.comparison import where
 from wyrm.optim.optimizer import Optimizer, Rate, Update, Values, blend, decayed, norm, option, with_options
+
+# A division by a rate of 0 is one by this number.
+_SMALLEST_RATE = 1e-12
 
 
 @with_options
@@ -46,6 +50,52 @@ class Adagrad(Optimizer):
         gradient = decayed(self.weight_decay, parameter, gradient)
         total = state["total"] + gradient.square()
         return parameter - hyperparameters["learning_rate"] * gradient / (total.sqrt() + self.epsilon), {"total": total}
+
+
+@with_options
+class FTRL(Optimizer):
+    """Follow the regularized leader, proximal (McMahan et al., 2013): Adagrad's steps, with exact zeros by `l1`.
+
+    total += gradient ** 2; strength = (beta + sqrt(total)) / learning_rate + l2; a parameter becomes the minimum of
+    `slope * x + l1 * abs(x) + strength * x ** 2 / 2`, which is 0 where `abs(slope)` is at most `l1`. The paper's sum
+    `slope` of gradients and past parameters is kept as what it says beside the parameter: it is `gradient + pull -
+    strength * parameter`, where `pull` is `-l1 * sign(parameter)`, or for a parameter of 0 its last `slope`. So a
+    parameter may begin anywhere, and another learning rate moves none by itself. Rows that a row-sparse gradient does
+    not touch keep their values and state, which is exact: without a gradient they would not move.
+
+    Raise `ValueError` for a negative argument.
+
+    >>> x = wy.Parameter([0.0, 0.0])
+    >>> (wy.Constant([3.0, 0.5]) * x).sum().backward()
+    >>> FTRL([x], learning_rate=0.5, beta=1.0, l1=1.0).step()
+    >>> x.value.tolist()
+    [-0.25, 0.0]
+    """
+
+    learning_rate: Rate = Rate(0.1)
+    beta: float = option(1.0)
+    l1: float = option(0.0)
+    l2: float = option(0.0)
+    _squares = frozenset({"total"})
+    _state_decays = False
+
+    def initial_state(self) -> Mapping[str, float]:
+        return {"total": 0.0, **({"pull": 0.0} if self.l1 else {})}
+
+    def update(self, parameter: Node, gradient: Node, state: Values, hyperparameters: Values) -> Update:
+        rate, total = hyperparameters["learning_rate"], state["total"] + gradient.square()
+        divisor: Node = total.sqrt() + self.beta  # the strength times the rate, which may be 0
+        if self.l2:
+            divisor = divisor + self.l2 * rate
+        if not self.beta:  # without a gradient so far
+            divisor = where(divisor > 0.0, divisor, 1.0)
+        if not self.l1:
+            return parameter - rate * gradient / divisor, {"total": total}
+        pull = where(parameter.equal(0.0), state["pull"], -self.l1 * parameter.sign())
+        slope = pull + gradient - parameter * divisor / rate.maximum(_SMALLEST_RATE)
+        kept = slope.clip(-self.l1, self.l1)
+        moved = where(slope.abs() > self.l1, parameter + rate * (kept - pull - gradient) / divisor, 0.0)
+        return moved, {"total": total, "pull": kept}
 
 
 @with_options

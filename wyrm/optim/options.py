@@ -43,12 +43,15 @@ class ParameterGroup(TypedDict, total=False):
     upper: float | None
     # The options of the optimizers.
     amsgrad: bool
+    beta: float
     betas: tuple[float, float]
     centered: bool
     decay: float
     epsilon: float | None
     initial_accumulator: float
     iterations: int
+    l1: float
+    l2: float
     learning_rate_decay: float
     momentum: float
     momentum_decay: float

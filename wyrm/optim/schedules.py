@@ -275,7 +275,9 @@ class CosineRestarts(Formula):
 
 @_schedule
 class Polynomial(Formula):
-    """`end + (start - end) * (1 - step / steps) ** power` over `steps`, then constant at `end`.
+    """`end + (start - end) * (1 - step / steps) ** power` over `steps`, then constant at `end`: by default a line.
+
+    The linear decay of word2vec over some epochs is `Polynomial(0.025, epochs * math.ceil(rows / batch_size), 1e-4)`.
 
     >>> rate = Polynomial(1.0, steps=10, power=2.0)
     >>> rate(0), rate(5), rate(10), rate(99)

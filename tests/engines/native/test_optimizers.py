@@ -14,6 +14,7 @@ from tests.engines.native.test_training import OPTIMIZERS, eager_epoch, model
 from wyrm.errors import Diverged, OptionError, RegistrationError
 from wyrm.optim import (
     EMA,
+    FTRL,
     LAMB,
     LARS,
     SGD,
@@ -58,6 +59,7 @@ MAKERS: dict[str, Callable[[Any], wy.optim.Optimizer]] = {
     "LAMB": lambda p: LAMB(p, 0.1),
     "LARS": lambda p: LARS(p, 0.1, trust=0.1),
     "Adafactor": lambda p: Adafactor(p, 0.1),
+    "FTRL": lambda p: FTRL(p, Cosine(0.5, 40), beta=0.5, l1=0.02, l2=0.1),
     "Muon": muon,
     "groups": grouped,
     "norm": lambda p: Adam(p, 0.1, max_norm=0.2),
