@@ -240,7 +240,8 @@ CONTENTS = (
                 "wyrm.support.item_rows",
             ),
         ),
-        heading="Text and others",
+        Group("Text", (), ("wyrm.data.text", "wyrm.data.tokenizers", "wyrm.data.words")),
+        heading="Others",
     ),
     _all("wyrm.io", "wyrm.io", "io"),
     Page(

@@ -11,7 +11,8 @@
   `sequences`; `ItemRows`, the items that each user has seen, and `Recommendations`, what `wy.recommend` returns.
 - Images: `as_images` takes those of Pillow; `random_crop`, `random_shift`, `random_flip`, `cutout` and `mixup` change a
   batch in `Dataset.map(function, seed=0)`; `normalize_images` makes the floats that a convolution takes.
-- Text: `Tokenizer` learns or loads a byte-pair encoding, `TokenBlocks` cuts a text into rows of one length.
+- Text: `Tokenizer` learns or loads a byte-pair encoding, `TokenBlocks` cuts a text into rows of one length;
+  `skip_grams` pairs words that stand near each other, `ngram_buckets` hashes the n-grams of their characters.
 """
 
 from wyrm.support.imports import lazy_imports
@@ -31,6 +32,7 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "split": "concatenate split_by_group train_test_split",
         "text": "TokenBlocks load_text_dataset read_text",
         "tokenizers": "Tokenizer",
+        "words": "ngram_buckets skip_grams",
         "wyrm.support.item_rows": "ItemRows Recommendations",
     },
 )

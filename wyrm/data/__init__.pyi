@@ -27,6 +27,8 @@ from wyrm.data.text import TokenBlocks as TokenBlocks
 from wyrm.data.text import load_text_dataset as load_text_dataset
 from wyrm.data.text import read_text as read_text
 from wyrm.data.tokenizers import Tokenizer as Tokenizer
+from wyrm.data.words import ngram_buckets as ngram_buckets
+from wyrm.data.words import skip_grams as skip_grams
 from wyrm.support.item_rows import ItemRows as ItemRows
 from wyrm.support.item_rows import Recommendations as Recommendations
 
@@ -47,6 +49,7 @@ __all__ = [
     "load_text_dataset",
     "low_rank_preferences",
     "mixup",
+    "ngram_buckets",
     "normalize_images",
     "random_crop",
     "random_flip",
@@ -55,6 +58,7 @@ __all__ = [
     "read_movielens",
     "read_text",
     "sequences",
+    "skip_grams",
     "split_by_group",
     "split_by_time",
     "train_test_split",

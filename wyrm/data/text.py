@@ -128,7 +128,12 @@ class TokenBlocks:
         self.block_size: int = whole_number("block_size", block_size, minimum=1)
         self.seed: int = whole_number("seed", seed, minimum=0)
         self.vocab_size: int | None = None if vocab_size is None else whole_number("vocab_size", vocab_size, minimum=1)
-        self._tokens = _checked_tokens(tokens, self.block_size, self.vocab_size)
+        self._tokens = checked_tokens(tokens, self.vocab_size)
+        if len(self._tokens) <= self.block_size:
+            raise DataError(
+                f"{len(self._tokens)} tokens are too few for one block of block_size {self.block_size}, which needs "
+                f"{self.block_size + 1} for inputs and targets. Use more text or a smaller block_size."
+            )
         count = (len(self._tokens) - 1) // self.block_size
         whole = count * self.block_size
         self._inputs = self._tokens[:whole].reshape(count, self.block_size)
@@ -226,7 +231,8 @@ class TokenBlocks:
         return TokenBlocks(tokens, self.block_size, vocab_size=self.vocab_size, seed=self.seed)
 
 
-def _checked_tokens(tokens: object, block_size: int, vocab_size: int | None) -> NDArray[np.integer]:
+def checked_tokens(tokens: object, vocab_size: int | None = None) -> NDArray[np.integer]:
+    """Return ids of tokens as an array of integers with one axis, each at least 0 and below `vocab_size`."""
     given = as_array(tokens)
     if given.dtype.kind not in "iu" and given.size:
         raise DTypeError(f"tokens have dtype {given.dtype}; expected integers, the ids from a tokenizer.")
@@ -234,11 +240,8 @@ def _checked_tokens(tokens: object, block_size: int, vocab_size: int | None) -> 
         raise ShapeError(
             f"tokens have shape {given.shape}; expected one axis; join several arrays with np.concatenate."
         )
-    if len(given) <= block_size:
-        raise DataError(
-            f"{len(given)} tokens are too few for one block of block_size {block_size}, which needs {block_size + 1} "
-            f"for inputs and targets. Use more text or a smaller block_size."
-        )
+    if not len(given):
+        return given.astype(np.int64) if given.dtype.kind not in "iu" else given
     low, high = int(given.min()), int(given.max())
     if low < 0 or (vocab_size is not None and high >= vocab_size):
         # Python's integers are compared first: `vocab_size` may be beyond the range of the tokens' dtype.
