@@ -20,6 +20,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def printed(name: str, *arguments: str) -> str:
     """Return what an example prints as a script with these arguments."""
     sys.argv = [str(EXAMPLES / name), *arguments]
+    if (folder := str(Path(sys.argv[0]).parent)) not in sys.path:
+        sys.path.insert(0, folder)  # as Python does for a script
     text = io.StringIO()
     try:
         with contextlib.redirect_stdout(text):
@@ -33,7 +35,6 @@ def printed(name: str, *arguments: str) -> str:
 def main() -> None:
     # Trainings of a few epochs take less time than LLVM's optimizations of them.
     cache.LEVEL = 0
-    sys.path.insert(0, str(EXAMPLES))
     sys.stdout.write(json.dumps([printed(*call) for call in json.loads(sys.argv[1])]))
 
 

@@ -1,0 +1,36 @@
+"""The examples of `examples/cython` on a part of their data: better than a guess, and as good as the loops by hand."""
+
+from __future__ import annotations
+
+from tests.examples.test_examples import ROOT, figure, needs_data, together
+
+# The least accuracy of each, or the most where it is an error: guesses have 0.5, and 1.12 or 1.7 for the errors.
+ACCURACY = {
+    "als.py": "AUC of held-out films > 0.85",
+    "biased_factors.py": "error of held-out ratings < 1.06",
+    "ftrl.py": "AUC of held-out likes > 0.65",
+    "glove.py": "error of held-out logarithms < 1.2",
+    "hybrid_bpr.py": "AUC of held-out films > 0.75",
+    "word2vec.py": "AUC of held-out pairs > 0.57",
+}
+
+
+def test_every_example_is_tried() -> None:
+    names = {path.name for path in (ROOT / "examples" / "cython").glob("*.py")}
+    assert names == {*ACCURACY, "beside.py"}
+
+
+@needs_data
+def test_models_learn_from_a_part_of_the_data_as_their_peers_do() -> None:
+    # The vectors of words need as many steps as a pass over the whole text has.
+    arguments = {"word2vec.py": ["--part", "1", "--epochs", "1"]}
+    some = ["--part", "0.2", "--epochs", "4"]
+    texts = together([[f"cython/{name}", *arguments.get(name, some)] for name in ACCURACY])
+    for (name, expected), text in zip(ACCURACY.items(), texts, strict=True):
+        what, sign, bound = expected.rsplit(" ", 2)
+        own = figure(text, rf"wyrm: {what} (\S+) after")
+        assert own > float(bound) if sign == ">" else own < float(bound), (name, text)
+        peers = text.splitlines()[1:]
+        assert peers and all(" after " in line or line.endswith(" is not installed") for line in peers)
+        if name in ("ftrl.py", "glove.py") and "not installed" not in peers[0]:
+            assert abs(figure(text, rf"by-hand: {what} (\S+) after") / own - 1.0) < 0.02
