@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import re
+
 from tests.examples.test_examples import ROOT, figure, needs_data, together
 
 # The least accuracy of each, or the most where it is an error: guesses have 0.5, and 1.12 or 1.7 for the errors.
@@ -18,6 +21,17 @@ ACCURACY = {
 def test_every_example_is_tried() -> None:
     names = {path.name for path in (ROOT / "examples" / "cython").glob("*.py")}
     assert names == {*ACCURACY, "beside.py"}
+
+
+def test_the_page_tells_how_long_the_models_are() -> None:
+    page = (ROOT / "docs" / "performance" / "cython.md").read_text(encoding="utf-8")
+    told = {name: int(count) for name, count in re.findall(r"\| `(\w+\.py)` \| (\d+) \|", page)}
+    lengths = {}
+    for name in ACCURACY:
+        tree = ast.parse((ROOT / "examples" / "cython" / name).read_text(encoding="utf-8"))
+        model = [each for each in tree.body if getattr(each, "name", None) in ("wyrm", "Side")]
+        lengths[name] = sum((each.end_lineno or 0) - each.lineno + 1 for each in model)
+    assert told == lengths
 
 
 @needs_data
