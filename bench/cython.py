@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.harness import Case, Contender, Measurement, timed
 from bench.models import DATA, THREADS, has_movielens
 
-EXAMPLES = Path(__file__).parents[1] / "examples" / "cython"
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "cython"  # also in a folder of `--before`
 LEAST = 0.2  # seconds per round, so that threads left spinning by OpenMP do not matter
 
 
