@@ -51,11 +51,14 @@ def cases() -> list[Case]:
             _case("biased_factors", "biased factorization, 100 numbers", False, scikit_surprise=2.0),
             _case("als", "exact ALS, 32 numbers", False, implicit=1.3),
             _case("hybrid_bpr", "BPR of four features, 32 numbers", True, lightfm_next=2.5),
+            _case("fm", "factorization machine, 16 numbers", True, by_hand=0.95),
+            _case("ffm", "field-aware factorization machine, 8 numbers", False, by_hand=0.9),
             _case("ftrl", "FTRL of eight features", False, by_hand=0.95, scikit_learn=1.5),
         ]
     if (DATA / "tinystories.txt").is_file():
         found += [
             _case("word2vec", "skip-grams, 100 numbers", True, gensim=1.2),
+            _case("text_classifier", "fastText's classifier, 32 numbers", False, fasttext=1.0),
             _case("glove", "GloVe, 50 numbers", False, by_hand=1.5),
         ]
     else:

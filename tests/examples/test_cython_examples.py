@@ -11,6 +11,9 @@ from tests.examples.test_examples import ROOT, figure, needs_data, together
 ACCURACY = {
     "als.py": "AUC of held-out films > 0.85",
     "biased_factors.py": "error of held-out ratings < 1.06",
+    "text_classifier.py": "accuracy of held-out sentences > 0.68",
+    "ffm.py": "AUC of held-out ratings > 0.65",
+    "fm.py": "AUC of held-out ratings > 0.65",
     "ftrl.py": "AUC of held-out likes > 0.65",
     "glove.py": "error of held-out logarithms < 1.2",
     "hybrid_bpr.py": "AUC of held-out films > 0.75",
@@ -46,5 +49,5 @@ def test_models_learn_from_a_part_of_the_data_as_their_peers_do() -> None:
         assert own > float(bound) if sign == ">" else own < float(bound), (name, text)
         peers = text.splitlines()[1:]
         assert peers and all(" after " in line or line.endswith(" is not installed") for line in peers)
-        if name in ("ftrl.py", "glove.py") and "not installed" not in peers[0]:
+        if name in ("ffm.py", "fm.py", "ftrl.py", "glove.py") and "not installed" not in peers[0]:
             assert abs(figure(text, rf"by-hand: {what} (\S+) after") / own - 1.0) < 0.02
