@@ -68,6 +68,22 @@ def test_a_template_of_one_signature(monkeypatch: pytest.MonkeyPatch) -> None:
         methods.methods()
 
 
+@pytest.mark.parametrize(
+    ("op", "name", "attribute"),
+    [
+        (Softmax, "softmax", "declaration"),
+        (MatMul, "__matmul__", "operator_declaration"),
+        (MatMul, "__rmatmul__", "reflected"),
+    ],
+)
+def test_a_template_that_is_forgotten(
+    op: type[wy.Node], name: str, attribute: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(op, attribute, "")
+    with pytest.raises(RegistrationError, match=rf"op {op.__name__} has the method {name} and lacks its {attribute} "):
+        methods.methods()
+
+
 def test_a_template_of_another_family_takes_the_options_that_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Softmax, "declaration", wy.Unary.declaration)
     assert "def softmax(self: Shaped[L, S], axis: int = -1) -> Softmax[L, S]:" in methods.methods()

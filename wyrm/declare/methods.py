@@ -127,13 +127,20 @@ def _is_overload(statement: ast.FunctionDef) -> bool:
 
 
 def _from_class(name: str, cls: Any, owner: str) -> Declaration:
-    """Return the declaration made from the template of the op's family."""
+    """Return the declaration made from the template of the op's family; raise `RegistrationError` if there is none."""
     if owner == "IndexNode":
-        template = cls.index_reflected if name == f"__r{cls.operator}__" else cls.index_declaration
+        attribute = "index_reflected" if name == f"__r{cls.operator}__" else "index_declaration"
     elif name == f"__r{cls.operator}__":
-        template = cls.reflected
+        attribute = "reflected"
     else:
-        template = cls.operator_declaration if name == f"__{cls.operator}__" else cls.declaration
+        attribute = "operator_declaration" if name == f"__{cls.operator}__" else "declaration"
+    template = getattr(cls, attribute, "")
+    if not template:
+        raise RegistrationError(
+            f"op {cls.__name__} has the method {name} and lacks its {attribute} for type checkers: derive the op "
+            f'from a family that has one, as wy.Unary, or write {attribute} = "def {{method}}(self: Shaped[L, S]) -> '
+            f'{{op}}[L, S]: ...", with the axes of the operand and of the result'
+        )
     text = template.format(method=name, op=_family(cls).__name__, more=_more_arguments(cls, template))
     return _documented(_signatures(text, name, cls.__name__), cls.__doc__, cls.__module__)
 
