@@ -273,6 +273,21 @@ def test_parts_of_the_wrong_kind_are_refused(parts: dict[str, Any], reason: str)
         unary(**parts)
 
 
+@pytest.mark.parametrize(
+    ("rule", "answer", "reason"),
+    [
+        ("dtype_rule", np.float32, r"must return a np\.dtype, .*; it returned <class 'numpy\.float32'>"),
+        ("dtype_rule", None, r"must return a np\.dtype, .*; it returned nothing: a return is missing"),
+        ("shape_rule", None, r"must return the axes .*; it returned nothing: a return is missing"),
+        ("shape_rule", [2], r"must return the axes of the result as a tuple, .*; it returned \[2\]"),
+    ],
+)
+def test_rules_that_return_something_else_are_refused_with_their_line(rule: str, answer: Any, reason: str) -> None:
+    op = unary(**{rule: lambda self: answer})
+    with pytest.raises(RegistrationError, match=rf"^op Unsound: {rule} {reason} \(.*test_registration\.py:\d+\)$"):
+        op(parameter(1.0, 2.0))
+
+
 def unary(**parts: Any) -> Any:
     """Return an op class of one operand with these parts."""
     return type("Unsound", (wy.Unary,), {"vjp": lambda self, gradient: (gradient,), "formula": "x * 2.0", **parts})

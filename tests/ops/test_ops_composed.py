@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import jax
@@ -105,12 +106,39 @@ def test_an_error_inside_names_the_op_and_its_line() -> None:
         Gated(wy.Constant(np.ones((2, 3))), wy.Constant(np.ones((4, 4))))
     text = str(refused.value)
     assert text.startswith("gated: last axis of left and second-to-last axis of right do not match: 3 against 4")
-    assert text.count("test_ops_composed.py") == 3  # the operands and the op
-    assert "matmul" not in text
+    lines = text.splitlines()
+    assert lines[1] == "  in matmul of operand 0 (2, 3) float64 and operand 1 (4, 4) float64"
+    assert lines[2].startswith("  in compose at test_ops_composed.py:") and "@ weight" in lines[2]
+    assert text.count("test_ops_composed.py") == 4  # the composition, the operands and the op
     with pytest.raises(DTypeError, match=r"^softmin\(axis=0\): "):
         Softmin(wy.Constant([1.0]) > 0.0, axis=0)
-    with pytest.raises(ShapeError, match=r"^softmin\(axis=3\): .*\n  operand +x \(2,\)"):
+    with pytest.raises(ShapeError, match=r"(?s)^softmin\(axis=3\): .*\n  operand +x \(2,\)"):
         Softmin(wy.Parameter([1.0, 2.0], name="x"), axis=3)
+
+
+def test_an_error_of_a_composition_in_another_names_both() -> None:
+    class Twofold(wy.Composed):
+        def compose(self, x: wy.Node) -> wy.Node:
+            return Gated(x, x)
+
+    with pytest.raises(ShapeError) as refused:
+        Twofold(wy.Constant(np.ones((2, 3))))
+    first, *lines = str(refused.value).splitlines()
+    assert first.startswith("twofold: last axis of left and second-to-last axis of right do not match: 3 against 2")
+    assert [re.sub(r":\d+", "", line) for line in lines] == [
+        "  in matmul of operand 0 (2, 3) float64 and operand 1 (2, 3) float64",
+        "  in compose at test_ops_composed.py: result: wy.Node = x * (x @ weight).sigmoid()",
+        "  in gated of operand 0 (2, 3) float64 and operand 0 (2, 3) float64",
+        "  in compose at test_ops_composed.py: return Gated(x, x)",
+        "  operand  constant (2, 3) float64 (at test_ops_composed.py)",
+        f"  at {__file__}: Twofold(wy.Constant(np.ones((2, 3))))",
+    ]
+
+
+def test_an_error_in_an_op_of_this_library_has_its_reason_alone() -> None:
+    with pytest.raises(ShapeError) as refused:
+        GroupNorm(wy.Constant(np.ones((2, 3))), groups=2)
+    assert "\n  in " not in str(refused.value)
 
 
 def test_an_error_in_the_data_names_the_op_and_its_line() -> None:

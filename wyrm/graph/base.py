@@ -17,7 +17,7 @@ from wyrm.errors import DTypeError, IndexOutOfRange, MissingShape, RegistrationE
 from wyrm.graph.axes import Dims, Ragged, UnnamedDim, axis_size
 from wyrm.graph.op import Op, Stateful, set_cell, set_runner
 from wyrm.graph.registration import register
-from wyrm.graph.source_location import Origin, SourceLocation, built_nodes, location_of, user_origin
+from wyrm.graph.source_location import Origin, SourceLocation, built_nodes, location_of, place_of, user_origin
 from wyrm.graph.traversal import copied, flatten, restore, topological_order
 from wyrm.graph.weak_types import FLOATS, WEAK32, WEAK64, chosen, is_weak, joined
 from wyrm.support.foreign_names import ForeignName, SizeWithHint, answers
@@ -139,10 +139,18 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
                 if not self._join_parents():
                     raise
                 dtype = self.dtype_rule()
-            if dtype is not _FLOAT32 and (dtype is WEAK32 or dtype is WEAK64):  # first what most nodes are
-                dtype = self._settled(dtype)
+            if dtype is not _FLOAT32:  # first what most nodes are
+                if not isinstance(dtype, np.dtype):
+                    raise self._wrong_rule("dtype_rule", dtype, "a np.dtype, as in np.dtype(np.float32)")
+                if dtype is WEAK32 or dtype is WEAK64:
+                    dtype = self._settled(dtype)
             _set_dtype(self, dtype)
-            _set_dims(self, self.shape_rule())
+            dims = self.shape_rule()
+            if dims.__class__ is not tuple and not isinstance(dims, tuple):
+                raise self._wrong_rule(
+                    "shape_rule", dims, "the axes of the result as a tuple, as in self.parents[0].dims"
+                )
+            _set_dims(self, dims)
             if Ragged.declared and parents:
                 _check_ragged(self)
         except (ShapeError, DTypeError, IndexOutOfRange) as error:
@@ -155,6 +163,14 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
                 f"{self.op_name()} takes nodes, not {', '.join(strangers)}: make a number or an array a node with "
                 f"wy.Constant(value)"
             ) from None
+
+    def _wrong_rule(self, rule: str, found: object, right: str) -> RegistrationError:
+        """Return the error for a rule of an op that returns something else than it must."""
+        returned = "nothing: a return is missing" if found is None else repr(found)
+        return RegistrationError(
+            f"op {type(self).__name__}: {rule} must return {right}; it returned {returned} "
+            f"({place_of(getattr(self, rule))})"
+        )
 
     def _begin(self, parents: tuple[BaseNode, ...], name: str | None, origin: Origin) -> None:
         """Initialize everything except axes, dtype and attributes, which leaves, its callers, set themselves."""
@@ -417,37 +433,44 @@ def label(node: BaseNode) -> str:
     return node.op_name() if name is None else encodable(name)
 
 
-def describe(node: BaseNode) -> str:
-    """Return a node's name, axes, dtype and the line that made it, as messages give them."""
+def outline(node: BaseNode) -> str:
+    """Return a node's name, axes and dtype, as far as it is built."""
     node = original(node)
     dims: Dims | None = getattr(node, "dims", None)
     dtype = getattr(node, "dtype", None)
-    location = node.location if hasattr(node, "origin") else None
     known = "" if dims is None else f" {format_dims(dims)}"
-    return (
-        f"{label(node)}{known}{'' if dtype is None else f' {dtype}'}{'' if location is None else f' (at {location})'}"
-    )
+    return f"{label(node)}{known}{'' if dtype is None else f' {dtype}'}"
 
 
-# Whether nodes are computed or built whose errors another node explains.
-_within: ContextVar[bool] = ContextVar("_within", default=False)
+def describe(node: BaseNode) -> str:
+    """Return a node's name, axes, dtype and the line that made it, as messages give them."""
+    located = original(node)
+    return f"{outline(located)} (at {located.location})" if hasattr(located, "origin") else outline(located)
+
+
+# The node that explains the errors of the nodes that are computed or built, because it is made of them.
+_whole: ContextVar[BaseNode | None] = ContextVar("_whole", default=None)
 
 
 @contextmanager
-def reasons_alone() -> Iterator[None]:
-    """Let `explain` return reasons without operands and lines: those of the caller's node are what users know."""
-    token = _within.set(True)
+def reasons_alone(node: BaseNode) -> Iterator[None]:
+    """Let `explain` return reasons without lines, and without operands unless a user has written the op of `node`.
+
+    That node is made of those that are built or computed, and it explains their errors: its operands and its line are
+    what its users know. The author of an op knows what it is made of, too.
+    """
+    token = _whole.set(node)
     try:
         yield
     finally:
-        _within.reset(token)
+        _whole.reset(token)
 
 
 @contextmanager
 def explained_by(node: BaseNode) -> Iterator[None]:
     """Explain errors of nodes that a node is made of as errors of that node, with its operands and its line."""
     try:
-        with reasons_alone():
+        with reasons_alone(node):
             yield
     except WyrmError as error:
         raise type(error)(explain(node, str(error))) from None
@@ -455,8 +478,10 @@ def explained_by(node: BaseNode) -> Iterator[None]:
 
 def explain(node: BaseNode, reason: str) -> str:
     """Return a full message: the op, the reason, every operand, and the user's line."""
-    if _within.get():
-        return reason
+    whole = _whole.get()
+    if whole is not None:
+        part = f"\n  in {node.op_name()} of {' and '.join(map(outline, node.parents))}"
+        return reason if type(whole).__module__.startswith("wyrm.") else f"{reason}{part}"
     attributes = ", ".join(f"{key}={value!r}" for key, value in node.attribute_values().items() if value is not None)
     lines = [f"{node.op_name()}{f'({attributes})' if attributes else ''}: {reason}"]
     names = ("left", "right") if len(node.parents) == 2 else tuple(f"operand {i}" for i in range(len(node.parents)))

@@ -105,6 +105,12 @@ def location_of(origin: Origin) -> SourceLocation:
     return SourceLocation(code.co_filename, next(lines, code.co_firstlineno))
 
 
+def place_of(function: Callable[..., object]) -> str:
+    """Return the file and line of a function or method, for messages; empty for one that has no Python code."""
+    code: CodeType | None = getattr(function, "__code__", None)
+    return "" if code is None else encodable(f"{code.co_filename}:{code.co_firstlineno}")
+
+
 def portable(origin: Origin) -> Origin:
     """Return the origin with its file and line, which can be pickled."""
     location = location_of(origin)
@@ -161,6 +167,16 @@ def _is_ours(frame: FrameType) -> bool:
     """Return whether a frame runs code of wyrm."""
     name: str = frame.f_globals.get("__name__", "")
     return name.partition(".")[0] == "wyrm"
+
+
+def raised_at(error: BaseException) -> SourceLocation | None:
+    """Return the innermost line outside wyrm that an error has passed since it was raised; None if there is none."""
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        if not _is_ours(trace.tb_frame):
+            found = SourceLocation(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+    return found
 
 
 def user_level() -> int:

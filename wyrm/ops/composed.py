@@ -20,7 +20,7 @@ from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS, Decomposed
 from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
-from wyrm.graph.source_location import located_at
+from wyrm.graph.source_location import located_at, raised_at
 from wyrm.graph.storage import bound_array
 from wyrm.graph.traversal import topological_order
 from wyrm.graph.typing import Array
@@ -100,7 +100,7 @@ class Composed(Node[P_co, Axes], abstract=True):
 
     def _composed_of_placeholders(self) -> Subgraph:
         # The constructor explains an error by itself.
-        with located_at(self.origin), explained_by(self) if hasattr(self, "dims") else reasons_alone():
+        with located_at(self.origin), explained_by(self) if hasattr(self, "dims") else reasons_alone(self):
             operands = [placeholder_like(parent, parent.dims, f"operand {i}") for i, parent in enumerate(self.parents)]
             # On placeholders as parents: `compose` may read them, and the graph must not keep those of this node.
             op = object.__new__(type(self))
@@ -109,7 +109,13 @@ class Composed(Node[P_co, Axes], abstract=True):
                 if hasattr(self, name):
                     object.__setattr__(op, name, getattr(self, name))
             object.__setattr__(op, "parents", tuple(operands))
-            value: object = op.compose(*operands)
+            try:
+                value: object = op.compose(*operands)
+            except WyrmError as error:
+                line = raised_at(error)
+                if line is None:  # an op of wyrm, whose lines its users do not know
+                    raise
+                raise type(error)(f"{error}\n  in compose at {line}: {line.source}") from None
         name = type(self).__name__
         if not isinstance(value, BaseNode):
             raise RegistrationError(
