@@ -123,6 +123,13 @@ def test_a_random_rule_is_what_the_reference_engine_computes(seed: int) -> None:
         ({"a": 0.0}, lambda p, g, s, r: (p, {}), "declares, a; it returned none"),
         ({}, lambda p, g, s, r: (p, {"b": p}), "declares, none; it returned b"),
         ({}, lambda p, g, s, r: (p > 0.0, {}), "must keep the dtype float64"),
+        (
+            {"mean": 0.0, "other": 0.0},
+            lambda p, g, s, r: (p, {"mean": s["maen"]}),
+            r"^Custom\.update \(.*test_optim_rule\.py:\d+\) reads the state 'maen'; there is mean, other; did you mean "
+            "'mean'",
+        ),
+        ({}, lambda p, g, s, r: (p - s["mean"], {}), "reads the state 'mean'; there is none"),
     ],
 )
 def test_what_is_no_rule_is_refused_before_a_parameter_moves(state: Any, function: Any, message: str) -> None:
@@ -287,6 +294,25 @@ class WithoutNumbers(SGD):
 def test_a_rule_without_numbers_has_none_for_any_steps() -> None:
     optimizer = WithoutNumbers([wy.Parameter(np.ones(3))], 0.1)
     assert [optimizer.numbers(count) for count in (1, 5)] == [{}, {}]
+
+
+def test_a_hyperparameter_that_there_is_not() -> None:
+    class Misspelt(wy.optim.Optimizer):
+        def update(self, parameter: Any, gradient: Any, state: Any, hyperparameters: Any) -> Any:
+            return parameter - hyperparameters["rate"] * gradient, {}
+
+    x = wy.Parameter([1.0, 2.0])
+    message = r"Misspelt\.update .* reads the hyperparameter 'rate'; there is learning_rate"
+    with pytest.raises(RegistrationError, match=message):
+        wy.compile(x.square().sum(), Misspelt([x], 0.1))()
+    assert x.value.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("declared", [0.1, wy.optim.option(0.1)])
+def test_a_learning_rate_that_is_no_rate_is_refused(declared: Any) -> None:
+    message = r"^Plain declares its learning_rate as a \w+, .*: write learning_rate: wy\.optim\.Rate = "
+    with pytest.raises(RegistrationError, match=message):
+        type("Plain", (wy.optim.Optimizer,), {"__annotations__": {"learning_rate": "float"}, "learning_rate": declared})
 
 
 def test_an_update_returns_the_parameter_and_the_state() -> None:

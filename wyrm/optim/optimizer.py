@@ -42,7 +42,7 @@ from wyrm.optim.options import (
     split_groups,
     with_options,
 )
-from wyrm.optim.rule import Elements, Rule, Update, Values, averaging_rule, blend, decayed, flushed, norm
+from wyrm.optim.rule import Elements, Named, Rule, Update, Values, averaging_rule, blend, decayed, flushed, norm
 from wyrm.support.foreign_names import ExplainsNames, ForeignName, keywords_of
 from wyrm.support.interrupts import deferred
 from wyrm.support.memory import aligned
@@ -231,6 +231,15 @@ class Optimizer(_Kept, ExplainsNames):
             if cls.__init__.__module__.startswith("wyrm."):
                 check_names(cls.__name__, keywords, keywords_of(cls.__init__))
             return super().__new__(cls)
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        rate = cls.__dict__.get("learning_rate")
+        if rate is not None and not hasattr(rate, "__set__"):
+            raise RegistrationError(
+                f"{cls.__name__} declares its learning_rate as a {type(rate).__name__}, which nothing checks and which "
+                f"follows no schedule: write learning_rate: wy.optim.Rate = wy.optim.Rate(...), with the default in it"
+            )
 
     def __init__(
         self, parameters: ParameterGroups, learning_rate: LearningRate, **options: Unpack[StepOptions]
@@ -428,7 +437,8 @@ class Optimizer(_Kept, ExplainsNames):
             value = value * inputs[GRADIENT_SCALE]
         if self.clip_value is not None:
             value = value.minimum(self.clip_value).maximum(-self.clip_value)
-        updated: object = self.update(parameter, value, state, numbers)
+        given = Named("state", state, self.update), Named("hyperparameter", numbers, self.update)
+        updated: object = self.update(parameter, value, *given)
         if not isinstance(updated, tuple) or len(updated) != 2 or not isinstance(updated[1], Mapping):
             raise RegistrationError(
                 f"update of {type(self).__name__} must return the new parameter, and the new state by name: "

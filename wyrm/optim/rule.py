@@ -16,14 +16,30 @@ from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.node import Node
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
+from wyrm.graph.source_location import place_of
 from wyrm.graph.storage import store, stored
 from wyrm.ops.elementwise.comparison import where
+from wyrm.support.texts import nearest
 
 Values = Mapping[str, Node]
 """The state, or the hyperparameters, by name."""
 Update = tuple[Node, dict[str, Node]]
 """The new parameter, and the new state by name, as nodes."""
 _Run = Callable[[list[np.ndarray], np.ndarray, list[float]], None]
+
+
+class Named(dict[str, Node]):
+    """The nodes that an `update` is given by name; the error for another name lists them and the place of `update`."""
+
+    def __init__(self, what: str, nodes: Mapping[str, Node], update: Callable[..., object]) -> None:
+        super().__init__(nodes)
+        self._what, self._update = what, update
+
+    def __missing__(self, name: str) -> Node:
+        raise RegistrationError(
+            f"{self._update.__qualname__} ({place_of(self._update)}) reads the {self._what} {name!r}; there is "
+            f"{', '.join(self) or 'none'}{nearest(name, self)}"
+        )
 
 
 class Elements(Dim):
