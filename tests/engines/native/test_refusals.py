@@ -151,5 +151,64 @@ def test_a_kernel_that_takes_another_number_of_arguments(kernel: Any, takes: str
         run(kernel)
 
 
+class Pair(Doubled):
+    """`2 * x`, by a kernel that has a scratch array, and whose arguments tests give in any order."""
+
+    order = "x", "out", "scratch"
+
+
+@wy.LOOPS.register(Pair)
+class PairLoops(wy.LoopForm):
+    @staticmethod
+    def kernel(x: Any, out: Any, scratch: Any) -> None:
+        for i in range(x.size):
+            scratch[i] = x[i]
+            filled(out[i:], scratch[i] * 2.0)
+
+    def kernel_arguments(self, node: Any, operands: Any, out: Any) -> tuple[Any, ...]:
+        named = {"x": operands[0].reshape(-1), "out": out.reshape(-1), "scratch": np.empty(out.size, out.dtype)}
+        return tuple(named[name] for name in node.order)
+
+
+def filled(place: Any, value: float) -> None:
+    place[0] = value
+
+
+def in_a_program(node: Any, x: wy.Input) -> Any:
+    return wy.compile(node)({x: [1.0, 2.0, 3.0]})
+
+
+def in_a_function(node: Any, x: wy.Input) -> Any:
+    return wy.function(lambda x: type(node)(x).sum(), engine="native")(np.arange(3.0))
+
+
+def beside_python(node: Any, x: wy.Input) -> Any:
+    return wy.compile([node, Doubled(x)])({x: [1.0, 2.0, 3.0]})
+
+
+def in_a_loop(node: Any, x: wy.Input) -> Any:
+    return wy.compile(wy.scan(lambda carry, row: (type(node)(carry + row), None), x, x.reshape(1, 3))[0])(
+        {x: [1.0, 2.0, 3.0]}
+    )
+
+
+@pytest.mark.parametrize("use", [in_a_program, in_a_function, beside_python, in_a_loop])
+def test_a_kernel_that_writes_to_an_operand_is_refused_also_where_its_code_is_cached(
+    use: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = wy.Input(dims=(3,), name="x")
+    use(Pair(x), x)
+    monkeypatch.setattr(Pair, "order", ("out", "x", "scratch"))
+    message = (
+        r"op Pair: the kernel kernel writes to out, for which kernel_arguments returns an operand: .*, in their order, "
+        r"x, out, scratch, .*test_refusals\.py:\d+"
+    )
+    with pytest.raises(RegistrationError, match=message):
+        use(Pair(x), x)
+    monkeypatch.setattr(Pair, "order", ("scratch", "out", "x"))
+    with pytest.raises(RegistrationError, match="the kernel kernel writes to scratch"):
+        use(Pair(x), x)
+
+
 def test_a_kernel_may_use_infinite_constants() -> None:
     np.testing.assert_array_equal(run(bounded), [2.0, 4.0, 6.0])

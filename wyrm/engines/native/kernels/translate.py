@@ -50,13 +50,25 @@ _ROUNDS = 50
 
 
 class Specialization:
-    """A specialized function: its code, the kind of its result, and the positions of the parameters it writes to."""
+    """A specialized function: its code, and the kind of its result.
 
-    def __init__(self, function: LoopFunction, result: Kind | None, source: Routine, written: frozenset[int]) -> None:
+    `written` has the positions of the parameters whose memory it may write to, and `stores` those among them of which
+    it is certain.
+    """
+
+    def __init__(
+        self,
+        function: LoopFunction,
+        result: Kind | None,
+        source: Routine,
+        written: frozenset[int],
+        stores: frozenset[int],
+    ) -> None:
         self.function = function
         self.result = result
         self.source = source
         self.written = written
+        self.stores = stores
         # The function in each call of its body, duplicates included.
         self.calls: list[str] = called(function.body)
 
@@ -149,8 +161,7 @@ class Translation:
             fails=builder.fails or any(self.functions[name].function.fails for name in called(builder.statements)),
             divided=function.divided and no_alias,
         )
-        written = written_by(loop_function, {name: each.written for name, each in self.functions.items()})
-        return Specialization(loop_function, known.result, function, written)
+        return Specialization(loop_function, known.result, function, *written_by(loop_function, self.functions))
 
     def _name(self, base: str) -> str:
         name, count = base, 1
@@ -220,8 +231,12 @@ def _callees_first(root: str, calls: Callable[[str], list[str]]) -> list[str]:
 _RESULTS: dict[type, int] = {TiledProduct: 9, ShiftedSums: 10}
 
 
-def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> frozenset[int]:
-    """Return the positions of the parameters that a function writes to; `others` has those of its callees."""
+def written_by(function: LoopFunction, others: Mapping[str, Specialization]) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the positions of the parameters that a function may write to, and of those that it certainly stores to.
+
+    `others` has its callees. What functions outside of the program do to their arguments is not certain, nor is a store
+    through a variable that is a view of one parameter or of another.
+    """
     statements = list(every(function.body))
     origins: dict[str, set[str]] = {each.name: {each.name} for each in function.parameters}
 
@@ -244,21 +259,31 @@ def written_by(function: LoopFunction, others: Mapping[str, frozenset[int]]) -> 
                     known |= found
                     changed = True
     written: set[str] = set()
+    stores: set[str] = set()
+
+    def store(pointer: object, certain: bool = True) -> None:
+        found = of(pointer)
+        written.update(found)
+        stores.update(found if certain and len(found) == 1 else ())
+
     for each in statements:
         if isinstance(each, StoreAt):
-            written |= of(each.pointer)
+            store(each.pointer)
         elif isinstance(each, TiledProduct | ShiftedSums):
-            written |= of(each.operands[_RESULTS[type(each)]])
+            store(each.operands[_RESULTS[type(each)]])
         elif isinstance(each, LibraryCall):
-            written = written.union(*map(of, each.arguments))
+            written.update(*map(of, each.arguments))
         elif isinstance(each, Table):  # whoever is given the table may write to the arrays in it
-            written = written.union(*map(of, each.values))
+            written.update(*map(of, each.values))
         elif isinstance(each, Atomic):
             written |= of(each.word)
         elif isinstance(each, Invoke):
-            for position in others[each.function]:
-                written |= of(each.arguments[position])
-    return frozenset(position for position, each in enumerate(function.parameters) if each.name in written)
+            callee = others[each.function]
+            for position in callee.written:
+                store(each.arguments[position], position in callee.stores)
+    names = [each.name for each in function.parameters]
+    both = (frozenset(i for i, name in enumerate(names) if name in found) for found in (written, stores))
+    return next(both), next(both)
 
 
 class Parameterized:

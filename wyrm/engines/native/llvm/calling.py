@@ -103,6 +103,8 @@ class LoadedFunction:
     errors: dict[int, str]
     # Whether its only result is an int64.
     whole: bool = False
+    # The words of the table whose memory it certainly writes to.
+    stores: frozenset[int] = frozenset()
 
     def run(self, table: NDArray[np.int64]) -> Any:
         """Call the function with a table of arguments; return its results, or raise the error that it ended with."""
@@ -158,6 +160,23 @@ def table_of(machine: LoadedFunction, arguments: Sequence[object], kinds: Sequen
     return np.array([*words, *machine.constants, *[0] * len(machine.results)], np.int64)
 
 
+def arrays_of(arguments: Sequence[object], kinds: Sequence[Kind]) -> Iterator[tuple[int, int, np.ndarray]]:
+    """Yield the arrays of the arguments: the argument's position, the word with the array's address, the array."""
+    word = 0
+    for position, (argument, kind) in enumerate(zip(arguments, kinds, strict=True)):
+        for start, found in _arrays_in(argument, kind, word):
+            yield position, start, found
+        word += len(types_of(kind))
+
+
+def read_only_stores(machine: LoadedFunction, arguments: Sequence[object], kinds: Sequence[Kind]) -> list[int]:
+    """Return the positions of the arguments with an array that is read-only and that the function stores to."""
+    if not machine.stores:
+        return []
+    every = arrays_of(arguments, kinds)
+    return [position for position, word, array in every if word in machine.stores and not array.flags.writeable]
+
+
 class BoundFunction:
     """A function bound to arguments. `take` replaces the first ones (`head`) and those at `changing` before a call.
 
@@ -208,12 +227,12 @@ class BoundFunction:
         return word
 
     def pointers(self) -> Iterator[tuple[int, int, np.ndarray]]:
-        """Yield the arrays of the arguments: the argument's position, the word with the array's address, the array."""
-        word = 0
-        for position, (argument, kind) in enumerate(zip(self.arguments, self._kinds, strict=True)):
-            for start, found in _arrays_in(argument, kind, word):
-                yield position, start, found
-            word += len(types_of(kind))
+        """Yield the arrays of the arguments, as `arrays_of` does."""
+        return arrays_of(self.arguments, self._kinds)
+
+    def read_only_stores(self) -> list[int]:
+        """Return the positions of arguments with a read-only array that the function stores to."""
+        return read_only_stores(self._machine, self.arguments, self._kinds)
 
     def take(self, head: Sequence[object] | None, changed: Sequence[object]) -> bool:
         """Replace the arguments that change; return False if they need another specialization.

@@ -25,7 +25,14 @@ from wyrm.engines.native.kernels.values import GroupKind, Kind, NotCompiled, Num
 from wyrm.engines.native.llvm import cache
 from wyrm.engines.native.llvm import library_calls as _calls  # noqa: F401  # registers calls of BLAS and LAPACK
 from wyrm.engines.native.llvm.cache import CompilationCount
-from wyrm.engines.native.llvm.calling import CachedTable, LoadedFunction, kind_of_argument, table_of, words_of
+from wyrm.engines.native.llvm.calling import (
+    CachedTable,
+    LoadedFunction,
+    kind_of_argument,
+    read_only_stores,
+    table_of,
+    words_of,
+)
 from wyrm.engines.native.llvm.emit import ENTRY, emit
 from wyrm.engines.native.llvm.lapack import LAPACK, address_of
 from wyrm.engines.native.llvm.optimize import (
@@ -90,9 +97,10 @@ class CompiledFunction:
             found = self._tables[key] = CachedTable(machine, table_of(machine, arguments, kinds), arguments)
         return found.machine.run(found.table)
 
-    def compile_for(self, arguments: Iterable[object]) -> None:
-        """Compile or load the function for the kinds of these arguments, unless that is done."""
-        self.machine(tuple(map(kind_of_argument, arguments)))
+    def compile_for(self, arguments: Sequence[object]) -> list[int]:
+        """Compile or load the function for these arguments, unless that is done; return `read_only_stores`."""
+        kinds = tuple(map(kind_of_argument, arguments))
+        return read_only_stores(self.machine(kinds), arguments, kinds)
 
     def machine(self, kinds: tuple[Kind, ...]) -> LoadedFunction:
         """Return the function compiled for arguments of these kinds."""
@@ -129,7 +137,7 @@ def _load(function: Routine, kinds: tuple[Kind, ...]) -> LoadedFunction:
     constants = [word for each in numbers for word in words_of(each.value, NumKind(each.type))]
     results = [(each.type.kind, each.type.bits) for each in _numbers(function, compiled.result)]
     single = not isinstance(compiled.result, GroupKind)
-    rest = constants, results, single, modules.translation.errors
+    rest = constants, results, single, modules.translation.errors, compiled.stores
     outside = modules.translation.outside.values()
     cache.store().write(name, marshal.dumps((symbols, [each.encoded() for each in outside], *rest)))
     _provide_outside(outside)
@@ -156,6 +164,7 @@ def _loaded(
     results: Sequence[tuple[Any, int]],
     single: bool,
     errors: dict[int, str],
+    stores: frozenset[int],
 ) -> LoadedFunction:
     """Load modules and return the function of the last one, which calls the others."""
     for symbol, code in zip(symbols[:-1], codes, strict=False):
@@ -166,7 +175,7 @@ def _loaded(
         _entries[symbols[-1]] = entry_of(codes[-1])
     kinds = tuple(NumKind(ScalarType(*each)) for each in results)
     whole = single and kinds == (_INTEGER,)
-    return LoadedFunction(_entries[symbols[-1]], tuple(constants), kinds, single, errors, whole)
+    return LoadedFunction(_entries[symbols[-1]], tuple(constants), kinds, single, errors, whole, stores)
 
 
 def _provide_outside(functions: Iterable[OutsideFunction]) -> None:

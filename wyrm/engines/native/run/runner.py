@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,8 @@ from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.values import NotCompiled
 from wyrm.engines.native.llvm import cache
 from wyrm.engines.native.llvm.lapack import limited, sharing_large_products
-from wyrm.engines.native.stages.loops import PythonCall
-from wyrm.engines.native.stages.memory import Binding, passed, plan_memory
+from wyrm.engines.native.stages.loops import Argument, PythonCall
+from wyrm.engines.native.stages.memory import Binding, check_stores, passed, plan_memory
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.engines.native.stages.write import Head, Source
 from wyrm.errors import CompileError, NotDifferentiable, RegistrationError, ShapeError
@@ -69,6 +69,8 @@ class NativeRunner:
         # The bindings of each thread, which no other thread changes.
         self._bindings: dict[int, dict[_Shapes, Binding]] = {}
         self._compiling = threading.Lock()
+        # Whether no kernel stores to an operand, which takes a fifth of a binding to find out.
+        self._stores_checked = False
         # Placeholders, to compile before the first call.
         totals, numbers = np.zeros(1 + len(graph.outputs)), np.zeros((0, len(self.source.hyperparameters)))
         self._head = Head(0, 0, 0, 0, np.zeros(0, np.int64), totals, numbers)
@@ -183,8 +185,8 @@ class NativeRunner:
                 binding.compiled = self.bound(binding, columns, head or self._head)
                 return binding.compiled
             with self._announcement():
-                for function, arguments in self._called(binding):
-                    function.compile_for(arguments)
+                for function, given, arguments in self._called(binding):
+                    check_stores(given, function.compile_for(arguments))
         binding.compiled = True
         return None
 
@@ -193,7 +195,11 @@ class NativeRunner:
         from wyrm.engines.native.llvm.calling import BoundFunction
 
         changing = [len(head) + position for position in binding.columns.values()]
-        return BoundFunction(self.load(), head, self._values(binding, columns), changing)
+        run = BoundFunction(self.load(), head, self._values(binding, columns), changing)
+        if not self._stores_checked:
+            check_stores([*[None] * len(head), *self.source.arguments.values()], run.read_only_stores())
+            self._stores_checked = True
+        return run
 
     @contextmanager
     def _refusals(self) -> Iterator[None]:
@@ -224,7 +230,7 @@ class NativeRunner:
             columns = {leaf: np.empty((1, 1), leaf.dtype) for leaf in binding.columns}
             listing.add(run.function, [*self._head, *self._values(binding, columns)])
             return listing
-        for function, arguments in self._called(binding):
+        for function, _, arguments in self._called(binding):
             listing.add(function.function, arguments)
         return listing
 
@@ -256,12 +262,13 @@ class NativeRunner:
         found = next(self._held(), None)
         return {} if found is None else found.sizes
 
-    def _called(self, binding: Binding) -> Iterator[tuple[CompiledFunction, list[Any]]]:
-        """Yield the compiled functions that a Python `run` calls, with their arguments."""
+    def _called(self, binding: Binding) -> Iterator[tuple[CompiledFunction, Sequence[Argument], list[Any]]]:
+        """Yield the compiled functions that a Python `run` calls, with their arguments and the values of these."""
         values = dict(zip(self.source.arguments, binding.values, strict=True))
         for call in self.source.calls:
             if not isinstance(call.function, PythonCall):
-                yield self._entry(call.function), [passed(argument, values) for argument in call.arguments]
+                given = [passed(argument, values) for argument in call.arguments]
+                yield self._entry(call.function), call.arguments, given
 
     def after_fork(self) -> None:
         """Forget half-written arrays and locks of threads that do not exist in a forked process."""

@@ -349,7 +349,8 @@ def _arguments(
     if scan is not None:
         return _scan_arguments(scan, operands, out, sizes, largest)
     form = LOOPS.of(call.node)
-    found, code = form.kernel_arguments(call.node, operands, out), python_function(form.kernel).__code__
+    found = form.kernel_arguments(call.node, list(map(_read_only, operands)), out)
+    code = python_function(form.kernel).__code__
     names = code.co_varnames[: code.co_argcount]
     if len(found) != len(names):
         raise RegistrationError(
@@ -357,6 +358,42 @@ def _arguments(
             f"{code.co_name} takes {len(names)}: {', '.join(names)} ({code.co_filename}:{code.co_firstlineno})"
         )
     return found
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    """Return a view of an operand, by which `check_stores` knows it."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def check_stores(arguments: Sequence[Argument | None], positions: Sequence[int]) -> None:
+    """Raise `RegistrationError` for the kernel at one of these positions, which stores to an operand: it is read-only.
+
+    `arguments` are those of a call; numbers and arrays that belong to no call of a kernel are left alone.
+    """
+    for position in positions:
+        argument = arguments[position]
+        while isinstance(argument, CallArgument):
+            inner = argument.call.source if isinstance(argument.call, WholeCall) else argument.scan
+            if inner is None:
+                raise _stores_to_operand(argument)
+            # The function of the inner source takes its arguments last.
+            argument = list(inner.arguments.values())[argument.position - inner.count]
+
+
+def _stores_to_operand(argument: CallArgument) -> RegistrationError:
+    assert isinstance(argument.call, KernelCall)
+    node = argument.call.node
+    form = LOOPS.of(node)
+    code = python_function(form.adding_kernel if argument.call.adds else form.kernel).__code__
+    names = code.co_varnames[: code.co_argcount]
+    return RegistrationError(
+        f"op {type(node).__name__}: the kernel {code.co_name} writes to {names[argument.position]}, for which "
+        f"kernel_arguments returns an operand: it must return what the kernel's parameters stand for, in their order, "
+        f"{', '.join(names)}, and a kernel writes to out and to scratch arrays alone "
+        f"({code.co_filename}:{code.co_firstlineno})"
+    )
 
 
 def _scan_arguments(
