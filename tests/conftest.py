@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
@@ -20,7 +21,7 @@ from tests import tiers
 from tests.browser import browser, open_page
 from tests.each import keywords_of
 from tests.once import shared_folder
-from wyrm.engines.native.llvm import cache
+from wyrm.engines.native.llvm import cache, second_process
 from wyrm.ops.kernels.native import Spoiling
 
 __all__ = ["browser", "open_page"]
@@ -31,6 +32,8 @@ gc.set_threshold(50_000, 20, 50)
 START: dict[ModuleType | None, list[tuple[np.random.Generator, Mapping[str, Any]]]] = {}
 # The optimization level of programs, 0 to 3, in tests that are not marked `optimized`.
 LEVEL = int(os.environ.get("WYRM_TEST_LEVEL", "0"))
+# How many examples of a test Hypothesis draws where not all tests run: each run draws others.
+FEW_EXAMPLES = 30
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -38,6 +41,14 @@ def _cache_of_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     """Keep compiled programs in a folder of this run of the tests, which its workers share."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WYRM_CACHE_DIR", str(shared_folder(tmp_path_factory) / "programs"))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_compiler() -> Iterator[None]:
+    """Compile in the process of the tests alone: a second one would take its time from the other tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(second_process, "_has_a_core", lambda: False)
         yield
 
 
@@ -104,19 +115,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Run all tests of what is asked for by a path, `-k` or `-m`; heed interrupts."""
+    """Run all tests of what is asked for by a path, `-k` or `-m`, else few examples of Hypothesis; heed interrupts."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts what runs in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
     asked = config.args_source == pytest.Config.ArgsSource.ARGS or config.option.keyword or config.option.markexpr
     if asked:
         config.option.exhaustive = True
+    if not config.option.exhaustive:
+        hypothesis.settings.register_profile("few", max_examples=FEW_EXAMPLES)
+        hypothesis.settings.load_profile("few")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Import only files with quick tests, where these alone are asked for."""
-    if config.getoption("markexpr") != "quick" or not collection_path.match("test_*.py"):
+    """Import only files with tests that are asked for: quick ones, or all that are not exhaustive."""
+    if not collection_path.match("test_*.py"):
         return None
-    return True if not tiers.entries_of(collection_path, tuple(tiers.QUICK)) else None
+    if config.getoption("markexpr") == "quick":
+        return True if not tiers.entries_of(collection_path, tuple(tiers.QUICK)) else None
+    return True if not config.getoption("exhaustive") and tiers.is_whole(tiers.EXHAUSTIVE, collection_path) else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -125,9 +141,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         item.extra_keyword_matches.update(keywords_of(item))
         name = getattr(item, "originalname", item.name)
-        if tiers.is_in(tiers.QUICK, item.path, name):
+        case = item.name.removeprefix(name)[1:-1]
+        if tiers.is_in(tiers.QUICK, item.path, name, case):
             item.add_marker(pytest.mark.quick)
-        if tiers.is_in(tiers.EXHAUSTIVE, item.path, name):
+        if tiers.is_in(tiers.EXHAUSTIVE, item.path, name, case):
             item.add_marker(pytest.mark.exhaustive)
     left_out = [item for item in items if item.get_closest_marker("exhaustive") is not None]
     if left_out and not config.getoption("exhaustive"):

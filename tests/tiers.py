@@ -1,10 +1,12 @@
 """Which tests run when: `-m quick` takes 90 seconds on two cores, no option five minutes, and `--exhaustive` all.
 
-An entry is a folder, a file or `file::test` below `tests`.
+An entry is a folder, a file, `file::test` or `file::test[case]` below `tests`; the last takes the case of a test with
+this name, or all cases that have this word in it, as `float64` in `test_steps[Adam-float64]`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -72,10 +74,13 @@ EXHAUSTIVE = [
     "engines/jax/test_blocks.py::test_attention_over_several_tiles_and_blocks",
     "engines/jax/test_blocks.py::test_cross_entropy_over_several_blocks",
     "engines/jax/test_composites.py::test_composites",
+    "engines/jax/test_compute_dtype.py::test_gradients_are_those_of_a_program_of_jax_in_bfloat16",
     "engines/jax/test_compute_dtype.py::test_the_operands_and_the_sums_of_all_products",
     "engines/jax/test_compute_dtype_every_op.py::test_all_products_have_narrow_operands_and_float32_sums",
     "engines/jax/test_convolutions.py::test_convolutions_that_xla_fails_for",
     "engines/jax/test_convolutions.py::test_other_convolutions_have_derivatives_in_forward_mode",
+    "engines/jax/test_ctc.py::test_losses_and_gradients[2-4-3-0]",
+    "engines/jax/test_ctc.py::test_losses_and_gradients[3-1-2-2]",
     "engines/jax/test_device_state.py::test_accumulation_moves_only_the_touched_rows_of_tables",
     "engines/jax/test_divided_tables.py",
     "engines/jax/test_engine.py::test_bfloat16_activations_keep_float32_parameters",
@@ -84,6 +89,7 @@ EXHAUSTIVE = [
     "engines/jax/test_gpt2.py::test_losses",
     "engines/jax/test_gpt2.py::test_losses_in_bfloat16",
     "engines/jax/test_gpt2.py::test_losses_of_native_code",
+    "engines/jax/test_integers.py::test_an_epoch_ends_before_a_computed_index_out_of_range[options1]",
     "engines/jax/test_layers.py::test_layers",
     "engines/jax/test_local_steps.py",
     "engines/jax/test_loops.py::test_dropout_in_a_scan_draws_in_each_step",
@@ -118,9 +124,12 @@ EXHAUSTIVE = [
     "engines/native/test_cache.py::test_without_room_on_the_disk_programs_run_all_the_same",
     "engines/native/test_call_table.py::test_calls_of_equal_layers_are_data",
     "engines/native/test_call_table.py::test_they_compute_what_one_function_and_the_reference_compute",
+    "engines/native/test_checked_steps.py::test_steps_are_those_of_an_epoch_of_one_step[float64]",
     "engines/native/test_compiling.py::test_a_second_program_shares_kernels",
+    "engines/native/test_compiling.py::test_kernels_of_many_elements_use_vectors[over_matrices]",
     "engines/native/test_compiling.py::test_layers_that_repeat_are_compiled_once",
     "engines/native/test_compiling.py::test_only_what_differs_is_compiled",
+    "engines/native/test_debug.py::test_a_kernel_that_is_wrong_shows[Unwritten]",
     "engines/native/test_edges.py::test_gradients_of_gradients",
     "engines/native/test_edges.py::test_operands_that_are_views",
     "engines/native/test_edges.py::test_operands_without_elements",
@@ -131,6 +140,7 @@ EXHAUSTIVE = [
     "engines/native/test_names.py::test_the_source_holds_names_only_as_identifiers",
     "engines/native/test_numbers.py::test_native_sums_over_any_axes",
     "engines/native/test_numbers.py::test_shares_of_large_logits",
+    "engines/native/test_numbers.py::test_the_spread_of_many_numbers",
     "engines/native/test_ops.py::test_every_op_equals_the_reference",
     "engines/native/test_ops.py::test_the_compiled_loop_gives_the_same",
     "engines/native/test_optimizers.py::test_both_loops_and_synchronized_threads_agree",
@@ -139,15 +149,25 @@ EXHAUSTIVE = [
     "engines/native/test_processes.py::test_a_program_is_used_in_a_process_that_was_forked",
     "engines/native/test_products.py::test_products_of_every_layout",
     "engines/native/test_shared_loops.py::test_attention_has_the_same_bits_for_any_number_of_threads",
+    "engines/native/test_shifted_sums.py::test_sums_of_any_size[float64]",
+    "engines/native/test_steps.py::test_state_is_that_of_the_reference[float64]",
     "engines/native/test_tiles.py::test_errors_of_long_and_cancelling_sums_are_at_most_those_of_blas",
     "engines/native/test_tiles.py::test_large_products_of_few_rows",
     "engines/native/test_tiles.py::test_products_of_any_size_and_layout",
+    "engines/native/test_tiles.py::test_small_products_touch_nothing_beside_their_operands[arm]",
+    "engines/native/test_tiles.py::test_small_products_touch_nothing_beside_their_operands[narrow]",
     "engines/native/test_training.py::test_both_loops_agree",
+    "engines/native/test_training.py::test_epochs_equal_those_of_the_reference[AdamW]",
+    "engines/native/test_training.py::test_epochs_equal_those_of_the_reference[RMSprop]",
+    "engines/native/test_training.py::test_epochs_equal_those_of_the_reference[amsgrad]",
+    "engines/native/test_training.py::test_epochs_equal_those_of_the_reference[momentum]",
+    "engines/native/test_training.py::test_epochs_equal_those_of_the_reference[nesterov]",
     "engines/native/test_training.py::test_one_step_of_any_batch_size",
     "engines/numpy/test_chain.py::test_a_chain_of_a_hundred_thousand_nodes",
     "engines/test_every_engine.py::test_an_epoch_goes_on_where_it_was_interrupted",
     "engines/test_every_engine.py::test_another_program_goes_on_with_the_same_bits",
     "engines/test_every_engine.py::test_copies_and_pickles",
+    "engines/test_every_engine.py::test_epochs_with_metrics_in_a_random_order[float64]",
     "engines/test_every_engine.py::test_fizzbuzz",
     "engines/test_every_engine.py::test_only_touched_rows_of_tables_move",
     "engines/test_every_engine.py::test_optimizers",
@@ -161,11 +181,14 @@ EXHAUSTIVE = [
     "examples/test_example_notebooks.py::test_an_example_runs_as_a_notebook",
     "examples/test_example_pictures.py::test_labels_of_a_map_do_not_overlap",
     "examples/test_example_pictures.py::test_the_picture_of_mistakes_where_there_is_none",
+    "examples/test_examples.py::test_a_missing_file_is_an_error_that_names_it[classify_images.py]",
     "examples/test_examples.py::test_a_neural_equation_follows_new_paths_as_scipy_does",
     "examples/test_examples.py::test_a_residual_network_tells_bars",
     "examples/test_examples.py::test_a_residual_network_tells_images_that_move",
+    "examples/test_examples.py::test_bpr_learns_generated_preferences_and_can_be_watched",
     "examples/test_examples.py::test_dates_are_read_when_the_model_runs_freely",
     "examples/test_examples.py::test_films_are_recommended",
+    "examples/test_examples.py::test_help",
     "examples/test_examples.py::test_images_are_classified",
     "examples/test_examples.py::test_images_are_convolved",
     "examples/test_examples.py::test_images_are_encoded_with_random_draws",
@@ -177,17 +200,22 @@ EXHAUSTIVE = [
     "examples/test_gpt2_example.py::test_the_losses_on_real_stories_fall",
     "examples/test_gpt2_example.py::test_two_processes_of_jax_resume_bit_for_bit",
     "examples/test_minimize_example.py::test_the_minimum_is_found_and_drawn",
+    "exporting/test_blas.py::test_a_training_by_the_library_is_that_of_python",
+    "exporting/test_blas.py::test_large_products_call_the_library[float64]",
     "exporting/test_damaged.py::test_a_header_with_a_byte_changed_is_refused_or_says_the_same",
     "exporting/test_embedding.py::test_predictions_need_no_file",
+    "exporting/test_generation.py::test_prompts_are_read_at_once[<lambda>1]",
     "exporting/test_linalg.py::test_values_and_gradients_equal_native_ones",
     "exporting/test_ops.py::test_exported_ops_equal_native_ones",
     "exporting/test_round_trip.py",
     "exporting/test_training.py::test_a_training_goes_on_in_python",
     "exporting/test_training.py::test_batches_that_a_model_refuses_are_left_out",
+    "exporting/test_training.py::test_epochs_are_those_of_python[classifier]",
     "exporting/test_wasm.py::test_a_language_model_continues_a_text",
     "exporting/test_wasm.py::test_features_are_added_to_those_of_the_target",
     "exporting/test_wasm.py::test_node_trains_and_the_weights_come_home",
     "exporting/test_wasm.py::test_the_gates_of_an_lstm_are_computed_in_vectors",
+    "exporting/test_wasm.py::test_training_is_that_of_python[classifier]",
     "functions/test_array_functions.py::test_values_and_gradients",
     "functions/test_aux_and_pytrees.py::test_jacobians_and_hessians_of_containers",
     "functions/test_branches.py::test_switch_clamps_the_index",
@@ -222,23 +250,30 @@ EXHAUSTIVE = [
     "jax/test_jax_background_checkpoints.py::test_the_end_of_the_program_waits_for_the_checkpoint",
     "jax/test_jax_explicit_meshes.py",
     "jax/test_jax_exporting.py::test_programs_work_after_an_export_to_onnx",
+    "jax/test_jax_exporting.py::test_stablehlo_computes_the_outputs_for_any_batch[gpt2]",
     "jax/test_jax_exporting.py::test_training_goes_on_after_an_export_and_an_export_has_what_was_trained",
     "jax/test_jax_exports_every_op.py::test_any_batch",
     "jax/test_jax_gradients.py::test_forward_mode_is_the_transpose_of_reverse_mode",
     "jax/test_jax_gradients.py::test_gradients_by_jax",
     "jax/test_jax_gradients.py::test_second_derivatives_of_ops_with_a_derivative_of_their_own",
     "jax/test_jax_lowering.py::test_a_derivative_that_an_op_does_not_have",
+    "jax/test_jax_lowering.py::test_a_lowered_function_is_the_apply_function_of_a_flax_train_state",
+    "jax/test_jax_lowering.py::test_checkpoints_inside_checkpoints",
     "jax/test_jax_lowering.py::test_derivatives_where_pieces_meet_are_those_of_the_op",
     "jax/test_jax_lowering.py::test_products_with_the_hessian_of_a_language_model",
     "jax/test_jax_meeting.py::test_those_that_are_missing_are_named_by_all",
     "jax/test_jax_meeting.py::test_what_is_no_process_is_not_counted",
     "jax/test_jax_meshes.py::test_the_page_on_pipelines_runs_on_four_devices",
     "jax/test_jax_onnx.py::test_an_op_that_onnx_lacks_is_named_before_a_file_is_written",
+    "jax/test_jax_onnx.py::test_sequences_that_are_longer_than_a_tile",
+    "jax/test_jax_onnx_conversion.py::test_twice_the_layers_are_twice_the_work",
     "jax/test_jax_onnx_models.py::test_onnx_computes_what_a_model_does_for_any_batch",
     "linalg/test_eig.py::test_first_and_second_derivatives_are_those_of_torch",
+    "linalg/test_gaussian_process.py::test_training_is_that_of_jax[float32]",
     "linalg/test_least_squares.py::test_values_and_derivatives_for_every_rank",
     "linalg/test_linalg.py::test_a_matrix_without_a_solution_is_an_error",
     "linalg/test_linalg_against_jax.py::test_values_and_derivatives",
+    "losses/test_losses_ctc.py::test_a_second_order_gradient_of_a_time_that_data_decides[jax]",
     "losses/test_losses_retrieval.py::test_batches_of_one_row_have_no_negatives",
     "losses/test_losses_retrieval.py::test_info_nce_is_pytorchs",
     "metrics/test_metrics_classification.py::test_macro_micro_and_accuracy_equal_scikit_learn",
@@ -250,7 +285,9 @@ EXHAUSTIVE = [
     "nn/test_nn_cross_attention.py::test_values_and_gradients_are_pytorchs",
     "nn/test_nn_dropout.py::test_a_rate_of_any_size_has_the_same_numbers_in_every_engine",
     "nn/test_nn_gated_recurrent.py::test_stacks_are_pytorchs",
+    "nn/test_nn_initializers.py::test_numbers_of_large_arrays",
     "nn/test_nn_open_sizes.py::test_one_program_trains_with_images_of_several_sizes",
+    "nn/test_nn_open_sizes.py::test_sizes_that_are_multiples[jax]",
     "nn/test_nn_open_sizes.py::test_values_and_gradients",
     "nn/test_nn_pooling.py::test_a_network_of_layers_trains_and_saves",
     "nn/test_nn_recurrent_cells.py::test_layers_directions_and_lengths_beside_torch",
@@ -290,13 +327,14 @@ EXHAUSTIVE = [
     "site/test_site_pages.py::test_a_page_runs_and_prints_what_it_shows",
     "site/test_site_pages.py::test_the_tour_runs_from_its_first_page_to_its_last",
     "site/test_site_reference.py::test_every_public_name_is_in_the_reference_once",
+    "site/test_site_reference.py::test_options_are_spelled_out",
     "special/test_special.py::test_functions_of_one_number_equal_jax",
     "special/test_special.py::test_functions_of_two_numbers_equal_jax",
     "special/test_special.py::test_logsumexp_with_scales_and_signs",
     "test_accessible_pages.py",
     "test_attributes.py::test_looking_at_a_node_of_any_op_never_fails",
     "test_attributes.py::test_looking_at_an_object_never_fails",
-    "test_doctests.py::test_examples_in_docstrings",
+    "test_doctests.py",
     "test_foreign_names.py::test_python_guesses_at_public_names_alone",
     "test_import.py::test_names_that_are_imported_later_in_a_new_process",
     "test_import.py::test_what_is_imported_later_is_there_from_the_start",
@@ -312,7 +350,10 @@ EXHAUSTIVE = [
     "typing/test_plugin.py::test_axes_are_those_of_the_run_time",
     "typing/test_plugin.py::test_errors_of_the_run_time_are_found",
     "typing/test_plugin.py::test_few_axes_stay_unknown",
+    "typing/test_plugin.py::test_few_calls_of_functions_are_refused_where_they_run",
+    "typing/test_plugin.py::test_most_errors_of_functions_are_found",
     "typing/test_plugin.py::test_most_expressions_are_of_both_kinds",
+    "typing/test_plugin.py::test_most_functions_keep_exact_axes",
     "typing/test_plugin.py::test_no_expression_that_fits_is_an_error",
     "typing/test_typing_corpus.py::test_a_checker_cannot_do_what_the_limits_show",
     "typing/test_typing_corpus.py::test_checkers_cannot_do_what_is_said_that_they_cannot",
@@ -334,6 +375,7 @@ EXHAUSTIVE = [
     "watch/test_watch_page.py::test_smoothing_leaves_few_points_as_they_are_and_shows_both_numbers",
     "watch/test_watch_page.py::test_the_inside_of_a_model_light_and_dark",
     "watch/test_watch_page.py::test_two_runs_side_by_side",
+    "watch/test_watch_writer.py::test_measuring_everything_changes_no_bit_of_a_training[jax]",
 ]
 
 
@@ -346,9 +388,24 @@ def entries_of(path: Path, tier: tuple[str, ...]) -> list[str]:
     return [entry for entry in tier if f"{name}/".startswith(f"{entry.partition('::')[0]}/")]
 
 
-def is_in(tier: Sequence[str], path: Path, test: str) -> bool:
-    """Return whether a list has a test of a file."""
-    return any(entry.partition("::")[2] in ("", test) for entry in entries_of(path, tuple(tier)))
+def is_in(tier: Sequence[str], path: Path, test: str, case: str = "") -> bool:
+    """Return whether a list has a test of a file, or this case of it, by its name or a word in that."""
+    words = case, *case.split("-")
+    for entry in entries_of(path, tuple(tier)):
+        name, _, word = entry.partition("::")[2].removesuffix("]").partition("[")
+        if name in ("", test) and (not word or word in words):
+            return True
+    return False
+
+
+def is_whole(tier: Sequence[str], path: Path) -> bool:
+    """Return whether a list has all tests of a file, which then need not be imported where it is left out."""
+    entries = entries_of(path, tuple(tier))
+    if not entries:
+        return False
+    return all(
+        is_in(tier, path, test) for test in re.findall(r"^def (test_\w+)", path.read_text("utf-8"), re.MULTILINE)
+    )
 
 
 def missing() -> Iterable[str]:
@@ -356,5 +413,5 @@ def missing() -> Iterable[str]:
     for entry in (*QUICK, *EXHAUSTIVE):
         name, _, test = entry.partition("::")
         path = ROOT / name
-        if not path.exists() or (test and f"def {test}(" not in path.read_text(encoding="utf-8")):
+        if not path.exists() or (test and f"def {test.partition('[')[0]}(" not in path.read_text(encoding="utf-8")):
             yield entry

@@ -31,7 +31,7 @@ def _chosen() -> list[str]:
     return list(dict.fromkeys(expressions(_COUNT)))
 
 
-RANDOM = Checked("random", lambda: PREAMBLE + "".join(f"reveal_type({each})\n" for each in _chosen()))
+RANDOM = Checked("random", lambda: PREAMBLE + "".join(f"reveal_type({each})\n" for each in _chosen()), drawn=True)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,9 @@ def _calls() -> list[Call]:
     return list(calls())
 
 
-FUNCTIONS = Checked("functions", lambda: of_public_functions + "".join(f"reveal_type({c.text})\n" for c in _calls()))
+FUNCTIONS = Checked(
+    "functions", lambda: of_public_functions + "".join(f"reveal_type({c.text})\n" for c in _calls()), drawn=True
+)
 
 
 @pytest.fixture(scope="module")

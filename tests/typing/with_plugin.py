@@ -1,4 +1,4 @@
-"""What mypy says with the plugin of programs in tests: one process checks those of all tests."""
+"""What mypy says with the plugin of programs in tests: one process checks those of all tests, but for drawn ones."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ _LINE = re.compile(r"^program_(\w+)\.py:(\d+): (error|note): (.*?)(?:  \[([\w-]+
 class Checked:
     """A program that strict mypy checks with the plugin, beside those of all tests that pytest has collected.
 
-    It is made when its test is imported; `name` is its own among them.
+    It is made when its test is imported; `name` is its own among them. Programs that are `drawn` take as long as all
+    others, and their tests are exhaustive: they have a process of their own.
     """
 
-    _every: ClassVar[dict[str, Callable[[], str]]] = {}
+    _every: ClassVar[tuple[dict[str, Callable[[], str]], ...]] = {}, {}
 
-    def __init__(self, name: str, source: Callable[[], str]) -> None:
-        assert name not in self._every
-        self.name, self.source = name, source
-        self._every[name] = source
+    def __init__(self, name: str, source: Callable[[], str], *, drawn: bool = False) -> None:
+        assert all(name not in programs for programs in self._every)
+        self.name, self.source, self.drawn = name, source, drawn
+        self._every[drawn][name] = source
 
     def says(self, folders: pytest.TempPathFactory) -> Said:
         """Return what mypy says of the program."""
-        said = computed_once(folders, "mypy_with_plugin", lambda: _check(self._every, folders.mktemp("with_plugin")))
+        name, programs = f"mypy_with_plugin_{self.drawn}", self._every[self.drawn]
+        said = computed_once(folders, name, lambda: _check(programs, folders.mktemp("with_plugin")))
         assert said[self.name], f"mypy says nothing of {self.name}"
         return said[self.name]
 
