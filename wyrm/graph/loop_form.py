@@ -231,7 +231,8 @@ class ByKernel(LoopForm):
     def kernel_arguments(self, node: Any, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
         """Return the arguments of every call of `kernel`: views of the operands and `out`, numbers, and scratch arrays.
 
-        It is called once for each set of arrays that a program works on; `out` is in row-major order.
+        It is called once for each set of arrays that a program works on; `out` is in row-major order. The operands are
+        read-only: a program refuses a kernel that writes to one, with `RegistrationError`.
         """
         return (*operands, out)
 
