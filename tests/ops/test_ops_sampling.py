@@ -15,6 +15,7 @@ from tests.native import compiled
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 from wyrm.graph.schedule import Schedule
 from wyrm.ops.random import sampling
+from wyrm.ops.random.alias import alias_table, striped_table
 from wyrm.ops.random.dropout import Dropout
 from wyrm.ops.random.philox import STEP
 from wyrm.ops.random.sampling import RandomIndex, sampling_kernel
@@ -35,7 +36,8 @@ def run_kernel(kernel: Any, node: Any, stripes: tuple[int, int] | None = None) -
     operands = [np.asarray(parent.value) for parent in node.parents]
     arguments = wy.LOOPS.of(node).kernel_arguments(node, operands, out)
     if stripes is not None:
-        arguments[-1][:] = stripes
+        wy.LOOPS.of(node).prepare_stripes(arguments, stripes[1])
+        arguments[-1][:2] = stripes
     kernel(*arguments)
     return out
 
@@ -103,8 +105,8 @@ def test_probabilities_are_proportional_to_weights() -> None:
     assert chi_square_p_value(drawn((200_000,), weights=(WEIGHTS * 1e307).tolist()).forward(), WEIGHTS) > 0.01
 
 
-def test_many_rows_of_very_different_weights_are_drawn_as_by_searching_all() -> None:
-    """The kernel begins at the part of the probability that a word's first bits give."""
+def test_many_rows_of_very_different_weights_are_drawn_alike() -> None:
+    """The kernel and the reference look at one table, whose words are those that the weights say."""
     for size in (1, 2, 3, 1000, 5000):
         weights = np.exp(np.random.default_rng(size).normal(0.0, 4.0, size))
         weights[np.random.default_rng(size).random(size) < 0.3] = 0.0
@@ -112,6 +114,49 @@ def test_many_rows_of_very_different_weights_are_drawn_as_by_searching_all() -> 
         node = drawn((3000,), size, weights=weights)
         expected = node.forward()
         np.testing.assert_array_equal(run_kernel(SAMPLE, node), expected)
+
+
+def words_of_rows(table: NDArray[Any]) -> NDArray[Any]:
+    """Return how many of the 2**32 words draw each row, counted from the buckets of an alias table."""
+    rows = len(table)
+    bounds = [-(-row * 2**32 // rows) for row in range(rows + 1)]
+    words = np.zeros(rows, np.int64)
+    for row, (limit, other) in enumerate(table.tolist()):
+        kept = limit + 2**31 - bounds[row]
+        words[row] += max(kept, 0)
+        words[other if other >= 0 else -1 - other] += bounds[row + 1] - bounds[row] - max(kept, 0)
+    return words
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000, 4097])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 8.0])
+def test_each_row_has_the_words_that_its_weight_says(size: int, spread: float) -> None:
+    random = np.random.default_rng(size)
+    weights = np.exp(random.normal(0.0, spread, size))
+    weights[random.random(size) < 0.3] = 0.0
+    weights[random.integers(size)] = 1.0
+    table = alias_table(weights)
+    words = words_of_rows(table)
+    assert words.sum() == 2**32 and (words[weights == 0.0] == 0).all()
+    # Up to one word is lost or won where cumulative weights are rounded, and the last one where a bucket is full.
+    np.testing.assert_allclose(words, weights / weights.sum() * 2**32, rtol=1e-12, atol=2.0)
+    assert ((table[:, 1] < 0) == (weights == 0.0)).all()
+
+
+@pytest.mark.parametrize(("size", "stripes"), [(7, 2), (64, 3), (1000, 10), (40, 5)])
+def test_each_stripe_has_a_table_of_the_weights_of_its_rows(size: int, stripes: int) -> None:
+    weights = np.exp(np.random.default_rng(size).normal(0.0, 2.0, size))
+    weights[::3] = 0.0
+    table = striped_table(alias_table(weights), stripes)
+    for stripe in range(stripes):
+        rows = np.flatnonzero(np.arange(size) // 16 % stripes == stripe)
+        if rows.size:
+            part = table[rows]
+            places = np.where(part[:, 1] < 0, -1 - part[:, 1], part[:, 1])
+            assert np.isin(places, rows).all()
+            part[:, 1] = np.where(part[:, 1] < 0, -1 - np.searchsorted(rows, places), np.searchsorted(rows, places))
+            expected = weights[rows] / weights[rows].sum() * 2**32
+            np.testing.assert_allclose(words_of_rows(part), expected, rtol=1e-6, atol=2.0 * 2**32 / size)
 
 
 def test_one_row_with_all_the_weight_is_always_drawn() -> None:
@@ -267,12 +312,26 @@ def test_a_stripe_draws_only_its_own_rows(size: int, count: int, weighted: bool)
         assert chi_square_p_value(run_kernel(SAMPLE, node, (which, count)), probabilities) > 1e-3
 
 
-def test_a_stripe_without_weight_draws_rows_near_the_drawn_ones() -> None:
+def test_a_stripe_without_weight_draws_its_rows_alike() -> None:
     weights = np.zeros(60)
     weights[[3, 40]] = 1.0
     node = drawn((1000,), 60, weights=weights)
     node.forward()
-    assert set(run_kernel(SAMPLE, node, (1, 2)).tolist()) == {16 + 3, 48 + 8}
+    inside = np.arange(60) // 16 % 2 == 1
+    assert chi_square_p_value(run_kernel(SAMPLE, node, (1, 2)), inside.astype(float)) > 1e-3
+    assert set(run_kernel(SAMPLE, node, (0, 2)).tolist()) == {3, 40}
+
+
+def test_stripes_that_were_not_prepared_draw_from_all_rows() -> None:
+    node = drawn((1000,), 60, weights=np.arange(60.0))
+    expected = node.forward()
+    out = np.full(node.shape, -1, node.dtype)
+    arguments: Any = wy.LOOPS.of(node).kernel_arguments(
+        node, [np.asarray(parent.value) for parent in node.parents], out
+    )
+    arguments[-1][:2] = 1, 2
+    SAMPLE(*arguments)
+    np.testing.assert_array_equal(out, expected)
 
 
 def test_a_stripe_rejects_excluded_rows() -> None:

@@ -85,6 +85,9 @@ class _AnyForm:
     def draws_from(self, node: Any) -> int | None:
         return None
 
+    def prepare_stripes(self, arguments: tuple[Any, ...], stripes: int) -> None:
+        return None
+
     def same_indices(self, node: Any) -> Any:
         """Return the operand that indexes the same elements, though negative integers may count from the end; or None.
 
@@ -239,10 +242,13 @@ class ByKernel(LoopForm):
     def draws_from(self, node: Any) -> int | None:
         """Return the size of the table whose rows the kernel draws at random; None if it draws none.
 
-        The last kernel argument is then an array of two numbers: the stripe of the table to draw from, and the number
-        of stripes. Threads that draw from different stripes rarely touch the same rows.
+        The last kernel argument is then an array that begins with two numbers: the stripe of the table to draw from,
+        and the number of stripes. Threads that draw from different stripes rarely touch the same rows.
         """
         return None
+
+    def prepare_stripes(self, arguments: tuple[Any, ...], stripes: int) -> None:
+        """Prepare the kernel's arguments for draws from one of so many stripes, above 1."""
 
 
 # What a form of each kind must define.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any, Literal, TypeAlias, TypedDict, overload
-from weakref import ReferenceType, ref
+from weakref import ReferenceType, WeakValueDictionary, ref
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +20,6 @@ from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.node import IndexNode
 from wyrm.graph.op import ArrayNamespace
@@ -31,7 +31,6 @@ from wyrm.graph.typing import (
     D4,
     Array,
     AxisOf,
-    FloatArray,
     IntegerArray,
     NewDims,
     Size,
@@ -42,6 +41,7 @@ from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.indexing.index import as_indices
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.kernels.sums import natural
+from wyrm.ops.random.alias import HALF, alias_table, row_of, rows_of, striped_table
 from wyrm.ops.random.philox import STEP, WORD, Draws, philox, philox_block, random_bits, stream_or_next
 from wyrm.ops.random.sampling_jax import RandomIndexForm
 from wyrm.support.item_rows import CompressedRows, item_rows
@@ -78,59 +78,20 @@ def uniform_row(word: np.integer, size: int) -> int:
     return int((np.uint64(word) * np.uint64(size)) >> np.uint64(32))
 
 
-def weighted_row(word: np.integer, cumulative: FloatArray, guide: IntegerArray) -> int:
-    """Map a random word to a row, with the cumulative probabilities `cumulative`.
-
-    Words whose first bits are b have rows from `guide[b]` to `guide[b + 1]`; all rows are searched if it is empty.
-    """
-    fraction = np.float64(word) * 2.0**-32
-    low, length = 0, cumulative.size
-    if guide.size > 0:
-        part = int((np.uint64(word) * np.uint64(guide.size - 1)) >> np.uint64(32))
-        low = int(guide[part])
-        length = int(guide[part + 1]) - low
-    while length > 0:
-        half = (length + 1) >> 1
-        low += half if cumulative[low + half - 1] <= fraction else 0
-        length -= half
-    return low
-
-
 def member_row(member: int, which: int, count: int) -> int:
     """Return row number `member` of stripe `which` of `count`."""
     return (((member >> 4) * count + which) << 4) + (member & 15)
 
 
-def row_in_stripe(
-    word: np.integer,
-    i: int,
-    attempt: int,
-    step: int,
-    cumulative: FloatArray,
-    guide: IntegerArray,
-    seed: int,
-    stream: int,
-    stripe: tuple[int, int, int],
+def drawn_row(
+    word: np.integer, table: IntegerArray, striped: IntegerArray, is_striped: bool, stripe: tuple[int, int, int]
 ) -> int:
-    """Map a random word to a row of the stripe (which, count, number of rows).
-
-    Weighted rows outside of the stripe are drawn again, up to `32 * count` times; then a row of the stripe near the
-    last one is the result.
-    """
+    """Map a random word to a row of the stripe (which, count, number of rows), by weight if there is an alias table."""
     which, count, members = stripe
-    if cumulative.size == 0:
-        return member_row(uniform_row(word, members), which, count)
-    row = weighted_row(word, cumulative, guide)
-    if count == 1:
+    row = member_row(uniform_row(word, members), which, count)
+    if table.size == 0:
         return row
-    draw = attempt
-    while (row >> 4) % count != which:
-        draw += MAX_DRAWS
-        if draw >= 32 * count * MAX_DRAWS:
-            return member_row(min((row >> 4) // count * 16 + (row & 15), members - 1), which, count)
-        words = philox_block((i >> 2) + (draw << 32), step, seed, stream)
-        row = weighted_row(words[i & 3], cumulative, guide)
-    return row
+    return row_of(word, row, striped) if is_striped else row_of(word, row, table)
 
 
 def next_row(row: int, size: int, stripe: tuple[int, int, int]) -> int:
@@ -142,18 +103,15 @@ def next_row(row: int, size: int, stripe: tuple[int, int, int]) -> int:
     return row if row < size else 16 * which
 
 
-def is_without_weight(cumulative: FloatArray, row: int) -> bool:
-    """Return whether a row has no probability; every row has one without `cumulative`."""
-    if cumulative.size == 0:
-        return False
-    before = cumulative[row - 1] if row > 0 else 0.0
-    return bool(cumulative[row] == before)
+def is_without_weight(table: IntegerArray, row: int) -> bool:
+    """Return whether a row has no weight; every row has one without a table."""
+    return table.size > 0 and bool(table[row, 1] < 0)
 
 
 def sampling_kernel(
     step: IntegerArray,
-    cumulative: FloatArray,
-    guide: IntegerArray,
+    table: IntegerArray,
+    striped: IntegerArray,
     offsets: Any,
     columns: IntegerArray,
     bits: IntegerArray,
@@ -166,22 +124,25 @@ def sampling_kernel(
     drawn: IntegerArray,
     stripes: IntegerArray,
 ) -> None:
-    """Fill `out` with rows below `size`: uniformly if `cumulative` is empty, without rejection if `columns` is empty.
+    """Fill `out` with rows below `size`: uniformly if `table` is empty, without rejection if `columns` is empty.
 
     `out` has the axes (users, draws). User u excludes the row `columns[u]` of a matrix, in any order, if `offsets` is
     empty; else those of row `rows[u]` in compressed format, distinct and in ascending order, or with `bits` those whose
     bit is set in row `rows[u]` of a matrix of bytes, the lowest bit of a byte first.
 
     The first words of several steps are generated at once, in vectors: `words`, of shape (draws, steps), holds those of
-    `drawn[1]` steps from step `drawn[0]` on. `stripes` is (which, count): rows come from that stripe, or from the whole
-    table if the stripe is empty.
+    `drawn[1]` steps from step `drawn[0]` on. `stripes` is (which, count, the count that `striped` has alias tables
+    of): rows come from that stripe, or from all rows if the stripe is empty or has no alias table.
     """
     which, count, members = stripes[0], stripes[1], size
+    is_striped = count > 1 and stripes[2] == count
+    if table.size > 0 and not is_striped:
+        which, count = 0, 1
     if count > 1:
         whole = size // (16 * count)
         members = 16 * whole + max(0, min(16, size - 16 * (whole * count + which)))
         if members == 0:
-            which, count, members = 0, 1, size
+            which, count, members, is_striped = 0, 1, size, False
     stripe = (which, count, members)
     if step[0] < drawn[0] or step[0] >= drawn[0] + drawn[1]:
         if words.shape[1] == 1:
@@ -198,7 +159,7 @@ def sampling_kernel(
         drawn[0], drawn[1] = step[0], words.shape[1]
     column = natural(step[0] - drawn[0])
     users, draws = out.shape
-    if cumulative.size == 0 and columns.size == 0:
+    if table.size == 0 and columns.size == 0:
         for user in range(users):
             for draw in range(draws):
                 out[user, draw] = member_row(uniform_row(words[user * draws + draw, column], members), which, count)
@@ -216,17 +177,17 @@ def sampling_kernel(
             high = low + 1
         for draw in range(draws):
             i = user * draws + draw
-            row = row_in_stripe(words[i, column], i, 0, step[0], cumulative, guide, seed, stream, stripe)
+            row = drawn_row(words[i, column], table, striped, is_striped, stripe)
             attempt, excluded = 1, is_excluded(columns, bits, low, high, row, ascending)
             while attempt < MAX_DRAWS and excluded:
                 word = philox_block((i >> 2) + (attempt << 32), step[0], seed, stream)[i & 3]
-                row = row_in_stripe(word, i, attempt, step[0], cumulative, guide, seed, stream, stripe)
+                row = drawn_row(word, table, striped, is_striped, stripe)
                 excluded = is_excluded(columns, bits, low, high, row, ascending)
                 attempt += 1
             steps = 0
             while steps < min(size, MAX_STEPS) and excluded:
                 row = next_row(row, size, stripe)
-                excluded = is_excluded(columns, bits, low, high, row, ascending) or is_without_weight(cumulative, row)
+                excluded = is_excluded(columns, bits, low, high, row, ascending) or is_without_weight(table, row)
                 steps += 1
             out[user, draw] = row
 
@@ -241,7 +202,7 @@ Excluded: TypeAlias = "IndexNode | ArrayLike | CompressedRows | Sequence[ArrayLi
 class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode[Axes]):
     """Random integers from 0 to `table_size - 1`, drawn anew in each step; they have no gradient.
 
-    The parents are the step, with weights the cumulative probabilities, and with excluded rows either those of each
+    The parents are the step, with weights their alias table, and with excluded rows either those of each
     user, whose axes but the last are the first of the draws, or the offsets and columns of all users in compressed
     format and the user of each draw. Draw t of position i is word i % 4 of counter (i // 4, t), so a position draws the
     same whatever the other positions are.
@@ -258,13 +219,13 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
         self,
         table_size: int,
         to: Dims,
-        cumulative: Constant | None,
+        table: IndexConstant | None,
         excluded: tuple[IndexNode, ...],
         seed: int,
         stream: int,
     ) -> None:
-        parents = (STEP, *(() if cumulative is None else (cumulative,)), *excluded)
-        weighted = cumulative is not None
+        parents = (STEP, *(() if table is None else (table,)), *excluded)
+        weighted = table is not None
         self._construct(parents, table_size=table_size, to=to, weighted=weighted, seed=seed, stream=stream)
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
@@ -304,13 +265,13 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
 
     def _parts(
         self, operands: Sequence[Any]
-    ) -> tuple[IntegerArray, FloatArray, IntegerArray, IntegerArray, IntegerArray]:
-        """Return step, cumulative probabilities, offsets, columns and rows; absent operands are empty arrays."""
+    ) -> tuple[IntegerArray, IntegerArray, IntegerArray, IntegerArray, IntegerArray]:
+        """Return step, alias table, offsets, columns and rows; absent operands are empty arrays."""
         empty = np.empty(0, np.int64)
-        cumulative = operands[1] if self.weighted else np.empty(0, np.float64)
+        table = operands[1] if self.weighted else np.empty((0, 2), np.int64)
         if self.compressed:
-            return (operands[0], cumulative, *operands[-3:])
-        return operands[0], cumulative, empty, operands[-1] if self.rejects else empty, empty
+            return (operands[0], table, *operands[-3:])
+        return operands[0], table, empty, operands[-1] if self.rejects else empty, empty
 
     def _groups(self, operands: Sequence[Any], shape: tuple[int, ...]) -> tuple[int, int]:
         """Return the number of users and that of the draws of each of them."""
@@ -318,12 +279,12 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
         return math.prod(shape[:axes]), math.prod(shape[axes:])
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        step, cumulative, offsets, columns, rows = self._parts([np.asarray(operand) for operand in operands])
-        draws, weightless = self._groups(operands, shape)[1], np.diff(cumulative, prepend=0.0) == 0.0
+        step, table, offsets, columns, rows = self._parts([np.asarray(operand) for operand in operands])
+        draws, weightless = self._groups(operands, shape)[1], table[:, 1] < 0
 
-        def rows_of(words: NDArray[np.uint32]) -> NDArray[np.int64]:
+        def of_words(words: NDArray[np.uint32]) -> NDArray[np.int64]:
             if self.weighted:
-                return np.searchsorted(cumulative, words * 2.0**-32, side="right")
+                return rows_of(words, table)
             return ((words.astype(np.uint64) * np.uint64(self.table_size)) >> np.uint64(32)).astype(np.int64)
 
         def among_excluded(positions: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -336,14 +297,14 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
             return _are_among(columns, low, np.where(high - low < self.table_size, high, low), found)
 
         positions = np.arange(math.prod(shape))
-        result = rows_of(random_bits(positions.size, int(step), self.seed, self.stream))
+        result = of_words(random_bits(positions.size, int(step), self.seed, self.stream))
         if not self.rejects:
             return xp.asarray(result.reshape(shape))
         positions = positions[among_excluded(positions)]
         for attempt in range(1, MAX_DRAWS):
             counter = ((positions >> 2) + (attempt << 32)).astype(np.uint64)
             words = philox(counter, int(step), self.seed, self.stream)
-            result[positions] = rows_of(words[np.arange(positions.size), positions & 3])
+            result[positions] = of_words(words[np.arange(positions.size), positions & 3])
             positions = positions[among_excluded(positions)]
         for _ in range(min(self.table_size, MAX_STEPS) if positions.size else 0):
             result[positions] = (result[positions] + 1) % self.table_size
@@ -365,29 +326,26 @@ class _RandomIndexLoops(ByKernel):
     kernel = staticmethod(sampling_kernel)
 
     def kernel_arguments(self, node: RandomIndex, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
-        step, cumulative, offsets, columns, rows = node._parts(operands)
+        step, table, offsets, columns, rows = node._parts(operands)
         groups = out.reshape(node._groups(operands, out.shape))
-        weights = node.parents[1] if node.weighted else None
-        guide = _guide(bound_array(weights)) if isinstance(weights, Constant) else np.empty(0, np.int32)
         lists = offsets, columns.reshape(-1), _bits(node), rows.reshape(-1)
-        arrays = step.reshape(-1), cumulative, guide, *lists, groups
+        arrays = step.reshape(-1), table, scratch(table.shape, np.int64), *lists, groups
         steps = max(1, min(_MAX_STEPS, _WORDS_AT_ONCE // max(1, out.size)))
         words = scratch((-(-out.size // 4) * 4, steps), np.uint32)
-        stripes, drawn = np.array([0, 1]), np.array([0, 0])
+        stripes, drawn = np.array([0, 1, 1]), np.array([0, 0])
         return (*arrays, node.table_size, node.seed & WORD, node.stream & WORD, words, drawn, stripes)
 
     def draws_from(self, node: RandomIndex) -> int:
         return node.table_size
 
+    def prepare_stripes(self, arguments: tuple[Any, ...], stripes: int) -> None:
+        (_, table, striped, *_, known) = arguments
+        if known[2] != stripes:
+            striped[:] = striped_table(table, stripes) if table.size else table
+            known[2] = stripes
+
 
 JAX.register(RandomIndex)(RandomIndexForm(MAX_DRAWS, MAX_STEPS))
-
-
-def _guide(cumulative: FloatArray) -> NDArray[np.int32]:
-    """Return the first row of each of equal parts of the probability, about one part a row; see `weighted_row`."""
-    parts = 2 ** min(16, (cumulative.size - 1).bit_length())
-    first: NDArray[np.int32] = np.searchsorted(cumulative, np.arange(parts + 1) / parts, side="right").astype(np.int32)
-    return first
 
 
 # The bits of excluded rows, beside the node of the columns they were made from.
@@ -443,8 +401,12 @@ def _size_of(table_size: Size | Dim) -> int:
     return size
 
 
-def _cumulative(weights: Values, size: int) -> Constant:
-    """Return the cumulative probabilities of the rows."""
+# The alias tables that graphs have, by the content of their weights: equal draws are computed once.
+_known_tables: WeakValueDictionary[bytes, IndexConstant] = WeakValueDictionary()
+
+
+def _alias_table(weights: Values, size: int) -> IndexConstant:
+    """Return the alias table of the rows."""
     array = as_array(weights)
     if array.dtype.kind not in "fiub":
         raise DTypeError(f"random.index: weights must be numbers, not {array.dtype}")
@@ -458,11 +420,15 @@ def _cumulative(weights: Values, size: int) -> Constant:
         raise ValueError(
             f"random.index: weights must be finite and at least 0, but weights[{invalid[0]}] is {array[invalid[0]]}"
         )
-    largest = array.max()
-    if largest == 0:
+    if not array.any():
         raise ValueError("random.index: all weights are 0, so no row can be drawn")
-    total = np.cumsum(array / np.float64(largest))  # the sum stays finite
-    return Constant(total / total[-1], name="cumulative_weights")
+    if size >= HALF:
+        raise ShapeError(f"random.index: draws by weight are of less than 2**31 rows, not {size}")
+    content = sha256(array.tobytes()).digest() + array.dtype.str.encode()
+    found = _known_tables.get(content)
+    if found is None:
+        found = _known_tables[content] = IndexConstant(alias_table(array), name="alias_table")
+    return found
 
 
 def _excluded(exclude: Any, rows: object, size: int) -> tuple[IndexNode, ...]:
@@ -537,7 +503,7 @@ def index(
     the default is a stream that no other node has. An axis of `dims` without a size gets its size from the data.
 
     `weights`, of shape (table_size,), makes the probability of a row proportional to its weight, as for popular items;
-    the default is uniform.
+    the default is uniform. A draw takes the same time whatever the number of rows: an alias table is made once.
 
     `exclude` holds rows that are not drawn, such as the items that a user has seen. Integers or an index node of the
     axes (..., excluded) hold those of each draw, where ... are the first axes of `dims`: for `dims=(batch, 5)`, five
@@ -564,9 +530,9 @@ def index(
     [[2, 2], [1, 1], [1, 1]]
     """
     size = _size_of(table_size)
-    cumulative = None if weights is None else _cumulative(weights, size)
+    table = None if weights is None else _alias_table(weights, size)
     if rows is not None and exclude is None:
         raise ValueError("random.index: rows needs exclude: rows are users, exclude holds the rows that each excludes")
     excluded = () if exclude is None else _excluded(exclude, rows, size)
     axes = declared_dims(None, dims, True, "random.index")
-    return RandomIndex(size, axes, cumulative, excluded, operator.index(seed), stream_or_next(stream))
+    return RandomIndex(size, axes, table, excluded, operator.index(seed), stream_or_next(stream))

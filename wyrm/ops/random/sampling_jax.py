@@ -8,12 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.errors import DTypeError
-from wyrm.graph.base import explain
 from wyrm.graph.jax_form import JaxForm, Lowering
-from wyrm.graph.leaves import Constant
-from wyrm.graph.storage import bound_array
-from wyrm.graph.typing import FloatArray
+from wyrm.ops.random.alias import HALF
 from wyrm.ops.random.draws_jax import as_indices
 from wyrm.ops.random.philox_jax import philox_block, wide_product, words_of
 from wyrm.support.imports import jax, jnp
@@ -21,8 +17,6 @@ from wyrm.support.imports import jax, jnp
 
 class RandomIndexForm(JaxForm):
     """The lowering of `RandomIndex`: up to `draws` draws until a row is not excluded, then up to `steps` next rows."""
-
-    reads_constants = True
 
     def __init__(self, draws: int, steps: int) -> None:
         self._draws, self._steps = draws, steps
@@ -42,7 +36,7 @@ class RandomIndexForm(JaxForm):
         rows = of_word(words(0))
         if not node.rejects:
             return rows.reshape(shape)
-        weightless = _weightless(node, operands[1]) if node.weighted else None
+        weightless = operands[1][:, 1] < 0 if node.weighted else None
         are_excluded = _excluded(node, operands, count)
 
         def draw_again(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
@@ -73,14 +67,6 @@ def _excluded(node: Any, operands: Sequence[Any], count: int) -> Callable[[Any],
     return lambda rows: _are_among(columns, low, high, rows)
 
 
-def _weightless(node: Any, cumulative: Any) -> Any:
-    """Return which rows have no probability."""
-    parent = node.parents[1]
-    if isinstance(parent, Constant):
-        return jnp.asarray(np.diff(bound_array(parent), prepend=0.0) == 0.0)
-    return jnp.diff(cumulative, prepend=0.0) == 0.0
-
-
 def _uniform(node: Any) -> Any:
     """Return the function of words to rows, all equally likely."""
 
@@ -91,34 +77,17 @@ def _uniform(node: Any) -> Any:
     return rows
 
 
-def _weighted(node: Any, cumulative: Any) -> Any:
-    """Return the function of words to rows with cumulative probabilities, which the words are compared with exactly."""
-    parent = node.parents[1]
-    if isinstance(parent, Constant):
-        cumulative = bound_array(parent)
-    if isinstance(cumulative, np.ndarray):
-        zeros, bounds = _bounds(cumulative)
+def _weighted(node: Any, table: Any) -> Callable[[Any], Any]:
+    """Return the function of words to rows by an alias table."""
+    limits, others = table[:, 0], table[:, 1]
 
-        def rows(words: Any) -> Any:
-            return as_indices(node, jnp.searchsorted(bounds, words, side="left"), zeros, node.table_size)
-    elif cumulative.dtype == np.float64:
+    def rows(words: Any) -> Any:
+        buckets = as_indices(node, wide_product(words, node.table_size)[1], 0, node.table_size)
+        own = (words ^ np.uint32(HALF)).astype(np.int32) < limits[buckets]
+        other = others[buckets]
+        return jnp.where(own, buckets, jnp.where(other < 0, -1 - other, other))
 
-        def rows(words: Any) -> Any:
-            drawn = jnp.searchsorted(cumulative, words.astype(jnp.float64) * 2.0**-32, side="right")
-            return as_indices(node, drawn, 0, node.table_size)
-    else:
-        raise DTypeError(explain(node, "the weights must be constants, or jax_enable_x64 set: float32 rounds them"))
     return rows
-
-
-def _bounds(cumulative: FloatArray) -> tuple[int, Any]:
-    """Return the number of leading rows without weight and, for each other row, the last word before the next row.
-
-    A word w draws the row after all whose cumulative probability is at most w / 2**32. These are the rows whose
-    probability times 2**32, rounded up, less 1 is less than w.
-    """
-    zeros = int(np.count_nonzero(cumulative == 0.0))
-    return zeros, (np.ceil(cumulative[zeros:] * 2.0**32) - 1.0).astype(np.uint32)
 
 
 def _are_among(columns: Any, low: Any, end: Any, rows: Any) -> Any:

@@ -228,8 +228,8 @@ class NativeEpoch:
         if not first or batch < self.batch or self.pace is None:
             own = rows if self.pace is None else None
             self.bindings[thread] = engine.binding(self.columns, self.flat, batch, thread, rows=own)
-            for _, array in self.bindings[thread].stripes:
-                array[:] = stripe
+            for array in self.bindings[thread].stripes(stripe[1]):
+                array[:2] = stripe
         bound, start = self.bindings[thread], time.perf_counter()
         totals: NDArray[np.float64] = aligned((1 + len(engine.graph.outputs),), np.dtype(np.float64))
         try:

@@ -249,7 +249,7 @@ class PreparedEpoch:
 
     def _stripes(self, binding: Binding, stripes: tuple[int, int]) -> list[Call]:
         """Return the calls after which random nodes draw from a stripe of their table."""
-        return [Call(bound(put_pair, array, *stripes)) for _, array in binding.stripes]
+        return [Call(bound(put_pair, array, *stripes)) for array in binding.stripes(stripes[1])]
 
     def _in_sequence(self, seed: int | None) -> list[CallSequence]:
         """Return the calls of each thread, with the ranges of a phase in the order of a seed."""

@@ -168,8 +168,6 @@ class Binding:
         self.own_bytes: int = 0
         self.buffers: int = self._place_buffers(memory, plan or plan_memory(source, self._largest))
         self.columns: dict[BaseNode, int] = {}
-        # The table stripes that random index nodes draw from; each thread sets its own.
-        self.stripes: list[tuple[KernelCall, NDArray[np.int64]]] = []
         values: list[Any] = []
         for position, argument in enumerate(source.arguments.values()):
             if isinstance(argument, ColumnArgument):
@@ -181,9 +179,12 @@ class Binding:
             read = [each for each in source.arguments.values() if isinstance(each, StateArgument)]
             # The first step reads all of these.
             provide_pages(*(self._state(each) for each in read if each.parameter not in by_rows))
-        for call, arguments in self._calls.items():
-            if LOOPS.of(call.node).draws_from(call.node) is not None:
-                self.stripes.append((call, arguments[-1]))
+        # The arguments of kernels that draw rows of a table.
+        self._draws: list[tuple[KernelCall, tuple[Any, ...]]] = [
+            (call, arguments)
+            for call, arguments in self._calls.items()
+            if LOOPS.of(call.node).draws_from(call.node) is not None
+        ]
         # The leaves whose arrays are bound, with those arrays.
         self.held: list[tuple[Storage, np.ndarray]] = [
             (stored(buffer.leaf), array)
@@ -198,6 +199,15 @@ class Binding:
     def bytes(self) -> int:
         """The bytes of the arrays that belong to this binding alone."""
         return self.buffers + self.own_bytes
+
+    def stripes(self, count: int) -> list[NDArray[np.int64]]:
+        """Return the arrays of (stripe, number of stripes) that kernels draw rows from; each thread sets its own.
+
+        What they need to draw from one of `count` stripes is there then.
+        """
+        for call, arguments in self._draws if count > 1 else ():
+            LOOPS.of(call.node).prepare_stripes(arguments, count)
+        return [arguments[-1] for _, arguments in self._draws]
 
     def is_current(self) -> bool:
         """Return whether the leaves still hold the arrays that were bound."""
