@@ -206,6 +206,62 @@ def test_warp_takes_a_number_of_draws_that_data_decides(items: int) -> None:
         np.testing.assert_allclose(found, warp_by_hand(*scores, items, 1.0)[0], rtol=1e-5, atol=1e-6)
 
 
+def warp_of_tables(of_items: bool) -> tuple[Any, list[Any], list[Any]]:
+    """Return the loss by WARP of users and items with biases, its tables, and its inputs."""
+    batch, random = Batch(), np.random.default_rng(3)
+    users, items = parameter(random.normal(size=(7, 4)), name="users"), parameter(random.normal(size=(50, 4)), name="items")
+    biases = parameter(random.normal(size=50), name="biases")
+    user, item = wy.IndexInput(dims=(batch,), name="user"), wy.IndexInput(dims=(batch,), name="item")
+    drawn = wy.random.index(50, (batch, 6), exclude=[[0, 3]] * 7, rows=user, stream=1)
+    vectors = users.index(user)
+
+    def score(of: Any) -> Any:
+        return (vectors.expand_dims(1) * items.index(of)).sum(-1) + biases.index(of)
+
+    positive = score(item.expand_dims(1)).squeeze(-1)
+    if of_items:
+        loss = losses.warp(positive, score, items=drawn, num_items=50)
+    else:
+        loss = losses.warp(positive, score(drawn), num_items=50)
+    return loss, [users, items, biases], [user, item]
+
+
+def test_warp_of_a_function_of_items_is_that_of_their_scores() -> None:
+    data = RANDOM.integers(0, 7, 30), RANDOM.integers(0, 50, 30)
+    found, touched = list[list[Any]](), list[int]()
+    for of_items in (False, True):
+        loss, tables, inputs = warp_of_tables(of_items)
+        for leaf, values in zip(inputs, data, strict=True):
+            leaf.set(values)
+        wy.random.set_step(4)
+        loss.forward()
+        loss.backward()
+        found.append([loss.value, *(table.gradient for table in tables)])
+        touched.append(len(tables[1].row_gradient.rows))
+    assert np.count_nonzero(found[1][2].any(-1)) > 5 and touched[1] < touched[0]
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_warp_of_a_function_of_items_trains_alike_in_every_engine(engine: Any) -> None:
+    data = np.random.default_rng(0).integers(0, 7, 64), np.random.default_rng(1).integers(0, 50, 64)
+    after: list[list[Any]] = []
+    for of_items, kind in ((False, "native"), (True, engine)):
+        loss, tables, inputs = warp_of_tables(of_items)
+        program = wy.compile(loss, wy.optim.Adagrad(tables, 0.1), engine=kind)
+        wy.random.set_step(0)
+        program.epoch(dict(zip(inputs, data, strict=True)), batch_size=10)
+        after.append([table.value for table in tables])
+    for one, other in zip(*after, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-11)
+
+
+def test_native_code_scores_items_until_one_counts() -> None:
+    loss, tables, _ = warp_of_tables(True)
+    assert "break" in wy.compile(loss, wy.optim.SGD(tables, 0.1)).source
+
+
 def squares_by_hand(users: Any, items: Any, chosen: Any, confidence: Any, unobserved: float) -> Any:
     shape = len(users), len(items)
     target, weight = torch.zeros(shape, dtype=torch.float64), torch.full(shape, unobserved, dtype=torch.float64)
@@ -317,6 +373,14 @@ def test_errors() -> None:
         losses.implicit_squares(query, positive, ITEMS[:, None] + 1).forward()
     with pytest.raises(DTypeError):
         anything.warp(wy.IndexConstant([1]), positive, num_items=5)
+    drawn = wy.IndexConstant(np.zeros((6, 3), np.int64))
+    for negative, more in ((positive, {"items": drawn}), (lambda of: positive, {})):
+        with pytest.raises(ValueError, match="warp: a function from items to scores needs items"):
+            anything.warp(scores, negative, num_items=5, **more)
+    with pytest.raises(ShapeError, match=r"warp: scores must have the axes of items"):
+        anything.warp(scores, lambda of: positive, num_items=5, items=drawn)
+    with pytest.raises(ShapeError, match=r"warp: positive must have the axes of negative\(items\) but the last"):
+        anything.warp(scores, lambda of: wrong, num_items=5, items=drawn)
 
 
 def towers(batch: wy.Dim | None = None) -> tuple[Any, Any, Any, Any]:

@@ -23,7 +23,7 @@ from wyrm.ops.elementwise import (
 )
 from wyrm.ops.elementwise.comparison import LogicalXor
 from wyrm.ops.elementwise.conversion import Cast
-from wyrm.ops.reducing import counting
+from wyrm.ops.reducing import counting, positions
 
 
 def _unit(*shape: int) -> Any:
@@ -76,7 +76,15 @@ def _index_samples() -> list[Sample]:
 
 def _counts() -> list[Sample]:
     x = mask(2, 3, 4)
-    return [
+    first = Sample(
+        positions.FirstTrue,
+        positions.first_true,
+        (x,),
+        lambda x: np.where(x.any(-1), x.argmax(-1), x.shape[-1]),
+        differentiable=False,
+        empty=False,
+    )
+    counts = [
         Sample(
             counting.CountTrue,
             lambda x, a=axis, k=keepdims: counting.CountTrue(x, a, k),
@@ -87,6 +95,7 @@ def _counts() -> list[Sample]:
         )
         for axis, keepdims in [(None, False), (-1, False), (0, True), ((0, 2), False)]
     ]
+    return [first, *counts]
 
 
 def samples() -> list[Sample]:

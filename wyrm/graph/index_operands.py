@@ -212,9 +212,15 @@ def holds_data(node: BaseNode) -> bool:
     return node.is_leaf and not node.stands_for
 
 
+def bound_of(indices: BaseNode) -> Axis | None:
+    """Return the axis, or the upper bound, that the op that computes these integers keeps them below; None if none."""
+    within: Axis | None = getattr(source_of(indices), "within", None)
+    return within
+
+
 def is_within(indices: BaseNode, axis: Axis) -> bool:
     """Return whether the op that computes these integers keeps them in range of an axis in every run."""
-    within: Axis | None = getattr(source_of(indices), "within", None)
+    within = bound_of(indices)
     if within is None:
         return False
     most, size = axis_size(within), axis_size(axis)

@@ -45,12 +45,14 @@ class ScatterTarget(NamedTuple):
 class Reducer(NamedTuple):
     """A reduction: `total` begins at `start`, `step` accumulates an element, and `finish` computes the result.
 
-    `step` and `finish` are formulas over the operands (`x`, `y`), `total`, and `count`, the number of elements.
+    `step` and `finish` are formulas over the operands (`x`, `y`), `total`, and `count`, the number of elements. With
+    `ends`, what comes after a true element `x` changes nothing: a loop may end there.
     """
 
     start: float
     step: str
     finish: str = ""
+    ends: bool = False
 
 
 class _AnyForm:

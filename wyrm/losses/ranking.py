@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Unpack, overload
 
 import numpy as np
@@ -31,6 +31,7 @@ from wyrm.ops.cross_entropy.labels import CountedLabels, as_node, check_axes, sa
 from wyrm.ops.cross_entropy.softmax import LossReduction
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.index import Index, as_indices
+from wyrm.ops.reducing.positions import first_true
 from wyrm.ops.shaping.arange import positions
 from wyrm.support.foreign_names import explains_keywords
 
@@ -385,6 +386,13 @@ def sampled_softmax(
     return (negative.logsumexp(-1) - positive).softplus()
 
 
+def _score_and_draws(loss: str, names: Sequence[str], operands: Sequence[Any], values: Values) -> list[Any]:
+    """Return scores as nodes, and those that they are compared with too, unless these are a function of items."""
+    if not callable(operands[1]):
+        return [*_score_and_others(loss, names, operands, values)]
+    return [as_node(loss, names[0], operands[0]), operands[1]]
+
+
 @overload
 def warp(
     positive: Tensor[*Axes],
@@ -403,8 +411,35 @@ def warp(
     margin: float = 1.0,
     **options: Unpack[Each],
 ) -> Tensor[*Axes]: ...
-@loss(_score_and_others, margin=within(0.0))
-def warp(positive: Node, negative: Node, *, num_items: Size | Dim, margin: float = 1.0) -> Node:
+@overload
+def warp(
+    positive: Tensor[*Axes],
+    negative: Callable[[IndexNode], Node],
+    *,
+    num_items: Size | Dim,
+    items: IndexNode[tuple[*Axes, N]],
+    margin: float = 1.0,
+    **options: Unpack[Total],
+) -> Tensor[()]: ...
+@overload
+def warp(
+    positive: Tensor[*Axes],
+    negative: Callable[[IndexNode], Node],
+    *,
+    num_items: Size | Dim,
+    items: IndexNode[tuple[*Axes, N]],
+    margin: float = 1.0,
+    **options: Unpack[Each],
+) -> Tensor[*Axes]: ...
+@loss(_score_and_draws, margin=within(0.0))
+def warp(
+    positive: Node,
+    negative: Node | Callable[[IndexNode], Node],
+    *,
+    num_items: Size | Dim,
+    items: IndexNode | IntegerArray | None = None,
+    margin: float = 1.0,
+) -> Node:
     """Return the weighted approximate-rank pairwise loss, which attends to the top of the ranking.
 
     `positive`, of any axes, are the scores of chosen items; `negative`, with one more axis at the end, those of items
@@ -414,27 +449,51 @@ def warp(positive: Node, negative: Node, *, num_items: Size | Dim, margin: float
     scaling up to large vocabulary image annotation" (2011). The weight has no gradient. `sample_weight` and reductions
     are as in `mse`.
 
+    With the drawn `items`, `negative` is a function that returns the scores of items, of the axes of the items that it
+    gets. The numbers are the same for less work: native code scores a row's items only until one counts, and the
+    gradient is that of one item a row. It is called twice, the second time with a last axis of size 1.
+
     Raises:
         ShapeError: the axes of `positive` are not the leading axes of `negative`, or `num_items` is below 2.
+        IndexOutOfRange: a drawn item is not in a table that `negative` reads.
         DTypeError: an operand is not float, or the dtypes differ.
-        ValueError: `reduction` is unknown, or `margin` is negative.
+        ValueError: `reduction` is unknown, `margin` is negative, or there are `items` without a function.
 
     >>> chosen, drawn = wy.Constant([2.0]), wy.Constant([[0.0, 1.5, 4.0]])
     >>> warp(chosen, drawn, num_items=5).forward().item()  # the second of the drawn items: (1 + 1/2) * 0.5
+    0.75
+    >>> vectors, user = wy.Parameter([[0.0], [1.5], [4.0]]), wy.Constant([[1.0]])
+    >>> drawn = wy.IndexConstant([[0, 1, 2]])
+    >>> score = lambda items: (user.expand_dims(1) * vectors.index(items)).sum(-1)
+    >>> warp(chosen, score, items=drawn, num_items=5).forward().item()
     0.75
     """
     count = axis_size(num_items) if isinstance(num_items, Dim) else int(num_items)
     if count is None or count < 2:
         raise ShapeError(f"warp: num_items must be a size of at least 2, not {num_items!r}")
-    violates = negative > positive.expand_dims(-1) - margin
-    first = violates.astype(negative.dtype).argmax(-1)
+    drawn = None if items is None else as_indices(items)
+    if callable(negative) and drawn is not None:
+        names = "positive", "negative(items)"
+        positive, scores = _score_and_others("warp", names, (positive, negative(drawn)), "any")
+        check_axes("warp: scores must have the axes of items", scores, drawn.dims, {"items": drawn, "scores": scores})
+    elif callable(negative) or drawn is not None:
+        raise ValueError("warp: a function from items to scores needs items, the drawn ones, and items need a function")
+    else:
+        scores = negative
+    tries: Any = scores.shape[-1]
+    # This order lets compiled code know the threshold before the loop over scores, which ends at the first one above.
+    first = first_true(positive.expand_dims(-1) - margin < scores)
     # The weight of each draw that may be the first: numbers in a table, so that the code is the same for any catalogue.
-    draws = axis_size(negative.dims[-1])
+    draws = axis_size(scores.dims[-1])
     sums = np.cumsum(1.0 / np.maximum(np.arange(count), 1)) - 1.0
-    weights = sums[(count - 1) // np.arange(1, (count if draws is None else draws) + 1)]
+    weights = sums[(count - 1) // np.arange(1, (count if draws is None else draws + 1) + 1)]
     weight = Index(constant_beside(weights, positive.dtype), first.minimum(count - 1) if draws is None else first)
-    score = negative.take_along_axis(first.expand_dims(-1), axis=-1).squeeze(-1)
-    return where(violates.any(-1), weight * (margin - positive + score), 0.0)
+    place = (first % tries).expand_dims(-1)
+    if callable(negative) and drawn is not None:
+        score = negative(drawn.take_along_axis(place, axis=-1))
+    else:
+        score = scores.take_along_axis(place, axis=-1)
+    return where(first != tries, weight * (margin - positive + score.squeeze(-1)), 0.0)
 
 
 @overload

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from wyrm.ops.reducing.positions import first_true
 
 RANDOM = np.random.default_rng(0)
 
@@ -28,6 +29,34 @@ def test_axes_that_an_array_has_side_by_side_are_one_loop() -> None:
         data = normal(rows, 3, 4, 5)
         np.testing.assert_array_equal(both({x: data}), np.maximum(data, 0.0))
         np.testing.assert_array_equal(inner({x: data}), np.maximum(data + bias.value, 0.0))
+
+
+def test_a_loop_ends_at_the_first_true_element_if_nothing_else_needs_the_later_ones() -> None:
+    x, y = wy.Input(dims=(Batch(), 4), name="x"), wy.Input(dims=(Batch(), 5, 4), name="y")
+    scores = (x.expand_dims(1) * y).sum(-1)
+    first = first_true(x.sum(-1).square().expand_dims(-1) < scores)
+    alone, both = wy.compile(first), wy.compile([first, scores])
+    assert "break" in alone.source and alone.source.count("for i1 in") == both.source.count("for i1 in") - 1
+    for rows in (0, 1, 7, 200):
+        data = {x: normal(rows, 4) * 0.5, y: normal(rows, 5, 4)}
+        values = (data[x][:, None] * data[y]).sum(-1)
+        counts = data[x].sum(-1)[:, None] ** 2 < values
+        wanted = np.where(counts.any(-1), counts.argmax(-1), 5)
+        np.testing.assert_array_equal(alone(data), wanted)
+        found = both(data)
+        np.testing.assert_array_equal(found[0], wanted)
+        np.testing.assert_allclose(found[1], values, rtol=1e-5, atol=1e-6)
+
+
+def test_what_a_loop_reads_beside_a_sum_is_known_before_it() -> None:
+    """The comparison stands in the loop of the scores, which are not stored."""
+    x, y = wy.Input(dims=(Batch(), 4), name="x"), wy.Input(dims=(Batch(), 5, 4), name="y")
+    scores = (x.expand_dims(1) * y).sum(-1)
+    program = wy.compile(((x.sum(-1) * 2.0 + 1.0).expand_dims(-1) > scores).sum(-1))
+    assert program.source.count("for i1 in") == 2
+    data = {x: normal(9, 4), y: normal(9, 5, 4)}
+    limit = data[x].sum(-1)[:, None] * 2.0 + 1.0
+    np.testing.assert_array_equal(program(data), ((data[x][:, None] * data[y]).sum(-1) < limit).sum(-1))
 
 
 @pytest.mark.parametrize(

@@ -208,3 +208,18 @@ def test_a_leaf_refuses_only_for_graphs_that_live() -> None:
     del small
     rows.set([2])
     assert rows.value.tolist() == [2]
+
+
+def test_remainders_and_indices_of_indices_need_no_check() -> None:
+    batch = Nodes()
+    parts, places = wy.IndexInput(dims=(batch, 3), name="parts"), wy.IndexInput(dims=(batch,), name="places")
+    u = table()
+    hashed = parts % SIZE
+    rows = hashed.take_along_axis((places % 3).expand_dims(1), axis=1).squeeze(1)
+    program = wy.compile(u.index(rows).sum(-1))
+    assert "checked(" not in program.source
+    data = {parts: RANDOM.integers(-50, 50, (20, 3)), places: RANDOM.integers(-9, 9, 20)}
+    wanted = (data[parts] % SIZE)[np.arange(20), data[places] % 3]
+    np.testing.assert_allclose(program(data), u.value[wanted].sum(-1))
+    assert "checked(" in wy.compile(u.index(parts[:, 0] % (SIZE + 1)).sum(-1)).source
+    assert "checked(" in wy.compile(u.index(parts[:, 0] % places).sum(-1)).source

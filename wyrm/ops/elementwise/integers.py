@@ -14,6 +14,7 @@ from wyrm.graph.base import ZERO, BaseNode, Gradient, describe, label
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.storage import bound_array
 from wyrm.graph.typing import IntegerArray, Number, Size
 from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise.broadcasts import operator_of_integers
@@ -139,6 +140,14 @@ class IndexRemainder(IndexArithmetic[Axes]):
     __slots__ = ()
     formula = "remainder(x, y)"
     operator = "mod"
+
+    @property
+    def within(self) -> int | None:
+        """The divisor, if it is one constant above 0: the values are below it, and at least 0."""
+        divisor = self.parents[1]
+        if not isinstance(divisor, IndexConstant) or divisor.dims:
+            return None
+        return max(0, int(bound_array(divisor))) or None
 
 
 @JAX.register(IndexFloorDivide, IndexRemainder)

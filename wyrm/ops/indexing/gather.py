@@ -8,10 +8,10 @@ from typing import Any, cast
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.graph.axes import Dims, broadcast, unify
+from wyrm.graph.axes import Axis, Dims, broadcast, unify
 from wyrm.graph.base import ZERO, BaseNode, Gradient, label
 from wyrm.graph.index_maps import IndexLoad, IndexMap
-from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
+from wyrm.graph.index_operands import HasIndexOperands, IndexOperand, bound_of
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS, Gathered, Scattered, ScatterTarget
 from wyrm.graph.node import IndexNode, Node
@@ -192,6 +192,11 @@ class IndexGather(_GatherRules[Axes], IndexNode[Axes]):
     """The same as `Gather` for integers."""
 
     __slots__ = ()
+
+    @property
+    def within(self) -> Axis | None:
+        """What the operand's values are within."""
+        return bound_of(self.parents[0])
 
 
 JAX.register(Gather, IndexGather)(GatherForm(_order, _moved))

@@ -8,11 +8,11 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 
 from wyrm.errors import OptionError, ShapeError
-from wyrm.graph.axes import Dims, axis_size, normalize_axis, unify
+from wyrm.graph.axes import Axis, Dims, axis_size, normalize_axis, unify
 from wyrm.graph.base import ZERO, BaseNode, Gradient, describe
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.index_maps import IndexLoad, IndexMap
-from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
+from wyrm.graph.index_operands import HasIndexOperands, IndexOperand, bound_of
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, Gathered, Scattered, ScatterTarget
 from wyrm.graph.node import IndexNode, Node
@@ -157,6 +157,11 @@ class IndexTakeAlongAxis(_AlongAxisRules[Axes], IndexNode[Axes]):
     """The same as `TakeAlongAxis` for integers."""
 
     __slots__ = ()
+
+    @property
+    def within(self) -> Axis | None:
+        """What the operand's values are within."""
+        return bound_of(self.parents[0])
 
 
 JAX.register(TakeAlongAxis, IndexTakeAlongAxis)(TakeAlongAxisForm(_index_along_axis))

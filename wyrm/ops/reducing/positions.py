@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, overload
 
-from wyrm.errors import ShapeError
-from wyrm.graph.axes import Dims, One, axis_size, reduced_dims
+from wyrm.errors import DTypeError, ShapeError
+from wyrm.graph.axes import Dims, One, axis_size, reduced_dims, unify
 from wyrm.graph.base import label
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
-from wyrm.graph.loop_form import LOOPS, ByKernel
+from wyrm.graph.loop_form import LOOPS, ByKernel, Reduced, Reducer
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, AtLeast1D, Bs, FloatArray, IntegerArray, M, N, OfShape, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
 from wyrm.ops.reducing.base import PositionsAlongAxis, ReducedAxis, ReducedAxisLoops, check_keepdims, split_at
+from wyrm.ops.shaping.arange import positions
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.imports import jnp
 
@@ -107,6 +108,59 @@ def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> IndexNode
     return (~node if node.dtype.kind == "b" else -node).argmax(axis, keepdims)
 
 
+class FirstTrue(ReducedAxis[Axes]):
+    """The position of the first true element along the last axis of a mask, or the size of the axis if none is true.
+
+    The second parent holds the positions. A compiled loop ends at that element: nothing is computed for later ones.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, x: Node, positions: IndexNode) -> None:
+        self._construct((x, positions), axis=x.ndim - 1, keepdims=False)
+
+    @property
+    def within(self) -> int | None:
+        """The upper bound of the values; None if data decides it."""
+        size = axis_size(self.parents[0].dims[-1])
+        return None if size is None else size + 1
+
+    def shape_rule(self) -> Dims:
+        mask, positions = self.parents
+        if mask.dtype.kind != "b" or not mask.dims:
+            raise DTypeError(f"the operand must be a mask with an axis, such as x > 0; {label(mask)} is {mask.dtype}")
+        if len(positions.dims) != 1:
+            raise ShapeError(f"the positions must have the last axis of the mask, not {label(positions)}")
+        unify(mask.dims[-1], positions.dims[0])
+        if axis_size(mask.dims[-1]) == 0:
+            raise ShapeError("has no value over an axis of size 0")
+        return mask.dims[:-1]
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        return self.rebuild(operands, axis=self.axis + 1) if mapped[0] and not mapped[1] else None
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        mask, positions = operands
+        return xp.min(xp.where(mask, positions, mask.shape[-1]), axis=-1)
+
+
+@LOOPS.register(FirstTrue)
+class _FirstTrueLoops(Reduced):
+    reducer = Reducer(2.0**62, "where(x, minimum(total, y), total)", "minimum(total, count)", ends=True)
+
+    def reduce_axes(self, node: FirstTrue) -> tuple[int, ...]:
+        return (node.axis,)
+
+
+def first_true(mask: Node) -> IndexNode:
+    """Return the position of the first true element along the last axis of a mask, or its size if none is true.
+
+    >>> first_true(wy.Constant([[1.0, -1.0, -2.0], [1.0, 2.0, 3.0]]) < 0.0).forward().tolist()
+    [1, 3]
+    """
+    return FirstTrue(mask, positions(mask.dims[-1]))
+
+
 class TopIndices(PositionsAlongAxis[Axes]):
     """The indices of the `k` largest elements along `axis`, the largest first.
 
@@ -177,4 +231,4 @@ class _TopIndicesLoops(ByKernel):
         return *split_at(node.axis, operands[0]), *split_at(node.axis, out)
 
 
-__all__ = ["TopIndices"]
+__all__ = ["FirstTrue", "TopIndices", "first_true"]

@@ -238,7 +238,7 @@ class _Function:
             position = tuple(self._entry(entry, path)[0] for entry in statement.target_index)
             return [Store(self.use(value.buffer), position, operands[0], statement.adds, comment)]
         if statement.kind == "reduce":
-            return self._reduce(statement, operands, comment)
+            return self._reduce(statement, operands, path, comment)
         if statement.kind == "copy":
             return [Let(self.variable(value), operands[0], comment)]
         dtype = float_type(node)
@@ -247,17 +247,35 @@ class _Function:
         )
         return [*lets, Let(self.variable(value), result, comment)]
 
-    def _reduce(self, statement: ElementStatement, operands: list[Expression], comment: str) -> list[arrays.Statement]:
+    def _reduce(
+        self, statement: ElementStatement, operands: list[Expression], path: list[Block], comment: str
+    ) -> list[arrays.Statement]:
         value = statement.value
         assert value is not None
         reducer, dtype = LOOPS.of(value.node).reducer, value.node.dtype
         assert reducer is not None
         if value.chain[-1] is not statement:
-            return self.totals.step(statement, operands, comment)
+            step = self.totals.step(statement, operands, comment)
+            ends = reducer.ends and isinstance(path[-1], Loop) and self._is_all_for(value, path[-1])
+            return [*step, arrays.When(operands[0], (arrays.Break(),))] if ends else step
         # A reduction of one element.
         lets, total = self.totals.formula(reducer.step, operands, dtype, number(reducer.start, dtype))
         more, result = self.totals.finish(value, total, number(1.0, dtype))
         return [*lets, *more, Let(self.variable(value), result, comment)]
+
+    def _is_all_for(self, value: Computed, loop: Loop) -> bool:
+        """Return whether all that a loop leaves behind is the total of one value in a variable."""
+        if [each.value for each in loop.starts] != [value] or not value.register:
+            return False
+        inner = {each.value for block in _blocks(loop) for each in block.starts}
+        return all(
+            each.value is not None
+            and each.value.register
+            and (each.value not in self.writer.stored or each.value is value)
+            and (each.kind != "reduce" or each.value in inner or each.value.chain[-1] is each)
+            and each.kind in ("element", "copy", "reduce")
+            for each in _statements(loop)
+        )
 
     def _add_to_rows(
         self, statement: ElementStatement, operands: list[Expression], path: list[Block]
@@ -279,7 +297,7 @@ class _Function:
         target = reference.target
         expression: Expression
         if isinstance(target, Computed) and target.register and in_scope(target, path):
-            expression, depth = Name(self.variable(target)), len(path)
+            expression, depth = Name(self.variable(target)), len(target.chain) - 1
         elif isinstance(target, Generated):
             expression, depth = self._generated(target, reference.index, path)
         else:
@@ -357,6 +375,14 @@ def _statements(block: Block) -> Iterator[ElementStatement]:
             yield from _statements(item)
         elif isinstance(item, ElementStatement):
             yield item
+
+
+def _blocks(block: Loop) -> Iterator[Loop]:
+    """Yield a loop and those inside of it."""
+    yield block
+    for item in block.items:
+        if isinstance(item, Loop):
+            yield from _blocks(item)
 
 
 def is_large(axes: Sequence[Axis]) -> bool:

@@ -47,6 +47,9 @@ from wyrm.graph.parameters import Buffer
 from wyrm.graph.schedule import Ranges, Schedule
 from wyrm.ops.shaping.shape import aligned_index
 
+# The most nodes that are looked at to find out what is known before a loop.
+_FEW_NODES = 32
+
 
 def by_need(schedule: Schedule) -> list[BaseNode]:
     """Return the nodes of a schedule, elementwise ones and views just before the first of the others that needs them.
@@ -54,10 +57,11 @@ def by_need(schedule: Schedule) -> list[BaseNode]:
     What has fewer axes comes first. So values find the loop of those that are computed with them, and what that loop
     reads in each row is known before it.
     """
-    nodes, order = schedule.nodes, list[BaseNode]()
+    nodes = schedule.nodes
+    order = [node for node in nodes if node.is_leaf]
     # The key of a node that waits until it is needed, and the nodes that it waits for.
     keys = {node: (len(loop_axes(node.dims)), i) for i, node in enumerate(nodes) if _waits(node)}
-    done = set[BaseNode]()
+    done = set(order)
 
     def add(wanted: Iterable[BaseNode]) -> None:
         """Add nodes that wait, and those that they depend on."""
@@ -84,9 +88,42 @@ def by_need(schedule: Schedule) -> list[BaseNode]:
                 if not missing[reader]:
                     heappush(ready, (keys[reader], reader))
 
+    read_by: dict[BaseNode, list[BaseNode]] = defaultdict(list)
+    for node in keys:
+        for parent in schedule.parents(node):
+            read_by[parent].append(node)
+
+    def is_ready(node: BaseNode) -> bool:
+        """Return whether a node depends only on nodes that are done and on a few that wait."""
+        stack = [node]
+        for _ in range(_FEW_NODES):
+            if not stack:
+                return True
+            last = stack.pop()
+            if last not in done:
+                if last not in keys:
+                    return False
+                stack += schedule.parents(last)
+        return False
+
+    def beside(node: BaseNode) -> list[BaseNode]:
+        """Return what the elementwise nodes of a node's own loop read beside it and is known before."""
+        found, stack, seen = list[BaseNode](), [node], {node}
+        while stack:
+            for reader in read_by[stack.pop()]:
+                if reader not in seen and len(loop_axes(reader.dims)) == len(loop_axes(node.dims)):
+                    seen.add(reader)
+                    stack.append(reader)
+                    found += [
+                        parent
+                        for parent in schedule.parents(reader)
+                        if parent in keys and parent not in done and keys[parent][0] < keys[reader][0]
+                    ]
+        return [each for each in dict.fromkeys(found) if is_ready(each)]
+
     for node in nodes:
-        if node not in keys:
-            add(schedule.parents(node))
+        if node not in keys and not node.is_leaf:
+            add([*schedule.parents(node), *beside(node)])
             order.append(node)
             done.add(node)
     add(nodes)
