@@ -117,6 +117,7 @@ def sampling_kernel(
     bits: IntegerArray,
     rows: IntegerArray,
     out: IntegerArray,
+    draws: int,
     size: int,
     seed: int,
     stream: int,
@@ -126,7 +127,7 @@ def sampling_kernel(
 ) -> None:
     """Fill `out` with rows below `size`: uniformly if `table` is empty, without rejection if `columns` is empty.
 
-    `out` has the axes (users, draws). User u excludes the row `columns[u]` of a matrix, in any order, if `offsets` is
+    `out` has `draws` elements for each user. User u excludes the row `columns[u]` of a matrix, in any order, if `offsets` is
     empty; else those of row `rows[u]` in compressed format, distinct and in ascending order, or with `bits` those whose
     bit is set in row `rows[u]` of a matrix of bytes, the lowest bit of a byte first.
 
@@ -158,12 +159,15 @@ def sampling_kernel(
                 )
         drawn[0], drawn[1] = step[0], words.shape[1]
     column = natural(step[0] - drawn[0])
-    users, draws = out.shape
-    if table.size == 0 and columns.size == 0:
-        for user in range(users):
-            for draw in range(draws):
-                out[user, draw] = member_row(uniform_row(words[user * draws + draw, column], members), which, count)
+    if columns.size == 0:
+        if table.size == 0:
+            for i in range(out.size):
+                out[i] = member_row(uniform_row(words[i, column], members), which, count)
+        else:
+            for i in range(out.size):
+                out[i] = drawn_row(words[i, column], table, striped, is_striped, stripe)
         return
+    users = out.size // draws
     ascending = offsets.size > 0
     width = 0 if ascending or users == 0 else columns.size // users
     for user in range(users):
@@ -189,7 +193,7 @@ def sampling_kernel(
                 row = next_row(row, size, stripe)
                 excluded = is_excluded(columns, bits, low, high, row, ascending) or is_without_weight(table, row)
                 steps += 1
-            out[user, draw] = row
+            out[i] = row
 
 
 # Random words to generate at once: those of several steps, up to `_MAX_STEPS`.
@@ -327,13 +331,13 @@ class _RandomIndexLoops(ByKernel):
 
     def kernel_arguments(self, node: RandomIndex, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         step, table, offsets, columns, rows = node._parts(operands)
-        groups = out.reshape(node._groups(operands, out.shape))
+        draws = max(1, node._groups(operands, out.shape)[1])
         lists = offsets, columns.reshape(-1), _bits(node), rows.reshape(-1)
-        arrays = step.reshape(-1), table, scratch(table.shape, np.int64), *lists, groups
+        arrays = step.reshape(-1), table, scratch(table.shape, np.int64), *lists, out.reshape(-1)
         steps = max(1, min(_MAX_STEPS, _WORDS_AT_ONCE // max(1, out.size)))
         words = scratch((-(-out.size // 4) * 4, steps), np.uint32)
         stripes, drawn = np.array([0, 1, 1]), np.array([0, 0])
-        return (*arrays, node.table_size, node.seed & WORD, node.stream & WORD, words, drawn, stripes)
+        return (*arrays, draws, node.table_size, node.seed & WORD, node.stream & WORD, words, drawn, stripes)
 
     def draws_from(self, node: RandomIndex) -> int:
         return node.table_size
