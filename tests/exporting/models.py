@@ -37,15 +37,19 @@ def classifier(**options: Any) -> Model:
 
 
 def recommender() -> Model:
-    """Return a model with gradients of rows and random negatives."""
+    """Return a model with gradients of rows and random negatives, uniform ones and others by weight."""
     wy.nn.seed(0)
     random = np.random.default_rng(0)
     batch = Batch()
     users, items = wy.nn.Embedding(30, 4), wy.nn.Embedding(50, 4, seed=1)
     user, liked = wy.IndexInput(dims=(batch,), name="user"), wy.IndexInput(dims=(batch,), name="liked")
-    other = wy.random.index(50, (batch,))
     score = users(user).vector_dot(items(liked))
-    loss = wy.losses.bpr(score, users(user).vector_dot(items(other)))
+    seen = [[each % 50, (each + 9) % 50] for each in range(30)]
+    others = (
+        wy.random.index(50, (batch,)),
+        wy.random.index(50, (batch,), weights=np.arange(50.0), exclude=seen, rows=user),
+    )
+    loss = sum(wy.losses.bpr(score, users(user).vector_dot(items(other))) for other in others)
     train = wy.compile(loss, wy.optim.Adagrad([users.weight, items.weight], learning_rate=0.1))
     data: dict[Any, np.ndarray] = {user: random.integers(0, 30, 203), liked: random.integers(0, 50, 203)}
     return Model(train, {"score": wy.compile(score)}, data)

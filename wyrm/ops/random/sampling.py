@@ -335,7 +335,8 @@ class _RandomIndexLoops(ByKernel):
         lists = offsets, columns.reshape(-1), _bits(node), rows.reshape(-1)
         arrays = step.reshape(-1), table, scratch(table.shape, np.int64), *lists, out.reshape(-1)
         steps = max(1, min(_MAX_STEPS, _WORDS_AT_ONCE // max(1, out.size)))
-        words = scratch((-(-out.size // 4) * 4, steps), np.uint32)
+        # Not scratch memory, which exports share between calls: words are kept for later steps.
+        words = np.zeros((-(-out.size // 4) * 4, steps), np.uint32)
         stripes, drawn = np.array([0, 1, 1]), np.array([0, 0])
         return (*arrays, draws, node.table_size, node.seed & WORD, node.stream & WORD, words, drawn, stripes)
 
