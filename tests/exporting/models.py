@@ -45,11 +45,10 @@ def recommender() -> Model:
     user, liked = wy.IndexInput(dims=(batch,), name="user"), wy.IndexInput(dims=(batch,), name="liked")
     score = users(user).vector_dot(items(liked))
     seen = [[each % 50, (each + 9) % 50] for each in range(30)]
-    others = (
-        wy.random.index(50, (batch,)),
-        wy.random.index(50, (batch,), weights=np.arange(50.0), exclude=seen, rows=user),
-    )
-    loss = sum(wy.losses.bpr(score, users(user).vector_dot(items(other))) for other in others)
+    other = wy.random.index(50, (batch,))
+    popular = wy.random.index(50, (batch,), weights=np.arange(50.0), exclude=seen, rows=user)
+    one, two = (wy.losses.bpr(score, users(user).vector_dot(items(each))) for each in (other, popular))
+    loss = one + two
     train = wy.compile(loss, wy.optim.Adagrad([users.weight, items.weight], learning_rate=0.1))
     data: dict[Any, np.ndarray] = {user: random.integers(0, 30, 203), liked: random.integers(0, 50, 203)}
     return Model(train, {"score": wy.compile(score)}, data)

@@ -209,7 +209,10 @@ def test_warp_takes_a_number_of_draws_that_data_decides(items: int) -> None:
 def warp_of_tables(of_items: bool) -> tuple[Any, list[Any], list[Any]]:
     """Return the loss by WARP of users and items with biases, its tables, and its inputs."""
     batch, random = Batch(), np.random.default_rng(3)
-    users, items = parameter(random.normal(size=(7, 4)), name="users"), parameter(random.normal(size=(50, 4)), name="items")
+    users, items = (
+        parameter(random.normal(size=(7, 4)), name="users"),
+        parameter(random.normal(size=(50, 4)), name="items"),
+    )
     biases = parameter(random.normal(size=50), name="biases")
     user, item = wy.IndexInput(dims=(batch,), name="user"), wy.IndexInput(dims=(batch,), name="item")
     drawn = wy.random.index(50, (batch, 6), exclude=[[0, 3]] * 7, rows=user, stream=1)

@@ -127,9 +127,9 @@ def sampling_kernel(
 ) -> None:
     """Fill `out` with rows below `size`: uniformly if `table` is empty, without rejection if `columns` is empty.
 
-    `out` has `draws` elements for each user. User u excludes the row `columns[u]` of a matrix, in any order, if `offsets` is
-    empty; else those of row `rows[u]` in compressed format, distinct and in ascending order, or with `bits` those whose
-    bit is set in row `rows[u]` of a matrix of bytes, the lowest bit of a byte first.
+    `out` has `draws` elements for each user. User u excludes the row `columns[u]` of a matrix, in any order, if
+    `offsets` is empty; else those of row `rows[u]` in compressed format, distinct and in ascending order, or with
+    `bits` those whose bit is set in row `rows[u]` of a matrix of bytes, the lowest bit of a byte first.
 
     The first words of several steps are generated at once, in vectors: `words`, of shape (draws, steps), holds those of
     `drawn[1]` steps from step `drawn[0]` on. `stripes` is (which, count, the count that `striped` has alias tables

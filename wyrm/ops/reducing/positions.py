@@ -134,7 +134,8 @@ class FirstTrue(ReducedAxis[Axes]):
         unify(mask.dims[-1], positions.dims[0])
         if axis_size(mask.dims[-1]) == 0:
             raise ShapeError("has no value over an axis of size 0")
-        return mask.dims[:-1]
+        dims: Dims = mask.dims[:-1]
+        return dims
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         return self.rebuild(operands, axis=self.axis + 1) if mapped[0] and not mapped[1] else None
