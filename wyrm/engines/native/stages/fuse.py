@@ -48,7 +48,7 @@ from wyrm.graph.schedule import Ranges, Schedule
 from wyrm.ops.shaping.shape import aligned_index
 
 # The most nodes that are looked at to find out what is known before a loop.
-_FEW_NODES = 32
+_FEW_NODES = 16
 
 
 def by_need(schedule: Schedule) -> list[BaseNode]:
@@ -108,17 +108,15 @@ def by_need(schedule: Schedule) -> list[BaseNode]:
 
     def beside(node: BaseNode) -> list[BaseNode]:
         """Return what the elementwise nodes of a node's own loop read beside it and is known before."""
-        found, stack, seen = list[BaseNode](), [node], {node}
-        while stack:
+        found, stack, seen, axes = list[BaseNode](), [node], {node}, len(loop_axes(node.dims))
+        while stack and len(seen) < _FEW_NODES:
             for reader in read_by[stack.pop()]:
-                if reader not in seen and len(loop_axes(reader.dims)) == len(loop_axes(node.dims)):
+                if reader not in seen and keys[reader][0] == axes:
                     seen.add(reader)
                     stack.append(reader)
-                    found += [
-                        parent
-                        for parent in schedule.parents(reader)
-                        if parent in keys and parent not in done and keys[parent][0] < keys[reader][0]
-                    ]
+                    for parent in schedule.parents(reader):
+                        if parent not in done and parent in keys and keys[parent][0] < axes:
+                            found.append(parent)
         return [each for each in dict.fromkeys(found) if is_ready(each)]
 
     for node in nodes:
