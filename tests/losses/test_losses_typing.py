@@ -27,6 +27,7 @@ Y = wy.Input(np.full((2, 3), 0.25), dims=(BATCH, WIDTH))
 CUBE = wy.Parameter(np.zeros((2, 4, 3)), (BATCH, TIME, WIDTH))
 ROW = wy.Parameter(np.zeros(2), (BATCH,))
 LABELS = wy.IndexInput([0, 1], dims=(BATCH,))
+DRAWN = wy.IndexInput(np.zeros((2, 3), np.int64), dims=(BATCH, WIDTH))
 STEPS = wy.IndexInput(np.zeros((2, 4), np.int64), dims=(BATCH, TIME))
 
 
@@ -38,6 +39,7 @@ def test_mean_and_sum_are_scalars() -> None:
     assert_type(losses.info_nce(X, Y, items=LABELS), wy.Tensor[()])
     assert_type(losses.sampled_softmax(ROW, X), wy.Tensor[()])
     assert_type(losses.warp(ROW, X, num_items=9), wy.Tensor[()])
+    assert_type(losses.warp(ROW, lambda items: X, items=DRAWN, num_items=9), wy.Tensor[()])
     assert_type(losses.implicit_squares(X, X, STEPS), wy.Tensor[()])
     total = losses.mse(X, Y) + 0.1 * losses.bpr(X, Y) + losses.nll(CUBE, STEPS, reduction="sum")
     total.backward()
@@ -63,6 +65,7 @@ def test_none_drops_the_axis_that_is_taken_together() -> None:
     assert_type(losses.info_nce(X, X, reduction="none"), wy.Tensor[Batch])
     assert_type(losses.sampled_softmax(ROW, X, reduction="none"), wy.Tensor[Batch])
     assert_type(losses.warp(ROW, X, num_items=9, reduction="none"), wy.Tensor[Batch])
+    assert_type(losses.warp(ROW, lambda items: X, items=DRAWN, num_items=9, reduction="none"), wy.Tensor[Batch])
     assert_type(losses.implicit_squares(X, X, STEPS, reduction="none"), wy.Tensor[Batch])
 
 
