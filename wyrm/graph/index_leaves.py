@@ -7,12 +7,13 @@ from typing import Any, TypedDict, overload
 import numpy as np
 from typing_extensions import Unpack
 
-from wyrm.graph.base import _BASES, _set, describe
-from wyrm.graph.index_operands import check_limits
+from wyrm.graph.axes import Axis
+from wyrm.graph.base import _BASES, BaseNode, _set, describe
+from wyrm.graph.index_operands import bound_of, check_limits, source_of
 from wyrm.graph.leaves import S_co, pickled_leaf
 from wyrm.graph.node import IndexNode
 from wyrm.graph.ragged import RaggedStorage, as_ragged, checked_rows, has_ragged, of_values, ragged_dims
-from wyrm.graph.storage import DeclaredDims, Leaf, Storage, check_shape, declared_dims, index_array, store
+from wyrm.graph.storage import DeclaredDims, Leaf, Storage, bound_array, check_shape, declared_dims, index_array, store
 from wyrm.graph.typing import D1, D2, D3, D4, AxisOf, DTypeLike, Indices, NewDims, Size, Sizes
 from wyrm.support.foreign_names import explains_keywords
 
@@ -193,3 +194,16 @@ class IndexConstant(_IndexLeaf[S_co], abstract=True):
 
 
 _BASES.add(_IndexLeaf)
+
+
+def bound_of_chosen(indices: BaseNode) -> Axis | None:
+    """Return what integers that are chosen among `indices` are below: the same, or what those of a constant are.
+
+    >>> bound_of_chosen(IndexConstant([[3, 0], [7, 2]]))
+    8
+    """
+    source = source_of(indices)
+    if not isinstance(source, IndexConstant):
+        return bound_of(indices)
+    array = bound_array(source)
+    return int(array.max()) + 1 if array.size and array.min() >= 0 else None

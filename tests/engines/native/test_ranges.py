@@ -221,5 +221,15 @@ def test_remainders_and_indices_of_indices_need_no_check() -> None:
     data = {parts: RANDOM.integers(-50, 50, (20, 3)), places: RANDOM.integers(-9, 9, 20)}
     wanted = (data[parts] % SIZE)[np.arange(20), data[places] % 3]
     np.testing.assert_allclose(program(data), u.value[wanted].sum(-1))
+    features = wy.IndexConstant([[0, 4], [1, 3], [2, 2]])
+    listed = wy.compile(u.index(features[places % 3]).sum((-2, -1)))
+    assert "checked(" not in listed.source
+    np.testing.assert_allclose(listed({places: data[places]}), u.value[features.value[data[places] % 3]].sum((1, 2)))
+    for row in ([2, SIZE], [2, -1]):
+        program = wy.compile(u.index(wy.IndexConstant([[0, 4], [1, 3], row])[places % 3]).sum((-2, -1)))
+        assert "checked(" in program.source
+        assert program({places: np.array([0, 1])}).shape == (2,)
+        with pytest.raises(IndexOutOfRange):
+            program({places: np.arange(3)})
     assert "checked(" in wy.compile(u.index(parts[:, 0] % (SIZE + 1)).sum(-1)).source
     assert "checked(" in wy.compile(u.index(parts[:, 0] % places).sum(-1)).source

@@ -10,8 +10,9 @@ import numpy as np
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Axis, Dims, broadcast, unify
 from wyrm.graph.base import ZERO, BaseNode, Gradient, label
+from wyrm.graph.index_leaves import bound_of_chosen
 from wyrm.graph.index_maps import IndexLoad, IndexMap
-from wyrm.graph.index_operands import HasIndexOperands, IndexOperand, bound_of
+from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS, Gathered, Scattered, ScatterTarget
 from wyrm.graph.node import IndexNode, Node
@@ -196,7 +197,7 @@ class IndexGather(_GatherRules[Axes], IndexNode[Axes]):
     @property
     def within(self) -> Axis | None:
         """What the operand's values are within."""
-        return bound_of(self.parents[0])
+        return bound_of_chosen(self.parents[0])
 
 
 JAX.register(Gather, IndexGather)(GatherForm(_order, _moved))

@@ -10,9 +10,9 @@ import numpy as np
 from wyrm.errors import OptionError, ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size, normalize_axis, unify
 from wyrm.graph.base import ZERO, BaseNode, Gradient, describe
-from wyrm.graph.index_leaves import IndexConstant
+from wyrm.graph.index_leaves import IndexConstant, bound_of_chosen
 from wyrm.graph.index_maps import IndexLoad, IndexMap
-from wyrm.graph.index_operands import HasIndexOperands, IndexOperand, bound_of
+from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, Gathered, Scattered, ScatterTarget
 from wyrm.graph.node import IndexNode, Node
@@ -161,7 +161,7 @@ class IndexTakeAlongAxis(_AlongAxisRules[Axes], IndexNode[Axes]):
     @property
     def within(self) -> Axis | None:
         """What the operand's values are within."""
-        return bound_of(self.parents[0])
+        return bound_of_chosen(self.parents[0])
 
 
 JAX.register(TakeAlongAxis, IndexTakeAlongAxis)(TakeAlongAxisForm(_index_along_axis))
