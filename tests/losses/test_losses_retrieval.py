@@ -380,8 +380,10 @@ def test_errors() -> None:
     for negative, more in ((positive, {"items": drawn}), (lambda of: positive, {})):
         with pytest.raises(ValueError, match="warp: a function from items to scores needs items"):
             anything.warp(scores, negative, num_items=5, **more)
-    with pytest.raises(ShapeError, match=r"warp: scores must have the axes of items"):
-        anything.warp(scores, lambda of: positive, num_items=5, items=drawn)
+    three = parameter(np.zeros((6, 3)))
+    for always in (positive, three):  # the second has the axes of the drawn items, not of those that count
+        with pytest.raises(ShapeError, match=r"warp: negative\(items\) must have the axes of items"):
+            anything.warp(scores, lambda of, found=always: found, num_items=5, items=drawn)
     with pytest.raises(ShapeError, match=r"warp: positive must have the axes of negative\(items\) but the last"):
         anything.warp(scores, lambda of: wrong, num_items=5, items=drawn)
 

@@ -31,6 +31,10 @@ DRAWN = wy.IndexInput(np.zeros((2, 3), np.int64), dims=(BATCH, WIDTH))
 STEPS = wy.IndexInput(np.zeros((2, 4), np.int64), dims=(BATCH, TIME))
 
 
+def scores_of(items: wy.IndexNode) -> wy.Node:
+    return items.astype(np.float64)
+
+
 def test_mean_and_sum_are_scalars() -> None:
     assert_type(losses.mse(X, Y), wy.Tensor[()])
     assert_type(losses.huber(X, Y, delta=2.0, reduction="sum"), wy.Tensor[()])
@@ -39,7 +43,7 @@ def test_mean_and_sum_are_scalars() -> None:
     assert_type(losses.info_nce(X, Y, items=LABELS), wy.Tensor[()])
     assert_type(losses.sampled_softmax(ROW, X), wy.Tensor[()])
     assert_type(losses.warp(ROW, X, num_items=9), wy.Tensor[()])
-    assert_type(losses.warp(ROW, lambda items: X, items=DRAWN, num_items=9), wy.Tensor[()])
+    assert_type(losses.warp(ROW, scores_of, items=DRAWN, num_items=9), wy.Tensor[()])
     assert_type(losses.implicit_squares(X, X, STEPS), wy.Tensor[()])
     total = losses.mse(X, Y) + 0.1 * losses.bpr(X, Y) + losses.nll(CUBE, STEPS, reduction="sum")
     total.backward()
@@ -65,7 +69,7 @@ def test_none_drops_the_axis_that_is_taken_together() -> None:
     assert_type(losses.info_nce(X, X, reduction="none"), wy.Tensor[Batch])
     assert_type(losses.sampled_softmax(ROW, X, reduction="none"), wy.Tensor[Batch])
     assert_type(losses.warp(ROW, X, num_items=9, reduction="none"), wy.Tensor[Batch])
-    assert_type(losses.warp(ROW, lambda items: X, items=DRAWN, num_items=9, reduction="none"), wy.Tensor[Batch])
+    assert_type(losses.warp(ROW, scores_of, items=DRAWN, num_items=9, reduction="none"), wy.Tensor[Batch])
     assert_type(losses.implicit_squares(X, X, STEPS, reduction="none"), wy.Tensor[Batch])
 
 

@@ -393,6 +393,14 @@ def _score_and_draws(loss: str, names: Sequence[str], operands: Sequence[Any], v
     return [as_node(loss, names[0], operands[0]), operands[1]]
 
 
+def _scores_of(loss: str, score: Callable[[IndexNode], Node], items: IndexNode, positive: Node) -> list[Node]:
+    """Return the chosen scores and those of items, which have the axes of the items."""
+    found = _score_and_others(loss, ("positive", "negative(items)"), (positive, score(items)), "any")
+    rule = f"{loss}: negative(items) must have the axes of items"
+    check_axes(rule, found[1], items.dims, {"items": items, "negative(items)": found[1]})
+    return found
+
+
 @overload
 def warp(
     positive: Tensor[*Axes],
@@ -473,9 +481,7 @@ def warp(
         raise ShapeError(f"warp: num_items must be a size of at least 2, not {num_items!r}")
     drawn = None if items is None else as_indices(items)
     if callable(negative) and drawn is not None:
-        names = "positive", "negative(items)"
-        positive, scores = _score_and_others("warp", names, (positive, negative(drawn)), "any")
-        check_axes("warp: scores must have the axes of items", scores, drawn.dims, {"items": drawn, "scores": scores})
+        positive, scores = _scores_of("warp", negative, drawn, positive)
     elif callable(negative) or drawn is not None:
         raise ValueError("warp: a function from items to scores needs items, the drawn ones, and items need a function")
     else:
@@ -490,7 +496,7 @@ def warp(
     weight = Index(constant_beside(weights, positive.dtype), first.minimum(count - 1) if draws is None else first)
     place = (first % tries).expand_dims(-1)
     if callable(negative) and drawn is not None:
-        score = negative(drawn.take_along_axis(place, axis=-1))
+        _, score = _scores_of("warp", negative, drawn.take_along_axis(place, axis=-1), positive)
     else:
         score = scores.take_along_axis(place, axis=-1)
     return where(first != tries, weight * (margin - positive + score.squeeze(-1)), 0.0)
