@@ -20,7 +20,7 @@ from wyrm.engines.native.stages.pipeline import NativeGraph
 class Batch(wy.Dim): ...
 
 
-def recommender(seed: int = 0) -> tuple[Any, dict[Any, Any], list[Any]]:
+def recommender(seed: int = 0, weights: Any = None) -> tuple[Any, dict[Any, Any], list[Any]]:
     """Return pairwise ranking with drawn negatives: a loss, its columns, its parameters."""
     data = wy.data.low_rank_preferences(200, 300, rank=4, interactions_per_user=40, seed=0)
     random = np.random.default_rng(seed)
@@ -29,7 +29,7 @@ def recommender(seed: int = 0) -> tuple[Any, dict[Any, Any], list[Any]]:
     bias = wy.Parameter.zeros((300,), name="bias")
     batch = Batch()
     user, item = wy.IndexInput(dims=(batch,), name="user"), wy.IndexInput(dims=(batch,), name="item")
-    other = wy.random.index(300, (batch,), seed=1, stream=1)
+    other = wy.random.index(300, (batch,), weights=weights, seed=1, stream=1)
     difference: Any = items.index(item) - items.index(other)
     advantage: Any = bias.index(item) - bias.index(other)
     liked: Any = users.index(user)
@@ -75,7 +75,12 @@ def test_more_threads_than_kept_bindings_each_keep_their_arrays() -> None:
     assert runner.allocated_bytes == 0
 
 
-@pytest.mark.parametrize("make", [recommender, dense])
+def weighted() -> tuple[Any, dict[Any, Any], list[Any]]:
+    """Return pairwise ranking with negatives by weight, which each thread draws from its own rows."""
+    return recommender(weights=np.random.default_rng(2).exponential(size=300))
+
+
+@pytest.mark.parametrize("make", [recommender, weighted, dense])
 def test_synchronized_threads_give_the_same_bits(make: Any) -> None:
     def trained() -> list[Any]:
         loss, columns, parameters = make()
