@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import logging
 import os
 import signal
 import sys
@@ -71,6 +72,12 @@ def _level_of_programs(request: pytest.FixtureRequest) -> Iterator[None]:
         if request.node.get_closest_marker("optimized") is None:
             patch.setattr(cache, "LEVEL", LEVEL)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _no_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let notices go to stderr in each test: a library that another test imported may have configured `logging`."""
+    monkeypatch.setattr(logging.root, "handlers", [])
 
 
 @pytest.fixture(scope="module")

@@ -132,6 +132,8 @@ OPTIONS: dict[str, Call] = {
     "sequences": lambda i: wy.data.sequences(_preferences(), length=i(3), overlap=i(1), shortest=i(2), padding=i(4))[
         "items"
     ].tolist(),
+    "skip_grams": lambda i: wy.data.skip_grams(_tokens(), window=i(2), seed=i(1)),
+    "ngram_buckets": lambda i: wy.data.ngram_buckets(["abc", "wyrm"], buckets=i(11), minn=i(2), maxn=i(3)).tolist(),
     "leave_one_out": lambda i: wy.data.leave_one_out(_preferences(), count=i(2))[1].items.tolist(),
     "recommendations": lambda i: [
         metric(np.eye(3), [0, 1, 0], k=i(2))

@@ -153,6 +153,7 @@ KINDS = {
     "Gathered": "gather_index",
     "Scattered": "scatter_index",
     "ByKernel": "kernel",
+    "DrawsRows": "draws_from",
 }
 
 

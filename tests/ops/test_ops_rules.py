@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import wyrm
-from wyrm.graph.loop_form import ByFlatIndex, ByKernel, Decomposed, Gathered, Reduced, SameIndex, Scattered
+from wyrm.graph.loop_form import ByFlatIndex, ByKernel, Decomposed, DrawsRows, Gathered, Reduced, SameIndex, Scattered
 from wyrm.graph.registration import Rules
 from wyrm.ops.products.product import ProductForm
 from wyrm.ops.random.draws import KeyedLoops
@@ -30,7 +30,7 @@ REGISTRIES: dict[str, Rules[Any]] = {
     if isinstance(value, Rules)
 }
 # Besides those whose names begin with an underscore.
-KINDS = {ByFlatIndex, ByKernel, Decomposed, Gathered, Reduced, SameIndex, Scattered}
+KINDS = {ByFlatIndex, ByKernel, Decomposed, DrawsRows, Gathered, Reduced, SameIndex, Scattered}
 BASE_CLASSES = {ProductForm, ReducedAxisLoops, GradientLoops, ResidualsLoops, KeyedLoops, *KINDS}
 
 

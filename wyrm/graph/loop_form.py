@@ -110,7 +110,7 @@ class LoopForm(_AnyForm):
     - `Reduced`: `reducer`, a reduction over `reduce_axes`.
     - `Gathered`: `gather_index`, for each element of the result, its index in the first operand.
     - `Scattered`: `scatter_index`, for each element of the operands, its index in the result.
-    - `ByKernel`: `kernel`, a function that fills the result.
+    - `ByKernel`: `kernel`, a function that fills the result; `DrawsRows` if it draws rows of a table at random.
 
     An op that defines none of them is computed in Python, by its `evaluate`.
 
@@ -241,13 +241,17 @@ class ByKernel(LoopForm):
         """
         return (*operands, out)
 
-    def draws_from(self, node: Any) -> int | None:
-        """Return the size of the table whose rows the kernel draws at random; None if it draws none.
 
-        The last kernel argument is then an array that begins with two numbers: the stripe of the table to draw from,
-        and the number of stripes. Threads that draw from different stripes rarely touch the same rows.
-        """
-        return None
+class DrawsRows(ByKernel):
+    """The form of an op whose kernel draws rows of a table at random.
+
+    The last kernel argument is an array that begins with two numbers: the stripe of the table to draw from, and the
+    number of stripes. Threads that draw from different stripes rarely touch the same rows.
+    """
+
+    def draws_from(self, node: Any) -> int | None:
+        """Return the size of the table."""
+        raise NotImplementedError
 
     def prepare_stripes(self, arguments: tuple[Any, ...], stripes: int) -> None:
         """Prepare the kernel's arguments for draws from one of so many stripes, above 1."""
@@ -260,6 +264,7 @@ _OWED: dict[type[LoopForm], tuple[str, ...]] = {
     Reduced: ("reducer", "reduce_axes"),
     Gathered: ("gather_index",),
     Scattered: ("scatter_index",),
+    DrawsRows: ("draws_from",),
     ByKernel: ("kernel",),
 }
 

@@ -20,7 +20,7 @@ from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
+from wyrm.graph.loop_form import LOOPS, DrawsRows, KernelArgument
 from wyrm.graph.node import IndexNode
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.storage import bound_array, declared_dims
@@ -326,7 +326,7 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
 
 
 @LOOPS.register(RandomIndex)
-class _RandomIndexLoops(ByKernel):
+class _RandomIndexLoops(DrawsRows):
     kernel = staticmethod(sampling_kernel)
 
     def kernel_arguments(self, node: RandomIndex, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
