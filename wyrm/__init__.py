@@ -111,7 +111,9 @@ __getattr__, __dir__, __all__ = lazy_imports(
             "argpartition bincount convolve corrcoef correlate cov digitize histogram median partition percentile "
             "quantile searchsorted top_k"
         ),
-        "functions.ragged": "entry_at entry_positions entry_rows first_entry last_entry row_lengths row_segment_sum",
+        "functions.ragged": (
+            "entry_at entry_positions entry_rows first_entry last_entry row_lengths row_scan row_segment_sum"
+        ),
         "functions.rearranging": (
             "compress extract flip fliplr flipud moveaxis pad permute_dims roll rollaxis rot90 tile"
         ),

@@ -237,6 +237,7 @@ from wyrm.functions.ragged import entry_rows as entry_rows
 from wyrm.functions.ragged import first_entry as first_entry
 from wyrm.functions.ragged import last_entry as last_entry
 from wyrm.functions.ragged import row_lengths as row_lengths
+from wyrm.functions.ragged import row_scan as row_scan
 from wyrm.functions.ragged import row_segment_sum as row_segment_sum
 from wyrm.functions.rearranging import compress as compress
 from wyrm.functions.rearranging import extract as extract
@@ -555,6 +556,7 @@ __all__ = [
     "rollaxis",
     "rot90",
     "row_lengths",
+    "row_scan",
     "row_segment_sum",
     "run",
     "scaled_dot_product_attention",

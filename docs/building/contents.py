@@ -87,7 +87,8 @@ CONTENTS = (
             Group(
                 "Rows of different lengths",
                 _names(
-                    "RaggedArray row_lengths entry_positions entry_rows entry_at first_entry last_entry row_segment_sum"
+                    "RaggedArray row_lengths entry_positions entry_rows entry_at first_entry last_entry "
+                    "row_segment_sum row_scan"
                 ),
             ),
             Group("Nodes", _names("Node IndexNode Tensor IndexTensor Shaped")),

@@ -79,6 +79,25 @@ class Graph:
         return x, w, ids, bias
 
 
+def scan(graph: Graph, reverse: bool = False) -> tuple[Any, Any]:
+    """Return a loop over entries and their numbers, from the bias of each row, which each step reads too."""
+
+    def step(carry: Any, row: Any) -> tuple[Any, Any]:
+        x, w, bias = row
+        following = (0.5 * carry + x * w + bias).tanh()
+        return following, following @ graph.matrix
+
+    return wy.row_scan(step, graph.bias, (graph.x, graph.w, graph.bias), reverse=reverse)
+
+
+def scanned(x: np.ndarray, w: np.ndarray, bias: np.ndarray, product: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    carry, made = bias, np.zeros((len(x), 2))
+    for position in range(len(x)):
+        carry = np.tanh(0.5 * carry + x[position] * w[position] + bias)
+        made[position] = carry @ product
+    return carry, made
+
+
 def cases(graph: Graph) -> dict[str, tuple[Any, Callable[..., Any]]]:
     """Return nodes by name, each with a function of x, w, ids and the bias of one row."""
     x, w, ids, bias, matrix = graph.x, graph.w, graph.ids, graph.bias, graph.matrix
@@ -130,6 +149,20 @@ def cases(graph: Graph) -> dict[str, tuple[Any, Callable[..., Any]]]:
         "row_segment_sum": (
             wy.row_segment_sum(x, ids, Vocabulary(7)),
             lambda x, w, i, b: np.stack([x[i == k].sum(axis=0) for k in range(7)]),
+        ),
+        "row_scan": (scan(graph)[1], lambda x, w, i, b: scanned(x, w, b, product)[1]),
+        "last of row_scan": (scan(graph)[0], lambda x, w, i, b: scanned(x, w, b, product)[0]),
+        "row_scan backwards": (
+            scan(graph, reverse=True)[1],
+            lambda x, w, i, b: scanned(x[::-1], w[::-1], b, product)[1][::-1],
+        ),
+        "last of row_scan backwards": (
+            scan(graph, reverse=True)[0],
+            lambda x, w, i, b: scanned(x[::-1], w[::-1], b, product)[0],
+        ),
+        "row_scan of integers": (
+            wy.row_scan(lambda carry, i: (carry + i, carry), wy.IndexConstant(3), ids)[1],
+            lambda x, w, i, b: 3 + np.cumsum(i) - i,
         ),
         "integers": ((ids * 2 + wy.row_lengths(ids).expand_dims(1)), lambda x, w, i, b: i * 2 + len(i)),
     }
@@ -199,6 +232,17 @@ def refused(graph: Graph) -> dict[str, tuple[Callable[[], object], str]]:
         "one entry": (lambda: x[:, 0], "wy.first_entry"),
         "one row": (lambda: x[0], "wy.first_entry"),
         "two ragged axes": (lambda: w + other, r"Words\(\) against Letters\(\)"),
+        "scan": (lambda: wy.scan(lambda c, v: (c, v), 0.0, x), r"rows of different lengths; use wy.row_scan"),
+        "row_scan of others": (lambda: wy.row_scan(lambda c, v: (c, v), 0.0, matrix), "along other axes, use wy.scan"),
+        "row_scan of other rows": (
+            lambda: wy.row_scan(lambda c, v: (c, v), matrix, x),
+            r"has the axis Batch\(\) first",
+        ),
+        "row_scan of one result": (lambda: wy.row_scan(lambda c, v: c, 0.0, x), "a step returns a pair"),
+        "row_scan of another carry": (
+            lambda: wy.row_scan(lambda c, v: (c.sum(), v), np.zeros((1, 2)), x),
+            r"carry has the axes \(2,\) but becomes sum",
+        ),
         "flip": (lambda: wy.flip(x, axis=1), "Words"),
         "lengths of others": (lambda: wy.row_lengths(matrix), "takes a node with an axis of different lengths"),
     }
@@ -274,6 +318,42 @@ def test_a_gradient_with_respect_to_an_input_has_its_rows() -> None:
             assert found.shape == (0,)
 
 
+def along(function: Callable[[Any, Any], Any], init: Any, x: Any, **options: Any) -> tuple[Any, Any]:
+    """Return what `wy.row_scan` does, also for the only row of an array."""
+    if isinstance(x.dims[1], wy.Ragged):
+        return wy.row_scan(function, init, x, **options)
+    last, made = wy.scan(function, init[0], x[0], **options)
+    return last.expand_dims(0), made if made is None else made.expand_dims(0)
+
+
+@pytest.mark.parametrize("engine", ["reference", "native", "jax"])
+def test_a_loop_has_the_gradient_of_what_its_step_closes_over(engine: str) -> None:
+    rows, start = rows_of([2, 0, 3], (3,), 1), rows_of([3], (3,), 2)[0]
+    x: Any = wy.Input(rows, dims=(Batch(), Words(), Width(3)), dtype=np.float64)
+    mix = wy.Parameter(rows_of([3], (3,), 3)[0], dims=(Width(3), Width(3)))
+    first = wy.Parameter(start, dims=(Batch(), Width(3)))
+
+    def step(carry: Any, x: Any) -> tuple[Any, Any]:
+        following = (carry @ mix + 2.0 * carry + x).tanh()
+        return following, following * carry
+
+    last, made = wy.row_scan(step, first, x)
+    loss: Any = (last * last).sum() + (made * made).sum()
+    gradients = [wy.grad(loss, parameter) for parameter in (mix, first)]
+    found = (
+        [each.forward() for each in gradients] if engine == "reference" else wy.compile(gradients, engine=engine)({})
+    )
+    alone: Any = 0.0
+    for row, one in zip(rows, range(len(rows)), strict=True):
+        carry: Any = first[one]
+        for entry in row:
+            carry, y = step(carry, wy.Constant(entry))
+            alone = alone + (y * y).sum()
+        alone = alone + (carry * carry).sum()
+    for value, parameter in zip(found, (mix, first), strict=True):
+        np.testing.assert_allclose(value, wy.grad(alone, parameter).forward(), rtol=1e-9)
+
+
 # Functions of entries (rows, entries, width), of a number for each entry (rows, entries), and of a row (rows, width).
 STEPS: list[tuple[str, Callable[..., Any]]] = [
     ("x", lambda x, w, b: x * w.expand_dims(-1)),
@@ -287,6 +367,8 @@ STEPS: list[tuple[str, Callable[..., Any]]] = [
     ("x", lambda x, w, b: wy.concatenate([x[:, :, 1:], x[:, :, :1]], axis=-1)),
     ("x", lambda x, w, b: x.maximum(x.max(axis=1, keepdims=True) - 0.5)),
     ("x", lambda x, w, b: x @ np.array([[0.5, 0.1, 0.0], [0.2, 0.7, 0.3], [0.0, 0.4, 0.6]])),
+    ("x", lambda x, w, b: along(lambda c, v: ((c * 0.5 + v).tanh(), c + v), b, x)[1]),
+    ("b", lambda x, w, b: along(lambda c, v: (c * v.sin() + v, None), b, x, reverse=True)[0]),
     ("w", lambda x, w, b: w + x.sum(axis=-1)),
     ("w", lambda x, w, b: w.log_softmax(axis=1)),
     ("w", lambda x, w, b: (w * x[:, :, 0]).sigmoid()),

@@ -22,7 +22,7 @@ from wyrm.functions.carries import (
 from wyrm.functions.function import function_of_nodes
 from wyrm.functions.pytree import Branch, Tree, flatten, unflatten
 from wyrm.functions.tracing import name_of
-from wyrm.graph.axes import Axis, axis_size
+from wyrm.graph.axes import Axis, axis_size, ragged_axis
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.shapes import same_sizes
@@ -172,6 +172,8 @@ def _time(rows: Sequence[BaseNode], length: int | None, what: str) -> Axis:
     for row in rows:
         if not row.dims:
             raise ShapeError(f"{what}: {describe(row)} is in xs and has no axis to scan over")
+        if ragged_axis(row.dims) is not None:
+            raise ShapeError(f"{what}: {describe(row)} in xs has rows of different lengths; use wy.row_scan")
     if not rows and length is None:
         raise ShapeError(f"{what}: without xs, give the number of steps as length=")
     if length is not None:

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol, overload
 
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Dim, Ragged, ragged_axis
+from wyrm.functions.carries import as_floats, checked_carry, from_floats, initial_carry, leaf_nodes
+from wyrm.functions.function import function_of_nodes
+from wyrm.functions.loops import scan_of
+from wyrm.functions.pytree import flatten, leaf_paths, unflatten
+from wyrm.functions.tracing import name_of
+from wyrm.graph.axes import Dim, Dims, Ragged, axis_size, ragged_axis, unify
 from wyrm.graph.base import BaseNode, describe
-from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.leaves import as_constant
+from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.typing import D1, Bs, Indices
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.gather import Place
 from wyrm.ops.indexing.index import as_indices
-from wyrm.ops.ragged import EntryPositions, EntryRowNumbers, RowLengthsOf
+from wyrm.ops.ragged import EntryPositions, EntryRowNumbers, RowLengthsOf, entries_of, rows_of
+from wyrm.ops.shaping.shape import with_axes
+from wyrm.ops.subgraph import placeholder_like
 from wyrm.support.options import whole
 
 Rows = TypeVar("Rows", bound=Dim)
 Along = TypeVar("Along", bound=Ragged)
 Shape_co = TypeVar("Shape_co", covariant=True)
+# The axes of an entry, and of what a step makes of it.
+Row = TypeVarTuple("Row")
+Made = TypeVarTuple("Made")
 
 
 class OfRows(Protocol[Shape_co]):
@@ -160,6 +172,106 @@ def row_segment_sum(x: Any, segment_ids: Any, num_segments: Any) -> Node:
     )
     rows, _, *rest = x.dims
     return Place(x, (entry_rows(x), ids), (0, 1), 0, (rows, segments, *rest))
+
+
+@overload
+def row_scan(
+    function: Callable[[Tensor[*Bs], Tensor[*Row]], tuple[Tensor[*Bs], Tensor[*Made]]],
+    init: Tensor[Rows, *Bs],
+    xs: Tensor[Rows, Along, *Row],
+    *,
+    reverse: bool = False,
+) -> tuple[Tensor[Rows, *Bs], Tensor[Rows, Along, *Made]]: ...
+@overload
+def row_scan(
+    function: Callable[[Tensor[*Bs], Tensor[*Row]], tuple[Tensor[*Bs], None]],
+    init: Tensor[Rows, *Bs],
+    xs: Tensor[Rows, Along, *Row],
+    *,
+    reverse: bool = False,
+) -> tuple[Tensor[Rows, *Bs], None]: ...
+@overload
+def row_scan(
+    function: Callable[[Any, Any], tuple[Any, Any]], init: object, xs: object, *, reverse: bool = False
+) -> tuple[Any, Any]: ...
+def row_scan(function: Callable[..., object], init: object, xs: object, *, reverse: bool = False) -> tuple[Any, Any]:
+    """Run `carry, y = function(carry, x)` along each row: `wy.scan` of the entries of each row by itself.
+
+    `xs` has the axes (rows, entries of each, ...), `function` gets one entry, of the shape (...), and the carry of its
+    row. It is called once, on placeholders. The result is the last carry of each row, of the shape (rows, ...), and all
+    `y`, of the shape (rows, entries of each, ...). With `reverse`, each row begins with its last entry.
+
+    `init` has the first carry of each row, of the shape (rows, ...), or of the shape (1, ...) or () one for all rows. A
+    row without entries keeps it. Both may be nested tuples, lists and dicts; a node in `xs` without entries, of the
+    shape (rows, ...), gives each step the value of its row.
+
+    Nothing is padded: rows run one after the other, and the gradient is a loop of the same kind.
+
+    Raise `ShapeError` if no node in `xs` has an axis of different lengths, for a node of other rows, and otherwise as
+    `wy.scan` does.
+
+    >>> class Batch(wy.Dim): ...
+    >>> class Words(wy.Ragged): ...
+    >>> x = wy.Input([[3.0, 1.0], [], [2.0]], dims=(Batch(), Words()))
+    >>> last, decayed = wy.row_scan(lambda carry, x: (0.5 * carry + x, 0.5 * carry + x), 0.0, x)
+    >>> last.forward().tolist(), decayed.forward().tolist()
+    ([2.5, 0.0, 2.0], [[3.0, 2.5], [], [2.0]])
+    """
+    plain = function_of_nodes(function, "row_scan takes a function")
+    what = f"row_scan of {name_of(plain)}"
+    given, structure = flatten(xs, f"xs of {what}")
+    carry, carried, dtype = initial_carry(init, given, what)
+    nodes = leaf_nodes(given, dtype)
+    along: Any = next((node for node in nodes if ragged_axis(node.dims) is not None), None)
+    if along is None:
+        raise ShapeError(f"{what}: no node in xs has an axis of different lengths; along other axes, use wy.scan")
+    rows: Dims = along.dims[:2]
+
+    def by_entry(x: Any) -> Any:
+        of_row = ragged_axis(x.dims) is None
+        same = of_row and axis_size(x.dims[0]) == 1
+        try:
+            for pair in [] if same else zip(rows[: 2 - of_row], x.dims, strict=False):
+                unify(*pair)
+        except ShapeError:
+            raise ShapeError(
+                f"{what}: {describe(x)} has not the rows of {describe(along)}: a value of each row has the axis "
+                f"{rows[0]!r} first, or one of size 1 if it is the same for all rows"
+            ) from None
+        return entries_of(x.expand_dims(1).broadcast_to((*rows, *x.dims[1:])) if of_row else x)
+
+    begins: Any = EntryPositions(along, from_end=reverse) == 0
+    likes = [
+        placeholder_like(node, node.dims[1:], path)
+        for node, path in zip(carry, leaf_paths(carried, "carry"), strict=True)
+    ]
+    first = as_floats([node if node.dims else node.expand_dims(0) for node in carry], dtype)
+    shared = [with_axes(node, node.dims[1:]) if axis_size(node.dims[0]) == 1 else None for node in first]
+    of_rows = [by_entry(node) for node, one in zip(first, shared, strict=True) if one is None]
+    # Each row begins with its own carry, so that of the loop is never read.
+    unread = [as_constant(0.0, node.dtype).broadcast_to(node.dims[1:]) for node in first]
+
+    def step(before: Any, row: Any) -> Any:
+        is_first, own, x = row[0], iter(row[1]), row[2]
+        starts = [next(own) if one is None else one for one in shared]
+        now = [where(is_first, start, each) for start, each in zip(starts, before, strict=True)]
+        result = plain(unflatten(carried, from_floats(now, likes)), x)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise ShapeError(f"{what}: a step returns a pair (carry, y), where y may be None, not {result!r}")
+        after = as_floats(checked_carry(result[0], likes, carried, what, dtype), dtype)
+        return after, (after, result[1])
+
+    entries = unflatten(structure, [by_entry(node if node.dims else node.expand_dims(0)) for node in nodes])
+    _, made = scan_of(step, unread, (entries_of(begins), of_rows, entries), None, what, reverse=reverse)
+    stacked, made_structure = flatten(made, f"the result of {what}")
+    by_row: list[Any] = [rows_of(each, (*rows, *each.dims[1:])) for each in leaf_nodes(stacked, dtype)]
+    carries, results = unflatten(made_structure, by_row)
+    last = []
+    for node, each in zip(first, carries, strict=True):
+        reached: Any = first_entry(each) if reverse else last_entry(each)
+        has_entries: Any = row_lengths(along) > 0
+        last.append(where(has_entries.expand_dims(tuple(range(1, reached.ndim))), reached, node))
+    return unflatten(carried, from_floats(last, carry)), results
 
 
 def _of_rows(name: str, x: Any) -> Any:

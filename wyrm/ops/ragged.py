@@ -20,7 +20,7 @@ from wyrm.graph.axes import Axis, Derived, Dims, Ragged, axis_size, flat_dims, o
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Constant
-from wyrm.graph.node import IndexNode
+from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.ragged import check_lengths, held_rows, of_values, places
 from wyrm.graph.ragged_leaves import Parts, parts_of
 from wyrm.graph.source_location import located_at
@@ -598,9 +598,13 @@ class RowLengthsOf(_OfLengths[Axes], abstract=True):
 
 
 class EntryPositions(_OfLengths[Axes], abstract=True):
-    """The position of each entry in its row."""
+    """The position of each entry in its row; counted from the row's last entry with `from_end`."""
 
-    __slots__ = ()
+    __slots__ = ("from_end",)
+    from_end: bool
+
+    def __init__(self, x: BaseNode, from_end: bool = False) -> None:
+        self._construct((x,), from_end=from_end)
 
 
 class EntryRowNumbers(_OfLengths[Axes], abstract=True):
@@ -616,4 +620,90 @@ def _of_lengths(node: Any, operands: list[Any], parts: PartsOf) -> Any:
     own = parts(axis)
     if isinstance(node, RowLengthsOf):
         return own.lengths
-    return _places(own) if isinstance(node, EntryPositions) else own.rows
+    if isinstance(node, EntryRowNumbers):
+        return own.rows
+    places = _places(own)
+    # An entry that no reduction counts is a row of its own, at which loops begin anew.
+    return parts.counted(own, _repeated(own, own.lengths) - 1 - places if node.from_end else places, 0)
+
+
+# --- entries one after the other --------------------------------------------------------------------------------------
+
+
+class EntriesOf(PassThrough[Axes], abstract=True):
+    """The entries of all rows, one row after the other, of the shape (entries, ...)."""
+
+    __slots__ = ()
+
+    def __init__(self, x: Node) -> None:
+        self._construct((x,))
+
+    def shape_rule(self) -> Dims:
+        return flat_dims(self.parents[0].dims)
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        return (RowsOf(gradient, self.parents[0].dims),)
+
+
+class RowsOf(PassThrough[Axes], abstract=True):
+    """Entries that stand one row after the other, as the rows `to`, of the shape (rows, entries of each, ...)."""
+
+    __slots__ = ("to",)
+    to: Dims
+
+    def __init__(self, x: Node, to: Dims) -> None:
+        self._construct((x,), to=to)
+
+    def shape_rule(self) -> Dims:
+        return self.to
+
+    def vjp(self, gradient: Node) -> tuple[Node, ...]:
+        return (EntriesOf(gradient),)
+
+
+class IndexEntriesOf(IndexNode[Axes], abstract=True):
+    """The integers of all rows, one row after the other, of the shape (entries, ...)."""
+
+    __slots__ = ()
+
+    def __init__(self, x: IndexNode) -> None:
+        self._construct((x,))
+
+    def shape_rule(self) -> Dims:
+        return flat_dims(self.parents[0].dims)
+
+
+class IndexRowsOf(IndexNode[Axes], abstract=True):
+    """Integers that stand one row after the other, as the rows `to`, of the shape (rows, entries of each, ...)."""
+
+    __slots__ = ("to",)
+    to: Dims
+
+    def __init__(self, x: IndexNode, to: Dims) -> None:
+        self._construct((x,), to=to)
+
+    def shape_rule(self) -> Dims:
+        return self.to
+
+
+@flat_form(EntriesOf)
+def _counted_entries(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    # Also those of a gradient, which an op of all entries may add up.
+    axis, (x,) = ragged_axis(node.parents[0].dims), operands
+    assert axis is not None
+    return parts.counted(parts(axis), x, 0.0) if x.dtype.kind == "f" else x
+
+
+@flat_form(RowsOf, IndexEntriesOf, IndexRowsOf)
+def _already_flat(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    return operands[0]
+
+
+def entries_of(x: Any) -> Any:
+    """Return the entries of all rows of a node of floats or of integers, one row after the other."""
+    return IndexEntriesOf(x) if isinstance(x, IndexNode) else EntriesOf(x)
+
+
+def rows_of(entries: Any, to: Dims) -> Any:
+    """Return entries that stand one row after the other, a node of floats or of integers, as the rows `to`."""
+    return IndexRowsOf(entries, to) if isinstance(entries, IndexNode) else RowsOf(entries, to)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
-from wyrm.graph.axes import Axis, Dim, Dims, axis_size, resolve, resolve_axis
+from wyrm.graph.axes import Axis, Dim, Dims, Plus, axis_size, resolve, resolve_axis
 from wyrm.graph.base import ZERO, BaseNode, Gradient, Undefined, Zero, describe, format_dims
 from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexMap, flat
 from wyrm.graph.index_operands import limit_data
@@ -553,8 +553,8 @@ JAX.register(Scan)(ScanForm)
 
 def _in_residuals(start: PackedPlace, dims: Dims, index: IndexMap) -> IndexExpression:
     """Return the index in the residuals of an element of a part at `start` that has the axes `dims`."""
-    offset = _length(start.offset)
-    return offset + flat(index, list(map(_length, dims))) if dims else offset
+    offset = start.offset if axis_size(start.offset) is not None else Plus((start.offset,))
+    return _length(offset) + flat(index, list(map(_length, dims))) if dims else _length(offset)
 
 
 def _length(axis: Axis) -> IndexExpression:

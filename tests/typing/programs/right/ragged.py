@@ -42,6 +42,10 @@ reveal_type(wy.last_entry(dwell))  # reveals: Node[Any, tuple[Batch]]
 #@ ragged_entry_at
 reveal_type(wy.entry_at(visits, 1))  # reveals: Node[Any, tuple[Batch, In]]
 reveal_type(wy.entry_at(visits, wy.row_lengths(visits) - 1))  # reveals: Node[Any, tuple[Batch, In]]
+#@ ragged_loop
+def decayed(carry: wy.Tensor[In], x: wy.Tensor[In]) -> tuple[wy.Tensor[In], wy.Tensor[In]]:
+    return carry * 0.5 + x, carry
+reveal_type(wy.row_scan(decayed, visits.sum(axis=1), visits))  # reveals: tuple[Node[Any, tuple[Batch, In]], Node[Any, tuple[Batch, Clicks, In]]]
 #@ ragged_embedding_bag
 r: wy.Tensor[Batch, Emb] = wy.nn.EmbeddingBag(words, emb)(clicked)
 #@ ragged_embedding

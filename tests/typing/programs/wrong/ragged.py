@@ -38,6 +38,8 @@ wy.row_lengths(x)  # error: [type-var] Value of type variable "Along" of "row_le
 wy.entry_positions(vector)  # error: [arg-type] Argument 1 to "entry_positions" has incompatible type "Input[tuple[In]]"; expected
 #@ ragged_first_of_a_sequence
 wy.first_entry(sequence)  # error: [type-var] Value of type variable "Along" of "first_entry" cannot be "Time"
+#@ ragged_loop_of_a_number
+wy.row_scan(3, 0.0, visits)  # error: [call-overload] No overload variant of "row_scan" matches argument types "int", "float", "Input[tuple[Batch, Clicks, In]]"
 #@ ragged_bag_of_floats
 wy.nn.EmbeddingBag(words, emb)(dwell)  # error: [arg-type] Argument 1 to "__call__" of "EmbeddingBag" has incompatible type "Input[tuple[Batch, Clicks]]";
 #@ ragged_bag_result

@@ -14,7 +14,7 @@ import numpy as np
 
 from wyrm.engines.native.stages.loops import ArrayBuffer, KernelCall
 from wyrm.errors import WyrmError
-from wyrm.graph.axes import Dim, Entries, open_axes, resolve
+from wyrm.graph.axes import Dim, Entries, Plus, open_axes, resolve
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.op import NUMPY
 
@@ -48,6 +48,11 @@ def entries_in(buffers: Sequence[ArrayBuffer]) -> set[type[Dim]]:
 def has_entries_first(buffer: ArrayBuffer) -> bool:
     """Return whether the number of entries decides the size of no axis of a buffer's memory but the first."""
     return not any(issubclass(name, Entries) for name in open_axes(buffer.root.dims[1:]))
+
+
+def is_packed(buffer: ArrayBuffer) -> bool:
+    """Return whether a buffer holds residuals of a loop over entries."""
+    return bool(entries_in([buffer])) and any(isinstance(axis, Plus) for axis in buffer.dims)
 
 
 def dependences_of(call: KernelCall) -> Dependences | None:

@@ -51,6 +51,7 @@ from wyrm.engines.native.stages.resized import (
     dependences_of,
     entries_in,
     has_entries_first,
+    is_packed,
 )
 from wyrm.engines.native.stages.runtime import (
     LOADS,
@@ -74,7 +75,7 @@ from wyrm.engines.native.stages.runtime import (
 from wyrm.engines.native.stages.updates import UpdateCalls, updated_numbers
 from wyrm.engines.optimizer import OptimizerInterface, UpdateRule
 from wyrm.errors import RegistrationError, ShapeError
-from wyrm.graph.axes import Axis, Derived, Dim, Entries, Times, open_axes
+from wyrm.graph.axes import Axis, Derived, Dim, Entries, Plus, Times, open_axes
 from wyrm.graph.base import BaseNode, format_dims
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
@@ -353,6 +354,8 @@ class Source:
             return self._offsets[type(axis)][1] if type(axis) in self._offsets else None
         if not isinstance(axis, Derived) or self._offsets.keys().isdisjoint(open_axes((axis,))):
             return None
+        if isinstance(axis, Plus):  # of the residuals of a loop, in which places are those of the largest step
+            return None
         if not isinstance(axis, Times):
             raise ShapeError(f"axis {axis!r} of entries of rows has no native form")
         sizes = [self._size(part) or self._use(self._writer.extent(part)) for part in axis.parts]
@@ -363,13 +366,21 @@ class Source:
         """Whether a step may have fewer entries than its arrays: loops and kernels then work on the first ones."""
         called = [each for each in self.calls if not isinstance(each.item, Loop | ScalarBlock)]
         of_loops = [each for call in self.loop_calls for each in call.arguments if isinstance(each, ArrayBuffer)]
-        return bool(self._offsets) and all(map(self._is_resized, called)) and all(map(has_entries_first, of_loops))
+        packed = {each.root for each in of_loops + [x for call in called for x in call.buffers] if is_packed(each.root)}
+        return (
+            bool(self._offsets)
+            and all(map(self._is_resized, called))
+            and all(map(has_entries_first, of_loops))
+            and packed <= {each.item.out.root for each in called if isinstance(each.item, KernelCall) and each.scan}
+        )
 
     def _is_resized(self, invocation: Invocation) -> bool:
         """Return whether a call gets arguments for the entries of a step."""
         if not entries_in([*invocation.buffers]):
             return True
-        if invocation.scan is not None or isinstance(invocation.function, PythonCall):
+        if invocation.scan is not None:
+            return invocation.scan.is_over_entries
+        if isinstance(invocation.function, PythonCall):
             return False
         return isinstance(invocation.item, KernelCall) and self._dependences(invocation.item) is not None
 
@@ -381,8 +392,11 @@ class Source:
     def _of_entries(self, argument: CallArgument) -> Expression | None:
         """Return the argument of a kernel for the entries of a step; None for one that has no part in them."""
         call = argument.call
-        if not self._offsets or not isinstance(call, KernelCall) or argument.scan is not None or argument.position < 0:
+        if not self._offsets or not isinstance(call, KernelCall) or argument.position < 0:
             return None
+        if argument.scan is not None:
+            steps = argument.scan.steps
+            return self._size(steps.time) if argument.position == argument.scan.length_position else None
         axes, found = entries_in([*call.operands, call.out]), self._dependences(call)
         dependence = None if found is None else found[argument.position]
         if dependence is None:
@@ -500,6 +514,16 @@ class ScanSource(Source):
         self._name = names("scan")
         super().__init__(materialize(tree), (), op_kernels)
 
+    @property
+    def length_position(self) -> int:
+        """The position of the number of steps among the arguments of the function."""
+        return self.steps.limited + self.steps.carried + self.steps.sequences
+
+    @property
+    def is_over_entries(self) -> bool:
+        """Whether this is a loop over the entries of rows of different lengths, each step of which sees one entry."""
+        return isinstance(self.steps.time, Entries) and not entries_in([*self.tree.buffers.values()])
+
     def _routine(self) -> ArrayRoutine:
         steps, tree = self.steps, self.tree
         inputs, count = steps.body.inputs, steps.carried
@@ -532,8 +556,14 @@ class ScanSource(Source):
             after.append(_call_statement(copied, carry, last))
             if steps.keeps:
                 per_step.append(_call_statement(put, carry, history, t))
-                if steps.limited and not steps.reverse:  # the carry after the last step is stored too
-                    after.append(When(Apply("less", (done, length)), (_call_statement(put, carry, history, done),)))
+                if not steps.reverse and (steps.limited or isinstance(steps.time, Entries)):
+                    # There may be rows after those of the steps: the first has the carry after the last step.
+                    ran, rows_of_history = (
+                        (done, length) if steps.limited else (length, arrays.ArraySize(history.name, 0))
+                    )
+                    after.append(
+                        When(Apply("less", (ran, rows_of_history)), (_call_statement(put, carry, history, ran),))
+                    )
         for sequence, leaf in zip(sequences, inputs[count : count + steps.sequences], strict=True):
             if leaf in tree.buffers:
                 per_step.append(_call_statement(taken, sequence, t, self._flat(tree.leaf(leaf))))
