@@ -147,6 +147,15 @@ def test_loops_and_kernels_work_on_the_entries_of_a_step_and_python_gets_arrays_
     assert [kind for kind in KINDS if not changes(kind)] == ["in Python"]
 
 
+def test_a_sum_along_rows_computes_its_terms_in_the_loop_that_adds_them_unless_they_are_vectorized() -> None:
+    x = wy.Input(dims=(Batch(), Words(), Width(4)), name="x")
+    weights = wy.Input(dims=(Batch(), Words()), name="weights")
+    program: Any = wy.compile([(x * weights.expand_dims(-1)).sum(axis=1), weights.logsumexp(axis=1)])
+    text = program.graph.source.text
+    assert "multiply_" in text and "multiply[" not in text
+    assert "exp[i0] = " in text
+
+
 def test_jax_reads_a_power_of_two_of_entries_of_which_only_those_of_rows_count() -> None:
     problem = Problem("attention")
     program = wy.compile(problem.loss, problem.optimizer, engine="jax")

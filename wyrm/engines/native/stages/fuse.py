@@ -42,9 +42,11 @@ from wyrm.engines.optimizer import OptimizerInterface
 from wyrm.graph.axes import Axis, Dims, broadcast
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexLoad, IndexMap, LoopIndex
+from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.parameters import Buffer
 from wyrm.graph.schedule import Ranges, Schedule
+from wyrm.graph.storage import bound_array
 from wyrm.ops.shaping.shape import aligned_index
 
 # The most nodes that are looked at to find out what is known before a loop.
@@ -158,6 +160,12 @@ def _has_memory(node: BaseNode) -> bool:
     form = LOOPS.of(node)
     view = node.is_view or (not node.formula and form.gather_index(node, loop_index(node.dims)) is not None)
     return not (node.is_leaf or node.shape_only or form.by_flat_index is not None or view)
+
+
+def _is_zero(reference: Reference) -> bool:
+    """Return whether a reference is to a constant 0."""
+    leaf = reference.target.leaf if isinstance(reference.target, ArrayBuffer) else None
+    return isinstance(leaf, Constant) and not leaf.dims and not any(bound_array(leaf).tobytes())
 
 
 Dependency = tuple[Computed, IndexMap | None]
@@ -336,8 +344,8 @@ class LoopTree:
             first = self._earliest(path, block, needed, scalar=False)
             fitting = [i for i in block.items[first:] if isinstance(i, Loop) and i.axis == axis]
             if vector:
-                fitting = [loop for loop in fitting if not loop.has_short_loops()]
-            elif len(axes) > 1 or statement.rows is not None:
+                fitting = [loop for loop in fitting if not loop.has_short_loops() and not loop.adds_by_index()]
+            elif len(axes) > 1 or statement.rows is not None or statement.adds:
                 fitting = [loop for loop in fitting if not loop.vector]
             if fitting:
                 loop = fitting[-1]
@@ -451,6 +459,9 @@ class LoopTree:
                 continue
             entries = self._entries(node, target.position, node.dims)
             operand = self.read(self.schedule.representative[parent], index)
+            if not target.adds and entries == loop_index(node.dims) and _is_zero(operand):
+                fill = value.buffer  # so that what is added is computed in the loop that adds it
+                continue
             statement = ElementStatement(
                 node=node, kind="write", operands=[operand], value=value, target_index=entries, adds=target.adds
             )

@@ -147,6 +147,10 @@ class Loop(Block):
         sizes = [axis_size(item.axis) for item in self.items if isinstance(item, Loop)]
         return any(size is not None and size <= _SHORT for size in sizes)
 
+    def adds_by_index(self) -> bool:
+        """Return whether a statement adds to an element that integers choose, which keeps it from SIMD registers."""
+        return any(isinstance(item, ElementStatement) and item.adds for item in self.items)
+
 
 @dataclass(eq=False)
 class ScalarBlock(Block):
