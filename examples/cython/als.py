@@ -6,24 +6,19 @@ other once as a 0. The vector of a user solves a linear system, in which only th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from beside import Trainer, ranking_auc, read_films, show
 from numpy.typing import NDArray
 
 import wyrm as wy
 
-FACTORS, CONFIDENCE, PENALTY, EPOCHS, BATCH = 32, 2.0, 10.0, 10, 32
-# Lengths of blocks are multiples of this: each length that a program meets has a plan of its memory.
-ROUND = 32
-Block = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]
+FACTORS, CONFIDENCE, PENALTY, EPOCHS, BATCH = 32, 2.0, 10.0, 10, 512
 
 
 class Batch(wy.Dim): ...
 
 
-class Watched(wy.Dim): ...
+class Watched(wy.Ragged): ...
 
 
 class Rows(wy.Dim): ...
@@ -33,27 +28,28 @@ class Factors(wy.Dim): ...
 
 
 def wyrm(threads: int = 1, part: float = 1.0) -> Trainer:
-    """Return the model as a graph: the systems of a block of rows, solved by Cholesky's factorization."""
+    """Return the model as a graph: the systems of some rows, solved by Cholesky's factorization."""
     train, test = read_films(part)
-    batch, watched, factors = Batch(), Watched(), Factors(FACTORS)
+    batch, factors = Batch(), Factors(FACTORS)
     table = wy.Input(dims=(Rows(), factors), name="table")
     gram = wy.Input(dims=(factors, factors), name="gram")
-    films = wy.IndexInput(dims=(batch, watched), name="films")
-    counts = wy.Input(dims=(batch, watched), name="counts")
+    films = wy.IndexInput(dims=(batch, Watched()), name="films")
+    counts = wy.Input(dims=(batch, Watched()), name="counts")
     vectors = table[films]
-    system = gram + (vectors * (counts - 1.0).maximum(0.0)[:, :, None]).swapaxes(1, 2) @ vectors
+    weighted = vectors * (counts - 1.0).maximum(0.0)[:, :, None]
+    system = gram + (weighted[:, :, :, None] * vectors[:, :, None, :]).sum(axis=1)
     wanted = (vectors * counts[:, :, None]).sum(axis=1)
     solve = wy.compile(wy.linalg.cho_solve((wy.linalg.cholesky(system), True), wanted[:, :, None])[:, :, 0])
     users, items = starts(train)
     turns = [(users, items, train.users, train.items), (items, users, train.items, train.users)]
-    sides = [(own, other, list(blocks(to, of, train.ratings))) for own, other, to, of in turns]
+    sides = [(own, other, *watched(len(own), to, of, train.ratings)) for own, other, to, of in turns]
 
     def epochs(number: int) -> None:
         for _ in range(number):
-            for own, other, parts in sides:
+            for own, other, near, confidence in sides:
                 total = other.T @ other + PENALTY * np.eye(FACTORS, dtype=np.float32)
-                for rows, near, confidence in parts:
-                    own[rows] = solve({table: other, gram: total, films: near, counts: confidence})
+                for rows in (slice(start, start + BATCH) for start in range(0, len(own), BATCH)):
+                    own[rows] = solve({table: other, gram: total, films: near[rows], counts: confidence[rows]})
 
     return Trainer(epochs, lambda: ranking_auc(users @ items.T, train, test))
 
@@ -85,17 +81,13 @@ def starts(data: wy.data.Interactions) -> tuple[NDArray[np.float32], NDArray[np.
     return np.zeros((data.user_count, FACTORS), np.float32), (0.1 * films).astype(np.float32)
 
 
-def blocks(to: NDArray[np.int64], of: NDArray[np.int64], ratings: NDArray[np.float32]) -> Iterator[Block]:
-    """Yield rows of about the same length, what they watched, and how much that counts; 0 fills the shorter ones up."""
-    order = np.argsort(to, kind="stable")
-    counts = np.bincount(to)
-    ends, sizes = np.cumsum(counts), np.argsort(counts, kind="stable")
-    for start in range(np.count_nonzero(counts == 0), len(sizes), BATCH):
-        rows = sizes[start : start + BATCH]
-        places = np.arange(-(-counts[rows].max() // ROUND) * ROUND)
-        inside = places < counts[rows, None]
-        chosen = order[np.where(inside, (ends - counts)[rows, None] + places, 0)]
-        yield rows, of[chosen], np.where(inside, CONFIDENCE * ratings[chosen], 0.0).astype(np.float32)
+def watched(
+    count: int, to: NDArray[np.int64], of: NDArray[np.int64], ratings: NDArray[np.float32]
+) -> tuple[wy.RaggedArray[NDArray[np.int64]], wy.RaggedArray[NDArray[np.float32]]]:
+    """Return what each row watched, and how much that counts."""
+    order, offsets = np.argsort(to, kind="stable"), np.append(0, np.cumsum(np.bincount(to, minlength=count)))
+    counts = (CONFIDENCE * ratings[order]).astype(np.float32)
+    return wy.RaggedArray(of[order], offsets), wy.RaggedArray(counts, offsets)
 
 
 if __name__ == "__main__":
