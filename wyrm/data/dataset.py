@@ -221,8 +221,8 @@ class Dataset:
             finite = np.isfinite(entries)
             if not finite.all():
                 place = np.unravel_index(int(finite.argmin()), entries.shape)
-                index = position_of(column, place)
-                within = f" (at {tuple(map(int, index))})" if len(index) > 1 else ""
+                index = list(map(int, position_of(column, place)))
+                within = f" (at {tuple(index)})" if len(index) > 1 else ""
                 raise NotFinite(
                     f"column {name!r} holds {entries[place]} in row {index[0]}{within}; expected finite numbers only. "
                     f"Repair the data, or drop such rows with dataset[mask]."

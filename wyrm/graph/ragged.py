@@ -219,12 +219,13 @@ def as_ragged(value: Any, what: str, *, integers: bool = False) -> RaggedArray:
             raise ShapeError(f"{what} was given an array of shape {value.shape}, which has no rows{_SEVERAL}")
         count, length = value.shape[:2]
         return _trusted(value.reshape(count * length, *value.shape[2:]), np.arange(count + 1) * length)
-    if hasattr(value, "combine_chunks"):  # of Arrow
-        value = value.combine_chunks()
-    if hasattr(value, "flatten") and hasattr(value, "value_lengths"):
-        return _of_arrow(value, what)
-    if hasattr(value, "to_arrow"):  # of polars
-        return as_ragged(value.to_arrow(), what)
+    column: Any = value
+    if hasattr(column, "combine_chunks"):  # of Arrow
+        column = column.combine_chunks()
+    if hasattr(column, "flatten") and hasattr(column, "value_lengths"):
+        return _of_arrow(column, what)
+    if hasattr(column, "to_arrow"):  # of polars
+        return as_ragged(column.to_arrow(), what)
     rows = list(value) if hasattr(value, "__iter__") and not isinstance(value, str | bytes) else None
     if rows is None:
         raise TypeError(f"{what} takes rows of different lengths, not {type(value).__name__}{_SEVERAL}")
