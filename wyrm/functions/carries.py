@@ -102,6 +102,13 @@ def _are_same(left: Dims, right: Dims) -> bool:
     return True
 
 
+def carry_and_made(result: object, what: str) -> tuple[object, object]:
+    """Return the pair of the new carry and of what a step makes; raise `ShapeError` if it returns anything else."""
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise ShapeError(f"{what}: a step returns a pair (carry, y), where y may be None, not {result!r}")
+    return result
+
+
 def initial_carry(init: object, beside: Sequence[object], what: str) -> tuple[list[Any], PyTreeDef, np.dtype]:
     """Return the initial carry as nodes, its structure, and the float dtype of the loop."""
     leaves, structure = flatten(init, f"init of {what}")

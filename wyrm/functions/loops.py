@@ -9,6 +9,7 @@ from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import ShapeError
 from wyrm.functions.carries import (
+    carry_and_made,
     checked_carry,
     dtype_of,
     from_floats,
@@ -150,10 +151,9 @@ def scan_of(
         nonlocal made_structure
         before, row = placeholders[:count], placeholders[count:]
         result = plain(unflatten(structure, before), unflatten(rows_structure, row))
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise ShapeError(f"{what}: a step returns a pair (carry, y), where y may be None, not {result!r}")
-        leaves, made_structure = flatten(result[1], f"the result of {what}")
-        return checked_carry(result[0], before, structure, what, dtype) + leaf_nodes(leaves, dtype)
+        following, y = carry_and_made(result, what)
+        leaves, made_structure = flatten(y, f"the result of {what}")
+        return checked_carry(following, before, structure, what, dtype) + leaf_nodes(leaves, dtype)
 
     operands, placeholders, results, built = traced_step([*carry, *rows], stand_in, step)
     carry, rows, made = operands[:count], operands[count:], results[count:]

@@ -8,7 +8,7 @@ from typing import Any, Protocol, overload
 from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import ShapeError
-from wyrm.functions.carries import as_floats, checked_carry, from_floats, initial_carry, leaf_nodes
+from wyrm.functions.carries import as_floats, carry_and_made, checked_carry, from_floats, initial_carry, leaf_nodes
 from wyrm.functions.function import function_of_nodes
 from wyrm.functions.loops import scan_of
 from wyrm.functions.pytree import flatten, leaf_paths, unflatten
@@ -202,8 +202,8 @@ def row_scan(function: Callable[..., object], init: object, xs: object, *, rever
     `y`, of the shape (rows, entries of each, ...). With `reverse`, each row begins with its last entry.
 
     `init` has the first carry of each row, of the shape (rows, ...), or of the shape (1, ...) or () one for all rows. A
-    row without entries keeps it. Both may be nested tuples, lists and dicts; a node in `xs` without entries, of the
-    shape (rows, ...), gives each step the value of its row.
+    row without entries keeps it. `init` and `xs` may be nested tuples, lists and dicts of nodes. A node in `xs` of the
+    shape (rows, ...) gives each step the value of its row.
 
     Nothing is padded: rows run one after the other, and the gradient is a loop of the same kind.
 
@@ -255,11 +255,9 @@ def row_scan(function: Callable[..., object], init: object, xs: object, *, rever
         is_first, own, x = row[0], iter(row[1]), row[2]
         starts = [next(own) if one is None else one for one in shared]
         now = [where(is_first, start, each) for start, each in zip(starts, before, strict=True)]
-        result = plain(unflatten(carried, from_floats(now, likes)), x)
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise ShapeError(f"{what}: a step returns a pair (carry, y), where y may be None, not {result!r}")
-        after = as_floats(checked_carry(result[0], likes, carried, what, dtype), dtype)
-        return after, (after, result[1])
+        following, y = carry_and_made(plain(unflatten(carried, from_floats(now, likes)), x), what)
+        after = as_floats(checked_carry(following, likes, carried, what, dtype), dtype)
+        return after, (after, y)
 
     entries = unflatten(structure, [by_entry(node if node.dims else node.expand_dims(0)) for node in nodes])
     _, made = scan_of(step, unread, (entries_of(begins), of_rows, entries), None, what, reverse=reverse)

@@ -623,7 +623,7 @@ def _of_lengths(node: Any, operands: list[Any], parts: PartsOf) -> Any:
     if isinstance(node, EntryRowNumbers):
         return own.rows
     places = _places(own)
-    # An entry that no reduction counts is a row of its own, at which loops begin anew.
+    # Entries that only fill an array up have position 0, so that a loop along rows starts again at each of them.
     return parts.counted(own, _repeated(own, own.lengths) - 1 - places if node.from_end else places, 0)
 
 
@@ -688,7 +688,7 @@ class IndexRowsOf(IndexNode[Axes], abstract=True):
 
 @flat_form(EntriesOf)
 def _counted_entries(node: Any, operands: list[Any], parts: PartsOf) -> Any:
-    # Also those of a gradient, which an op of all entries may add up.
+    # Entries that only fill an array up become 0: a loop adds up the gradients of all entries.
     axis, (x,) = ragged_axis(node.parents[0].dims), operands
     assert axis is not None
     return parts.counted(parts(axis), x, 0.0) if x.dtype.kind == "f" else x

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from functools import reduce
+from functools import cached_property, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -286,7 +286,7 @@ class Source:
         for leaf, buffer in self.fed:
             axis = entries_axis(leaf)
             if axis is not None:
-                statements.append(self._load_entries(leaf, buffer, *self._offsets[type(axis)], start))
+                statements.append(self._load_entries(leaf, buffer, self._offsets[type(axis)][0], start))
                 continue
             column = ColumnArgument(self.tree.name(f"column_of_{buffer.name}"), leaf)
             rows, batch = self._use(column), self._flat(buffer, "batch_of")
@@ -337,9 +337,7 @@ class Source:
             given = (offsets, Name("order"), start, Name("batch"), most)
             yield arrays.Let(self._offsets[type(axis)][1].name, CallResult(count_entries, given))
 
-    def _load_entries(
-        self, leaf: BaseNode, buffer: ArrayBuffer, offsets: Name, _: Name, start: Expression
-    ) -> arrays.Statement:
+    def _load_entries(self, leaf: BaseNode, buffer: ArrayBuffer, offsets: Name, start: Expression) -> arrays.Statement:
         """Return the call that writes what a leaf holds of the rows of a step, by the offsets of rows in a column."""
         rows = (offsets, Name("order"), start, Name("batch"), self._flat(buffer, "batch_of"))
         loads = {EntryRows: load_entry_rows, RowStarts: load_row_starts, RowLengths: load_row_lengths}.get(type(leaf))
@@ -361,7 +359,7 @@ class Source:
         sizes = [self._size(part) or self._use(self._writer.extent(part)) for part in axis.parts]
         return reduce(lambda x, y: Apply("multiply", (x, y)), sizes)
 
-    @property
+    @cached_property  # each epoch asks for it
     def changes_sizes(self) -> bool:
         """Whether a step may have fewer entries than its arrays: loops and kernels then work on the first ones."""
         called = [each for each in self.calls if not isinstance(each.item, Loop | ScalarBlock)]
