@@ -64,7 +64,7 @@ from wyrm.ops.reducing.cumulative import CumSum, Recurrence, Shift
 from wyrm.ops.reducing.index_reduction import IndexSum
 from wyrm.ops.reducing.reduction import Max, Mean, Min, Sum
 from wyrm.ops.shaping.arange import positions
-from wyrm.ops.shaping.shape import BroadcastTo, IndexReshape, Reshape, WithSizes, with_axes
+from wyrm.ops.shaping.shape import BroadcastTo, IndexReshape, Reshape, Unchanged, WithSizes, with_axes
 from wyrm.ops.shaping.transpose import IndexTranspose, Transpose
 from wyrm.ops.subgraph import placeholder_like
 
@@ -630,60 +630,59 @@ def _of_lengths(node: Any, operands: list[Any], parts: PartsOf) -> Any:
 # --- entries one after the other --------------------------------------------------------------------------------------
 
 
-class EntriesOf(PassThrough[Axes], abstract=True):
-    """The entries of all rows, one row after the other, of the shape (entries, ...)."""
+class _Entries(Unchanged[Any, Axes], abstract=True):
+    """What `EntriesOf` and `IndexEntriesOf` share."""
 
     __slots__ = ()
 
-    def __init__(self, x: Node) -> None:
+    def __init__(self, x: BaseNode) -> None:
         self._construct((x,))
 
     def shape_rule(self) -> Dims:
         return flat_dims(self.parents[0].dims)
+
+
+class _Rows(Unchanged[Any, Axes], abstract=True):
+    """What `RowsOf` and `IndexRowsOf` share."""
+
+    __slots__ = ("to",)
+    to: Dims
+
+    def __init__(self, x: BaseNode, to: Dims) -> None:
+        self._construct((x,), to=to)
+
+    def shape_rule(self) -> Dims:
+        return self.to
+
+
+class EntriesOf(_Entries[Axes], Node[Any, Axes], abstract=True):
+    """The entries of all rows, one row after the other, of the shape (entries, ...)."""
+
+    __slots__ = ()
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (RowsOf(gradient, self.parents[0].dims),)
 
 
-class RowsOf(PassThrough[Axes], abstract=True):
+class RowsOf(_Rows[Axes], Node[Any, Axes], abstract=True):
     """Entries that stand one row after the other, as the rows `to`, of the shape (rows, entries of each, ...)."""
 
-    __slots__ = ("to",)
-    to: Dims
-
-    def __init__(self, x: Node, to: Dims) -> None:
-        self._construct((x,), to=to)
-
-    def shape_rule(self) -> Dims:
-        return self.to
+    __slots__ = ()
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (EntriesOf(gradient),)
 
 
-class IndexEntriesOf(IndexNode[Axes], abstract=True):
+class IndexEntriesOf(_Entries[Axes], IndexNode[Axes], abstract=True):
     """The integers of all rows, one row after the other, of the shape (entries, ...)."""
 
     __slots__ = ()
 
-    def __init__(self, x: IndexNode) -> None:
-        self._construct((x,))
 
-    def shape_rule(self) -> Dims:
-        return flat_dims(self.parents[0].dims)
-
-
-class IndexRowsOf(IndexNode[Axes], abstract=True):
+class IndexRowsOf(_Rows[Axes], IndexNode[Axes], abstract=True):
     """Integers that stand one row after the other, as the rows `to`, of the shape (rows, entries of each, ...)."""
 
-    __slots__ = ("to",)
-    to: Dims
-
-    def __init__(self, x: IndexNode, to: Dims) -> None:
-        self._construct((x,), to=to)
-
-    def shape_rule(self) -> Dims:
-        return self.to
+    __slots__ = ()
 
 
 @flat_form(EntriesOf)
