@@ -105,6 +105,24 @@ def test_fast_functions_keep_nan_and_take_infinities() -> None:
         np.testing.assert_allclose(out, expected, atol=2e-38)
 
 
+@pytest.mark.parametrize(("name", "exact"), [("float32_log", np.log), ("float32_log1p", np.log1p)])
+def test_fast_logarithms_are_within_two_units_of_the_last_place_and_right_at_the_edges(name: str, exact: Any) -> None:
+    sizes = np.arange(0, 2**31 - 2**23 + 4999, 4999, dtype=np.int64).astype(np.uint32).view(np.float32)
+    edges = np.array([0.0, 1e-45, 1.17549435e-38, 1.0, 1.0 + 2.0**-23, 1.5, 3.4e38, np.inf, np.nan], np.float32)
+    x = np.concatenate([sizes, -sizes, edges, -edges])
+    out = np.empty_like(x)
+    compiled(getattr(fast_math, name), elementwise=True)(x, out)
+    with np.errstate(all="ignore"):
+        wanted = exact(x.astype(np.float64))
+    special = (out == 0.0) | ~np.isfinite(wanted)
+    np.testing.assert_array_equal(out[special], wanted[special].astype(np.float32))
+    zeros = wanted == 0.0
+    np.testing.assert_array_equal(np.signbit(out[zeros]), np.signbit(wanted[zeros]))
+    rest = ~special
+    errors = np.abs(out[rest] - wanted[rest]) / np.spacing(np.abs(wanted[rest]).astype(np.float32))
+    assert errors.max() < 1.5
+
+
 def test_axes_may_get_their_sizes_from_the_data() -> None:
     arrays = operands(np.float64, False, True)
     dims = (Batch(), Time(), 24), (Hidden(6), 24), (Batch(), Hidden(6)), (Batch(), Hidden(6)), (Batch(), Time())

@@ -26,12 +26,17 @@ from wyrm.graph.index_maps import (
     SumOfIndices,
 )
 from wyrm.ops.elementwise import incomplete_kernels, special_kernels
-from wyrm.ops.elementwise.fast_math import float32_exp, float32_tanh
+from wyrm.ops.elementwise.fast_math import float32_exp, float32_log, float32_log1p, float32_tanh
 from wyrm.ops.elementwise.formula import SPECIAL, Attribute, FormulaCall, interpret, parse
 from wyrm.ops.elementwise.formula import EarlierCall as Earlier
 
 # float32 functions written so that LLVM vectorizes the loops that call them.
-FAST = {"exp": kernel_of(float32_exp), "tanh": kernel_of(float32_tanh)}
+FAST = {
+    "exp": kernel_of(float32_exp),
+    "log": kernel_of(float32_log),
+    "log1p": kernel_of(float32_log1p),
+    "tanh": kernel_of(float32_tanh),
+}
 # Functions of `scipy.special` that the C math library lacks.
 KERNELS = {
     name: kernel_of(getattr(module, name))
