@@ -12,6 +12,7 @@ from tests.pytorch import torch
 from wyrm.errors import NotFinite
 from wyrm.optim import (
     SGD,
+    Adam,
     Cosine,
     CosineRestarts,
     Exponential,
@@ -130,6 +131,32 @@ def test_an_optimizer_follows_its_schedule() -> None:
         moved.append(before - float(x))
     assert moved == [1.0, 0.5, 0.25]
     assert optimizer.learning_rate == 0.125
+
+
+class Branching(SGD):
+    """Its numbers are those of one step at a time."""
+
+    def hyperparameters(self, step: int) -> dict[str, float]:
+        return {"learning_rate": self.learning_rate if step > 2 else 0.0}
+
+
+@pytest.mark.parametrize("kind", [SGD, Adam, Branching])
+def test_the_numbers_of_many_steps_are_those_of_each_step(kind: Any) -> None:
+    ahead, one = (kind([wy.Parameter(np.zeros(2))], Polynomial(0.5, 9, end=0.1)) for _ in range(2))
+    ahead.steps = one.steps = 1
+    numbers = ahead.numbers_of(1, 12)
+    for i in range(12):
+        one.steps = 1 + i
+        assert {name: values[i] for name, values in numbers.items()} == pytest.approx(one.numbers_at(2 + i), rel=1e-15)
+    assert ahead.steps == 1 and ahead.learning_rate == Polynomial(0.5, 9, end=0.1)(1)
+
+
+@pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf, "fast", True])
+def test_a_bad_rate_among_many_is_named_with_its_step(bad: Any) -> None:
+    optimizer = SGD([wy.Parameter(np.zeros(2))], lambda step: bad if step == 3 else 0.1)
+    with pytest.raises((ValueError, TypeError), match=r"the learning rate that .* gives after 3 steps must be"):
+        optimizer.numbers_of(0, 5)
+    assert optimizer.learning_rate == 0.1
 
 
 def gradients(sparse: bool) -> list[wy.Parameter[Any]]:

@@ -92,7 +92,7 @@ class FTRL(Optimizer):
         if not self.l1:
             return parameter - rate * gradient / divisor, {"total": total}
         pull = where(parameter.equal(0.0), state["pull"], -self.l1 * parameter.sign())
-        slope = pull + gradient - parameter * divisor / rate.maximum(_SMALLEST_RATE)
+        slope = pull + gradient - parameter * (divisor * (1.0 / rate.maximum(_SMALLEST_RATE)))
         kept = slope.clip(-self.l1, self.l1)
         moved = where(slope.abs() > self.l1, parameter + rate * (kept - pull - gradient) / divisor, 0.0)
         return moved, {"total": total, "pull": kept}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,7 +112,16 @@ class Rate:
         rate = instance._learning_rate
         if not callable(rate):
             return rate
-        return number(f"the learning rate that {rate} gives after {instance.steps} steps", rate(instance.steps), 0.0)
+        if instance._rates_ahead is not None:
+            return cast(float, instance._rates_ahead)  # `numbers_of` computes with all of them at once
+        return checked_rate(rate, instance.steps, rate(instance.steps))
+
+
+def checked_rate(schedule: Callable[[int], float], step: int, value: float) -> float:
+    """Return what a schedule gives after so many steps; raise `OptionError` for a negative or infinite rate."""
+    if type(value) is float and 0.0 <= value < math.inf:  # the text of the error takes longer than the schedule
+        return value
+    return number(f"the learning rate that {schedule} gives after {step} steps", value, 0.0)
 
 
 _option_names: dict[type, tuple[str, ...]] = {}
@@ -149,6 +159,7 @@ class _Kept:
     _rate_factor: float | None = None
     _rules: dict[tuple[object, ...], Rule]
     _precomputed: Precomputed = Precomputed()
+    _rates_ahead: NDArray[np.float64] | None = None
     steps: int
     # For each parameter: its state by name, its number of steps, and its group.
     _arrays: list[dict[str, np.ndarray]]
@@ -464,16 +475,26 @@ class Optimizer(_Kept, ExplainsNames):
 
     def numbers_of(self, done: int, count: int) -> dict[str, NDArray[np.float64]]:
         """Return the rule's scalars for the `count` steps of parameters after `done` ones, by name, as arrays."""
-        if not callable(self._learning_rate):
-            ahead = self._precomputed.of(self._learning_rate, done, count)
+        schedule = self._learning_rate
+        if callable(schedule):
+            rates = np.array([checked_rate(schedule, at, schedule(at)) for at in range(self.steps, self.steps + count)])
+            self._rates_ahead = rates
+            try:
+                return Precomputed.exactly(self.numbers_at, done, count)
+            except (TypeError, ValueError):
+                pass  # as below
+            finally:
+                self._rates_ahead = None
+        else:
+            ahead = self._precomputed.of(schedule, done, count)
             if ahead is not None:
                 return ahead
             # Once there are rules, the options of wyrm's own optimizers are fixed, and with them the next numbers.
             known = bool(self._rules) and type(self).__module__.startswith("wyrm.")
             try:  # vectorized, if `hyperparameters` is plain arithmetic
-                numbers = Precomputed.ahead(self.numbers_at, self._learning_rate, done, count, known)
+                numbers = Precomputed.ahead(self.numbers_at, schedule, done, count, known)
                 self._precomputed = numbers if known else Precomputed()
-                ahead = numbers.of(self._learning_rate, done, count)
+                ahead = numbers.of(schedule, done, count)
                 assert ahead is not None
                 return ahead
             except (TypeError, ValueError):

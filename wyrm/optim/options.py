@@ -355,6 +355,14 @@ class Precomputed:
         numbers = {name: _in_each_step(value, many) for name, value in found.items()}
         return Precomputed(rate, done if changes else 0, numbers)
 
+    @staticmethod
+    def exactly(
+        numbers_at: Callable[[Any], Mapping[str, object]], done: int, count: int
+    ) -> dict[str, NDArray[np.float64]]:
+        """Return the scalars of `count` steps after `done` ones, whose learning rates differ; raise as `ahead` does."""
+        found = numbers_at(np.arange(done + 1, done + count + 1, dtype=np.float64))
+        return {name: _in_each_step(value, count) for name, value in found.items()}
+
 
 def _in_each_step(value: object, count: int) -> NDArray[np.float64]:
     """Return the array of a scalar's values in `count` steps; a number is the same in all, and stored once."""

@@ -10,6 +10,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from wyrm.errors import OptionError
@@ -27,7 +28,7 @@ class Formula:
 
     formula: ClassVar[Callable[..., float]]
 
-    @property
+    @cached_property
     def arguments(self) -> tuple[Any, ...]:
         """The arguments of the formula behind the step."""
         fields: Mapping[str, Any] = self.__dataclass_fields__  # type: ignore[attr-defined]  # of each subclass
