@@ -123,3 +123,50 @@ def test_a_value_is_stored_that_scalars_read_by_an_index() -> None:
                 (each if compute == "value" else each.grad())(x, np.array(index)) for each in (native, reference)
             )
             np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+def skip_grams(draws: Any) -> tuple[Any, tuple[wy.Parameter[Any], ...]]:
+    """Return the loss of word2vec for two inputs, and its tables."""
+    inputs, outputs = (wy.Parameter(normal(7, 20), name=name) for name in ("inputs", "outputs"))
+    word = inputs.index(draws[0])
+    far = (word[:, None, :] * outputs.index(draws[1])).sum(axis=-1)
+    return (-word.vector_dot(outputs.index(draws[2]))).softplus().sum() + far.softplus().sum(), (inputs, outputs)
+
+
+def test_functions_of_sums_over_rows_have_loops_of_their_own_that_run_as_one() -> None:
+    """Beside a sum over a row they would be computed one by one."""
+    batch = Batch()
+    leaves = [
+        wy.IndexInput(dims=dims, name=name) for name, dims in (("a", (batch,)), ("b", (batch, 5)), ("c", (batch,)))
+    ]
+    loss, tables = skip_grams(leaves)
+    before = [table.value.copy() for table in tables]
+    program = wy.compile(loss, wy.optim.SGD(list(tables), 0.1))
+    data = {leaf: RANDOM.integers(0, 7, (9, 5)[: leaf.ndim]) for leaf in leaves}
+    (nest,) = [part for part in program.source.split("\n\n\n") if "for i0, i1 in ndindex(" in part]
+    assert "softplus_2_ = " in nest and "sigmoid_ = " in nest and nest.count("for ") == 1
+    # One loop computes and adds the gradients of all rows, and nothing of their size is stored.
+    (adding,) = [part for part in program.source.split("\n\n\n") if "claim(" in part and part.startswith("def loop")]
+    assert adding.count("into the gradient of") == 3 and "place_slice" not in program.source
+    program.epoch(data, batch_size=9)
+    others = [wy.IndexConstant(data[leaf]) for leaf in leaves]
+    check, again = skip_grams(others)
+    for table, old in zip(again, before, strict=True):
+        table.set(old)
+    check.backward()
+    for table, other, old in zip(tables, again, before, strict=True):
+        np.testing.assert_allclose(table.value, old - 0.1 * np.asarray(other.gradient), rtol=1e-5, atol=1e-6)
+
+
+def test_a_loop_of_functions_takes_no_sums_over_some_of_its_axes() -> None:
+    x, y = wy.Input(dims=(Batch(), 4), name="x"), wy.Input(dims=(Batch(), 5, 4), name="y")
+    dots: Any = (x.expand_dims(1) * y).sum(-1)
+    values = dots.softplus()
+    program = wy.compile([values, values.sum(-1), (values * 2.0).sum(), values.max(0)])
+    assert "for i0, i1 in ndindex(" in program.source
+    for rows in (1, 3, 40):
+        data = {x: normal(rows, 4), y: normal(rows, 5, 4)}
+        wanted = np.logaddexp(0.0, (data[x][:, None] * data[y]).sum(-1))
+        sums = wanted.sum(-1), (wanted * 2.0).sum(), wanted.max(0)
+        for found, exact in zip(program(data), (wanted, *sums), strict=True):
+            np.testing.assert_allclose(found, exact, rtol=1e-5)

@@ -28,7 +28,7 @@ from wyrm.ops.indexing.keys import (
     sliced_dims,
     sliced_index,
 )
-from wyrm.ops.shaping.shape import PlaceSliceForm, Rearrangement, Unchanged
+from wyrm.ops.shaping.shape import PlaceSliceForm, Rearrangement, Reshape, Unchanged
 
 
 class _Sliced(Unchanged[P_co, Axes], abstract=True):
@@ -61,7 +61,9 @@ class Slice(_Sliced[tuple[Left_co], Axes], Rearrangement[Left_co, Axes]):
     _own: Slice[Any, Axes]
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
-        return (PlaceSlice(gradient, self.key, self.parents[0].dims),)
+        dims = self.parents[0].dims
+        takes_all = all(entry in (ALL, None) for entry in self.key)
+        return (Reshape(gradient, dims) if takes_all else PlaceSlice(gradient, self.key, dims),)
 
 
 class PlaceSlice(Rearrangement[Left_co, Axes]):

@@ -43,6 +43,7 @@ from wyrm.engines.native.stages.loops import (
     ScalarBlock,
     SizeArgument,
     in_scope,
+    integers_in,
     loop_index,
 )
 from wyrm.engines.native.stages.materialize import Materialized
@@ -56,10 +57,9 @@ from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.storage import bound_array
 
-# Loops over at most this many elements of a row are specialized for their size: a few vectors, without an LLVM loop. An
-# epoch of BPR with Adagrad takes less time for most widths: by 3 % for 32, 12 % for 8, 10 and 24, 22 % for 18. It takes
-# as long for 16, and more for 15 and 20. Of the widths above, 48, 64, 100 and 128 gain at most 2 %.
-_SMALL = 32
+# Loops over at most this many elements of a row are specialized for their size: a few vectors and a tail that is known.
+# An epoch of skip-grams takes less time for most widths: by 8 % for 48 and 64, 20 % for 100, 10 % for 128.
+_SMALL = 128
 # Loops over fewer elements, or fewer for a turn of open axes, are not prepared for threads: that takes time to compile.
 _LARGE, _LARGE_ROW = 1 << 17, 1 << 10
 
@@ -133,7 +133,7 @@ class _Function:
         self.pending: list[arrays.Statement] = []
         self._count = 0
         self.totals = ReductionWriter(self, self.tree.name)
-        self._adds_to_rows = any(each.rows is not None for each in _statements(item))
+        self._indexes_rows = any(map(_indexes_rows, _statements(item)))
 
     def build(self) -> ArrayFunction:
         """Return the function."""
@@ -166,11 +166,11 @@ class _Function:
         return f"{value.buffer.name}_"
 
     def size(self, axis: Axis) -> Expression:
-        """Return the size of an axis: a literal if it is small and the function adds to rows of a gradient.
+        """Return the size of an axis: a literal if it is small and the function reads or adds to rows by their index.
 
         Otherwise LLVM would build vectors from elements of several rows, which are not contiguous.
         """
-        size = small_size([axis]) if self._adds_to_rows else None
+        size = small_size([axis]) if self._indexes_rows else None
         if size is not None:
             return Literal(size)
         return Name(self.use(self.writer.extent(axis)))
@@ -375,6 +375,12 @@ def _statements(block: Block) -> Iterator[ElementStatement]:
             yield from _statements(item)
         elif isinstance(item, ElementStatement):
             yield item
+
+
+def _indexes_rows(statement: ElementStatement) -> bool:
+    """Return whether a statement reads elements of a row that an integer chooses, or adds to them."""
+    rows = (each.index for each in statement.operands if len(each.index) > 1)
+    return statement.rows is not None or any(integers_in(index[0]) for index in rows)
 
 
 def _blocks(block: Loop) -> Iterator[Loop]:

@@ -7,10 +7,11 @@ may be computed in that same loop; a value read at other indices, or as a whole,
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import permutations
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from wyrm.engines.graph import Scheduled, Targets
 from wyrm.engines.native.stages.expressions import UniqueNames, calls_fast
 from wyrm.engines.native.stages.loops import (
+    SHORT,
     Accumulator,
     ArrayBuffer,
     Block,
@@ -39,7 +41,7 @@ from wyrm.engines.native.stages.loops import (
     spread,
 )
 from wyrm.engines.optimizer import OptimizerInterface
-from wyrm.graph.axes import Axis, Dims, broadcast
+from wyrm.graph.axes import Axis, Dims, axis_size, broadcast
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexLoad, IndexMap, LoopIndex
 from wyrm.graph.leaves import Constant
@@ -166,6 +168,18 @@ def _is_zero(reference: Reference) -> bool:
     """Return whether a reference is to a constant 0."""
     leaf = reference.target.leaf if isinstance(reference.target, ArrayBuffer) else None
     return isinstance(leaf, Constant) and not leaf.dims and not any(bound_array(leaf).tobytes())
+
+
+def _may_share(axes: tuple[Axis, ...], statement: ElementStatement, vector: bool, loop: Loop, depth: int) -> bool:
+    """Return whether a statement may join a loop at this depth of those over `axes`, as a `vector` or one by one."""
+    is_last = depth == len(axes) - 1
+    if vector and is_last and not loop.suits_vectors():
+        return False
+    if not loop.vector_axes:
+        return True
+    # A sum over some axes, or at an index, would come between the loops, or keep them from running as one.
+    ends_between = statement.kind == "reduce" and statement.value is not None and len(statement.value.domain) > 0
+    return loop.vector_axes == axes and statement.rows is None and not statement.adds and not ends_between
 
 
 Dependency = tuple[Computed, IndexMap | None]
@@ -336,25 +350,37 @@ class LoopTree:
 
     def _loops(self, dims: Dims, needed: list[Dependency], statement: ElementStatement) -> list[Loop]:
         """Return nested loops over the axes of `dims`, after or around the dependencies; new ones are appended."""
-        path: list[Loop] = []
-        block: Block = self.root
-        axes = [dims[position] for position in loop_axes(dims)]
-        vector = len(axes) == 1 and statement.kind == "element" and calls_fast(statement.node)
-        for axis in axes:
-            first = self._earliest(path, block, needed, scalar=False)
-            fitting = [i for i in block.items[first:] if isinstance(i, Loop) and i.axis == axis]
-            if vector:
-                fitting = [loop for loop in fitting if not loop.has_short_loops() and not loop.adds_by_index()]
-            elif len(axes) > 1 or statement.rows is not None or statement.adds:
-                fitting = [loop for loop in fitting if not loop.vector]
-            if fitting:
-                loop = fitting[-1]
-            else:
-                loop = Loop(axis=axis)
-                block.append(loop)
-            loop.vector |= vector
+        axes = tuple(dims[position] for position in loop_axes(dims))
+        vector = statement.kind == "element" and calls_fast(statement.node)
+        vector_axes: tuple[Axis, ...] = axes if vector and len(axes) == 1 else ()
+        path = self._shared_loops(axes, needed, partial(_may_share, axes, statement, vector))
+        # Inside of other loops, a short loop would not become vectors; nested loops of its own run as one.
+        if vector and 0 < len(path) < len(axes) and (axis_size(axes[-1]) or inf) <= SHORT:
+            vector_axes = axes
+            path = self._shared_loops(axes, needed, lambda loop, _: loop.vector_axes == axes)
+        block: Block = path[-1] if path else self.root
+        for axis in axes[len(path) :]:
+            loop = Loop(axis=axis)
+            block.append(loop)
             path.append(loop)
             block = loop
+        for loop in path if vector_axes else ():
+            loop.vector_axes = vector_axes
+        return path
+
+    def _shared_loops(
+        self, axes: Sequence[Axis], needed: list[Dependency], fits: Callable[[Loop, int], bool]
+    ) -> list[Loop]:
+        """Return the last loops over the first of these axes that come after or around the dependencies and fit."""
+        path: list[Loop] = []
+        block: Block = self.root
+        for depth, axis in enumerate(axes):
+            first = self._earliest(path, block, needed, scalar=False)
+            fitting = [i for i in block.items[first:] if isinstance(i, Loop) and i.axis == axis and fits(i, depth)]
+            if not fitting:
+                break
+            block = fitting[-1]
+            path.append(fitting[-1])
         return path
 
     def _scalar_block(self, needed: list[Dependency]) -> ScalarBlock:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Rest = TypeVar("Rest", IndexExpression, None)
 
 # A loop over at most this many elements takes no longer than a function like `exp` of a few numbers.
-_SHORT = 64
+SHORT = 128
 
 
 @dataclass(eq=False)
@@ -134,22 +134,24 @@ class Block(Item):
 class Loop(Block):
     """A loop over one axis; it accumulates the totals `starts` and first sets the arrays `fills` to zero.
 
-    A `vector` loop has no inner loops, so that LLVM vectorizes functions that are slow for single numbers.
+    Nested loops over `vector_axes` have nothing but the statements of the innermost inside, so that LLVM vectorizes
+    functions that are slow for single numbers.
     """
 
     axis: Axis
     starts: list[Accumulator] = field(default_factory=list)
     fills: list[ArrayBuffer] = field(default_factory=list)
-    vector: bool = False
+    vector_axes: tuple[Axis, ...] = ()
 
-    def has_short_loops(self) -> bool:
-        """Return whether it has an inner loop so short that one iteration does little."""
+    def suits_vectors(self) -> bool:
+        """Return whether functions of elements may be computed in SIMD registers here.
+
+        A statement that adds to an element that integers choose prevents that, and a short inner loop, whose iterations
+        do so little that a function of a single number takes longer.
+        """
         sizes = [axis_size(item.axis) for item in self.items if isinstance(item, Loop)]
-        return any(size is not None and size <= _SHORT for size in sizes)
-
-    def adds_by_index(self) -> bool:
-        """Return whether a statement adds to an element that integers choose, which keeps it from SIMD registers."""
-        return any(isinstance(item, ElementStatement) and item.adds for item in self.items)
+        short = any(size is not None and size <= SHORT for size in sizes)
+        return not short and not any(isinstance(item, ElementStatement) and item.adds for item in self.items)
 
 
 @dataclass(eq=False)

@@ -20,7 +20,6 @@ from wyrm.engines.native.stages.loops import (
     Reference,
     ScalarBlock,
     in_scope,
-    integers_in,
     loop_axes,
     loop_index,
     read_by,
@@ -127,7 +126,7 @@ def _cost(value: Computed, path: Sequence[Block], most: int) -> _Cost | None:
     operations, found = len(calls), frozenset[ArrayBuffer]()
     for operand in statement.operands:
         array = _array_read(operand)
-        if array is None or any(integers_in(entry) for entry in operand.index):
+        if array is None:
             return None
         if not _is_anew(operand, value, path):
             found |= {array} if len(loop_axes(array.dims)) == len(path) else frozenset()

@@ -180,7 +180,7 @@ _SMALLEST = "minimum(total, x)"
 _EXTREMES = ("maximum(total, x)", _SMALLEST)
 _ORDERED_INTEGER, _FROM_ORDERED_INTEGER = kernel_of(ordered_integer), kernel_of(from_ordered_integer)
 # Functions that are not vectorized; a loop that calls them is not slower with a float64 total.
-_ONE_BY_ONE = {"cos", "erf", "expm1", "log", "log1p", "power", "sin"}
+_ONE_BY_ONE = {"cos", "erf", "expm1", "power", "sin"}
 
 
 class NameScope(Protocol):
@@ -412,7 +412,12 @@ def _reducer(value: Computed) -> Reducer:
 
 
 def _uses_partial_sums(loop: Loop) -> bool:
-    """Return whether float32 partial sums speed up a loop: it vectorizes, and is short or does more than load."""
+    """Return whether float32 partial sums speed up a loop: it vectorizes, and is short or does more than load.
+
+    They would come between loops that run as one.
+    """
+    if len(loop.vector_axes) > 1:
+        return False
     statements = [item for item in loop.items if isinstance(item, ElementStatement)]
     called = {
         call.function
