@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import wyrm as wy
 
-BUCKETS, RATE, BETA, L1, L2, EPOCHS = 2**18, 0.1, 1.0, 0.5, 1.0, 5
+BUCKETS, RATE, BETA, L1, L2, EPOCHS, BATCH = 2**18, 0.1, 1.0, 0.5, 1.0, 5, 32
 Rows = tuple[NDArray[np.int64], NDArray[np.float32]]
 
 
@@ -33,12 +33,12 @@ def wyrm(threads: int = 1, part: float = 1.0) -> Trainer:
     y = wy.Input(dims=(batch,), name="liked")
     weights = wy.Parameter.zeros((BUCKETS,), name="weights")
     score = weights.index(x).sum(axis=-1)
-    loss = wy.losses.bce_with_logits(score, y)
+    loss = wy.losses.bce_with_logits(score, y, reduction="sum")
     program = wy.compile(loss, wy.optim.FTRL([weights], RATE, beta=BETA, l1=L1, l2=L2))
 
     def epochs(number: int) -> None:
         for seed in islice(seeds, number):
-            program.epoch({x: features, y: liked}, batch_size=1, shuffle=True, seed=seed, threads=threads)
+            program.epoch({x: features, y: liked}, batch_size=BATCH, shuffle=True, seed=seed, threads=threads)
 
     return Trainer(epochs, lambda: auc(weights.value, test))
 
