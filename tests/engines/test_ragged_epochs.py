@@ -127,6 +127,43 @@ def test_an_epoch_moves_the_parameters_as_steps_of_the_reference_do(options: dic
     check_each(KINDS if engine == "native" else ["weighted sum", "a loop backwards"], check)
 
 
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_a_mean_of_all_entries_divides_by_those_of_the_step(engine: str) -> None:
+    random = np.random.default_rng(5)
+
+    def problem(kind: str) -> tuple[Any, Any, dict[Any, Any]]:
+        batch, words = Batch(), Words()
+        x = wy.Input(dims=(batch, words, Classes(3)), name="x", dtype=np.float64)
+        y = wy.IndexInput(dims=(batch, words), name="y")
+        scale = wy.Parameter(np.linspace(0.5, 1.5, 3), dims=(Classes(3),), name="scale")
+        logits = x * scale
+        losses: dict[str, Callable[[], Any]] = {
+            "mean": lambda: logits.square().mean(),
+            "by class": lambda: logits.square().mean(axis=(0, 1)).square().sum(),
+            "labels": lambda: logits.cross_entropy(y),
+        }
+        rows = [random.normal(size=(length, 3)) for length in LENGTHS + 1]
+        data = {x: rows, y: [random.integers(0, 3, len(row)) for row in rows]}
+        return losses[kind](), scale, {leaf: column for leaf, column in data.items() if leaf is x or kind == "labels"}
+
+    def check(kind: str) -> None:
+        loss, scale, data = problem(kind)
+        wy.compile(loss, wy.optim.SGD([scale], 0.01), engine=engine).epoch(data, batch_size=8)
+        moved = scale.value.copy()
+        scale.set(np.linspace(0.5, 1.5, 3))
+        optimizer = wy.optim.SGD([scale], 0.01)
+        for start in range(0, COUNT, 8):
+            for leaf, column in data.items():
+                leaf.set(column[start : start + 8])
+            loss.forward()
+            loss.backward()
+            optimizer.step()
+            loss.zero_gradient()
+        check_values([moved], [scale.value])
+
+    check_each(["mean", "by class", "labels"], check)
+
+
 class OfNumPy(wy.Unary):
     """The square, which Python computes."""
 
