@@ -332,13 +332,16 @@ class Source:
     def _let_entries(self, start: Expression) -> Iterator[arrays.Statement]:
         """Yield statements that count the entries of a step along each axis of rows of different lengths."""
         self._offsets = {}
+        read = entries_in([buffer for _, buffer in self.fed])
         for leaf, _ in self.fed:
             axis, lengths = entries_axis(leaf), lengths_of(leaf)
             if axis is None or lengths is None or type(axis) in self._offsets:
                 continue
             offsets = self._use(ColumnArgument(self.tree.name("offsets"), lengths))
-            most = self._use(self._writer.extent(axis))
             self._offsets[type(axis)] = offsets, Name(self.tree.name("entries"))
+            if type(axis) not in read:  # a step reads the lengths alone
+                continue
+            most = self._use(self._writer.extent(axis))
             given = (offsets, Name("order"), start, Name("batch"), most)
             yield arrays.Let(self._offsets[type(axis)][1].name, CallResult(count_entries, given))
 
@@ -382,6 +385,11 @@ class Source:
             and all(map(has_entries_first, of_loops))
             and packed <= {each.item.out.root for each in called if isinstance(each.item, KernelCall) and each.scan}
         )
+
+    def whole_nodes(self) -> list[BaseNode]:
+        """Return the nodes whose calls take arrays of the size of a step's entries, and no part of larger ones."""
+        items = [each.item for each in self.calls if not self._is_resized(each)]
+        return [item.node for item in items if isinstance(item, KernelCall)]
 
     def _is_resized(self, invocation: Invocation) -> bool:
         """Return whether a call gets arguments for the entries of a step."""
