@@ -232,23 +232,57 @@ def test_what_works_along_the_axis_leaves_python() -> None:
         "made": wy.row_scan(step, start, mixed, reverse=True)[1], "any": (w > 1.0).any(axis=1).astype(np.float32),
         "norm": wy.nn.LayerNorm(4)(x), "large": wy.where(w > 0.0, w, 0.0).sum(axis=1),
     }  # fmt: skip
-    lengths = [2, 0, 17, 1, 6]
+    batches = [[2, 0, 17, 1, 6], [1, 0, 2], [0, 0], [30, 34]]  # what one leaves in memory is nothing to the next
 
     def check(name: str) -> None:
         program: Any = wy.compile(outputs[name])
         export = loaded(predict=program, batch_sizes=BATCH, sizes=SIZES)
         assert export.start() == 0
-        data: dict[Any, Any] = {
-            leaf: of_row_values if leaf is of_row else wy.RaggedArray.of_rows(rows[leaf]) for leaf in program.inputs
-        }
-        check_prediction(export, "predict", program, data, len(lengths))
+        for lengths in batches if name != "all" and name != "deviation" else batches[::3]:  # no mean of nothing
+            data: dict[Any, Any] = {of_row: random.normal(size=len(lengths)).astype(np.float32)}
+            for leaf in (x, w):
+                rows = [random.normal(size=(length, *leaf.shape[2:])).astype(np.float32) for length in lengths]
+                data[leaf] = wy.RaggedArray.of_rows(rows)
+            given = {leaf: column for leaf, column in data.items() if leaf in set(program.inputs)}
+            check_prediction(export, "predict", program, given, len(lengths))
 
-    rows = {
-        leaf: [random.normal(size=(length, *leaf.shape[2:])).astype(np.float32) for length in lengths]
-        for leaf in (x, w)
-    }
-    of_row_values = random.normal(size=len(lengths)).astype(np.float32)
     check_each(list(outputs), check)
+
+
+def test_trainings_along_the_axis_leave_python() -> None:
+    random = np.random.default_rng(6)
+    lengths = [*random.integers(0, 12, 30), 0]
+    rows = wy.RaggedArray.of_rows([random.normal(size=(length, 4)).astype(np.float32) for length in lengths])
+    start = wy.Constant(np.zeros((1, 4), np.float32))
+
+    def check(name: str) -> None:
+        x = wy.Input(dims=(Batch(), Words(), 4), name="x")
+        mix = wy.Parameter((np.arange(16.0) % 5 - 2).reshape(4, 4).astype(np.float32) / 4, name="mix")
+        mixed = (x @ mix).tanh()
+
+        def step(carry: Any, entry: Any) -> tuple[Any, Any]:
+            following = (carry @ mix + entry).tanh()
+            return following, following
+
+        results: dict[str, Callable[[], Any]] = {
+            "all": lambda: mixed.square().mean(), "sums": lambda: mixed.sum(axis=1).square().mean(),
+            "loop": lambda: wy.row_scan(step, start, x)[0].square().mean(),
+            "backwards": lambda: wy.row_scan(step, start, mixed, reverse=True)[1].square().sum() * 0.01,
+            "cumsum": lambda: mixed.cumsum(axis=1).tanh().mean(axis=1).square().mean(),
+            "attention": lambda: (mixed * mixed.sum(axis=-1).softmax(axis=1).expand_dims(-1)).sum(axis=1).mean(),
+            "norm": lambda: (wy.nn.LayerNorm(4)(mixed) * mixed).mean(axis=1).square().mean(),
+        }  # fmt: skip
+        train: Any = wy.compile(results[name](), wy.optim.SGD([mix], learning_rate=0.05))
+        export = loaded(train, batch_sizes=BATCH, sizes={Words: rows.most_entries(BATCH)})
+        assert export.start() == 0
+        for _ in range(2):
+            code, found = export.call("epoch", len(rows), batch=BATCH, shuffle=1, seed=1, **given_by_name({x: rows}))
+            assert code == 0
+            wanted = train.epoch({x: rows}, batch_size=BATCH, shuffle=True, seed=1)
+            np.testing.assert_allclose(found["results"], [wanted], rtol=1e-5)
+            np.testing.assert_allclose(export.tensor("mix"), mix.value, rtol=1e-4, atol=1e-6)
+
+    check_each(["all", "sums", "loop", "backwards", "cumsum", "attention", "norm"], check)
 
 
 def test_two_axes_have_lengths_of_their_own() -> None:
