@@ -141,6 +141,8 @@ def test_a_mean_of_all_entries_divides_by_those_of_the_step(engine: str) -> None
             "mean": lambda: logits.square().mean(),
             "by class": lambda: logits.square().mean(axis=(0, 1)).square().sum(),
             "labels": lambda: logits.cross_entropy(y),
+            "deviation": lambda: logits.std(),
+            "a gradient": lambda: wy.grad(logits.square().mean(), [x])[0].square().sum() * 100.0,
         }
         rows = [random.normal(size=(length, 3)) for length in LENGTHS + 1]
         data = {x: rows, y: [random.integers(0, 3, len(row)) for row in rows]}
@@ -161,7 +163,7 @@ def test_a_mean_of_all_entries_divides_by_those_of_the_step(engine: str) -> None
             loss.zero_gradient()
         check_values([moved], [scale.value])
 
-    check_each(["mean", "by class", "labels"], check)
+    check_each(["mean", "by class", "labels", "deviation", "a gradient"], check)
 
 
 class OfNumPy(wy.Unary):
