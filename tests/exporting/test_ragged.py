@@ -187,6 +187,21 @@ def test_wrong_offsets_are_refused_and_nothing_is_written() -> None:
     assert export.call("step", 5, batch=5, **good)[0] == 0
 
 
+def test_rows_without_entries_need_no_memory() -> None:
+    model = texts()
+    export = loaded(predict=model.predict, batch_sizes=BATCH, sizes=SIZES)
+    assert export.start() == 0
+    nothing = {"ids": None, "weights": None, "words_offsets": [0, 0, 0], "words_entries": 0}
+    code, found = export.call("probabilities", 2, **nothing)
+    assert code == 0
+    np.testing.assert_allclose(found["probabilities"].sum(axis=1), 1.0, rtol=1e-6)
+    predict = export.function("model_entries")
+    offsets = np.zeros(3, np.int64)
+    parameters = [each.name for each in export.functions["model_entries"].parameters]
+    given = {"memory": export.block.address, "words_offsets": offsets.ctypes.data, "words_entries": 0, "rows": 2}
+    assert predict(*(given.get(name) for name in parameters)) == 0
+
+
 def test_a_batch_of_too_many_entries_is_refused_before_the_first_step() -> None:
     model = texts()
     export = loaded(model.train, model.predict, batch_sizes=BATCH, sizes={Words: 24})

@@ -256,7 +256,7 @@ def put_columns(plan: Prediction | Training, table: Any, columns: Any, lengths: 
 
 @kernel
 def _check_column(given: Given, block: Any, column: Any, count: int) -> int:
-    if address(column) == 0:
+    if address(column) == 0 and (given.along is None or count > 0):  # an array without entries may have no memory
         return errors.ARGUMENT
     values = as_shape(column, (count * given.elements,))
     if given.finite and not is_finite(values):

@@ -138,8 +138,8 @@ def predict(model: Model, plan: Prediction, block: Any, columns: Any, lengths: A
     code = check_data(plan, block, columns, lengths, rows)
     if code != errors.OK:
         return code
-    for output in outputs:
-        if address(output) == 0:
+    for along, output in zip(plan.along, outputs, strict=True):
+        if address(output) == 0 and (along is None or lengths[along][1] > 0):
             return errors.ARGUMENT
     table = fill(plan.run.bound.filled, block, rows, place)
     for array, column in zip(plan.fed, columns, strict=True):
