@@ -127,6 +127,45 @@ def test_an_epoch_moves_the_parameters_as_steps_of_the_reference_do(options: dic
     check_each(KINDS if engine == "native" else ["weighted sum", "a loop backwards"], check)
 
 
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_a_mean_of_all_entries_divides_by_those_of_the_step(engine: str) -> None:
+    random = np.random.default_rng(5)
+
+    def problem(kind: str) -> tuple[Any, Any, dict[Any, Any]]:
+        batch, words = Batch(), Words()
+        x = wy.Input(dims=(batch, words, Classes(3)), name="x", dtype=np.float64)
+        y = wy.IndexInput(dims=(batch, words), name="y")
+        scale = wy.Parameter(np.linspace(0.5, 1.5, 3), dims=(Classes(3),), name="scale")
+        logits = x * scale
+        losses: dict[str, Callable[[], Any]] = {
+            "mean": lambda: logits.square().mean(),
+            "by class": lambda: logits.square().mean(axis=(0, 1)).square().sum(),
+            "labels": lambda: logits.cross_entropy(y),
+            "deviation": lambda: logits.std(),
+            "a gradient": lambda: wy.grad(logits.square().mean(), [x])[0].square().sum() * 100.0,
+        }
+        rows = [random.normal(size=(length, 3)) for length in LENGTHS + 1]
+        data = {x: rows, y: [random.integers(0, 3, len(row)) for row in rows]}
+        return losses[kind](), scale, {leaf: column for leaf, column in data.items() if leaf is x or kind == "labels"}
+
+    def check(kind: str) -> None:
+        loss, scale, data = problem(kind)
+        wy.compile(loss, wy.optim.SGD([scale], 0.01), engine=engine).epoch(data, batch_size=8)
+        moved = scale.value.copy()
+        scale.set(np.linspace(0.5, 1.5, 3))
+        optimizer = wy.optim.SGD([scale], 0.01)
+        for start in range(0, COUNT, 8):
+            for leaf, column in data.items():
+                leaf.set(column[start : start + 8])
+            loss.forward()
+            loss.backward()
+            optimizer.step()
+            loss.zero_gradient()
+        check_values([moved], [scale.value])
+
+    check_each(["mean", "by class", "labels", "deviation", "a gradient"], check)
+
+
 class OfNumPy(wy.Unary):
     """The square, which Python computes."""
 
@@ -135,6 +174,16 @@ class OfNumPy(wy.Unary):
 
     def vjp(self, gradient: Any) -> Any:
         return (gradient * 2.0 * self.parents[0],)
+
+
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_a_program_may_read_the_lengths_of_rows_alone(engine: str) -> None:
+    x = wy.Input(dims=(Batch(), Words()), name="x")
+    lengths = wy.row_lengths(x).astype(np.float32)
+    program = wy.compile([lengths, lengths.mean()], engine=engine)
+    data = {x: [[1.0], [], [2.0, 3.0]]}
+    assert program(data)[0].tolist() == [1.0, 0.0, 2.0]
+    assert float(program.evaluate(data, batch_size=2)[1]) == 1.0
 
 
 def test_loops_and_kernels_work_on_the_entries_of_a_step_and_python_gets_arrays_of_its_size() -> None:
@@ -332,11 +381,8 @@ def test_wrong_data_is_refused_before_a_parameter_moves() -> None:
     check_each(wrong, check)
 
 
-def test_what_has_no_rows_of_different_lengths_says_so(tmp_path: Any) -> None:
+def test_what_has_no_rows_of_different_lengths_says_so() -> None:
     problem = Problem()
-    program = wy.compile(problem.logits)
-    with pytest.raises(OptionError, match=r"export takes no rows of different lengths, and ids .* along Words\(\)"):
-        program.export(tmp_path)
     with pytest.raises(OptionError, match="accumulate"):
         wy.compile(problem.loss, problem.optimizer, engine="jax").epoch(problem.data, batch_size=8, accumulate=2)
     with pytest.raises(TypeError, match="takes no size"):

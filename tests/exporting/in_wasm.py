@@ -86,17 +86,19 @@ class InWasm:
         (spec,) = [each for each in self.interface.functions if each.name == name]
         arguments, written = list[Any](), dict[str, tuple[int, Any, tuple[int, ...]]]()
         for each in spec.parameters:
-            shape = ((length,) if each.by_rows else ()) + each.shape
+            shape = ((length,) if each.by_rows else (values[each.along],) if each.along else ()) + each.shape
             if each.role is Role.MEMORY:
                 arguments.append(self.block)
-            elif each.role in (Role.INPUT, Role.OUTPUT, Role.RESULTS, Role.ORDER):
+            elif each.role in (Role.INPUT, Role.OFFSETS, Role.OUTPUT, Role.RESULTS, Role.ORDER):
                 kind: Any = each.dtype
                 if each.role is Role.RESULTS:
                     kind, shape = np.float64, (len(spec.results),)
                 elif each.role is Role.ORDER:
                     kind, shape = np.int64, (length,)
+                elif each.role is Role.OFFSETS:
+                    shape = np.shape(values[each.name])
                 place = self.take(max(1, int(np.prod(shape, dtype=np.int64))) * np.dtype(kind).itemsize)
-                if each.role is Role.INPUT:
+                if each.role in (Role.INPUT, Role.OFFSETS):
                     self.array(place, kind, shape)[...] = values[each.name]
                 else:
                     written[each.name] = place, kind, shape

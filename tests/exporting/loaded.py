@@ -71,15 +71,19 @@ class Loaded:
         return found.reshape(each.shape)
 
     def call(self, function: str, length: int = 1, **values: Any) -> tuple[int, dict[str, np.ndarray]]:
-        """Call a function with arrays of so many rows, and numbers; return its error code and what it wrote."""
+        """Call a function with arrays of so many rows, and numbers; return its error code and what it wrote.
+
+        Outputs of entries of rows have `room` for so many, by default for as many as are given.
+        """
         name = f"{self.interface.name}_{function}"
         arguments, made, views = list[Any](), dict[str, Guarded](), dict[str, np.ndarray]()
         for each in self.functions[name].parameters:
-            shape = ((length,) if each.by_rows else ()) + each.shape
+            entries: int = values.get("room", values.get(each.along, 0))
+            shape = ((length,) if each.by_rows else (entries,) if each.along else ()) + each.shape
             match each.role:
                 case Role.MEMORY:
                     arguments.append(self.block.address)
-                case Role.INPUT:
+                case Role.INPUT | Role.OFFSETS:
                     value = values[each.name]
                     if value is None:
                         arguments.append(None)

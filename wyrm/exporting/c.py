@@ -132,7 +132,7 @@ def _declared(parameter: FunctionParameter) -> str:
     match parameter.role:
         case Role.MEMORY:
             return f"void *{name}"
-        case Role.INPUT:
+        case Role.INPUT | Role.OFFSETS:
             assert parameter.dtype is not None
             return f"const {c_type(parameter.dtype)} *{name}"
         case Role.OUTPUT:
@@ -153,8 +153,16 @@ def _described(parameter: FunctionParameter, function: FunctionSignature, interf
         case Role.INPUT | Role.OUTPUT:
             counts = {each.role: each.name for each in function.parameters}
             rows = counts.get(Role.ROWS) or counts.get(Role.BATCH) or "rows"
-            axes = [*([rows] if parameter.by_rows else []), *map(str, parameter.shape)]
+            axes = [*([rows] if parameter.by_rows else [parameter.along] if parameter.along else [])]
+            axes += map(str, parameter.shape)
             return f"({', '.join(axes)})" if axes else "one number"
+        case Role.OFFSETS:
+            rows = next((each.name for each in function.parameters if each.role in (Role.ROWS, Role.BATCH)), "")
+            size = f"{rows} + 1" if parameter.by_rows else str(parameter.length)
+            return f"({size}): the entries of row i are those from offset i on, and before offset i + 1"
+        case Role.ENTRIES:
+            trains = any(each.role is Role.RESULTS for each in function.parameters)
+            return f"the number of entries of all rows, at most {parameter.length}{' in a batch' if trains else ''}"
         case Role.ORDER:
             return "room for `rows` numbers; the order of the rows afterwards"
         case Role.RESULTS:
@@ -200,10 +208,15 @@ def _example(interface: Interface, common: Mapping[str, str], libraries: str) ->
 def _call(function: FunctionSignature, interface: Interface) -> str:
     """Return a block that calls a function with data of zeros."""
     rows = interface.listed[-1] if interface.listed else max(interface.least, min(interface.most, 4))
+    most = {each.name: each.length for each in function.parameters if each.role is Role.ENTRIES}
+    entries = {
+        each.along: min(most[each.along], rows if each.by_rows else each.shape[0])
+        for each in function.parameters if each.role is Role.OFFSETS
+    }  # fmt: skip
     arrays, arguments, prints = list[str](), list[str](), list[str]()
     indent = " " * 8
     for each in function.parameters:
-        length = each.length * (rows if each.by_rows else 1)
+        length = each.length * (rows if each.by_rows else entries[each.along] if each.along else 1)
         match each.role:
             case Role.INPUT:
                 assert each.dtype is not None
@@ -214,6 +227,12 @@ def _call(function: FunctionSignature, interface: Interface) -> str:
                 arrays.append(f"{indent}static {c_type(each.dtype)} {each.name}[{max(1, length)}];")
                 arguments.append(each.name)
                 prints.append(f'{indent}printf("{each.name}: %g ...\\n", (double){each.name}[0]);')
+            case Role.OFFSETS:  # one entry in each of the first rows
+                places = (min(i, entries[each.along]) for i in range(1 + (rows if each.by_rows else each.shape[0])))
+                arrays.append(f"{indent}static int64_t {each.name}[] = {{{', '.join(map(str, places))}}};")
+                arguments.append(each.name)
+            case Role.ENTRIES:
+                arguments.append(str(entries[each.name]))
             case Role.ORDER:
                 arrays.append(f"{indent}static int64_t order[{rows}];")
                 arguments.append("order")

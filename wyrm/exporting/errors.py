@@ -13,6 +13,8 @@ NOT_FINITE = 7
 DIVERGED = 8
 TENSORS = 9
 FULL = 15
+OFFSETS = 20
+ENTRIES = 21
 # Errors of every export by their codes, and what they mean.
 ERRORS = {
     "OK": (OK, "no error"),
@@ -27,6 +29,8 @@ ERRORS = {
         DIVERGED, "the loss or a parameter became a NaN or infinite; the state is as it was before the call",
     ),
     "FULL": (FULL, "the sequence is as long as the model takes: begin a new one"),
+    "OFFSETS": (OFFSETS, "offsets of rows do not begin at 0, decrease, or do not end at the number of entries"),
+    "ENTRIES": (ENTRIES, "the rows of a batch have more entries than the model takes"),
     "TENSORS": (TENSORS, "a parameter or a number of the optimizer is a NaN or infinite, or a count is negative"),
 }  # fmt: skip
 # Errors of reading and writing files of tensors.
@@ -42,4 +46,4 @@ FILE_ERRORS = {
     "FILE_VERSION": (19, "the file was written by another version of wyrm"),
 }
 # The first code of an error that an operation of a model ends with.
-FIRST_OWN_ERROR = 20
+FIRST_OWN_ERROR = 32

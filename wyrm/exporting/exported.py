@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from wyrm.engines.columns import checked_columns
 from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import CheckpointError, DTypeError, OptionError
@@ -23,7 +24,7 @@ from wyrm.exporting.targets import target_named
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import label
 from wyrm.graph.modes import warn_of_training
-from wyrm.graph.ragged import refuse_ragged
+from wyrm.graph.ragged import entries_of
 from wyrm.io.files import load_arrays, replacing, save_arrays, write_arrays
 from wyrm.support.files import FilePath, path_of
 from wyrm.support.foreign_names import explains_keywords
@@ -146,7 +147,7 @@ def export(
     - `blas="cblas"`: large products call `cblas_sgemm` and `cblas_dgemm` of the library that you link, such as
       `-lopenblas`, with 32-bit integers. By default the object has products of its own.
     - `batch_sizes`: the most rows of a batch, or a list of all sizes that occur, the last batch of an epoch included.
-    - `sizes`: the sizes of other axes without one, by class.
+    - `sizes`: the sizes of other axes without one, by class; of one of different lengths, the most entries of a batch.
     - `columns`: for WebAssembly, the data that the page trains on, as `Program.epoch` takes it.
     - `embed`: whether the weights are data of the code, without a file, for programs that predict alone. "float16" and
       "int8", a factor for each row of a weight, take fewer bytes of code; the loss of accuracy is printed.
@@ -241,7 +242,6 @@ def _check(program: Program[Any, Any], *, trains: bool) -> None:
         raise OptionError(
             "train= takes a program with an optimizer" if trains else "predict= takes programs without an optimizer"
         )
-    refuse_ragged(program.outputs, "export")
     if not trains and program._modes:
         warn_of_training(program._modes, program._predicts)
 
@@ -259,12 +259,20 @@ def _contents(built: Built, target: Target, code: bytes, externals: Sequence[str
 
 def _columns(built: Built, columns: Mapping[Any, Any]) -> dict[str, np.ndarray]:
     """Return the columns of a training by the names that exported functions have for them."""
-    given = {} if built.training is None else {each.leaf: each.name for each in built.training.given}
+    given = {} if built.training is None else {each.leaf: each for each in built.training.given}
     strange = [label(leaf) for leaf in columns if leaf not in given]
     if strange or (columns and len(columns) < len(given)):
         names = ", ".join(label(leaf) for leaf in given) or "none, because nothing is trained"
         raise OptionError(f"columns must have those of the training ({names}), not {', '.join(map(label, columns))}")
-    return {given[leaf]: np.ascontiguousarray(array, leaf.dtype) for leaf, array in columns.items()}
+    if not columns:
+        return {}
+    found: dict[str, np.ndarray] = {}
+    for leaf, array in checked_columns(columns, list(given), built.training.graph.ranges.limits).given.items():
+        own = given[leaf]
+        found[own.name] = entries_of(array)
+        if own.along is not None:
+            found[built.training.lengths[own.along].offsets] = array.offsets
+    return found
 
 
 __all__ = ["Exported", "export", "target_named"]

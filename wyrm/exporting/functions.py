@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,9 +20,9 @@ from wyrm.exporting import errors
 from wyrm.exporting.batches import BatchSizes
 from wyrm.exporting.image import DataArray, Image, Region
 from wyrm.exporting.interface import FunctionParameter, FunctionSignature, Role, Tensor
-from wyrm.exporting.intrinsics import array_at, kernel, view_at
-from wyrm.exporting.kernels import count_outside, forget_count, forget_rows
-from wyrm.exporting.plan import Given, PlannedFormulas
+from wyrm.exporting.intrinsics import array_at, kernel, put_at, view_at
+from wyrm.exporting.kernels import are_offsets, count_outside, forget_count, forget_rows
+from wyrm.exporting.plan import Given, GivenLengths, PlannedFormulas, Prediction, Training
 from wyrm.exporting.routines import Bound, Code
 from wyrm.exporting.tables import fill, table_of
 from wyrm.ops.kernels.native import OUT_OF_RANGE
@@ -31,7 +31,7 @@ from wyrm.ops.kernels.native import OUT_OF_RANGE
 VERSION, READY, RATES = 0, 1, 8
 _MEMORY = FunctionParameter("memory", Role.MEMORY)
 # What a kernel takes: parameters of the exported function, or an integer that is always the same.
-Argument = FunctionParameter | Sequence[FunctionParameter] | int
+Argument: TypeAlias = "FunctionParameter | Sequence[Argument] | int"
 
 
 @dataclass(eq=False)
@@ -87,7 +87,7 @@ class Module:
         kinds = (StaticKind(self.model), StaticKind(plan), block, *map(_kind_of, given))
         found = self._code.translated(function, kinds).function
         symbol = self._symbols[found.name] = f"kernel{len(self._symbols)}"
-        every = [each for group in given for each in (group if isinstance(group, Sequence) else [group])]
+        every = list(_each(given))
         signature = FunctionSignature(
             name, [_MEMORY, *(each for each in every if not isinstance(each, int))], comment, results
         )
@@ -130,7 +130,16 @@ def _floats(image: Image, tensors: Sequence[Tensor]) -> tuple[tuple[np.dtype, Da
 
 _POINTER = ViewKind(UINT8, 0, "contiguous")
 _KINDS: dict[str, Kind] = {"i64": NumKind(INT64), "i32": NumKind(INT32), "double": NumKind(FLOAT64)}
-_ELEMENTS = {Role.ORDER: INT64, Role.RESULTS: FLOAT64}
+_ELEMENTS = {Role.ORDER: INT64, Role.RESULTS: FLOAT64, Role.OFFSETS: INT64}
+
+
+def _each(given: Argument) -> Iterator[FunctionParameter | int]:
+    """Yield the parameters and integers of an argument one after the other."""
+    if isinstance(given, Sequence):
+        for each in given:
+            yield from _each(each)
+    else:
+        yield given
 
 
 def _kind_of(given: Argument) -> Kind:
@@ -145,12 +154,30 @@ def _kind_of(given: Argument) -> Kind:
     return ViewKind(_ELEMENTS.get(given.role, number or UINT8), 0, "contiguous")
 
 
-def input_parameters(given: Sequence[Given]) -> list[FunctionParameter]:
+def input_parameters(given: Sequence[Given], lengths: Sequence[GivenLengths]) -> list[FunctionParameter]:
     """Return the parameters for inputs."""
     return [
         FunctionParameter(each.name, Role.INPUT, each.leaf.dtype, each.shape, each.by_rows, each.elements)
+        if each.along is None
+        else FunctionParameter(
+            each.name, Role.INPUT, each.leaf.dtype, each.shape, length=each.elements, along=lengths[each.along].entries
+        )
         for each in given
     ]
+
+
+def length_parameters(lengths: Sequence[GivenLengths]) -> list[list[FunctionParameter]]:
+    """Return the parameters for offsets and numbers of entries, in pairs."""
+    return [
+        [
+            FunctionParameter(
+                each.offsets, Role.OFFSETS, np.dtype(np.int64), () if each.rows is None else (each.rows,),
+                each.rows is None, 1 + (each.rows or 0), each.entries,
+            ),
+            FunctionParameter(each.entries, Role.ENTRIES, length=each.most),
+        ]
+        for each in lengths
+    ]  # fmt: skip
 
 
 # --- pieces of functions ----------------------------------------------------------------------------------------------
@@ -189,20 +216,49 @@ def place_of(sizes: BatchSizes, size: int) -> int:
 
 
 @kernel
-def check_data(given: tuple[Given, ...], block: Any, columns: Any, rows: int) -> int:
-    """Return the error code of data that is missing, not finite, or has indices that are out of range."""
-    for each, column in zip(given, columns, strict=True):
-        code = _check_column(each, block, column, rows)
+def check_data(plan: Prediction | Training, block: Any, columns: Any, lengths: Any, rows: int) -> int:
+    """Return the error code of data that is missing, not finite, or has offsets or indices that are out of range."""
+    for each, (offsets, entries) in zip(plan.lengths, lengths, strict=True):
+        if address(offsets) == 0 or entries < 0 or entries >= 2**31:
+            return errors.ARGUMENT
+        if not are_offsets(as_shape(offsets, (rows_of(each, rows) + 1,)), entries):
+            return errors.OFFSETS
+    for given, column in zip(plan.given, columns, strict=True):
+        code = _check_column(given, block, column, _count(given, lengths, rows))
         if code != errors.OK:
             return code
     return errors.OK
 
 
 @kernel
-def _check_column(given: Given, block: Any, column: Any, rows: int) -> int:
-    if address(column) == 0:
+def rows_of(lengths: GivenLengths, rows: int) -> int:
+    """Return the number of rows that lengths are of."""
+    return rows if lengths.rows is None else lengths.rows
+
+
+@kernel
+def _count(given: Given, lengths: Any, rows: int) -> int:
+    """Return the number of rows or entries that an input has."""
+    if given.along is not None:
+        return int(lengths[given.along][1])
+    return rows if given.by_rows else 1
+
+
+@kernel
+def put_columns(plan: Prediction | Training, table: Any, columns: Any, lengths: Any, rows: int) -> None:
+    """Write the columns that a program reads itself to its table."""
+    for given, at, column in zip(plan.given, plan.words, columns, strict=True):
+        if at is not None:
+            put_at(table, at, as_shape(column, (_count(given, lengths, rows), given.elements)))
+    for each, at, (offsets, _) in zip(plan.lengths, plan.offsets, lengths, strict=True):
+        put_at(table, at, as_shape(offsets, (rows_of(each, rows) + 1, 1)))
+
+
+@kernel
+def _check_column(given: Given, block: Any, column: Any, count: int) -> int:
+    if address(column) == 0 and (given.along is None or count > 0):  # an array without entries may have no memory
         return errors.ARGUMENT
-    values = as_shape(column, (rows * given.elements if given.by_rows else given.elements,))
+    values = as_shape(column, (count * given.elements,))
     if given.finite and not is_finite(values):
         return errors.NOT_FINITE
     if given.masks and not are_within(values, 0, 2, 0, 0):

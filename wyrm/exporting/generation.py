@@ -19,7 +19,7 @@ from wyrm.exporting.interface import FunctionParameter, Role
 from wyrm.exporting.intrinsics import array_at, kernel, view_at
 from wyrm.exporting.kernels import keep_positions, next_token
 from wyrm.exporting.routines import ArrayRegions, Code
-from wyrm.exporting.runs import ArrayPlace, BoundRun, place_run
+from wyrm.exporting.runs import ArrayPlace, Axes, BoundRun, place_run
 from wyrm.exporting.tables import fill
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.storage import bound_array
@@ -102,7 +102,7 @@ def plan_generation(decoder: ExportedDecoder, code: Code, places: ArrayRegions) 
 
     def planned(taken: Pass) -> PlannedPass:
         program = taken.program
-        run = place_run(taken.graph, code, places, BatchSizes(1), None, {}, given=taken.graph.inputs)
+        run = place_run(taken.graph, code, places, BatchSizes(1), Axes(None, {}), given=taken.graph.inputs)
         new = run.outputs[program.logits :]
         return PlannedPass(
             taken.time, run, run.fed[program.tokens], run.fed[program.positions], run.fed[program.length],

@@ -28,6 +28,8 @@ class Role(Enum):
     NUMBER = "number"
     TOKEN = "token"
     COUNT = "count"
+    OFFSETS = "offsets"
+    ENTRIES = "entries"
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,9 @@ class FunctionParameter:
     """A parameter of an exported function.
 
     An array has a `dtype` and the `shape` of its elements behind the rows; `by_rows`: it has rows, whose number is
-    another parameter. `length` is the number of elements of an array without rows.
+    another parameter. `length` is the number of elements of an array without rows. One `along` rows of different
+    lengths has such elements for each of their entries, whose number is the parameter of that name; offsets have one
+    number more than there are rows.
     """
 
     name: str
@@ -44,13 +48,14 @@ class FunctionParameter:
     shape: tuple[int, ...] = ()
     by_rows: bool = False
     length: int = 1
+    along: str = ""
 
     @property
     def llvm(self) -> str:
         """The type in LLVM."""
         if self.role is Role.NUMBER:
             return "double"
-        if self.role in (Role.ROWS, Role.BATCH, Role.SEED, Role.TOKEN, Role.COUNT):
+        if self.role in (Role.ROWS, Role.BATCH, Role.SEED, Role.TOKEN, Role.COUNT, Role.ENTRIES):
             return "i64"
         return "i32" if self.role is Role.FLAG else "ptr"
 

@@ -61,6 +61,27 @@ def count_outside(array: np.ndarray, low: int, high: int, ignored: int, ignores:
     return found
 
 
+def are_offsets(offsets: np.ndarray, entries: int) -> bool:
+    """Return whether integers begin at 0, never decrease, and end at the number of entries."""
+    last = 0
+    for i in range(offsets.shape[0]):
+        if offsets[i] < last or (i == 0 and offsets[i] != 0):
+            return False
+        last = int(offsets[i])
+    return last == entries
+
+
+def most_entries(offsets: np.ndarray, order: np.ndarray, batch: int) -> int:
+    """Return the number of entries that a batch has at most, of rows in this order; `offsets` are right."""
+    most, found = 0, 0
+    for i in range(order.shape[0]):
+        if i % batch == 0:
+            found = 0
+        found += int(offsets[order[i] + 1] - offsets[order[i]])
+        most = max(most, found)
+    return most
+
+
 def clear(array: np.ndarray) -> None:
     """Set all to 0."""
     for i in range(array.shape[0]):

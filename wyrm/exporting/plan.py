@@ -16,13 +16,26 @@ from wyrm.exporting.image import Image, Kind, Region
 from wyrm.exporting.names import identifier
 from wyrm.exporting.numbers import Formulas, PlannedRate, means, planned, step_numbers
 from wyrm.exporting.routines import ArrayRegions, Code, Word
-from wyrm.exporting.runs import ArrayPlace, BoundRun, place_run
-from wyrm.graph.axes import Dim, axis_size, class_text, open_axes, resolve
+from wyrm.exporting.runs import ArrayPlace, Axes, BoundRun, place_run
+from wyrm.graph.axes import (
+    Dim,
+    Entries,
+    Ragged,
+    axis_of_entries,
+    axis_size,
+    class_text,
+    flat_dims,
+    open_axes,
+    ragged_axis,
+    resolve,
+)
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_operands import used
 from wyrm.graph.leaves import Input
 from wyrm.graph.node import Node
+from wyrm.graph.ragged_leaves import parts_of
 from wyrm.graph.storage import stored
+from wyrm.support.options import whole
 
 # The numbers of so many steps are computed before these steps are done.
 CHUNK = 64
@@ -52,14 +65,26 @@ class IndexRange:
 class Given:
     """An input that the caller of a function gives: its name there, and whether it has a row for each of a batch.
 
-    Native code has no checks of indices in the ranges `limits`.
+    One with rows of different lengths has an entry of `shape` for each of theirs: `along` is the position of their
+    lengths among those of the function. Native code has no checks of indices in the ranges `limits`.
     """
 
     leaf: BaseNode
     name: str
     by_rows: bool
     shape: tuple[int, ...]
+    along: int | None = None
     limits: tuple[IndexRange, ...] = ()
+
+    @property
+    def values(self) -> BaseNode:
+        """The leaf that the program reads in place of the input."""
+        return self.leaf if self.along is None else parts_of(self.leaf).values
+
+    @property
+    def parts(self) -> Sequence[BaseNode]:
+        """All leaves that the program reads in place of the input."""
+        return (self.leaf,) if self.along is None else parts_of(self.leaf)
 
     @property
     def elements(self) -> int:
@@ -75,6 +100,28 @@ class Given:
     def masks(self) -> bool:
         """Whether it is of bools."""
         return self.leaf.dtype.kind == "b"
+
+
+@dataclass(frozen=True, eq=False)
+class GivenLengths:
+    """The lengths of rows that the caller of a function gives for all inputs with a `Ragged` axis.
+
+    They are `offsets`, one more than there are rows, and the number of `entries`, which is at most `most` in a batch.
+    `rows` is None where the number of rows is that of the batch. The program has the offsets in the column of one of
+    the `leaves`.
+    """
+
+    axis: type[Dim]
+    offsets: str
+    entries: str
+    rows: int | None
+    most: int
+    leaves: tuple[BaseNode, ...]
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of both arguments."""
+        return self.offsets, self.entries
 
 
 @dataclass(eq=False)
@@ -98,19 +145,33 @@ class PlannedFormulas:
 
 @dataclass(eq=False)
 class Prediction:
-    """A program without an optimizer."""
+    """A program without an optimizer; `along` has for each output the position of its entries' lengths, or None."""
 
     name: str
     graph: NativeGraph
     outputs: Sequence[BaseNode]
     run: BoundRun
     given: tuple[Given, ...]
+    lengths: tuple[GivenLengths, ...]
+    along: tuple[int | None, ...]
     counter: Region | None
+    # The numbers from 0 on, the order of the rows of different lengths.
+    identity: Region
 
     @property
     def fed(self) -> tuple[ArrayPlace | None, ...]:
-        """The arrays that take what is given, None where the program needs none."""
-        return tuple(self.run.fed.get(each.leaf) for each in self.given)
+        """The arrays that take what is given, None where the program needs none, or reads what is given itself."""
+        return tuple(None if each.along is not None else self.run.fed.get(each.leaf) for each in self.given)
+
+    @property
+    def words(self) -> tuple[int | None, ...]:
+        """The words of the table that take the columns of entries, None for other inputs."""
+        return tuple(None if each.along is None else self.run.columns.get(each.values) for each in self.given)
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """The words of the table that take the columns of offsets."""
+        return tuple(self.run.column_of(each.leaves) for each in self.lengths)
 
     @property
     def by_rows(self) -> bool:
@@ -142,6 +203,7 @@ class Training:
     names: Sequence[str]
     run: BoundRun
     given: tuple[Given, ...]
+    lengths: tuple[GivenLengths, ...]
     sums: tuple[bool, ...]
     means: PlannedFormulas
     of_steps: PlannedFormulas
@@ -167,15 +229,12 @@ class Training:
     @property
     def words(self) -> tuple[int | None, ...]:
         """The words of the table that take the columns, None for those that the program does not need."""
-        return tuple(self.run.columns.get(each.leaf) for each in self.given)
+        return tuple(self.run.columns.get(each.values) for each in self.given)
 
-
-@dataclass
-class Axes:
-    """The axis of the batch, and the sizes of the other axes without one."""
-
-    batch: type[Dim] | None
-    others: dict[type[Dim], int]
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """The words of the table that take the columns of offsets."""
+        return tuple(self.run.column_of(each.leaves) for each in self.lengths)
 
 
 def axes_of(graphs: Sequence[NativeGraph], sizes: Mapping[type[Dim], int]) -> Axes:
@@ -188,17 +247,20 @@ def axes_of(graphs: Sequence[NativeGraph], sizes: Mapping[type[Dim], int]) -> Ax
     for leaf in inputs:
         for axis in open_axes(leaf.dims):
             if axis is not batch and axis not in found:
+                ragged = issubclass(axis, Ragged)
+                what = "of rows of different lengths" if ragged else "without a size"
+                say = "how many entries a batch has at most" if ragged else "its size"
                 raise ShapeError(
-                    f"{describe(leaf)} has the axis {axis.__name__} without a size, and an export has fixed memory: "
-                    f"say its size, as in sizes={{{class_text(axis)}: 16}}"
+                    f"{describe(leaf)} has the axis {axis.__name__} {what}, and an export has fixed memory: say {say}, "
+                    f"as in sizes={{{class_text(axis)}: {512 if ragged else 16}}}"
                 )
-    return Axes(batch, found)
+    most = {axis: whole(f"sizes[{axis.__name__}]", size, 1) for axis, size in found.items() if issubclass(axis, Ragged)}
+    return Axes(batch, found | {type(axis_of_entries(axis)): size for axis, size in most.items()})
 
 
 def largest_bytes(graph: NativeGraph, axes: Axes, batch: int) -> int:
     """Return the bytes of the largest array of a program, outside of the bodies of loops."""
-    known = dict(axes.others) | ({} if axes.batch is None else {axes.batch: batch})
-    sizes = graph.schedule.bind({leaf: resolve(leaf.dims, known) for leaf in graph.inputs})
+    sizes = graph.schedule.bind(axes.shapes(graph, batch))
     return max(math.prod(resolve(node.dims, sizes)) * node.dtype.itemsize for node in graph.schedule.nodes)
 
 
@@ -218,6 +280,12 @@ def refuse(graph: NativeGraph) -> None:
                 f"{kernel} calls {function}, which numba compiles for this process, so the program cannot leave "
                 f"Python; write the kernel in the language of kernels (see wy.LoopForm)"
             )
+    if graph.flat is not None and not graph.source.changes_sizes:
+        node = next(iter(graph.source.whole_nodes()), graph.outputs[0])
+        raise OptionError(
+            f"{describe(node)} needs arrays of as many entries as the rows of a batch have, so the program cannot "
+            f"leave Python{_line(node)}"
+        )
 
 
 def _line(node: BaseNode) -> str:
@@ -225,12 +293,14 @@ def _line(node: BaseNode) -> str:
     return f": {source}" if source else ""
 
 
-def given_inputs(graph: NativeGraph, axes: Axes, places: ArrayRegions, *, training: bool) -> tuple[Given, ...]:
-    """Return the inputs that callers give.
+def given_inputs(
+    graph: NativeGraph, axes: Axes, places: ArrayRegions, *, training: bool
+) -> tuple[tuple[Given, ...], tuple[GivenLengths, ...]]:
+    """Return the inputs that callers give, and the lengths of rows of those with a `Ragged` axis.
 
     In a training without a batch axis, each row is a whole input; inputs without a batch axis keep the data they hold.
     """
-    taken, found = list[str](), list[Given]()
+    taken, found, lengths = list[str](), list[Given](), dict[type[Dim], GivenLengths]()
     first = [leaf.dims[0] if leaf.dims else None for leaf in graph.inputs]
     axis = first[0] if first else None
     alike = isinstance(axis, Dim) and len(first) > 1 and all(type(each) is type(axis) for each in first)
@@ -243,23 +313,49 @@ def given_inputs(graph: NativeGraph, axes: Axes, places: ArrayRegions, *, traini
     for leaf in graph.inputs:
         by_rows = axes.batch is not None and bool(leaf.dims) and type(leaf.dims[0]) is axes.batch
         singly = training and axes.batch is None
+        ragged = ragged_axis(leaf.dims)
+        if training and not by_rows and ragged is not None:
+            raise ShapeError(
+                f"{describe(leaf)} has rows of different lengths, which a training takes in batches: declare the axis "
+                f"of its rows without a size, as that of the batch"
+            )
         if training and not by_rows and not singly:
             if stored(leaf).array is None:
                 raise ShapeError(f"{describe(leaf)} has no batch axis and holds no data: bind some with .set")
             continue
-        dims = leaf.dims[1:] if by_rows else leaf.dims
+        dims = leaf.dims[2:] if ragged is not None else leaf.dims[1:] if by_rows else leaf.dims
         if any(axis is axes.batch for axis in open_axes(dims)):
             raise ShapeError(f"{describe(leaf)} has the batch in another axis than its first one; transpose it")
         name = identifier(label(leaf), taken)
         taken.append(name)
-        found.append(Given(leaf, name, by_rows or singly, resolve(dims, axes.others)))
-    return _with_limits(graph, found, places)
+        along = None
+        if ragged is not None:
+            if type(ragged) not in lengths:
+                lengths[type(ragged)] = _lengths_of(graph, ragged, axes, taken)
+                taken += lengths[type(ragged)].names
+            along = list(lengths).index(type(ragged))
+        found.append(Given(leaf, name, by_rows or singly, resolve(dims, axes.others), along))
+    if len({each.rows for each in lengths.values()}) > 1:
+        names = " and ".join(axis.__name__ for axis in lengths)
+        raise ShapeError(f"the rows along {names} are not the same ones: an export takes lengths of one axis of rows")
+    return _with_limits(graph, found, places), tuple(lengths.values())
+
+
+def _lengths_of(graph: NativeGraph, axis: Ragged, axes: Axes, taken: Sequence[str]) -> GivenLengths:
+    """Return the lengths of rows along an axis, with a name that is not taken."""
+    assert graph.flat is not None
+    parts, leaves = graph.flat.parts(axis), [parts_of(leaf).lengths for leaf in graph.flat.inputs[type(axis)]]
+    name = type(axis).__name__.lower()
+    offsets, entries = (identifier(f"{name}_{each}", taken) for each in ("offsets", "entries"))
+    rows = None if type(parts.row_axis) is axes.batch else resolve((parts.row_axis,), axes.others)[0]
+    most = axes.others[type(parts.values.dims[0])]
+    return GivenLengths(type(axis), offsets, entries, rows, most, tuple(leaves))
 
 
 def _with_limits(graph: NativeGraph, given: Sequence[Given], places: ArrayRegions) -> tuple[Given, ...]:
     """Return what is given with the ranges of indices whose sizes are known, for which native code has no checks."""
-    found: dict[BaseNode, list[IndexRange]] = {each.leaf: [] for each in given}
-    by_leaf = {each.leaf: each for each in given}
+    found: dict[BaseNode, list[IndexRange]] = {each.values: [] for each in given}
+    by_leaf = {each.values: each for each in given}
     for limit in graph.ranges.limits:
         each, size = by_leaf.get(limit.leaf), limit.size
         if each is None or size is None:
@@ -267,20 +363,21 @@ def _with_limits(graph: NativeGraph, given: Sequence[Given], places: ArrayRegion
         _, _, ignored, from_end = limit.choice
         marks = None
         if limit.part is not None:
-            shape = (1, *each.shape) if each.by_rows and len(each.shape) < len(limit.leaf.dims) else each.shape
-            every = used(limit.part, shape, column=each.by_rows)
+            repeats = each.by_rows or each.along is not None
+            shape = (1, *each.shape) if repeats and len(each.shape) < len(limit.leaf.dims) else each.shape
+            every = used(limit.part, shape, column=repeats)
             if every is not None:
                 marks = np.ascontiguousarray(every[0] if len(shape) > len(each.shape) else every).tobytes()
         region = None if marks is None else places.image.add(len(marks), Kind.CONSTANT, marks)
         found[limit.leaf].append(IndexRange(-size if from_end else 0, size, ignored, region))
-    return tuple(replace(each, limits=tuple(found[each.leaf])) for each in given)
+    return tuple(replace(each, limits=tuple(found[each.values])) for each in given)
 
 
 def formulas_in(formulas: Formulas, code: Code, places: ArrayRegions) -> PlannedFormulas:
     """Return formulas with their routine."""
     run = None
     if formulas.graph is not None:
-        run = place_run(formulas.graph, code, places, BatchSizes(1), None, {}, given=formulas.inputs)
+        run = place_run(formulas.graph, code, places, BatchSizes(1), Axes(None, {}), given=formulas.inputs)
     computed = iter(() if run is None else run.outputs)
 
     def result(each: Node | float) -> Result:
@@ -296,7 +393,9 @@ def formulas_in(formulas: Formulas, code: Code, places: ArrayRegions) -> Planned
 
 
 def check_output(node: BaseNode, shape: Sequence[Word], sizes: BatchSizes) -> None:
-    """Raise `ShapeError` for a result whose size is no number of rows, which a caller could not know."""
+    """Raise `ShapeError` for a result whose size is no number of rows or entries, which a caller could not know."""
+    if any(issubclass(axis, Entries) for axis in open_axes(flat_dims(node.dims)[ragged_axis(node.dims) is not None :])):
+        raise ShapeError(f"{describe(node)} has an axis of all entries of rows, whose size an export cannot say")
     for position, axis in enumerate(shape):
         is_rows = axis.value == ROWS or (bool(sizes.listed) and axis.value.listed == sizes.listed)
         if axis.value.constant is None and (position or not is_rows):
@@ -311,12 +410,24 @@ def plan_prediction(
 ) -> Prediction:
     """Plan a program without an optimizer."""
     graph: NativeGraph = program._engine.graph
-    given = given_inputs(graph, axes, places, training=False)
-    run = place_run(graph, code, places, sizes, axes.batch, axes.others, given=[each.leaf for each in given])
+    given, lengths = given_inputs(graph, axes, places, training=False)
+    run = place_run(graph, code, places, sizes, axes, given=[part for each in given for part in each.parts])
     for node, array in zip(program._outputs, run.outputs, strict=False):
         check_output(node, array.shape, sizes)
     counter = places.image.add(8, Kind.SCRATCH) if graph.draws else None
-    return Prediction(name, graph, program._outputs, run, given, counter)
+    axes_of_lengths = [each.axis for each in lengths]
+    along = tuple(
+        None if (axis := ragged_axis(node.dims)) is None else axes_of_lengths.index(type(axis))
+        for node in program._outputs
+    )
+    rows = max((sizes.most if each.rows is None else each.rows for each in lengths), default=0)
+    return Prediction(name, graph, program._outputs, run, given, lengths, along, counter, _identity(places.image, rows))
+
+
+def _identity(image: Image, rows: int) -> Region:
+    """Return a region with the numbers from 0 on of so many rows."""
+    order = np.arange(rows, dtype=np.int64)
+    return image.add(order.nbytes, Kind.CONSTANT, order.tobytes())
 
 
 def plan_training(
@@ -325,10 +436,10 @@ def plan_training(
     """Plan a program with an optimizer."""
     graph: NativeGraph = program._engine.graph
     optimizer: Any = graph.optimizer
-    given = given_inputs(graph, axes, places, training=True)
+    given, lengths = given_inputs(graph, axes, places, training=True)
     if not given:
         raise OptionError("a training needs inputs that take rows of data")
-    run = place_run(graph, code, places, sizes, axes.batch, axes.others, given=[each.leaf for each in given])
+    run = place_run(graph, code, places, sizes, axes, given=[part for each in given for part in each.parts])
     singly = axes.batch is None
     totals = program._totals.for_columns([each.leaf for each in given], singly)
     parts = {node: Input(name=f"part_{i}", dtype=np.float64) for i, node in enumerate(totals.nodes)}
@@ -343,9 +454,8 @@ def plan_training(
         names.append(identifier(each, names))
     count = len(graph.outputs)
     trained = set(graph.parameters)
-    identity = np.arange(sizes.most, dtype=np.int64)
     return Training(
-        graph, names, run, given, tuple(bool(weight) for weight in totals._weights[0]),
+        graph, names, run, given, lengths, tuple(bool(weight) for weight in totals._weights[0]),
         formulas_in(results, code, places), formulas_in(numbers.formulas, code, places),
         any(group.schedule is not None for group in groups)
         or any(numbers.formulas.depends_on(step) for *_, step, _ in numbers.groups),
@@ -354,7 +464,7 @@ def plan_training(
         image.add(0, Kind.SCRATCH),  # the snapshot, as large as the tensors
         image.add(8 * (1 + count) + 8 * count, Kind.SCRATCH),
         image.add(8 * CHUNK * max(1, len(graph.source.hyperparameters)), Kind.SCRATCH),
-        image.add(identity.nbytes, Kind.CONSTANT, identity.tobytes()),
+        _identity(image, sizes.most),
         image.add(8 * 512 + 64, Kind.TRANSIENT),
     )  # fmt: skip
 

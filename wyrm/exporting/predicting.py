@@ -24,14 +24,17 @@ from wyrm.exporting.functions import (
     check_ready,
     error_of,
     input_parameters,
+    length_parameters,
     place_of,
+    put_columns,
+    rows_of,
 )
 from wyrm.exporting.interface import FunctionParameter, Role
-from wyrm.exporting.intrinsics import array_at, kernel, view_at
+from wyrm.exporting.intrinsics import array_at, kernel, put_at, view_at
 from wyrm.exporting.kernels import assign, clear, expand_float16, expand_int8
 from wyrm.exporting.names import identifier
 from wyrm.exporting.plan import Group, Prediction
-from wyrm.exporting.runs import STEP_NUMBER
+from wyrm.exporting.runs import BATCH, ORDER, STEP_NUMBER
 from wyrm.exporting.tables import fill
 
 
@@ -58,19 +61,20 @@ def define_start(module: Module, name: str, start: Start) -> None:
 
 def define_prediction(module: Module, name: str, plan: Prediction) -> None:
     """Define the function that computes the outputs of a program."""
-    taken = [each.name for each in plan.given]
+    taken = [*(each.name for each in plan.given), *(name for each in plan.lengths for name in each.names)]
     outputs: list[FunctionParameter] = []
-    for node, array in zip(plan.outputs, plan.run.outputs, strict=False):
+    for node, array, along in zip(plan.outputs, plan.run.outputs, plan.along, strict=False):
         own = identifier(node.name or plan.name, [*taken, "memory", "rows"])
         taken.append(own)
         first = bool(array.shape) and array.shape[0].value.constant is None
-        shape = tuple(axis.value.constant or 0 for axis in array.shape[first:])
+        shape = tuple(axis.value.constant or 0 for axis in array.shape[first or along is not None :])
         length = int(np.prod(shape, dtype=np.int64))
-        outputs.append(FunctionParameter(own, Role.OUTPUT, array.kind.element.dtype, shape, first, length))
+        entries = "" if along is None else plan.lengths[along].entries
+        outputs.append(FunctionParameter(own, Role.OUTPUT, array.kind.element.dtype, shape, first, length, entries))
     rows = FunctionParameter("rows", Role.ROWS) if plan.by_rows else 1
     module.define(
         f"{name}_{plan.name}", f"Compute {', '.join(each.name for each in outputs)}.",
-        predict, plan, input_parameters(plan.given), rows, outputs,
+        predict, plan, input_parameters(plan.given, plan.lengths), length_parameters(plan.lengths), rows, outputs,
     )  # fmt: skip
 
 
@@ -120,7 +124,7 @@ def check_tensors(model: Model, plan: None, block: Any) -> int:
 
 
 @kernel
-def predict(model: Model, plan: Prediction, block: Any, columns: Any, rows: int, outputs: Any) -> int:
+def predict(model: Model, plan: Prediction, block: Any, columns: Any, lengths: Any, rows: int, outputs: Any) -> int:
     """Compute the outputs of a program; return an error code."""
     code = check_ready(model, block)
     if code != errors.OK:
@@ -128,16 +132,24 @@ def predict(model: Model, plan: Prediction, block: Any, columns: Any, rows: int,
     place = place_of(model.sizes, rows) if plan.by_rows else 0
     if place < 0:
         return errors.BATCH
-    code = check_data(plan.given, block, columns, rows)
+    for each, (_, entries) in zip(plan.lengths, lengths, strict=True):
+        if entries > each.most:
+            return errors.ENTRIES
+    code = check_data(plan, block, columns, lengths, rows)
     if code != errors.OK:
         return code
-    for output in outputs:
-        if address(output) == 0:
+    for along, output in zip(plan.along, outputs, strict=True):
+        if address(output) == 0 and (along is None or lengths[along][1] > 0):
             return errors.ARGUMENT
     table = fill(plan.run.bound.filled, block, rows, place)
     for array, column in zip(plan.fed, columns, strict=True):
         if array is not None:
             _take(column, view_at(block, table, array))
+    put_columns(plan, table, columns, lengths, rows)
+    for each in plan.lengths:  # all of the same rows
+        own = rows_of(each, rows)
+        put_at(table, plan.run.head[ORDER], array_at(block, plan.identity, np.int64, (own,)))
+        table[plan.run.head[BATCH]] = own
     if plan.counter is not None:
         counter = array_at(block, plan.counter, np.int64)
         table[plan.run.head[STEP_NUMBER]] = counter[()]
@@ -145,8 +157,11 @@ def predict(model: Model, plan: Prediction, block: Any, columns: Any, rows: int,
     status = call(plan.run.bound.entry.symbol, table)
     if status != 0:
         return error_of(model, plan.run, block, table, status)
-    for array, output in zip(plan.run.outputs, outputs, strict=False):
-        _give(view_at(block, table, array), output)
+    for array, along, output in zip(plan.run.outputs, plan.along, outputs, strict=False):
+        if along is None:
+            _give(view_at(block, table, array), output)
+        else:
+            _give(view_at(block, table, array)[: lengths[along][1]], output)
     return errors.OK
 
 

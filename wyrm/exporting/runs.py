@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,19 @@ from wyrm.support.memory import aligned
 # The arguments of `run` that a call gives, by their positions.
 HEAD = len(Head._fields)
 FIRST, COUNT, BATCH, STEP_NUMBER, ORDER, TOTALS, NUMBERS = range(HEAD)
+
+
+@dataclass
+class Axes:
+    """The axis of the batch, and the sizes of the other axes without one, those of entries of rows too."""
+
+    batch: type[Dim] | None
+    others: dict[type[Dim], int]
+
+    def shapes(self, graph: NativeGraph, batch: int) -> dict[BaseNode, tuple[int, ...]]:
+        """Return the shapes of all leaves that a step reads, for a batch of a size with the most entries."""
+        known = self.others | ({} if self.batch is None else {self.batch: batch})
+        return {leaf: resolve(leaf.dims, known) for leaf in graph.fed}
 
 
 @dataclass(frozen=True)
@@ -67,6 +80,11 @@ class BoundRun:
     outputs: tuple[ArrayPlace, ...]
     touched: tuple[TouchedRows, ...]
 
+    def column_of(self, leaves: Sequence[BaseNode]) -> int:
+        """Return the first word of the column of the only one of these leaves that has one."""
+        (found,) = (self.columns[leaf] for leaf in leaves if leaf in self.columns)
+        return found
+
     @property
     def head(self) -> tuple[int, ...]:
         """The first words of the arguments that a call gives, by their positions."""
@@ -79,23 +97,27 @@ class BoundRun:
 
 
 def place_run(
-    graph: NativeGraph, code: Code, places: ArrayRegions, sizes: BatchSizes, batch: type[Dim] | None,
-    others: Mapping[type[Dim], int], *, given: Collection[BaseNode],
-) -> BoundRun:  # fmt: skip
+    graph: NativeGraph, code: Code, places: ArrayRegions, sizes: BatchSizes, axes: Axes, *, given: Collection[BaseNode]
+) -> BoundRun:
     """Compile the routine of a program for all batch sizes.
 
     Callers give the data of the inputs `given`; others keep what they hold.
     """
     bindings, memory, scratch = dict[int, Binding](), dict[int, np.ndarray](), list[np.ndarray]()
-    largest = _sizes(graph, batch, others, sizes.most)
+    largest = graph.schedule.bind(axes.shapes(graph, sizes.most))
     plan = plan_memory(graph.source, largest)
     for size in sizes.samples:
-        bound_sizes = _sizes(graph, batch, others, size)
+        shapes = axes.shapes(graph, size)
         memory[size] = aligned((max(1, plan.size),), np.dtype(np.uint8))
-        shapes = {leaf: resolve(leaf.dims, bound_sizes) for leaf in graph.inputs}
         with noting_scratch() as made:
             bindings[size] = Binding(
-                graph.source, bound_sizes, shapes, graph.optimizer, memory=memory[size], largest=largest, plan=plan
+                graph.source,
+                graph.schedule.bind(shapes),
+                shapes,
+                graph.optimizer,
+                memory=memory[size],
+                largest=largest,
+                plan=plan,
             )
         scratch += made
     places.scratch |= dict.fromkeys(map(id, scratch))
@@ -130,14 +152,6 @@ def place_run(
         tuple(found[inputs : inputs + outputs]),
         tuple(TouchedRows(*pair) for pair in zip(rows[::2], rows[1::2], strict=True)),
     )  # fmt: skip
-
-
-def _sizes(
-    graph: NativeGraph, batch: type[Dim] | None, others: Mapping[type[Dim], int], size: int
-) -> dict[type[Dim], int]:
-    """Return the sizes of all named axes for a batch of a size."""
-    known = dict(others) | ({} if batch is None else {batch: size})
-    return graph.schedule.bind({leaf: resolve(leaf.dims, known) for leaf in graph.inputs})
 
 
 def _arguments(graph: NativeGraph, binding: Binding, batch: int, given: Collection[BaseNode]) -> list[Any]:

@@ -21,11 +21,13 @@ from wyrm.exporting.functions import (
     compute,
     error_of,
     input_parameters,
+    length_parameters,
     place_of,
+    put_columns,
 )
 from wyrm.exporting.interface import FunctionParameter, Role
 from wyrm.exporting.intrinsics import array_at, kernel, put_at
-from wyrm.exporting.kernels import clear, epoch_seed
+from wyrm.exporting.kernels import clear, epoch_seed, most_entries
 from wyrm.exporting.numbers import rate_at
 from wyrm.exporting.plan import CHUNK, Group, Training
 from wyrm.exporting.runs import COUNT, FIRST, NUMBERS, ORDER, STEP_NUMBER, TOTALS
@@ -34,13 +36,13 @@ from wyrm.exporting.tables import fill
 
 def define_training(module: Module, training: Training, name: str) -> None:
     """Define the functions of a training."""
-    inputs = input_parameters(training.given)
+    inputs, lengths = input_parameters(training.given, training.lengths), length_parameters(training.lengths)
     rows, batch = FunctionParameter("rows", Role.ROWS), FunctionParameter("batch", Role.BATCH)
     order, results = FunctionParameter("order", Role.ORDER), FunctionParameter("results", Role.RESULTS)
     module.define(
         f"{name}_epoch",
         "Train on all rows once, in batches; shuffled by the seed and the number of epochs unless shuffle is 0.",
-        epoch, training, inputs, rows, batch, FunctionParameter("shuffle", Role.FLAG),
+        epoch, training, inputs, lengths, rows, batch, FunctionParameter("shuffle", Role.FLAG),
         FunctionParameter("seed", Role.SEED), order, results, results=training.names,
     )  # fmt: skip
     module.define(
@@ -49,6 +51,7 @@ def define_training(module: Module, training: Training, name: str) -> None:
         step,
         training,
         inputs,
+        lengths,
         batch,
         results,
         results=training.names,
@@ -65,13 +68,13 @@ def define_training(module: Module, training: Training, name: str) -> None:
 
 @kernel
 def epoch(
-    model: Model, plan: Training, block: Any, columns: Any, rows: int, batch: int, shuffles: int, seed: int,
-    order: Any, results: Any,
+    model: Model, plan: Training, block: Any, columns: Any, lengths: Any, rows: int, batch: int, shuffles: int,
+    seed: int, order: Any, results: Any,
 ) -> int:  # fmt: skip
     """Train on all rows once; return an error code."""
     if rows < 1 or rows >= 2**31 or address(order) == 0 or seed < 0:
         return errors.ARGUMENT
-    code = _check(model, plan, block, columns, rows, batch, results)
+    code = _check(model, plan, block, columns, lengths, rows, batch, results)
     if code != errors.OK:
         return code
     if rows % batch > 0 and place_of(model.sizes, rows % batch) < 0:
@@ -82,20 +85,20 @@ def epoch(
     if shuffles != 0:
         own = epoch_seed(seed, epochs[()], array_at(block, plan.scratch, np.uint64, (8,)))
         shuffle(places, own, array_at(block, plan.scratch, np.uint64, (PLACES,)))
-    code = _train(model, plan, block, columns, rows, batch, places, results)
+    code = _train(model, plan, block, columns, lengths, rows, batch, places, results)
     if code == errors.OK:
         epochs[()] += 1
     return code
 
 
 @kernel
-def step(model: Model, plan: Training, block: Any, columns: Any, batch: int, results: Any) -> int:
+def step(model: Model, plan: Training, block: Any, columns: Any, lengths: Any, batch: int, results: Any) -> int:
     """Do one step on a batch; return an error code."""
-    code = _check(model, plan, block, columns, batch, batch, results)
+    code = _check(model, plan, block, columns, lengths, batch, batch, results)
     if code != errors.OK:
         return code
     order = array_at(block, plan.identity, np.int64, (batch,))
-    return _train(model, plan, block, columns, batch, batch, order, results)
+    return _train(model, plan, block, columns, lengths, batch, batch, order, results)
 
 
 @kernel
@@ -113,7 +116,9 @@ def set_learning_rate(model: Model, plan: Training, block: Any, rate: float) -> 
 
 
 @kernel
-def _check(model: Model, plan: Training, block: Any, columns: Any, rows: int, batch: int, results: Any) -> int:
+def _check(
+    model: Model, plan: Training, block: Any, columns: Any, lengths: Any, rows: int, batch: int, results: Any
+) -> int:
     code = check_ready(model, block)
     if code != errors.OK:
         return code
@@ -121,14 +126,18 @@ def _check(model: Model, plan: Training, block: Any, columns: Any, rows: int, ba
         return errors.ARGUMENT
     if place_of(model.sizes, batch) < 0:
         return errors.BATCH
-    return check_data(plan.given, block, columns, rows)
+    return check_data(plan, block, columns, lengths, rows)
 
 
 @kernel
 def _train(
-    model: Model, plan: Training, block: Any, columns: Any, rows: int, batch: int, order: Any, results: Any
-) -> int:
+    model: Model, plan: Training, block: Any, columns: Any, lengths: Any, rows: int, batch: int, order: Any,
+    results: Any,
+) -> int:  # fmt: skip
     """Do the steps of all rows in this order, and write their outputs; an error leaves the tensors as they were."""
+    for each, (offsets, _) in zip(plan.lengths, lengths, strict=True):
+        if most_entries(as_shape(offsets, (rows + 1,)), order, batch) > each.most:
+            return errors.ENTRIES
     tensors = array_at(block, model.first, np.uint8, (plan.snapshot.size,))
     snapshot = array_at(block, plan.snapshot, np.uint8, (plan.snapshot.size,))
     copy(tensors, snapshot)
@@ -138,7 +147,7 @@ def _train(
     while done < rows and code == errors.OK:
         size = min(batch, rows - done)
         count = (rows - done) // size
-        code = _steps(model, plan, block, columns, rows, size, count, order[done:])
+        code = _steps(model, plan, block, columns, lengths, rows, size, count, order[done:])
         done += count * size
     if code == errors.OK and not check_finite(model.changed, block):
         code = errors.DIVERGED
@@ -161,15 +170,13 @@ def _totals(plan: Training, block: Any) -> Any:
 
 @kernel
 def _steps(
-    model: Model, plan: Training, block: Any, columns: Any, rows: int, batch: int, count: int, order: Any
+    model: Model, plan: Training, block: Any, columns: Any, lengths: Any, rows: int, batch: int, count: int, order: Any
 ) -> int:
     """Do `count` steps on batches of one size, whose rows `order` has, and add up the outputs; return an error code."""
     run = plan.run
     table = fill(run.bound.filled, block, batch, place_of(model.sizes, batch))
     put_at(table, run.head[ORDER], as_shape(order, (count * batch,)))
-    for each, at, column in zip(plan.given, plan.words, columns, strict=True):
-        if at is not None:
-            put_at(table, at, as_shape(column, (rows, each.elements)))
+    put_columns(plan, table, columns, lengths, rows)
     totals = _totals(plan, block)
     put_at(table, run.head[TOTALS], totals[: 1 + len(plan.sums)])
     table[run.head[STEP_NUMBER]] = array_at(block, plan.steps, np.int64)[()]

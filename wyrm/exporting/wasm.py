@@ -124,7 +124,7 @@ def _description(interface: Interface) -> dict[str, Any]:
             "weights": f"{name}.safetensors" if interface.tensors else None,
             "data": f"{name}_data.safetensors",
         },
-        "columns": [each.name for function in epoch for each in function.parameters if each.role is Role.INPUT],
+        "columns": [each.name for function in epoch for each in _needed(function)],
         "losses": [result for function in epoch for result in function.results],
         "errors": interface.errors | FILE_ERRORS,
         "tensors": [
@@ -143,7 +143,8 @@ def _description(interface: Interface) -> dict[str, Any]:
                 "parameters": [
                     {
                         "name": parameter.name, "role": parameter.role.name, "byRows": parameter.by_rows,
-                        "length": parameter.length, "dtype": parameter.dtype.name if parameter.dtype else None,
+                        "along": parameter.along or None, "length": parameter.length,
+                        "dtype": parameter.dtype.name if parameter.dtype else None,
                         "scalar": _is_scalar(parameter),
                     }
                     for parameter in each.parameters
@@ -156,7 +157,8 @@ def _description(interface: Interface) -> dict[str, Any]:
 
 def _needed(function: FunctionSignature) -> list[FunctionParameter]:
     """Return the inputs and numbers that the first argument of a method must have."""
-    return [each for each in function.parameters if each.role in (Role.INPUT, Role.TOKEN, Role.NUMBER)]
+    roles = (Role.INPUT, Role.OFFSETS, Role.TOKEN, Role.NUMBER)
+    return [each for each in function.parameters if each.role in roles]
 
 
 def _optional(function: FunctionSignature) -> list[FunctionParameter]:
@@ -168,8 +170,8 @@ def _optional(function: FunctionSignature) -> list[FunctionParameter]:
 def _splits(function: FunctionSignature, interface: Interface) -> bool:
     """Return whether calls with parts of the rows give parts of all outputs."""
     outputs = [each for each in function.parameters if each.role is Role.OUTPUT]
-    trains = any(each.role is Role.RESULTS for each in function.parameters)
-    return not trains and not interface.listed and bool(outputs) and all(each.by_rows for each in outputs)
+    whole = any(each.role in (Role.RESULTS, Role.ENTRIES) for each in function.parameters)
+    return not whole and not interface.listed and bool(outputs) and all(each.by_rows for each in outputs)
 
 
 # --- types ------------------------------------------------------------------------------------------------------------
@@ -183,7 +185,7 @@ def _declarations(interface: Interface) -> str:
 
 
 def _method(function: FunctionSignature, interface: Interface) -> str:
-    inputs = [each for each in function.parameters if each.role is Role.INPUT]
+    inputs = [each for each in function.parameters if each.role in (Role.INPUT, Role.OFFSETS)]
     needed = [f"{each.name}: {_given(each)}" for each in _needed(function)]
     data = ", ".join(needed)
     options = [f"{each.name}?: {_OPTIONS[each.role]}" for each in _optional(function)]
@@ -204,7 +206,7 @@ _OPTIONS = {
 
 
 def _is_scalar(parameter: FunctionParameter) -> bool:
-    return not parameter.by_rows and parameter.shape == ()
+    return not parameter.by_rows and not parameter.along and parameter.shape == ()
 
 
 def _given(parameter: FunctionParameter) -> str:
@@ -215,5 +217,8 @@ def _given(parameter: FunctionParameter) -> str:
 
 
 def _shape(parameter: FunctionParameter) -> str:
-    axes = [*(["rows"] if parameter.by_rows else []), *map(str, parameter.shape)]
+    if parameter.role is Role.OFFSETS:
+        size = "rows + 1" if parameter.by_rows else str(parameter.length)
+        return f"({size}): the entries of row i are those from offset i on, and before offset i + 1"
+    axes = [*(["rows"] if parameter.by_rows else ["entries"] if parameter.along else []), *map(str, parameter.shape)]
     return f"({', '.join(axes)}), row after row" if axes else "one number"

@@ -147,6 +147,10 @@ class Op:
         """Return the graph of other ops that is the value; None for an op with a meaning of its own."""
         return None
 
+    def counted_dims(self) -> Dims | None:
+        """Return the axes whose elements an op that is `shape_only` counts; None if its value is another one."""
+        return None
+
     def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
         """Return the result of `vjp`; entries for parents that are not `wanted` are ignored, so an op may skip them."""
         return self.vjp(gradient)

@@ -214,10 +214,8 @@ def flattened(outputs: Sequence[BaseNode], padded: bool = False) -> Flattened | 
     return Flattened(made, inputs, padded)
 
 
-# Ops that add up all entries of their operands, or count them, mostly those of gradients.
-_OF_ALL_ENTRIES = (
-    Count, CrossEntropyCount, LinearGeluGradient, NormalizationWeightGradient, RowGradient, ScatterAdd,
-)  # fmt: skip
+# Ops that add up all entries of their operands, or count labels, mostly those of gradients.
+_OF_ALL_ENTRIES = CrossEntropyCount, LinearGeluGradient, NormalizationWeightGradient, RowGradient, ScatterAdd
 
 
 def _reads_all_entries(node: BaseNode) -> bool:
@@ -493,8 +491,11 @@ def _reduction(node: Any, operands: list[Any], parts: PartsOf) -> Any:
         return node.rebuild((x,), axis=rest)
     if 0 in node.axis and not parts.padded:
         return _with_ones(node, node.rebuild((x,), axis=(0, *rest), keepdims=False))
-    inner = node.rebuild((x,), axis=rest, keepdims=False) if rest else x
     own = parts(axis)
+    if isinstance(node, Count) and 0 in node.axis:
+        entries = own.lengths.sum(axis=0).astype(node.dtype)
+        return entries * Count(x, rest) if rest else entries
+    inner = node.rebuild((x,), axis=rest, keepdims=False) if rest else x
     reduced = next((_segments[cls] for cls in type(node).__mro__ if cls in _segments), None)
     if reduced is None:
         raise ShapeError(f"is not defined along {axis!r}, whose rows have different lengths")

@@ -17,6 +17,7 @@ from wyrm.exporting.interface import Role
 from wyrm.exporting.plan import Given
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import label
+from wyrm.graph.ragged import refuse_ragged
 from wyrm.graph.storage import bound_array, stored
 from wyrm.train.compiling import compile
 from wyrm.view.graph_data import GraphData
@@ -38,6 +39,7 @@ class LiveProgram:
 
 def carried_program(graph: GraphData, sizes: Mapping[type[Dim], int]) -> LiveProgram:
     """Return the program of a graph; see `wyrm.view.page` for the sizes and errors."""
+    refuse_ragged(graph.outputs, "a live page")
     nodes: list[Any] = [
         node for node in graph.computed_once
         if node.dtype.name in wasm.ARRAYS and (not node.is_leaf or node.is_parameter)

@@ -20,6 +20,9 @@ ROWS, ITEMS = 230, 40
 class Batch(wy.Dim): ...
 
 
+class Words(wy.Ragged): ...
+
+
 class Line:
     """A line with noise from the graph, trained in batches of 32: seven full ones and a smaller one."""
 
@@ -96,6 +99,33 @@ def test_epochs_in_one_call_equal_those_in_chunks(optimizer: Any, in_chunks: Cal
     assert not _is_prepared(expected.program)
     assert found.program.state_dict() == expected.program.state_dict()
     assert found.optimizer.steps == expected.optimizer.steps
+
+
+def test_epochs_of_rows_of_any_length_in_one_call_equal_those_in_chunks(in_chunks: Callable[[], None]) -> None:
+    random = np.random.default_rng(1)
+    columns = [wy.RaggedArray.of_rows([random.normal(size=random.integers(0, 9)) for _ in range(ROWS)]) for _ in "ab"]
+
+    def epochs() -> tuple[Any, list[Any]]:
+        x, factor = wy.Input(dims=(Batch(), Words()), name="x"), wy.Input(name="factor")
+        slope = wy.Parameter(np.zeros(ITEMS, np.float32), name="slope")
+        loss = ((x * slope.index(wy.entry_positions(x)) - factor).tanh().sum(axis=1) - 1.0).square().mean()
+        program = wy.compile(loss, wy.optim.Adam([slope], 0.05))
+        factor.set(0.5)
+        found = []
+        for number in range(8):
+            if number == 5:
+                factor.set(1.0)
+            data = {x: columns[number // 4]}
+            loss_of_all = program.epoch(data, batch_size=32, shuffle=True, seed=number)
+            found.append((loss_of_all, slope.value.tolist()))
+        return program, found
+
+    program, found = epochs()
+    assert _is_prepared(program)
+    in_chunks()
+    for (mine, values), (outputs, same) in zip(found, epochs()[1], strict=True):
+        assert mine == pytest.approx(outputs, rel=1e-12)
+        assert values == same
 
 
 def test_other_sizes_and_options_are_other_epochs(in_chunks: Callable[[], None]) -> None:

@@ -173,14 +173,16 @@ class Model {
     this.#known(spec, 'input', data, spec.data);
     this.#known(spec, 'option', options, spec.options);
     const given = spec.parameters.filter(each => each.role === 'INPUT');
-    const rows = this.#rows(spec, given, data);
+    const { rows, entries } = this.#sizes(spec, data);
     if (spec.splits && rows > INTERFACE.most) return this.#inParts(spec, given, data, rows);
     this.#top = this.#arguments;
     const values = [], read = [];
     for (const each of spec.parameters) {
-      const elements = each.length * (each.byRows ? rows : 1);
+      const elements = each.length * (each.byRows ? rows : each.role !== 'OFFSETS' && each.along ? entries[each.along] : 1);
       if (each.role === 'MEMORY') values.push(this.#block);
       else if (each.role === 'INPUT') values.push(this.#write(each, data[each.name], elements));
+      else if (each.role === 'OFFSETS') values.push(this.#write(each, data[each.name], data[each.name].length));
+      else if (each.role === 'ENTRIES') values.push(BigInt(entries[each.name]));
       else if (each.role === 'ROWS') values.push(BigInt(rows));
       else if (each.role === 'BATCH' && !spec.options.includes(each.name)) values.push(BigInt(rows));
       else if (spec.data.includes(each.name)) values.push(number(spec, each, data[each.name]));
@@ -227,25 +229,31 @@ class Model {
     return found;
   }
 
-  /** The number of rows of the data; an error if inputs differ in it, or have incomplete rows. */
-  #rows(spec, given, data) {
+  /** The numbers of rows, and of entries along each axis; an error if inputs differ in them, or have incomplete rows. */
+  #sizes(spec, data) {
+    const entries = {};
     let rows = null;
-    for (const { name, length, byRows } of given) {
+    for (const { name, role, length, byRows, along } of spec.parameters) {
+      if (role !== 'INPUT' && role !== 'OFFSETS') continue;
       if (!Object.hasOwn(data, name)) throw failure('ARGUMENT', `${spec.method} needs the input ${name}`);
       const size = typeof data[name] === 'object' ? data[name]?.length : undefined;
       if (!Number.isSafeInteger(size) || size < 0) {
         throw failure('ARGUMENT', `${name} must be an array, or a typed array, of numbers`);
       }
-      const count = byRows ? size / length : null;
-      if (byRows ? !Number.isInteger(count) : size !== length) {
-        throw failure('ARGUMENT', `${name} has ${size} numbers, not ${byRows ? 'a multiple of ' : ''}${length}`);
+      const offsets = role === 'OFFSETS', many = byRows || (along && !offsets);
+      const count = !many ? null : offsets ? size - 1 : size / length;
+      if (many ? !Number.isInteger(count) || count < 0 : size !== length) {
+        const wanted = !many ? length : offsets ? 'one more than there are rows' : `a multiple of ${length}`;
+        throw failure('ARGUMENT', `${name} has ${size} numbers, not ${wanted}`);
       }
-      if (byRows && rows !== null && rows !== count) {
-        throw failure('ARGUMENT', `${name} has ${count} rows, and other inputs ${rows}`);
+      const [what, before] = along && !offsets ? ['entries', entries[along] ?? count] : ['rows', rows ?? count];
+      if (count !== null && before !== count) {
+        throw failure('ARGUMENT', `${name} has ${count} ${what}, and other inputs ${before}`);
       }
-      rows = count ?? rows;
+      if (what === 'entries') entries[along] = count;
+      else rows = before;
     }
-    return rows ?? 1;
+    return { rows: rows ?? 1, entries };
   }
 
   #write({ name, dtype }, array, length) {

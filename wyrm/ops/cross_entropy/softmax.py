@@ -185,6 +185,10 @@ class CrossEntropyCount(Node[tuple[Left_co], Axes]):
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.asarray(operands[0].size, dtype=self.to)
 
+    def counted_dims(self) -> Dims:
+        dims: Dims = self.parents[0].dims
+        return dims
+
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
 

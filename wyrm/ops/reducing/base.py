@@ -199,6 +199,9 @@ class Count(Reduction[Left_co, Axes]):
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return xp.asarray(math.prod(operands[0].shape[a] for a in self.axis), dtype=self.dtype)
 
+    def counted_dims(self) -> Dims:
+        return tuple([self.parents[0].dims[axis] for axis in self.axis])
+
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
 

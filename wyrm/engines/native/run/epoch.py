@@ -131,7 +131,7 @@ class NativeEpoch:
         longest = rows / (batch * threads)
         if not again or self.epoch.skipped or not engine.runner.compiled or longest > engine.pace.chunk:
             return None
-        if not engine.prepares or engine.graph.flat is not None:
+        if not engine.prepares or self.pace is None:
             return None
         from wyrm.engines.native.run.prepared import PreparedEpoch, is_preparable
 

@@ -115,7 +115,7 @@ class PreparedEpoch:
             (leaf, binding.array(buffer))
             for binding in self._bindings.values()
             for leaf, buffer in engine.graph.source.fed
-            if leaf not in columns.given
+            if leaf not in columns.leaves
         ]
         # Ranges in another order each time need their calls anew.
         self._moves = shuffled and any(len(share.ranges) > 1 for phase in self._shares for share in phase)

@@ -45,6 +45,12 @@ def entries_in(buffers: Sequence[ArrayBuffer]) -> set[type[Dim]]:
     return {name for buffer in buffers for name in open_axes(buffer.dims) if issubclass(name, Entries)}
 
 
+def counts_entries(buffer: ArrayBuffer) -> bool:
+    """Return whether a buffer holds what sizes alone decide, the number of entries among them."""
+    given = () if buffer.fixed is None else buffer.fixed.parents
+    return any(issubclass(name, Entries) for parent in given for name in open_axes(parent.dims))
+
+
 def has_entries_first(buffer: ArrayBuffer) -> bool:
     """Return whether the number of entries decides the size of no axis of a buffer's memory but the first."""
     return not any(issubclass(name, Entries) for name in open_axes(buffer.root.dims[1:]))

@@ -48,6 +48,7 @@ from wyrm.engines.native.stages.reductions import FEW_TURNS, most_turns
 from wyrm.engines.native.stages.resized import (
     AlongEntries,
     Dependences,
+    counts_entries,
     dependences_of,
     entries_in,
     has_entries_first,
@@ -75,7 +76,7 @@ from wyrm.engines.native.stages.runtime import (
 from wyrm.engines.native.stages.updates import UpdateCalls, updated_numbers
 from wyrm.engines.optimizer import OptimizerInterface, UpdateRule
 from wyrm.errors import RegistrationError, ShapeError
-from wyrm.graph.axes import Axis, Derived, Dim, Entries, Plus, Times, open_axes
+from wyrm.graph.axes import Axis, Derived, Dim, Dims, Entries, Plus, Times, open_axes
 from wyrm.graph.base import BaseNode, format_dims
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
@@ -283,6 +284,10 @@ class Source:
         row_step = Apply("add", (Name("first"), k))
         start = Apply("multiply", (row_step, Name("batch")))
         statements += self._let_entries(start)
+        for buffer, counted in self._counted().items():
+            count = None if counted is None else self._size(Times(counted))
+            if count is not None:
+                statements.append(Store(self._use(buffer).name, (), count))
         for leaf, buffer in self.fed:
             axis = entries_axis(leaf)
             if axis is not None:
@@ -327,13 +332,16 @@ class Source:
     def _let_entries(self, start: Expression) -> Iterator[arrays.Statement]:
         """Yield statements that count the entries of a step along each axis of rows of different lengths."""
         self._offsets = {}
+        read = entries_in([buffer for _, buffer in self.fed])
         for leaf, _ in self.fed:
             axis, lengths = entries_axis(leaf), lengths_of(leaf)
             if axis is None or lengths is None or type(axis) in self._offsets:
                 continue
             offsets = self._use(ColumnArgument(self.tree.name("offsets"), lengths))
-            most = self._use(self._writer.extent(axis))
             self._offsets[type(axis)] = offsets, Name(self.tree.name("entries"))
+            if type(axis) not in read:  # a step reads the lengths alone
+                continue
+            most = self._use(self._writer.extent(axis))
             given = (offsets, Name("order"), start, Name("batch"), most)
             yield arrays.Let(self._offsets[type(axis)][1].name, CallResult(count_entries, given))
 
@@ -359,6 +367,11 @@ class Source:
         sizes = [self._size(part) or self._use(self._writer.extent(part)) for part in axis.parts]
         return reduce(lambda x, y: Apply("multiply", (x, y)), sizes)
 
+    def _counted(self) -> dict[ArrayBuffer, Dims | None]:
+        """Return the numbers that the number of entries decides, with the axes whose elements each counts."""
+        buffers = self.tree.buffers.values() if self._offsets else ()
+        return {each: each.fixed.counted_dims() for each in buffers if each.fixed is not None and counts_entries(each)}
+
     @cached_property  # each epoch asks for it
     def changes_sizes(self) -> bool:
         """Whether a step may have fewer entries than its arrays: loops and kernels then work on the first ones."""
@@ -367,10 +380,16 @@ class Source:
         packed = {each.root for each in of_loops + [x for call in called for x in call.buffers] if is_packed(each.root)}
         return (
             bool(self._offsets)
+            and None not in self._counted().values()
             and all(map(self._is_resized, called))
             and all(map(has_entries_first, of_loops))
             and packed <= {each.item.out.root for each in called if isinstance(each.item, KernelCall) and each.scan}
         )
+
+    def whole_nodes(self) -> list[BaseNode]:
+        """Return the nodes whose calls take arrays of the size of a step's entries, and no part of larger ones."""
+        items = [each.item for each in self.calls if not self._is_resized(each)]
+        return [item.node for item in items if isinstance(item, KernelCall)]
 
     def _is_resized(self, invocation: Invocation) -> bool:
         """Return whether a call gets arguments for the entries of a step."""
@@ -520,7 +539,8 @@ class ScanSource(Source):
     @property
     def is_over_entries(self) -> bool:
         """Whether this is a loop over the entries of rows of different lengths, each step of which sees one entry."""
-        return isinstance(self.steps.time, Entries) and not entries_in([*self.tree.buffers.values()])
+        inside = [*self.tree.buffers.values()]
+        return isinstance(self.steps.time, Entries) and not entries_in(inside) and not any(map(counts_entries, inside))
 
     def _routine(self) -> ArrayRoutine:
         steps, tree = self.steps, self.tree
