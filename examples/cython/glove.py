@@ -1,7 +1,7 @@
 """GloVe: vectors of words whose products are the logarithms of how often two words occur together.
 
-The weighted least squares of Pennington, Socher and Manning (2014), by Adagrad, cell by cell. The peer is the same loop
-written by hand for Numba.
+The weighted least squares of Pennington, Socher and Manning (2014), by Adagrad, a few cells at a time. The peer is the
+same loop written by hand for Numba, cell by cell.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import wyrm as wy
 
-LENGTH, WINDOW, MOST, POWER, RATE, EPOCHS = 50, 10, 10.0, 0.75, 0.05, 15
+LENGTH, WINDOW, MOST, POWER, RATE, EPOCHS, BATCH = 50, 10, 10.0, 0.75, 0.05, 15, 4
 Floats = NDArray[np.floating]
 Cells = tuple[NDArray[np.int64], NDArray[np.int64], Floats]
 
@@ -33,13 +33,13 @@ def wyrm(threads: int = 1, part: float = 1.0) -> Trainer:
     biases = [wy.Parameter.zeros((size,)) for _ in range(2)]
     score = tables[0].index(row).vector_dot(tables[1].index(column)) + biases[0].index(row) + biases[1].index(column)
     weight = (together / MOST).minimum(1.0) ** POWER
-    loss = 0.5 * (weight * (score - together.log()).square()).mean()
+    loss = 0.5 * (weight * (score - together.log()).square()).sum()
     program = wy.compile(loss, wy.optim.Adagrad([*tables, *biases], RATE, initial_accumulator=1.0))
     columns = dict(zip((row, column, together), train, strict=True))
 
     def epochs(number: int) -> None:
         for seed in islice(seeds, number):
-            program.epoch(columns, batch_size=1, shuffle=True, seed=seed, threads=threads)
+            program.epoch(columns, batch_size=BATCH, shuffle=True, seed=seed, threads=threads)
 
     return Trainer(epochs, lambda: error([each.value for each in (*tables, *biases)], test))
 
