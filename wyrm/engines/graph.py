@@ -29,7 +29,7 @@ from wyrm.ops.control.updating import updates_of
 from wyrm.ops.cross_entropy.softmax import cross_entropy_over
 from wyrm.ops.gradients.reverse import pull_back
 from wyrm.ops.indexing.index import row_gradient, row_parts
-from wyrm.ops.random.philox import COUNTERS, STEP
+from wyrm.ops.random.philox import STEP, Counter
 from wyrm.support.frozen import frozen
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ class ProgramGraph:
         self.schedule: Schedule = scheduled.schedule
         self.ranges: Ranges = scheduled.ranges
         self.merged: list[str] = scheduled.merged
-        leaves = [leaf for leaf in self.schedule.leaves if leaf not in COUNTERS]
+        leaves = [leaf for leaf in self.schedule.leaves if not isinstance(leaf, Counter)]
         # The leaves that a step reads data from, which are the inputs but for those with a ragged axis.
         self.fed: list[BaseNode] = [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput)]
         self.inputs: list[BaseNode] = self.fed if self.flat is None else self.flat.users(self.fed)

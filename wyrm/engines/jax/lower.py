@@ -29,7 +29,7 @@ from wyrm.graph.traversal import topological_order
 from wyrm.ops.elementwise.formula import formula_value
 from wyrm.ops.kernels.loops_jax import number_of_blocks
 from wyrm.ops.products.product import matmul
-from wyrm.ops.random.philox import COUNTERS
+from wyrm.ops.random.philox import Counter
 from wyrm.ops.random.philox_jax import step_words
 from wyrm.support.imports import jax
 
@@ -198,7 +198,7 @@ class Lowerer:
     def leaf(self, leaf: BaseNode) -> Any:
         """Return the data that a leaf holds, as a constant of the traced function."""
         array = bound_array(leaf)
-        return words(int(array)) if leaf in COUNTERS else self.xp.asarray(narrowed(leaf, array))
+        return words(int(array)) if isinstance(leaf, Counter) else self.xp.asarray(narrowed(leaf, array))
 
     def value(self, node: BaseNode, operands: list[Any]) -> Any:
         """Return the value of a node from those of its parents."""
