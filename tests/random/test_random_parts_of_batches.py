@@ -128,6 +128,13 @@ def test_threads_divide_batches_of_rows_whose_entries_draw() -> None:
     assert set(combinations.values()) == {Combination.SUM}, combinations
 
 
+def test_what_draws_for_entries_works_on_those_of_a_step_in_arrays_for_more() -> None:
+    programs: dict[str, Any] = {
+        kind: wy.compile(Problem(drawn, ragged=True).loss) for kind, drawn in OF_ENTRIES.items()
+    }
+    assert [kind for kind, program in programs.items() if not program.graph.source.changes_sizes] == []
+
+
 def test_two_ragged_axes_count_their_own_entries() -> None:
     def trained(threads: int) -> float:
         batch = Batch()

@@ -315,7 +315,9 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
         def words_of(positions: NDArray[np.int64], attempt: int) -> NDArray[np.uint32]:
             places = first + positions
             counter = ((places >> 2) + (attempt << 32)).astype(np.uint64)
-            return philox(counter, int(step), self.seed, self.stream)[np.arange(places.size), places & 3]
+            blocks = philox(counter, int(step), self.seed, self.stream)
+            words: NDArray[np.uint32] = blocks[np.arange(places.size), places & 3]
+            return words
 
         positions = np.arange(math.prod(shape))
         result = of_words(random_bits(first + positions.size, int(step), self.seed, self.stream)[first:])
