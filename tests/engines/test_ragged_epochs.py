@@ -332,6 +332,28 @@ def test_wrong_data_is_refused_before_a_parameter_moves() -> None:
     check_each(wrong, check)
 
 
+def test_an_error_of_a_step_is_explained_by_the_entries_of_that_step_alone() -> None:
+    """Arrays have room for the longest rows, and hold what earlier steps left behind the entries of this one."""
+    batch, words = Batch(), Words()
+    x = wy.IndexInput(dims=(batch, words), name="x")
+    shift, place = wy.IndexInput(dims=(batch,), name="shift"), wy.IndexInput(dims=(batch,), name="place")
+    table, rows = wy.Parameter(np.ones(10), name="table"), wy.Parameter(np.ones(4), name="rows")
+    loss = (table.index(x + shift.expand_dims(1)).sum(axis=1) + rows.index(place * 2)).square().mean()
+    program: Any = wy.compile(loss, wy.optim.SGD([table, rows], 1e-3))
+    assert program.graph.source.changes_sizes
+    data: dict[Any, Any] = {x: [[9] * 5, [9] * 4, [0], [1]], shift: [0, 0, 7, 7], place: [0, 1, 1, 3]}
+    message = r"index_multiply \(Batch\(\),\) int64 .* holds 6 at position \(1,\), but index of rows .* takes 0 to 3"
+    with pytest.raises(IndexOutOfRange, match=message):
+        program.epoch(data, batch_size=2)
+    with pytest.raises(IndexOutOfRange, match=message):
+        program({leaf: column[2:] for leaf, column in data.items()})
+    # Many steps in one call, of which one in the middle fails.
+    right: dict[Any, Any] = {x: [[9] * 5, [9], [1], [2]] * 20, shift: [0] * 80, place: [0] * 80}
+    program.epoch(right, batch_size=2)
+    with pytest.raises(IndexOutOfRange, match=message):
+        program.epoch({leaf: right[leaf] + data[leaf] + right[leaf] for leaf in data}, batch_size=2)
+
+
 def test_what_has_no_rows_of_different_lengths_says_so(tmp_path: Any) -> None:
     problem = Problem()
     program = wy.compile(problem.logits)
