@@ -195,9 +195,9 @@ def test_a_graph_that_reads_all_entries_is_not_padded_in_jax() -> None:
     )
 
 
-def test_steps_of_an_epoch_do_not_copy_the_entries() -> None:
+def test_an_epoch_over_ten_million_entries_does_not_copy_them() -> None:
     problem = Problem()
-    rows = 200_000
+    rows = 500_000
     lengths = np.full(rows, 20)
     entries = np.random.default_rng(0).integers(0, TOKENS, rows * 20)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -213,7 +213,7 @@ def test_steps_of_an_epoch_do_not_copy_the_entries() -> None:
     program.epoch(data, batch_size=64, shuffle=True)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < entries.nbytes  # offsets, the order of rows and checks take some bytes for each row
+    assert peak < entries.nbytes / 3  # offsets, the order of rows and checks take some bytes for each row
 
 
 def _first(entries: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
