@@ -20,7 +20,7 @@ from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.node import Node
 from wyrm.graph.parameters import Buffer, Parameter
-from wyrm.graph.ragged import flat_graph
+from wyrm.graph.ragged import Padding, flat_graph
 from wyrm.graph.schedule import Ranges, Schedule
 from wyrm.graph.source_location import located_at
 from wyrm.graph.text import text_of
@@ -253,8 +253,8 @@ class ProgramGraph:
 
     # Each stage is a function of the result of the one before it; a subclass may have others after "deduplicate".
     STAGES: ClassVar[Sequence[CompilerStage]] = (DIFFERENTIATE, DECOMPOSE, DEDUPLICATE)
-    # Whether a step may read more entries of rows of different lengths than there are, so that few shapes are compiled.
-    pads_entries: ClassVar[bool] = False
+    # Where a step may read more entries of rows of different lengths than there are, so that few shapes are compiled.
+    padding: Padding = Padding.NONE
     # Whether the graph has the loops, calls and arrays of a step, as `NativeGraph` has them, which `wyrm.view` shows.
     has_loops: ClassVar[bool] = False
 
@@ -264,7 +264,7 @@ class ProgramGraph:
         value: Any = Targets(self.outputs, optimizer)
         self._values: dict[str, Any] = {"graph": value}
         # The graph of flat arrays, for one with rows of different lengths.
-        self.flat: Flattened | None = flat_graph(self.outputs, self.pads_entries)
+        self.flat: Flattened | None = flat_graph(self.outputs, self.padding)
         if self.flat is not None:
             value = self._values["flatten"] = Targets([self.flat.node[output] for output in self.outputs], optimizer)
         for stage in self.STAGES:

@@ -26,6 +26,7 @@ from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.index_operands import IndexOperand, accepted_indices
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.ragged import Padding
 from wyrm.graph.schedule import Ranges
 from wyrm.graph.storage import bound_array
 from wyrm.graph.traversal import topological_order
@@ -90,14 +91,16 @@ class JaxGraph(ProgramGraph):
     `held` are the leaves that are neither trained nor inputs, without scalar constants, which the code contains.
     """
 
-    pads_entries: ClassVar[bool] = True
     STAGES: ClassVar[Sequence[CompilerStage]] = (
         DIFFERENTIATE,
         CompilerStage("share residuals", _shared, None),
         DEDUPLICATE,
     )
 
-    def __init__(self, outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None) -> None:
+    def __init__(
+        self, outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None, padding: Padding = Padding.LAST
+    ) -> None:
+        self.padding = padding
         super().__init__(outputs, optimizer)
         # Indices that a step must check as it computes them; the schedule returns them too.
         self.checks: list[IndexCheck] = index_checks(self.schedule.nodes, self.ranges, self.schedule.representative)
