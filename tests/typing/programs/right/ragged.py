@@ -78,6 +78,6 @@ reveal_type(visits.sum(axis=1).forward())  # reveals: ndarray[tuple[Any, ...], d
 reveal_type(unknown.value)  # reveals: ndarray[tuple[Any, ...], dtype[floating[Any]]]
 #@ ragged_program
 reveal_type(wy.compile(dwell.softmax(axis=1)))  # reveals: Program[ndarray[tuple[Any, ...], dtype[floating[Any]]], float]  # with the plugin: Program[RaggedArray[ndarray[tuple[Any, ...], dtype[floating[Any]]]], float]
-reveal_type(wy.compile(clicked + 1)({clicked: [[1], [2, 3]]}))  # reveals: ndarray[tuple[Any, ...], dtype[integer[Any]]]  # with the plugin: RaggedArray[ndarray[tuple[Any, ...], dtype[integer[Any]]]]
+reveal_type(wy.compile(clicked + 1)({clicked: [[1], [2, 3], [], [4]]}))  # reveals: ndarray[tuple[Any, ...], dtype[integer[Any]]]  # with the plugin: RaggedArray[ndarray[tuple[Any, ...], dtype[integer[Any]]]]
 #@ ragged_program_of_rows
 reveal_type(wy.compile(dwell.sum(axis=1)))  # reveals: Program[ndarray[tuple[Any, ...], dtype[floating[Any]]], float]
