@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import wyrm as wy
 from tests.each import check_each
+from tests.engines.jax.processes import Server
 from tests.engines.test_ragged_epochs import LENGTHS, Batch, Problem, Words, check_values
 from tests.once import computed_once
 from tests.random.test_random_parts_of_batches import OF_ENTRIES
@@ -110,6 +112,18 @@ def test_what_devices_cannot_divide_is_refused_with_the_reason(found: Any) -> No
     assert (
         "sharding maps Words, an axis of rows of different lengths: map the axis" in found["refused"]["the ragged axis"]
     )
+
+
+def test_processes_divide_rows_of_different_lengths(tmp_path: Path) -> None:
+    with Server() as server:
+        found = server.found(tmp_path, 2, model="ragged rows", folder=str(tmp_path))
+    problem = Problem()
+    program = wy.compile(problem.loss, problem.optimizer)
+    program.epoch(problem.data, batch_size=8)
+    program.epoch(problem.data, batch_size=8, accumulate=3)
+    check_values(list(map(np.array, found["values"])), problem.values)
+    assert "a loader of each process gives rows of different lengths" in found["a loader"]
+    assert "differs from that of process 0" in found["other lengths"]
 
 
 # --- how much is compiled ---------------------------------------------------------------------------------------------
