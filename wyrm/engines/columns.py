@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,11 +17,22 @@ from wyrm.graph.axes import Dim, Ragged, axis_size, open_axes, ragged_axis, reso
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_operands import accepted_indices
 from wyrm.graph.leaves import Input
-from wyrm.graph.ragged import RaggedArray, as_ragged, check_lengths, checked_rows, entries_of, of_values, position_of
+from wyrm.graph.ragged import (
+    Layout,
+    RaggedArray,
+    as_ragged,
+    check_lengths,
+    checked_rows,
+    entries_of,
+    of_values,
+    position_of,
+)
 from wyrm.graph.ragged_leaves import parts_of, parts_shapes
 from wyrm.graph.schedule import Limit
 from wyrm.graph.shapes import remedy, wrong_rank
 from wyrm.graph.storage import bound_array, check_int64, not_set, stored
+
+_TIGHT: Mapping[type[Ragged], Layout] = MappingProxyType({})
 
 
 class Columns(NamedTuple):
@@ -139,14 +151,18 @@ def checked_inputs(feed: object, inputs: Sequence[BaseNode]) -> dict[BaseNode, A
     return given
 
 
-def completed(graph: ProgramGraph, given: Mapping[BaseNode, Any]) -> dict[BaseNode, np.ndarray]:
+def completed(
+    graph: ProgramGraph, given: Mapping[BaseNode, Any], layouts: Mapping[type[Ragged], Layout] = _TIGHT
+) -> dict[BaseNode, np.ndarray]:
     """Return an array for each leaf that a step reads: the given one, else the one that the input holds.
+
+    Rows of different lengths have these layouts, or else their entries one after the other.
 
     Raise `ShapeError` for inputs with the same `Ragged` axis whose rows have different lengths.
     """
     complete: dict[BaseNode, np.ndarray] = {}
     if graph.flat is not None:
-        given = {**given, **graph.flat.arrays(given)}
+        given = {**given, **graph.flat.arrays(given, layouts)}
     for leaf in graph.fed:
         array = given[leaf] if leaf in given else stored(leaf).array
         if array is None:

@@ -96,8 +96,8 @@ def row_dependence(node: BaseNode, parents: list[RowDependence], batch: set[type
         if node.shape_only and any(_row_axes(parent.dims, batch) for parent in node.parents):
             return Combination.MIXED  # such as the number of rows
         form = LOOPS.of(node)
-        if form.counts_rows and axes != [0] and any(open_axes(node.dims[:1])):
-            return Combination.MIXED  # random numbers along an axis whose size is the number of rows, but not the first
+        if form.counts_rows and axes != [0] and (axes or any(open_axes(node.dims[:1]))):
+            return Combination.MIXED  # random numbers along an open first axis, or along rows that come later
         if axes and form.by_flat_index is not None and not form.counts_rows:
             return Combination.MIXED  # the positions of the rows
         return axes[0] if axes else Combination.SAME

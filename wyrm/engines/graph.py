@@ -20,7 +20,7 @@ from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.node import Node
 from wyrm.graph.parameters import Buffer, Parameter
-from wyrm.graph.ragged import flat_graph
+from wyrm.graph.ragged import Padding, flat_graph
 from wyrm.graph.schedule import Ranges, Schedule
 from wyrm.graph.source_location import located_at
 from wyrm.graph.text import text_of
@@ -29,7 +29,7 @@ from wyrm.ops.control.updating import updates_of
 from wyrm.ops.cross_entropy.softmax import cross_entropy_over
 from wyrm.ops.gradients.reverse import pull_back
 from wyrm.ops.indexing.index import row_gradient, row_parts
-from wyrm.ops.random.philox import COUNTERS, STEP
+from wyrm.ops.random.philox import STEP, Counter
 from wyrm.support.frozen import frozen
 
 if TYPE_CHECKING:
@@ -253,8 +253,8 @@ class ProgramGraph:
 
     # Each stage is a function of the result of the one before it; a subclass may have others after "deduplicate".
     STAGES: ClassVar[Sequence[CompilerStage]] = (DIFFERENTIATE, DECOMPOSE, DEDUPLICATE)
-    # Whether a step may read more entries of rows of different lengths than there are, so that few shapes are compiled.
-    pads_entries: ClassVar[bool] = False
+    # Where a step may read more entries of rows of different lengths than there are, so that few shapes are compiled.
+    padding: Padding = Padding.NONE
     # Whether the graph has the loops, calls and arrays of a step, as `NativeGraph` has them, which `wyrm.view` shows.
     has_loops: ClassVar[bool] = False
 
@@ -264,7 +264,7 @@ class ProgramGraph:
         value: Any = Targets(self.outputs, optimizer)
         self._values: dict[str, Any] = {"graph": value}
         # The graph of flat arrays, for one with rows of different lengths.
-        self.flat: Flattened | None = flat_graph(self.outputs, self.pads_entries)
+        self.flat: Flattened | None = flat_graph(self.outputs, self.padding)
         if self.flat is not None:
             value = self._values["flatten"] = Targets([self.flat.node[output] for output in self.outputs], optimizer)
         for stage in self.STAGES:
@@ -274,7 +274,7 @@ class ProgramGraph:
         self.schedule: Schedule = scheduled.schedule
         self.ranges: Ranges = scheduled.ranges
         self.merged: list[str] = scheduled.merged
-        leaves = [leaf for leaf in self.schedule.leaves if leaf not in COUNTERS]
+        leaves = [leaf for leaf in self.schedule.leaves if not isinstance(leaf, Counter)]
         # The leaves that a step reads data from, which are the inputs but for those with a ragged axis.
         self.fed: list[BaseNode] = [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput)]
         self.inputs: list[BaseNode] = self.fed if self.flat is None else self.flat.users(self.fed)

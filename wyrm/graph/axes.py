@@ -271,6 +271,8 @@ class Entries(Dim):
 
     __slots__ = ()
     of: ClassVar[type[Ragged]]
+    # The node that counts the entries before a part of a batch, once something is drawn for each entry.
+    before: ClassVar[Any]
 
     def __reduce__(self) -> tuple[object, ...]:
         return axis_of_entries, (self.of,)

@@ -63,6 +63,13 @@ class Lowering(Protocol):
         """Whether JAX may differentiate the function, whose derivatives must then be those of the graph."""
         ...
 
+    def places(self, node: BaseNode) -> Any:
+        """Return the place of each index along a node's first axis, if it is another one than the index; else None.
+
+        The entries of rows of different lengths stand apart where devices divide the rows.
+        """
+        ...
+
     def attribute(self, node: BaseNode, name: str) -> Any:
         """Return a static attribute; where equal layers share code, a seed or a stream is a traced uint32 scalar."""
         ...

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, SupportsIndex, overload
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
 A = TypeVar("A", bound=np.ndarray, covariant=True, default=np.ndarray)
 # More rows than fit in one message are not listed.
 _SEVERAL = "; the rows are a list of arrays, a scipy.sparse matrix, a list column, or (values, offsets)"
+
+
+class Padding(Enum):
+    """Where arrays may have more entries than their rows: nowhere, behind all entries, or behind those of each part."""
+
+    NONE = "none"
+    LAST = "behind all entries"
+    PARTS = "behind the entries of each part"
 
 
 class RaggedArray(Generic[A]):
@@ -298,14 +307,52 @@ def places(data: RaggedArray) -> tuple[IntegerArray, IntegerArray, IntegerArray]
     return np.repeat(np.arange(len(data)), lengths), data.offsets[:-1].copy(), lengths
 
 
-def flat_graph(outputs: Sequence[BaseNode], padded: bool = False) -> Flattened | None:
+class Layout(NamedTuple):
+    """Where the entries of rows of different lengths stand in an array that has room for more of them.
+
+    The rows are divided into `parts` of equally many, such as those of the devices of a mesh, and each part has places
+    for `capacity` entries.
+    """
+
+    capacity: int
+    parts: int = 1
+
+    def needed(self, data: RaggedArray) -> int:
+        """Return the number of entries of the part that has most."""
+        return int(np.diff(self._bounds(data)).max())
+
+    def _bounds(self, data: RaggedArray) -> IntegerArray:
+        """Return the first entry of each part, and the number of all entries."""
+        return data.offsets[np.arange(self.parts + 1) * (len(data) // self.parts)]
+
+    def taken(self, data: RaggedArray) -> IntegerArray:
+        """Return the entry for each place; places without an entry of their own repeat one, that of their part first.
+
+        So that whatever is computed there is computed for another place too.
+        """
+        bounds = self._bounds(data)
+        first, counts = bounds[:-1, None], np.diff(bounds)[:, None]
+        places = np.arange(self.capacity)
+        return np.where(places < counts, first + places, np.where(counts > 0, first, 0)).reshape(-1)
+
+    def starts(self, data: RaggedArray) -> IntegerArray:
+        """Return the place of each row's first entry."""
+        moved = np.arange(self.parts) * self.capacity - self._bounds(data)[:-1]
+        return data.offsets[:-1] + np.repeat(moved, len(data) // self.parts)
+
+    def own(self, data: RaggedArray) -> IntegerArray:
+        """Return the places of the entries of all rows, one row after the other."""
+        return np.repeat(self.starts(data) - data.offsets[:-1], data.lengths) + np.arange(len(data.values))
+
+
+def flat_graph(outputs: Sequence[BaseNode], padding: Padding = Padding.NONE) -> Flattened | None:
     """Return the graph of flat arrays that engines run in place of these outputs; None without a `Ragged` axis.
 
-    With `padded`, a step may read more entries than its rows have; see `wyrm.ops.ragged.flattened`.
+    With `padding`, a step may read more entries than its rows have; see `wyrm.ops.ragged.flattened`.
     """
     if not Ragged.declared:
         return None
-    found: Flattened | None = importlib.import_module("wyrm.ops.ragged").flattened(outputs, padded)
+    found: Flattened | None = importlib.import_module("wyrm.ops.ragged").flattened(outputs, padding)
     return found
 
 

@@ -25,7 +25,7 @@ from wyrm.graph.ragged import refuse_ragged
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array, check_shape, not_set, stored
 from wyrm.module import Module
-from wyrm.ops.random.philox import COUNTERS, ROWS_BEFORE, STEP
+from wyrm.ops.random.philox import ROWS_BEFORE, STEP, Counter
 from wyrm.support.imports import jax, jnp
 from wyrm.support.options import whole
 from wyrm.train.arguments import checked_outputs
@@ -64,7 +64,7 @@ class LoweredFunction:
         given = set(self.inputs)
         if len(given) < len(self.inputs):
             raise OptionError("lower: inputs has the same node twice")
-        others = [leaf for leaf in self._schedule.leaves if leaf not in given and leaf not in COUNTERS]
+        others = [leaf for leaf in self._schedule.leaves if leaf not in given and not isinstance(leaf, Counter)]
         for leaf in others:
             if stored(leaf).array is None:
                 raise not_set(leaf, "list it among inputs, or bind some with .set")

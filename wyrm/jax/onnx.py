@@ -26,7 +26,7 @@ from wyrm.graph.leaves import Input
 from wyrm.graph.schedule import Schedule
 from wyrm.jax.exporting import ExportedFunction, ExportLowerer, arguments_of, for_fixed_sizes
 from wyrm.jax.lowering import checked_path, checked_sizes
-from wyrm.ops.random.philox import COUNTERS
+from wyrm.ops.random.philox import Counter
 from wyrm.support.imports import jax, jnp, unread
 from wyrm.support.options import flag
 from wyrm.train.program import Program
@@ -395,7 +395,7 @@ def _on_inputs(node: BaseNode) -> BaseNode:
         x: IndexInput(dims=x.dims) if x.dtype.kind == "i" else Input(dims=x.dims, dtype=x.dtype)
         for i, x in enumerate(node.parents)
         if i not in node.residual_parents
-        and not (x in COUNTERS or x.dtype.kind == "u")
+        and not (isinstance(x, Counter) or x.dtype.kind == "u")
         and (not x.is_leaf or isinstance(x, Input | IndexInput))
     }
     return node.rebuild(inputs.get(x, x) for x in node.parents)

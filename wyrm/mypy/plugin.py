@@ -39,6 +39,7 @@ from wyrm.mypy.calls import (
 )
 from wyrm.mypy.checking import arguments_of
 from wyrm.mypy.declared import keep_slots, without_slot
+from wyrm.mypy.entries import ROWS, VALUE, type_of_program, type_of_value
 from wyrm.mypy.functions import transform_of
 from wyrm.mypy.layers import SEQUENTIAL, gap, type_of_parameter
 from wyrm.mypy.messages import AXES, OPERATORS
@@ -125,15 +126,18 @@ class WyrmPlugin(Plugin):
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
         if fullname in CALLED:
             return guarded(self._of_called, _returned)
+        owner, _, name = fullname.rpartition(".")
+        if name == "forward" and self._has_base(owner, NODE):
+            return guarded(self._of_value, _returned)
         if fullname in POWERS or fullname == UFUNC:
             return guarded(type_of_ufunc if fullname == UFUNC else type_of_power, _returned)
         if fullname in TAKES_DATA:
-            return guarded(partial(self._of_run, None, fullname.rpartition(".")[2]), _returned)
+            return guarded(partial(self._of_run, None, name), _returned)
         if fullname == TRANSFORMED:
             return guarded(self._of_transformed, _returned)
         if self._calls_module(fullname):
             return guarded(self._of_module, _returned)
-        of_method = partial(self._of_method, fullname.rpartition(".")[2])
+        of_method = partial(self._of_method, name)
         return guarded(of_method, _returned) if self._builds_nodes(fullname) else None
 
     def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
@@ -144,13 +148,15 @@ class WyrmPlugin(Plugin):
         if fullname == FIT:
             return guarded(partial(self._of_run, FIT, "fit"), _returned)
         if fullname == COMPILE:
-            return guarded(_of_compile, _returned)
+            return guarded(self._of_compile, _returned)
         if self._is_optimizer(fullname):
             return guarded(partial(self._of_optimizer, fullname), _returned)
         function = run_time_function(fullname)
         return None if function is None else guarded(partial(self._of_function, fullname, function), _returned)
 
     def get_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
+        if fullname == VALUE:
+            return guarded(self._of_value, _as_typed)
         return guarded(self._of_attribute, _as_typed) if fullname.startswith("wyrm.nn.") else None
 
     def get_base_class_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
@@ -254,6 +260,18 @@ class WyrmPlugin(Plugin):
             report_sizes(context.api, self._text(context), context.context)
         return context.default_return_type
 
+    def _of_value(self, context: AttributeContext | MethodContext) -> Type:
+        return type_of_value(self._rows(), context)
+
+    def _of_compile(self, context: FunctionContext) -> Type:
+        report_engine(context)
+        return type_of_program(self._rows(), context)
+
+    def _rows(self) -> TypeInfo:
+        symbol = self.lookup_fully_qualified(ROWS)
+        assert symbol is not None and isinstance(symbol.node, TypeInfo)
+        return symbol.node
+
     def _of_attribute(self, context: AttributeContext) -> Type:
         return type_of_parameter(context, self._text(context))
 
@@ -312,11 +330,6 @@ def _returned(context: MethodContext | FunctionContext) -> Type:
 
 def _nothing(context: ClassDefContext) -> None:
     pass
-
-
-def _of_compile(context: FunctionContext) -> Type:
-    report_engine(context)
-    return context.default_return_type
 
 
 def _prepare_op(context: ClassDefContext) -> None:

@@ -40,7 +40,7 @@ import wyrm as wy
 from wyrm.graph.axes import Axis, Dim, One, Plus, Ragged, Times
 
 NODE, FLOAT_NODE, INDEX_NODE = "wyrm.graph.base.BaseNode", "wyrm.graph.node.Node", "wyrm.graph.node.IndexNode"
-DIM, _ONE, _RAGGED = "wyrm.graph.axes.Dim", "wyrm.graph.axes.One", "wyrm.graph.axes.Ragged"
+DIM, _ONE, RAGGED = "wyrm.graph.axes.Dim", "wyrm.graph.axes.One", "wyrm.graph.axes.Ragged"
 MODULE = "wyrm.module.Module"
 _DERIVED: Mapping[str, type[Plus | Times]] = {f"wyrm.graph.axes.{kind.__name__}": kind for kind in (Plus, Times)}
 
@@ -159,7 +159,7 @@ class AxisReader:
         return self._sized(self._class(type_.type))
 
     def _class(self, info: TypeInfo) -> type[Dim]:
-        base = Dim if base_of(info, _RAGGED) is None else Ragged
+        base = Dim if base_of(info, RAGGED) is None else Ragged
         return One if info.fullname == _ONE else self._classes.of(info.fullname, info.name, Instance(info, []), base)
 
     def _sized(self, kind: type[Dim]) -> Dim:

@@ -21,7 +21,7 @@ from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.ragged import check_lengths, held_rows, of_values, places
+from wyrm.graph.ragged import Layout, Padding, RaggedArray, check_lengths, held_rows, of_values, places
 from wyrm.graph.ragged_leaves import Parts, parts_of
 from wyrm.graph.source_location import located_at
 from wyrm.graph.traversal import topological_order
@@ -72,12 +72,17 @@ from wyrm.ops.subgraph import placeholder_like
 class PartsOf(NamedTuple):
     """The parts of the input that gives each ragged axis its lengths.
 
-    `padded` says whether arrays may have more entries than their rows: those repeat the first one, with the same row,
-    and no reduction counts them.
+    With `padding`, arrays may have more entries than their rows: those repeat another one, with the same row, and no
+    reduction counts them.
     """
 
     of: Callable[[Ragged], Parts]
-    padded: bool
+    padding: Padding
+
+    @property
+    def padded(self) -> bool:
+        """Whether arrays may have more entries than their rows."""
+        return self.padding is not Padding.NONE
 
     def __call__(self, axis: Ragged) -> Parts:
         return self.of(axis)
@@ -86,7 +91,11 @@ class PartsOf(NamedTuple):
         """Return the values of entries, with another one for those that no reduction counts."""
         if not self.padded:
             return x
-        within = positions(own.rows.dims[0]) < own.lengths.sum(axis=0)
+        if self.padding is Padding.PARTS:
+            places = _places(own)
+            within = (places >= 0) & (places < _repeated(own, own.lengths))
+        else:
+            within = positions(own.rows.dims[0]) < own.lengths.sum(axis=0)
         return where(with_axes(within, (*within.dims, *(1 for _ in x.dims[1:]))), x, otherwise)
 
 
@@ -114,18 +123,27 @@ def _along(node: BaseNode) -> Ragged | None:
     return next((axis for each in (node, *node.parents) if (axis := ragged_axis(each.dims)) is not None), None)
 
 
-_NOTHING: Mapping[BaseNode, Any] = MappingProxyType({})
+_NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
 # --- graphs -----------------------------------------------------------------------------------------------------------
 
 
 class Flattened(NamedTuple):
-    """A graph of flat arrays: the node in place of each node, and the inputs with a ragged axis by that axis."""
+    """A graph of flat arrays: the node in place of each node, and the inputs with a ragged axis by that axis.
+
+    `whole` is a node that reads all entries of arrays, so that these have no other entries than their rows.
+    """
 
     node: dict[BaseNode, Any]
     inputs: dict[type[Ragged], list[BaseNode]]
-    padded: bool
+    padding: Padding
+    whole: BaseNode | None
+
+    @property
+    def padded(self) -> bool:
+        """Whether arrays may have more entries than their rows."""
+        return self.padding is not Padding.NONE
 
     def parts(self, axis: Ragged) -> Parts:
         """Return the parts of the first input with an axis, whose lengths are those of all."""
@@ -140,28 +158,30 @@ class Flattened(NamedTuple):
         """Raise `ShapeError` if the data of two inputs with the same ragged axis has other lengths."""
         self.arrays({})
 
-    def arrays(self, given: Mapping[BaseNode, Any]) -> dict[BaseNode, np.ndarray]:
+    def arrays(
+        self, given: Mapping[BaseNode, Any], layouts: Mapping[type[Ragged], Layout] = _NOTHING
+    ) -> dict[BaseNode, np.ndarray]:
         """Return the arrays of all parts of the inputs, of given rows or else of those that an input holds.
+
+        With a layout for an axis, its arrays have other entries too; without any entry, these are zeros.
 
         Raise `ShapeError` for inputs with the same ragged axis whose rows have different lengths.
         """
         found: dict[BaseNode, np.ndarray] = {}
-        for leaves in self.inputs.values():
-            data: dict[BaseNode, Any] = {leaf: given[leaf] if leaf in given else held_rows(leaf) for leaf in leaves}
+        for name, leaves in self.inputs.items():
+            data: dict[BaseNode, Any] = {leaf: _data_of(leaf, given) for leaf in leaves}
             known = [leaf for leaf in leaves if data[leaf] is not None]
             for leaf in known[1:]:
                 check_lengths(leaf, data[leaf], known[0], data[known[0]])
+            if not known:
+                continue
+            (rows, starts, lengths), layout, taken = places(data[known[0]]), layouts.get(name), None
+            if layout is not None:
+                starts, taken = layout.starts(data[known[0]]), layout.taken(data[known[0]])
             for leaf in known:
-                found[parts_of(leaf).values] = self._room(data[leaf].values)
-            if known:
-                parts, (rows, starts, lengths) = parts_of(leaves[0]), places(data[known[0]])
-                found |= zip(parts[1:], (self._room(rows), starts, lengths), strict=True)
+                found[parts_of(leaf).values] = _taken(data[leaf].values, taken)
+            found |= zip(parts_of(leaves[0])[1:], (_taken(rows, taken), starts, lengths), strict=True)
         return found
-
-    def _room(self, entries: np.ndarray) -> np.ndarray:
-        """Return the entries, where they may be padded as many as the next power of two."""
-        missing = (1 << (len(entries) - 1).bit_length()) - len(entries) if self.padded and len(entries) else 0
-        return np.concatenate([entries, np.repeat(entries[:1], missing, axis=0)]) if missing else entries
 
     def as_rows(
         self, outputs: Sequence[BaseNode], values: Sequence[Any], given: Mapping[BaseNode, Any] = {}
@@ -173,16 +193,31 @@ class Flattened(NamedTuple):
             if axis is None:
                 found.append(value)
                 continue
-            leaf = next(each for each in self.inputs[type(axis)] if each in given or held_rows(each) is not None)
-            rows: Any = given[leaf] if leaf in given else held_rows(leaf)
+            rows = self.rows(type(axis), given)
             found.append(of_values(value[: len(rows.values)], rows))
         return found
 
+    def rows(self, name: type[Ragged], given: Mapping[BaseNode, Any]) -> RaggedArray:
+        """Return the rows of the first input with an axis that has some, given or held."""
+        found = (_data_of(leaf, given) for leaf in self.inputs[name])
+        return next(rows for rows in found if rows is not None)
 
-def flattened(outputs: Sequence[BaseNode], padded: bool = False) -> Flattened | None:
+
+def _data_of(leaf: BaseNode, given: Mapping[BaseNode, Any]) -> RaggedArray | None:
+    return given[leaf] if leaf in given else held_rows(leaf)
+
+
+def _taken(entries: np.ndarray, taken: Any) -> np.ndarray:
+    """Return these entries, or all; zeros where there are none."""
+    if taken is None:
+        return entries
+    return entries[taken] if len(entries) else np.zeros((len(taken), *entries.shape[1:]), entries.dtype)
+
+
+def flattened(outputs: Sequence[BaseNode], padding: Padding = Padding.NONE) -> Flattened | None:
     """Return the outputs as a graph of flat arrays; None for a graph without a ragged axis.
 
-    With `padded`, arrays may have more entries than their rows, unless a node reads all entries.
+    With `padding`, arrays may have more entries than their rows, unless a node reads all entries.
 
     Raise `ShapeError` for a ragged axis without an input, and for inputs in which it has different rows.
     """
@@ -209,9 +244,10 @@ def flattened(outputs: Sequence[BaseNode], padded: bool = False) -> Flattened | 
         return parts_of(inputs[type(axis)][0])
 
     made: dict[BaseNode, Any] = {}
-    padded = padded and not any(map(_reads_all_entries, order))
-    _extend(made, order, PartsOf(parts, padded))
-    return Flattened(made, inputs, padded)
+    whole = next(filter(_reads_all_entries, order), None)
+    padding = Padding.NONE if whole is not None else padding
+    _extend(made, order, PartsOf(parts, padding))
+    return Flattened(made, inputs, padding, whole)
 
 
 # Ops that add up all entries of their operands, or count labels, mostly those of gradients.
@@ -275,7 +311,7 @@ def check(node: BaseNode) -> None:
         for parent in node.parents
     ]
     rows = next(each.dims[0] for each in (node, *node.parents) if ragged_axis(each.dims) is not None)
-    found = rule(node, operands, PartsOf(lambda axis: _placeholders(axis, rows), padded=False))
+    found = rule(node, operands, PartsOf(lambda axis: _placeholders(axis, rows), Padding.NONE))
     wanted = flat_dims(node.dims)
     if len(found.dims) != len(wanted):
         raise AssertionError(f"the flat form of {node.op_name()} has the axes {found.dims}, not {wanted}")

@@ -18,7 +18,7 @@ the draws of a step.
 are independent. `wy.nn.seed` begins the streams and the steps again: the same code after it draws the same numbers.
 
 A loop draws anew in each of its steps, `vmap` for each of its rows. Threads that divide a batch in synchronized mode
-draw the numbers that one thread draws, except for `index` and the dropout of attention, which draw for each part alike.
+draw the numbers that one thread draws, except for the dropout of attention, which draws for each part alike.
 """
 
 from wyrm.support.imports import lazy_imports

@@ -19,7 +19,7 @@ from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.traversal import replaced, topological_order
 from wyrm.ops.composed import Composed
-from wyrm.ops.random.philox import COUNTERS
+from wyrm.ops.random.philox import Counter
 from wyrm.train.compiling import compile as compile_program
 
 # The float types in which an op is checked, the more exact one first.
@@ -61,7 +61,7 @@ class Alone(NamedTuple):
     @property
     def draws(self) -> bool:
         """Whether the value depends on random numbers."""
-        return not COUNTERS.isdisjoint(topological_order([self.node]))
+        return any(isinstance(node, Counter) for node in topological_order([self.node]))
 
 
 def reference(nodes: Sequence[BaseNode]) -> list[np.ndarray]:
@@ -83,7 +83,7 @@ def alone(nodes: Sequence[BaseNode], dtype: np.dtype | None = None) -> list[Alon
         if not parent.is_leaf:
             assert plan is not None
             value = plan.value(parent)
-        elif isinstance(parent, _DATA) and parent not in COUNTERS:
+        elif isinstance(parent, _DATA) and not isinstance(parent, Counter):
             value = parent.value
         # The residuals of a loop and rows of a table are not arrays, and a buffer is a part of the op.
         if isinstance(value, np.ndarray | np.generic):

@@ -17,7 +17,7 @@ from wyrm.graph.source_location import location_of
 from wyrm.graph.storage import stored
 from wyrm.graph.traversal import has_more_nodes, topological_order
 from wyrm.ops.gradients.accumulation import accumulated
-from wyrm.ops.random.philox import COUNTERS
+from wyrm.ops.random.philox import Counter
 from wyrm.train.program import Program
 from wyrm.view.groups import BACKWARD, FORWARD, Groups, Unfolded, op_name, paths_of_parameters, plain_attributes
 from wyrm.view.model_summary import has_products, multiply_adds
@@ -369,7 +369,8 @@ def _node_kind(node: BaseNode) -> int:
         return OPERATION
     if node.is_parameter:
         return PARAMETER
-    return CONSTANT if node in COUNTERS or "constant" in node.op_name() or node.op_name() == "buffer" else INPUT
+    name = node.op_name()
+    return CONSTANT if isinstance(node, Counter) or "constant" in name or name == "buffer" else INPUT
 
 
 def _node_name(node: BaseNode) -> str | None:

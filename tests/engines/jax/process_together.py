@@ -11,8 +11,10 @@ import jax
 import numpy as np
 
 import wyrm as wy
+from tests.engines.test_ragged_epochs import Batch as Bags
+from tests.engines.test_ragged_epochs import Problem
 from wyrm.engines.jax.processes import _processes
-from wyrm.errors import IndexOutOfRange
+from wyrm.errors import IndexOutOfRange, OptionError
 from wyrm.io import Checkpoints
 from wyrm.train import Checkpoint, EarlyStopping, fit
 
@@ -97,4 +99,27 @@ def of_one_left(folder: str) -> dict[str, Any]:
     return {"sum": float(alone({x: np.ones(3)})), "jax": float(jax.numpy.ones(3).sum())}
 
 
-FOUND = {"an index": of_an_index, "fit": of_fit, "one left": of_one_left}
+def of_ragged_rows(folder: str) -> dict[str, Any]:
+    """Return the parameters after epochs on rows of different lengths, and what loaders and other lengths raise."""
+    problem = Problem()
+    mesh = jax.make_mesh((len(jax.devices()),), ("data",))
+    program: Any = wy.compile(problem.loss, problem.optimizer, engine="jax", mesh=mesh, sharding={Bags: "data"})
+    program.epoch(problem.data, batch_size=8)
+    program.epoch(problem.data, batch_size=8, accumulate=3)
+    wy.jax.gather(program)
+    found: dict[str, Any] = {"values": [value.tolist() for value in problem.values]}
+    mine = {leaf: column[jax.process_index() :: jax.process_count()] for leaf, column in problem.data.items()}
+    given: dict[str, Any] = {
+        "a loader": [{leaf: column[:4] for leaf, column in mine.items()}],
+        "other lengths": problem.data | {leaf: mine[leaf] * 2 for leaf in (problem.ids, problem.weights)},
+    }
+    given["other lengths"][problem.labels] = np.zeros(len(given["other lengths"][problem.ids]), np.int64)
+    for name, data in given.items():
+        try:
+            program.epoch(data, **({} if isinstance(data, list) else {"batch_size": 8}))
+        except OptionError as error:
+            found[name] = str(error)
+    return found
+
+
+FOUND = {"an index": of_an_index, "fit": of_fit, "one left": of_one_left, "ragged rows": of_ragged_rows}

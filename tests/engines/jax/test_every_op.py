@@ -20,14 +20,14 @@ from wyrm.graph.leaves import Constant
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array
 from wyrm.ops.random.draws import LoopSteps
-from wyrm.ops.random.philox import COUNTERS
+from wyrm.ops.random.philox import Counter
 
 
 def lowered(outputs: Sequence[Any]) -> list[np.ndarray]:
     """Return the values of nodes as one jitted function computes them from the data of all leaves."""
     schedule = Schedule(outputs)
     data: dict[Any, Any] = {
-        leaf: bound_array(leaf) for leaf in schedule.leaves if leaf not in COUNTERS and not isinstance(leaf, Constant)
+        leaf: bound_array(leaf) for leaf in schedule.leaves if not isinstance(leaf, Constant | Counter)
     }
 
     def function(*arrays: Any) -> list[Any]:

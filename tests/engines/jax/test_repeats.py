@@ -19,7 +19,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array
 from wyrm.ops.random.dropout import Dropout
-from wyrm.ops.random.philox import COUNTERS, STEP
+from wyrm.ops.random.philox import STEP, Counter
 
 Build = Callable[[np.random.Generator], Node]
 LAYERS = 6
@@ -88,7 +88,7 @@ def targets(build: Build) -> list[Node]:
 def lowered(outputs: Sequence[Node], **options: Any) -> list[np.ndarray]:
     """Return the values of nodes as one jitted function computes them."""
     schedule = Schedule(outputs)
-    data = {leaf: bound_array(leaf) for leaf in schedule.leaves if leaf not in COUNTERS and leaf.dims}
+    data = {leaf: bound_array(leaf) for leaf in schedule.leaves if not isinstance(leaf, Counter) and leaf.dims}
 
     def function(step: Any, *arrays: Any) -> list[Any]:
         return Lowerer(**options).run(schedule, {STEP: step, **dict(zip(data, arrays, strict=True))})

@@ -19,7 +19,7 @@ from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.schedule import Schedule
 from wyrm.ops.elementwise.formula import parse
 from wyrm.ops.kernels.loops_jax import varying_as
-from wyrm.ops.random.philox import COUNTERS
+from wyrm.ops.random.philox import Counter
 from wyrm.support.imports import jax, jnp
 
 # Functions made of pieces: where two meet, JAX may choose another derivative than wyrm; where one is infinite, NaN.
@@ -214,7 +214,7 @@ def _needed(schedule: Schedule, given: Mapping[int, Any]) -> set[int]:
 def _twin(node: BaseNode) -> tuple[BaseNode, Any]:
     """Return a copy of the node whose parents are placeholders or constants, and a placeholder for its cotangent."""
     parents = tuple(
-        parent if isinstance(parent, Constant | IndexConstant) or parent in COUNTERS
+        parent if isinstance(parent, Constant | IndexConstant | Counter)
         else IndexInput(dims=parent.dims) if parent.dtype.kind in "iu"
         else Input(dims=parent.dims, dtype=parent.dtype, finite=False)
         for parent in node.parents

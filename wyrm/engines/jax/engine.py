@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from wyrm.engines.columns import Columns, check_ranges, completed, entries_as_co
 from wyrm.engines.engine import TOO_LARGE, Engine, ProgramPlan
 from wyrm.engines.epochs import Epoch, EpochOptions, Pace
 from wyrm.engines.jax import AxisSharding, JaxOptions
+from wyrm.engines.jax.capacities import Capacities
 from wyrm.engines.jax.compiled import CompiledFunctions
 from wyrm.engines.jax.divided_tables import paddable, ranked_axes
 from wyrm.engines.jax.epoch import JaxEpoch
@@ -27,15 +28,21 @@ from wyrm.engines.module_paths import paths_of_leaves
 from wyrm.engines.native.run.shuffle import Shuffle
 from wyrm.engines.numpy.reference import accumulate
 from wyrm.errors import Diverged, DTypeError, OptionError
+from wyrm.graph.axes import Entries, Ragged, axis_of_entries, ragged_axis
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.jax_form import JAX, JaxForm
 from wyrm.graph.parameters import Buffer, Parameter
+from wyrm.graph.ragged import Layout, Padding
+from wyrm.graph.ragged_leaves import parts_of
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array, check_shape, store, stored
 from wyrm.ops.random.philox_jax import step_words
 from wyrm.support.imports import jax, jnp
 from wyrm.support.interrupts import deferred
 from wyrm.support.options import whole
+
+if TYPE_CHECKING:
+    from wyrm.ops.ragged import Flattened
 
 # Names of mesh axes that an error suggests.
 _AXES = ("data", "model", "expert", "stage")
@@ -94,7 +101,13 @@ class JaxEngine(Engine):
         local_steps: int = 1,
         precision: str = "highest",
     ) -> None:
-        super().__init__(JaxGraph(outputs, optimizer))
+        super().__init__(JaxGraph(outputs, optimizer, Padding.LAST if mesh is None else Padding.PARTS))
+        if local_steps > 1 and self.graph.flat is not None:
+            raise OptionError(
+                f"local_steps={local_steps}: a device that steps alone counts rows from its own first one, and the "
+                f"entries of rows of different lengths have the numbers of rows in the whole batch: leave local_steps "
+                f"away, or use engine='native'"
+            )
         self.placement: Placement = _placement(self.graph, mesh, sharding, evaluates)
         narrow = None
         if compute_dtype == "bfloat16":
@@ -116,6 +129,8 @@ class JaxEngine(Engine):
         )
         self.shuffle: Shuffle = Shuffle()
         self.pace: Pace = Pace()
+        # The numbers of entries of rows of different lengths that arrays have room for.
+        self.room: Capacities = Capacities()
         # The numbers of steps whose batches were on the devices at a time, by the number of rows and of batches in a
         # step.
         self.capacities: dict[tuple[int, int], set[int]] = {}
@@ -162,7 +177,7 @@ class JaxEngine(Engine):
     def run(self, given: dict[BaseNode, np.ndarray]) -> list[np.ndarray]:
         """Return the outputs for these inputs; with an optimizer, also do one step."""
         with self.running():
-            feed = self.feed(given)
+            (feed,) = self.feeds([given])
             if self.graph.optimizer is None:
                 with exchange:
                     values, held = self.state.values(), self.state.held()
@@ -173,10 +188,22 @@ class JaxEngine(Engine):
                 self.steps += 1
             else:
                 found = self._step(feed)
-            return [self._returned(output, array) for output, array in zip(self.graph.outputs, found, strict=True)]
+            arrays = [self._returned(output, array) for output, array in zip(self.graph.outputs, found, strict=True)]
+        found = zip(self.graph.outputs, arrays, strict=True)
+        return [self._without_room(output, array, given) for output, array in found]
 
     def _returned(self, output: BaseNode, array: Any) -> np.ndarray:
         return gathered(array, output).astype(output.dtype)
+
+    def _without_room(self, output: BaseNode, array: np.ndarray, given: Mapping[BaseNode, Any]) -> np.ndarray:
+        """Return the elements of the entries alone, of an output that has one for each entry."""
+        axis, flat = ragged_axis(output.dims), self.graph.flat
+        if axis is None or flat is None:
+            return array
+        data = flat.rows(type(axis), given)
+        parts = self.parts(flat.inputs[type(axis)][0], len(data)) if flat.padded else 1
+        own: np.ndarray = array[Layout(len(array) // parts, parts).own(data)]
+        return own
 
     def _step(self, feed: Sequence[Any]) -> list[Any]:
         numbers = {name: values[0] for name, values in self.numbers(1).items()}
@@ -197,14 +224,48 @@ class JaxEngine(Engine):
         found: list[Any] = outputs
         return found
 
-    def feed(self, given: Mapping[BaseNode, np.ndarray]) -> list[Any]:
-        """Return the data of the inputs on the devices, after all checks."""
-        complete = completed(self.graph, given)
-        shapes = {leaf: array.shape for leaf, array in complete.items()}
-        for leaf, shape in shapes.items():
-            check_shape(leaf, shape)
-        check_ranges(self.graph.ranges.limits, given, self.graph.schedule.bind(shapes))
-        return [self.placement.batch(leaf, array.shape, array.__getitem__) for leaf, array in complete.items()]
+    def feeds(self, batches: Sequence[Mapping[BaseNode, Any]], stacked: int = 0) -> list[list[Any]]:
+        """Return the data of batches on the devices, after all checks; the first ones may be `stacked` in one."""
+        laid_out = self._layouts(batches)
+        complete = [completed(self.graph, *each) for each in zip(batches, laid_out, strict=True)]
+        for given, arrays in zip(batches, complete, strict=True):
+            shapes = {leaf: array.shape for leaf, array in arrays.items()}
+            for leaf, shape in shapes.items():
+                check_shape(leaf, shape)
+            check_ranges(self.graph.ranges.limits, given, self.graph.schedule.bind(shapes))
+        if stacked:
+            first = {leaf: np.stack([arrays[leaf] for arrays in complete[:stacked]]) for leaf in complete[0]}
+            complete = [first, *complete[stacked:]]
+        return [
+            [self.placement.batch(leaf, array.shape, array.__getitem__) for leaf, array in arrays.items()]
+            for arrays in complete
+        ]
+
+    def _layouts(self, batches: Sequence[Mapping[BaseNode, Any]]) -> list[dict[type[Ragged], Layout]]:
+        """Return how the entries of batches stand in arrays: with room for equally many along each axis."""
+        flat = self.graph.flat
+        if flat is None or not flat.padded:
+            return [{} for _ in batches]
+        rows = [{name: flat.rows(name, given) for name in flat.inputs} for given in batches]
+        parts = [
+            {name: self.parts(flat.inputs[name][0], len(data)) for name, data in of_axes.items()} for of_axes in rows
+        ]
+        capacities = self.room.of([
+            max(Layout(0, own[name]).needed(data[name]) for own, data in zip(parts, rows, strict=True))
+            for name in flat.inputs
+        ])  # fmt: skip
+        return [
+            {name: Layout(capacity, own[name]) for name, capacity in zip(flat.inputs, capacities, strict=True)}
+            for own in parts
+        ]
+
+    def parts(self, leaf: BaseNode, rows: int) -> int:
+        """Return over how many devices so many rows of an input are divided."""
+        sharding = self.placement.sharding
+        if self.graph.draws and not {*parts_of(leaf)[1:]} <= {*self.graph.fed}:
+            return 1  # what entries draw depends on their places, which follow from these
+        devices = 1 if sharding is None else sharding.devices(sharding.mesh_axes(leaf.dims[0]))
+        return devices if rows and rows % devices == 0 else 1
 
     def shapes(self, feed: Sequence[Any], stacked: int = 0) -> dict[BaseNode, tuple[int, ...]]:
         """Return the shapes of a batch by input; the arrays of `feed` have `stacked` axes of batches before them."""
@@ -250,18 +311,31 @@ class JaxEngine(Engine):
         columns.check_batches(batch * part.count, rows * part.count)
         sizes = self.graph.schedule.bind(columns.shapes(self.graph.fed, min(rows, batch) * part.count))
         check_ranges(self.graph.ranges.limits, columns.given, sizes)
-        if self.graph.flat is not None and (options.accumulate > 1 or self.placement.several_processes):
-            raise OptionError(
-                "rows of different lengths are trained by the engine 'jax' in one process and without accumulate: use "
-                "larger batches, or the engine 'native'"
-            )
+        if self.graph.flat is not None:
+            self._check_ragged(self.graph.flat, options, part)
         for leaf, array in entries_as_columns(columns.given).items():
             if array.dtype.kind in "iu":
                 with self.compiled.precision():
                     narrowed(leaf, array)
         if self.placement.sharding is not None and rows >= batch:
+            # Arrays of entries get room for a number that the devices divide.
+            given_sizes = {name: size for name, size in sizes.items() if not issubclass(name, Entries)}
             for leaf in self.graph.fed:
-                self.placement.sharding.check_leaf(leaf, sizes)
+                self.placement.sharding.check_leaf(leaf, given_sizes)
+
+    def _check_ragged(self, flat: Flattened, options: EpochOptions, part: Part) -> None:
+        """Raise `OptionError` for batches of rows of different lengths that cannot be stacked or divided."""
+        if part.count > 1:
+            raise OptionError(
+                "a loader of each process gives rows of different lengths, whose number of entries the others do not "
+                "know: pass the same columns in all processes, each of which reads the rows of its own devices"
+            )
+        if flat.whole is not None and options.accumulate > 1:
+            raise OptionError(
+                f"accumulate={options.accumulate}: {describe(flat.whole)} reads all entries of rows of different "
+                f"lengths, so batches have other sizes, and engine='jax' stacks batches of one size: use larger "
+                f"batches, or engine='native'"
+            )
 
     def check_sizes(self, columns: Columns, batches: Sequence[int], *, in_batches: bool) -> None:
         """Raise the error of a run for batches of one of these sizes, of which each process may give a part."""
@@ -285,7 +359,7 @@ class JaxEngine(Engine):
         given, _, singly = columns
         batch = {leaf: array[0] if singly else array for leaf, array in given.items()}
         with self.running():
-            feed = self.feed(batch)
+            (feed,) = self.feeds([batch])
             with exchange:
                 values, held = self.state.values(), self.state.held()
                 outputs, gradients, buffers, outside = self.compiled.execute(
@@ -412,12 +486,33 @@ def _placement(graph: JaxGraph, mesh: Any, axes: AxisSharding | None, evaluates:
         return Placement()
     from wyrm.engines.jax.sharding import Sharding
 
-    sharding = Sharding(mesh, axes)
+    sharding = Sharding(mesh, _with_entries(graph, axes))
     leaves = [*graph.trained, *graph.held, *graph.fed]
-    sharding.check(leaves, graph.schedule.nodes, may_lack_axes=evaluates, padded=paddable(graph))
+    nodes = [*graph.schedule.nodes, *graph.inputs]
+    sharding.check(leaves, nodes, may_lack_axes=evaluates, padded=paddable(graph))
     if graph.optimizer is None:
         sharding.ranked = frozenset(sharding.deciding(axis) for axis in ranked_axes(graph.schedule.nodes)) - {None}
     return Placement(sharding)
+
+
+def _with_entries(graph: JaxGraph, axes: AxisSharding) -> AxisSharding:
+    """Return a sharding that divides the entries of rows as their rows.
+
+    Raise `OptionError` for a ragged axis, which its rows divide.
+    """
+    found = dict(axes.items())
+    for name in found:
+        if isinstance(name, type) and issubclass(name, Ragged):
+            raise OptionError(
+                f"sharding maps {name.__name__}, an axis of rows of different lengths: map the axis of these rows, "
+                f"and each device has the entries of its own"
+            )
+    flat = graph.flat
+    for name, leaves in flat.inputs.items() if flat is not None and flat.padded else ():
+        rows = type(leaves[0].dims[0])
+        if rows in found:
+            found[type(axis_of_entries(name))] = found[rows]
+    return found
 
 
 def _check_alone() -> None:

@@ -17,6 +17,7 @@ from wyrm.engines.jax.processes import Part, agreed, check_same
 from wyrm.engines.jax.state import Read, exchange, on_host
 from wyrm.errors import Diverged
 from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.ragged import RaggedArray, entries_of
 from wyrm.graph.storage import bound_array
 from wyrm.ops.random.philox_jax import step_words
 
@@ -59,6 +60,7 @@ class JaxEpoch:
             chunks = max(every, 2) if self.epoch.in_batches else every
             # Batches of rows of different lengths have shapes of their own.
             self.capacity: int = self._capacity(chunks) if self.graph.flat is None else 1
+            self._make_room()
             self.epoch.drive(self.order, self._run_steps, engine.pace)
             self._check_finite()
 
@@ -72,7 +74,9 @@ class JaxEpoch:
             "the number of steps so far": counts,
         }
         if not self.epoch.in_batches:
-            common |= {f"the data of {describe(leaf)}": array for leaf, array in self.columns.given.items()}
+            common |= {f"the data of {describe(leaf)}": entries_of(array) for leaf, array in self.columns.given.items()}
+            ragged = ((leaf, array) for leaf, array in self.columns.given.items() if isinstance(array, RaggedArray))
+            common |= {f"the lengths of the rows of {describe(leaf)}": array.lengths for leaf, array in ragged}
         return common
 
     # --- chunks of steps ------------------------------------------------------------------------------------------
@@ -152,8 +156,8 @@ class JaxEpoch:
         else:
             full = max(1, len(rows) // self.batch)  # a step with fewer rows than a batch has one batch
             size = min(self.batch, len(rows))
-            feeds, left = self._batches(rows[: full * size].reshape(full, size)), rows[full * size :]
-            rest = self._batches(left) if len(left) else None
+            left = rows[full * size :]
+            feeds, rest = self._several(rows[: full * size].reshape(full, size), left)
             sizes, shapes = [size] * full, [self.engine.shapes(feeds, 1)] * full
             if rest is not None:
                 sizes, shapes = [*sizes, len(left)], [*shapes, self.engine.shapes(rest)]
@@ -217,10 +221,36 @@ class JaxEpoch:
 
     # --- data -----------------------------------------------------------------------------------------------------
 
+    def _several(self, rows: NDArray[np.int64], left: NDArray[np.int64]) -> tuple[list[Any], list[Any] | None]:
+        """Return the data on the devices of batches of these rows, and of the rows left over if there are any."""
+        if self.graph.flat is not None:
+            feeds, *rest = self._of_entries([*rows, left] if len(left) else [*rows], len(rows))
+            return feeds, rest[0] if rest else None
+        return self._batches(rows), self._batches(left) if len(left) else None
+
+    def _of_entries(self, batches: Sequence[NDArray[np.int64]], stacked: int = 0) -> list[list[Any]]:
+        """Return the data of batches with rows of different lengths, of which the first ones may be stacked."""
+        given = [{leaf: column[rows] for leaf, column in self.columns.given.items()} for rows in batches]
+        return self.engine.feeds(given, stacked)
+
+    def _make_room(self) -> None:
+        """Let the arrays have room for the largest batch, so that others take what is compiled for it, or less."""
+        flat, given = self.graph.flat, self.columns.given
+        if flat is None or not flat.padded or not len(self.order):
+            return
+        largest = []
+        for name, leaves in flat.inputs.items():
+            lengths = flat.rows(name, given).lengths
+            if any(leaf in given for leaf in leaves):
+                rows = self.batch // self.engine.parts(leaves[0], self.batch)
+                lengths = np.add.reduceat(lengths[self.order], np.arange(0, len(self.order), rows))
+            largest.append(int(lengths.max(initial=0)))
+        self.engine.room.of(largest)
+
     def _batches(self, rows: NDArray[np.int64]) -> list[Any]:
         """Return the inputs' data on the devices, for rows of shape (batch,), or with axes of batches before."""
         if self.graph.flat is not None:
-            return self.engine.feed({leaf: column[rows] for leaf, column in self.columns.given.items()})
+            return self._of_entries([rows])[0]
         chosen = rows[..., 0] if self.columns.singly else rows
         part, feeds = self.part, []
         for leaf in self.graph.fed:

@@ -26,11 +26,12 @@ from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.index_operands import IndexOperand, accepted_indices
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS, LoopForm
+from wyrm.graph.ragged import Padding
 from wyrm.graph.schedule import Ranges
 from wyrm.graph.storage import bound_array
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.elementwise.formula import FormulaCall, interpret
-from wyrm.ops.random.philox import COUNTERS
+from wyrm.ops.random.philox import Counter
 from wyrm.support.imports import jax, jnp
 
 
@@ -90,23 +91,27 @@ class JaxGraph(ProgramGraph):
     `held` are the leaves that are neither trained nor inputs, without scalar constants, which the code contains.
     """
 
-    pads_entries: ClassVar[bool] = True
     STAGES: ClassVar[Sequence[CompilerStage]] = (
         DIFFERENTIATE,
         CompilerStage("share residuals", _shared, None),
         DEDUPLICATE,
     )
 
-    def __init__(self, outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None) -> None:
+    def __init__(
+        self, outputs: Sequence[BaseNode], optimizer: OptimizerInterface | None, padding: Padding = Padding.LAST
+    ) -> None:
+        self.padding = padding
         super().__init__(outputs, optimizer)
         # Indices that a step must check as it computes them; the schedule returns them too.
         self.checks: list[IndexCheck] = index_checks(self.schedule.nodes, self.ranges, self.schedule.representative)
         self.schedule.outputs += [check.indices for check in self.checks]
-        known = {*self.trained, *self.fed, *COUNTERS}
+        known = {*self.trained, *self.fed}
         self.held: list[BaseNode] = [
             leaf
             for leaf in self.schedule.leaves
-            if leaf not in known and not (isinstance(leaf, Constant) and not leaf.dims)
+            if leaf not in known
+            and not isinstance(leaf, Counter)
+            and not (isinstance(leaf, Constant) and not leaf.dims)
         ]
         # Whether the graph needs JAX's 64-bit types: for float64, or for integers beyond int32.
         self.wide: bool = float64_node([*self.schedule.nodes, *self.trained]) is not None or need_int64(
@@ -206,7 +211,7 @@ def _of_data(ranges: Ranges) -> dict[BaseNode, Interval]:
 
 def _interval(node: BaseNode, known: Mapping[BaseNode, Interval | None]) -> Interval | None:
     """Return an interval that contains all values of a node; an unknown operand may be any int32."""
-    if node in COUNTERS or getattr(node, "is_step", False):  # a random step, also one that a loop carries
+    if isinstance(node, Counter) or getattr(node, "is_step", False):  # a random step, also one that a loop carries
         return None
     if isinstance(node, IndexConstant):
         array = bound_array(node)

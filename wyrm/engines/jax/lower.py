@@ -29,7 +29,7 @@ from wyrm.graph.traversal import topological_order
 from wyrm.ops.elementwise.formula import formula_value
 from wyrm.ops.kernels.loops_jax import number_of_blocks
 from wyrm.ops.products.product import matmul
-from wyrm.ops.random.philox import COUNTERS
+from wyrm.ops.random.philox import Counter
 from wyrm.ops.random.philox_jax import step_words
 from wyrm.support.imports import jax
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 Sizes = Mapping[type[Dim], int]
 _NO_SIZES: Sizes = MappingProxyType({})
+NO_PLACES: Mapping[type[Dim], Any] = MappingProxyType({})
 # The fewest equal layers that become a loop, of which XLA compiles one. A loop of 8 small layers of GPT-2 takes 0.93
 # times the time and 0.64 times the memory of code for each layer; one of 12 large layers, 1.04 times the time and 0.9
 # times the memory.
@@ -80,6 +81,7 @@ class Lowerer:
         shards: int = 1,
         block_bytes: int | None = None,
         repeats: int = FEWEST_REPEATS,
+        places: Mapping[type[Dim], Any] = NO_PLACES,
         report: Report | None = None,
         names: Mapping[BaseNode, str] = MappingProxyType({}),
     ) -> None:
@@ -89,7 +91,7 @@ class Lowerer:
         self._of_products = narrow
         self._sharding = sharding
         self._shards, self._block_bytes, self._repeats = shards, block_bytes, repeats
-        self._report, self._names = report, names
+        self._places, self._report, self._names = places, report, names
         self._attributes = NO_ATTRIBUTES
 
     @property
@@ -101,6 +103,10 @@ class Lowerer:
     def differentiable(self) -> bool:
         """Whether JAX may differentiate the function."""
         return False
+
+    def places(self, node: BaseNode) -> Any:
+        """Return the place of each index along a node's first axis, if it is another one; see `Lowering`."""
+        return self._places.get(type(node.dims[0])) if self._places and node.dims else None
 
     def attribute(self, node: BaseNode, name: str) -> Any:
         """Return an attribute of a node; it is traced if it differs between equal layers that share code."""
@@ -198,7 +204,7 @@ class Lowerer:
     def leaf(self, leaf: BaseNode) -> Any:
         """Return the data that a leaf holds, as a constant of the traced function."""
         array = bound_array(leaf)
-        return words(int(array)) if leaf in COUNTERS else self.xp.asarray(narrowed(leaf, array))
+        return words(int(array)) if isinstance(leaf, Counter) else self.xp.asarray(narrowed(leaf, array))
 
     def value(self, node: BaseNode, operands: list[Any]) -> Any:
         """Return the value of a node from those of its parents."""

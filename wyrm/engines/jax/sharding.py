@@ -277,7 +277,7 @@ class Sharding:
         """Raise `ShapeError` unless a leaf can be placed; see `check`."""
         used: dict[str, Axis] = {}
         for position, axis in enumerate(leaf.dims):
-            mesh_axes = self._mesh_axes(axis)
+            mesh_axes = self.mesh_axes(axis)
             for mesh_axis in mesh_axes:
                 if mesh_axis in used:
                     raise ShapeError(
@@ -307,7 +307,7 @@ class Sharding:
             return self._named([])
         entries: list[MeshAxes] = [()] * stacked
         for axis, size, wanted in zip(leaf.dims, shape[stacked:], self._padded_sizes(leaf), strict=True):
-            mesh_axes = self._mesh_axes(axis)
+            mesh_axes = self.mesh_axes(axis)
             fits = wanted in (None, size) and size % self.devices(mesh_axes) == 0
             entries.append(mesh_axes if fits else ())
         return self._named(entries)
@@ -316,7 +316,7 @@ class Sharding:
         """Return the mesh axes that the rows of a parameter or a constant are divided over."""
         if not leaf.dims or not isinstance(leaf, Parameter | Constant):
             return ()
-        mesh_axes = self._mesh_axes(leaf.dims[0])
+        mesh_axes = self.mesh_axes(leaf.dims[0])
         rows, devices = axis_size(leaf.dims[0]), self.devices(mesh_axes)
         fits = rows is not None and (isinstance(leaf, Parameter) or rows % devices == 0)
         return mesh_axes if fits and devices > 1 else ()
@@ -335,7 +335,7 @@ class Sharding:
         """Return the sizes of a leaf's axes on the devices, None for an open axis."""
         sizes = [axis_size(axis) for axis in leaf.dims]
         if sizes and sizes[0] is not None and isinstance(leaf, Parameter):
-            sizes[0] += -sizes[0] % self.devices(self._mesh_axes(leaf.dims[0]))
+            sizes[0] += -sizes[0] % self.devices(self.mesh_axes(leaf.dims[0]))
         return sizes
 
     def of(self, leaf: BaseNode) -> Any:
@@ -371,7 +371,7 @@ class Sharding:
             return name not in self.ranked or name is None, name in self._parameter_axes
 
         for position in sorted(range(len(dims)), key=order):
-            mesh_axes = tuple(name for name in self._mesh_axes(dims[position]) if name not in used)
+            mesh_axes = tuple(name for name in self.mesh_axes(dims[position]) if name not in used)
             devices = self.devices(mesh_axes)
             used.update(mesh_axes)
             any_size = self.deciding(dims[position]) in self.ranked
@@ -404,7 +404,7 @@ class Sharding:
 
     def divided_axes(self, dims: Dims) -> list[tuple[int, MeshAxes]]:
         """Return the positions of the axes that are divided, each with its mesh axes, whatever their sizes are."""
-        found = [(position, self._mesh_axes(axis)) for position, axis in enumerate(dims)]
+        found = [(position, self.mesh_axes(axis)) for position, axis in enumerate(dims)]
         return [(position, mesh_axes) for position, mesh_axes in found if self.devices(mesh_axes) > 1]
 
     def _is_aligned(self, axis: Axis) -> bool:
@@ -419,7 +419,7 @@ class Sharding:
         """Return whether an axis concatenates divided parts with others, so that it has no placement itself."""
         return isinstance(axis, Plus) and self.deciding(axis) is None and any(map(self.deciding, axis.parts))
 
-    def _mesh_axes(self, axis: Axis) -> MeshAxes:
+    def mesh_axes(self, axis: Axis) -> MeshAxes:
         """Return the mesh axes that an axis is divided over."""
         name = self.deciding(axis)
         return () if name is None else self.axes[name]
@@ -467,12 +467,12 @@ class Sharding:
         for table in tables:
             mesh_axes = self.row_axes(table)
             for axis in table.dims[1:]:
-                if isinstance(axis, Dim) and not self._mesh_axes(axis) and int(axis) % self.devices(mesh_axes) == 0:
+                if isinstance(axis, Dim) and not self.mesh_axes(axis) and int(axis) % self.devices(mesh_axes) == 0:
                     found[type(axis).__name__] = mesh_axes[0]
         return found
 
     def _row(self, name: str, parameter: BaseNode, states: Iterable[Any]) -> ShardingRow:
-        mapped = [(axis, self._mesh_axes(axis)) for axis in parameter.dims]
+        mapped = [(axis, self.mesh_axes(axis)) for axis in parameter.dims]
         over = [f"{_shown(axis)} over {' and '.join(mesh_axes)}" for axis, mesh_axes in mapped if mesh_axes]
         return ShardingRow(
             name=name,

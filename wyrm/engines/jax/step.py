@@ -11,13 +11,16 @@ import numpy as np
 from wyrm.engines.jax.divided_tables import DividedTables
 from wyrm.engines.jax.graph import JaxGraph, LoopChecks, beyond
 from wyrm.engines.jax.loops import Values
-from wyrm.engines.jax.lower import Lowerer, Sizes, dense, names_of_nodes
+from wyrm.engines.jax.lower import NO_PLACES, Lowerer, Sizes, dense, names_of_nodes
 from wyrm.engines.jax.namespace import namespace
 from wyrm.engines.jax.partial_sums import PartialSum, PartialSums, whole
 from wyrm.engines.jax.state import Stacks, State, stacks_of
 from wyrm.engines.jax.updates import JaxGradient, Updates, all_finite, summed_rows
+from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode
 from wyrm.graph.parameters import Parameter
+from wyrm.graph.ragged import Padding
+from wyrm.graph.ragged_leaves import parts_of
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array
@@ -241,11 +244,13 @@ class StepFunctions:
         units = [graph.parameters[unit[0]] for unit in self.stacks.units]
         self.updates: Updates | None = None if optimizer is None else Updates(optimizer, units, self.tables.exchanges)
 
-    def _lowerer(self, sizes: Sizes, sums: PartialSums | None = None) -> Lowerer:
+    def _lowerer(
+        self, sizes: Sizes, sums: PartialSums | None = None, places: Mapping[type[Dim], Any] = NO_PLACES
+    ) -> Lowerer:
         return Lowerer(
             sizes, narrow=self._narrow, wide=self._wide, place=self._place, sums=sums, tables=self.tables,
-            sharding=self._sharding, shards=self._shards, report=self.loop_checks.report if self.loop_checks else None,
-            names=self._names,
+            sharding=self._sharding, shards=self._shards, places=places,
+            report=self.loop_checks.report if self.loop_checks else None, names=self._names,
         )  # fmt: skip
 
     def _sizes(self, known: Mapping[BaseNode, Any]) -> Sizes:
@@ -269,9 +274,23 @@ class StepFunctions:
         """Return the values of the graph's nodes, given those of leaves."""
         schedule, checks, sizes = self.graph.schedule, self.graph.checks, self._sizes(known)
         known = self.tables.values(known)
-        values = self._lowerer(sizes, sums or self._sums).compute(schedule, known, self._plan, stacks)
+        lowerer = self._lowerer(sizes, sums or self._sums, self._places(known))
+        values = lowerer.compute(schedule, known, self._plan, stacks)
         indices = {check.indices: values[schedule.position[check.indices]] for check in checks}
         return _Found(schedule, values, beyond(checks, indices, sizes))
+
+    def _places(self, known: Mapping[BaseNode, Any]) -> dict[type[Dim], Any]:
+        """Return the place of each entry among those of all rows, by the axis of entries that devices may divide."""
+        flat, found = self.graph.flat, dict[type[Dim], Any]()
+        if flat is None or flat.padding is not Padding.PARTS or not self.graph.draws:
+            return found
+        for leaves in flat.inputs.values():
+            parts = parts_of(leaves[0])
+            if all(leaf in known for leaf in parts[1:]):
+                rows, starts, lengths = (known[leaf] for leaf in parts[1:])
+                before = namespace().cumulative_sum(lengths) - lengths
+                found[type(parts.rows.dims[0])] = jnp.arange(rows.shape[0]) + (before - starts)[rows]
+        return found
 
     def forward(
         self, values: Sequence[Any], held: Sequence[Any], feed: Sequence[Any], step: Any

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import DTypeError
-from wyrm.graph.base import explain
+from wyrm.graph.base import BaseNode, explain
 from wyrm.graph.jax_form import JaxForm, Lowering
 from wyrm.ops.random.dropout_mask import drop_threshold
 from wyrm.ops.random.philox_jax import Words, hashed_word, philox_block, traced_once, wide_product, words_of
@@ -28,10 +28,13 @@ def key_words(step: Any, seed: Any, stream: Any) -> Words:
     return philox_block((zero, zero), words_of(step), seed, stream)[:2]
 
 
-def positions(key: Any, shape: tuple[int, ...]) -> Any:
-    """Return the positions of all elements of a shape, uint32; `key` may count the rows before."""
-    position = jnp.arange(math.prod(shape), dtype=jnp.uint32).reshape(shape)
-    return position + key[2] * np.uint32(math.prod(shape[1:])) if key.shape[0] == 3 else position
+def positions(lowering: Lowering, node: BaseNode, key: Any, shape: tuple[int, ...]) -> Any:
+    """Return the positions of all elements of a node of this shape, uint32; `key` may count the rows before."""
+    position, places = jnp.arange(math.prod(shape), dtype=jnp.uint32).reshape(shape), lowering.places(node)
+    if places is not None:
+        moved = places.astype(jnp.uint32) - jnp.arange(shape[0], dtype=jnp.uint32)
+        position = position + moved.reshape(-1, *(1 for _ in shape[1:])) * np.uint32(math.prod(shape[1:]))
+    return position + key[2] * np.uint32(math.prod(shape[1:])) if len(key) == 3 else position
 
 
 @traced_once()
@@ -44,9 +47,10 @@ def position_words(position: Any, first: Any, second: Any) -> Words:
     return position, second
 
 
-def is_kept(key: Any, rate: float, shape: tuple[int, ...]) -> Any:
-    """Return the dropout mask of a shape."""
-    return hashed_word(positions(key, shape), key[0], key[1]) >= np.uint32(drop_threshold(rate, 2**32))
+def is_kept(lowering: Lowering, node: Any, key: Any, shape: tuple[int, ...]) -> Any:
+    """Return the dropout mask of a node of this shape."""
+    position = positions(lowering, node, key, shape)
+    return hashed_word(position, key[0], key[1]) >= np.uint32(drop_threshold(node.rate, 2**32))
 
 
 def integer_below(words: Words, size: Any) -> Any:
@@ -136,7 +140,7 @@ class DropoutMaskForm(JaxForm):
     """The lowering of `DropoutMask`."""
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        return is_kept(operands[0], node.rate, shape)
+        return is_kept(lowering, node, operands[0], shape)
 
 
 class DropoutForm(JaxForm):
@@ -147,7 +151,7 @@ class DropoutForm(JaxForm):
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         x, *residual, step = operands
         key = key_words(step, lowering.attribute(node, "seed"), lowering.attribute(node, "stream"))
-        mask = is_kept(lowering.xp.stack(key), node.rate, shape)
+        mask = is_kept(lowering, node, lowering.xp.stack(key), shape)
         dropped = lowering.xp.where(mask, x * (1.0 / (1.0 - node.rate)), 0.0)
         return residual[0] + dropped if residual else dropped
 
@@ -160,7 +164,8 @@ class StandardDrawForm(JaxForm):
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         (key,) = operands
-        return self._distribution(position_words(positions(key, shape), key[0], key[1]), node.dtype)
+        words = position_words(positions(lowering, node, key, shape), key[0], key[1])
+        return self._distribution(words, node.dtype)
 
 
 class RandomIntegerForm(JaxForm):
@@ -168,7 +173,8 @@ class RandomIntegerForm(JaxForm):
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         (key,) = operands
-        drawn = integer_below(position_words(positions(key, shape), key[0], key[1]), node.count)
+        words = position_words(positions(lowering, node, key, shape), key[0], key[1])
+        drawn = integer_below(words, node.count)
         return as_indices(node, drawn, node.low, node.low + node.count)
 
 
@@ -178,7 +184,7 @@ class RandomPermutationForm(JaxForm):
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         (key,) = operands
         count = shape[-1]
-        words = position_words(positions(key, shape), key[0], key[1])
+        words = position_words(positions(lowering, node, key, shape), key[0], key[1])
         drawn = integer_below(words, jnp.arange(1, count + 1, dtype=jnp.uint32))
         others = as_indices(node, drawn, 0, count).reshape(-1, count)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Generic
+from typing import Any, Generic, Literal
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from wyrm.ops.elementwise.elementwise import (
 )
 from wyrm.ops.random.draws_jax import DropoutForm, DropoutMaskForm, RandomKeyForm
 from wyrm.ops.random.dropout_mask import check_rate, drop_threshold, is_kept
-from wyrm.ops.random.philox import ROWS_BEFORE, STEP, WORD, Draws, philox_block, stream_or_next
+from wyrm.ops.random.philox import STEP, WORD, Draws, philox_block, places_before, stream_or_next
 from wyrm.support.foreign_names import explains_keywords
 
 
@@ -64,8 +64,8 @@ def random_key_kernel(step: IntegerArray, rows_before: IntegerArray, out: Intege
 class RandomKey(Node[tuple[IndexNode, ...], Axes]):
     """Two random 32-bit words for each (seed, step, stream).
 
-    A second parent becomes a third element: the number of rows of the batch before the first row to draw for. Threads
-    that divide a batch then draw what one thread draws.
+    A second parent becomes a third element: the number of rows of the batch before the first row to draw for, or that
+    of their entries. Threads that divide a batch then draw what one thread draws.
     """
 
     __slots__ = ("seed", "stream")
@@ -105,11 +105,11 @@ JAX.register(RandomKey)(RandomKeyForm)
 
 
 def key_for_rows(key: RandomKey[Any], to: Dims) -> RandomKey[Any]:
-    """Return the key for draws of the axes `to`, which also counts rows if the data decides the first axis."""
+    """Return the key for draws of the axes `to`, which also counts places if the data decides the first axis."""
     step, *counted = key.parents
     if counted or not to or axis_size(to[0]) is not None:
         return key
-    return RandomKey(step, key.seed, key.stream, ROWS_BEFORE)
+    return RandomKey(step, key.seed, key.stream, places_before(to[0]))
 
 
 def check_key(key: Node) -> None:
@@ -181,6 +181,9 @@ class _Dropout(Draws, Node[Any, Axes], abstract=True):
             raise ShapeError(f"rate must be in [0, 1), not {self.rate}")
         dims: Dims = self.parents[0].dims
         return dims
+
+    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
+        return "rows" if all(row == 0 for row in rows[:-1]) else None
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         # All rows have the mask of this node; `drawn_by_rows` has a mask for each row.

@@ -50,7 +50,7 @@ class StandardLogGammaForm(JaxForm):
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         key, parameter = operands
-        dtype, position = _widest(), positions(key, shape)
+        dtype, position = _widest(), positions(lowering, node, key, shape)
         concentration = jnp.broadcast_to(parameter, shape).astype(dtype)
         boosted = jnp.where(concentration < 1.0, concentration + 1.0, concentration)
         d, least = boosted - 1.0 / 3.0, 2.0**-54 if dtype == np.float64 else 2.0**-25
@@ -82,7 +82,7 @@ class RandomPoissonForm(JaxForm):
         from jax.scipy.special import gammaln
 
         key, parameter = operands
-        dtype, position = _widest(), positions(key, shape)
+        dtype, position = _widest(), positions(lowering, node, key, shape)
         least = 2.0**-54 if dtype == np.float64 else 2.0**-25
         rate = jnp.broadcast_to(parameter, shape).astype(dtype)
         large = rate >= _FEW

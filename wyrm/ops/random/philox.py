@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.errors import OptionError
-from wyrm.graph.axes import Axis
-from wyrm.graph.base import BaseNode
+from wyrm.graph.axes import Axis, Entries, Ragged, axis_of_entries
+from wyrm.graph.base import BaseNode, _set
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.source_location import located_at
 from wyrm.graph.storage import bound_array, stored
@@ -66,7 +66,13 @@ class Draws(BaseNode, abstract=True):
         raise NotImplementedError
 
 
-class _StepCounter(IndexInput[tuple[()]], abstract=True):
+class Counter(IndexInput[tuple[()]], abstract=True):
+    """A number that programs set at each step, so that it is not among the inputs that users give."""
+
+    __slots__ = ()
+
+
+class _StepCounter(Counter, abstract=True):
     """The step that random nodes draw for; each call of `forward()` increments it."""
 
     __slots__ = ()
@@ -75,20 +81,28 @@ class _StepCounter(IndexInput[tuple[()]], abstract=True):
         return _the_step, ()
 
 
-class _RowsBefore(IndexInput[tuple[()]], abstract=True):
-    """The number of rows of a batch before the part of it that compiled code computes; 0 unless threads divide it."""
+class PlacesBefore(Counter, abstract=True):
+    """The number of rows of a batch before the part of it that compiled code computes; 0 unless threads divide it.
 
-    __slots__ = ()
+    With `entries`, it is the number of entries of these rows along such an axis.
+    """
+
+    __slots__ = ("_entries",)
+    _entries: type[Entries] | None
+
+    @property
+    def entries(self) -> type[Entries] | None:
+        """The axis of entries that are counted; None if rows are."""
+        return self._entries
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _the_rows_before, ()
+        return _places_before, (self._entries and self._entries.of,)
 
 
 with located_at((__file__, 1, None)):
     STEP = _StepCounter(-1, name="step")
-    ROWS_BEFORE = _RowsBefore(0, name="rows_before")
-# Programs set these leaves at each step, so they are not among the inputs that users give.
-COUNTERS: frozenset[BaseNode] = frozenset([STEP, ROWS_BEFORE])
+    ROWS_BEFORE = PlacesBefore(0, name="rows_before")
+    _set(ROWS_BEFORE, "_entries", None)
 _announced = 0  # the version of STEP after the last `set_step`
 
 
@@ -96,8 +110,22 @@ def _the_step() -> _StepCounter:
     return STEP
 
 
-def _the_rows_before() -> _RowsBefore:
-    return ROWS_BEFORE
+def places_before(axis: Axis) -> PlacesBefore:
+    """Return the number of places along an axis of rows, or of the entries of rows, before a part of a batch."""
+    return _places_before(axis.of if isinstance(axis, Entries) else None)
+
+
+def _places_before(name: type[Ragged] | None) -> PlacesBefore:
+    if name is None:
+        return ROWS_BEFORE
+    entries = type(axis_of_entries(name))
+    if "before" not in entries.__dict__:
+        with located_at((__file__, 1, None)):
+            made = PlacesBefore(0, name=f"entries_before_of_{name.__name__}")
+        _set(made, "_entries", entries)
+        entries.before = made
+    found: PlacesBefore = entries.before
+    return found
 
 
 _pinned: int | None = None  # the step of the innermost `at_step`, for which everything draws

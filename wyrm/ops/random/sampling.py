@@ -15,12 +15,12 @@ from typing_extensions import Unpack
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.arrays import as_array
-from wyrm.graph.axes import Axis, Dim, Dims, axis_size, unify
+from wyrm.graph.axes import Axis, Dim, Dims, Entries, axis_size, unify
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, DrawsRows, KernelArgument
+from wyrm.graph.loop_form import LOOPS, Decomposed, DrawsRows, KernelArgument
 from wyrm.graph.node import IndexNode
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.storage import bound_array, declared_dims
@@ -42,7 +42,7 @@ from wyrm.ops.indexing.index import as_indices
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.kernels.sums import natural
 from wyrm.ops.random.alias import HALF, alias_table, row_of, rows_of, striped_table
-from wyrm.ops.random.philox import STEP, WORD, Draws, philox, philox_block, random_bits, stream_or_next
+from wyrm.ops.random.philox import STEP, WORD, Draws, philox, philox_block, places_before, random_bits, stream_or_next
 from wyrm.ops.random.sampling_jax import RandomIndexForm
 from wyrm.support.item_rows import CompressedRows, item_rows
 
@@ -110,6 +110,7 @@ def is_without_weight(table: IntegerArray, row: int) -> bool:
 
 def sampling_kernel(
     step: IntegerArray,
+    before: IntegerArray,
     table: IntegerArray,
     striped: IntegerArray,
     offsets: Any,
@@ -118,6 +119,7 @@ def sampling_kernel(
     rows: IntegerArray,
     out: IntegerArray,
     draws: int,
+    elements: int,
     size: int,
     seed: int,
     stream: int,
@@ -131,9 +133,12 @@ def sampling_kernel(
     `offsets` is empty; else those of row `rows[u]` in compressed format, distinct and in ascending order, or with
     `bits` those whose bit is set in row `rows[u]` of a matrix of bytes, the lowest bit of a byte first.
 
+    `before`, if it is not empty, is the number of places before the first one, of `elements` draws each.
+
     The first words of several steps are generated at once, in vectors: `words`, of shape (draws, steps), holds those of
-    `drawn[1]` steps from step `drawn[0]` on. `stripes` is (which, count, the count that `striped` has alias tables
-    of): rows come from that stripe, or from all rows if the stripe is empty or has no alias table.
+    `drawn[1]` steps from step `drawn[0]` on, from counter `drawn[2]` on. `stripes` is (which, count, the count that
+    `striped` has alias tables of): rows come from that stripe, or from all rows if the stripe is empty or has no alias
+    table.
     """
     which, count, members = stripes[0], stripes[1], size
     is_striped = count > 1 and stripes[2] == count
@@ -145,27 +150,30 @@ def sampling_kernel(
         if members == 0:
             which, count, members, is_striped = 0, 1, size, False
     stripe = (which, count, members)
-    if step[0] < drawn[0] or step[0] >= drawn[0] + drawn[1]:
+    first = natural(before[0] * elements if before.size > 0 else 0)
+    block, rest = first >> 2, first & 3
+    if words.shape[1] == 1 or step[0] < drawn[0] or step[0] >= drawn[0] + drawn[1] or block != drawn[2]:
+        blocks = (out.size + rest + 3) >> 2 if out.size > 0 else 0
         if words.shape[1] == 1:
-            for block in range(words.shape[0] >> 2):
-                i = 4 * block
+            for each in range(blocks):
+                i = 4 * each
                 words[i, 0], words[i + 1, 0], words[i + 2, 0], words[i + 3, 0] = philox_block(
-                    block, step[0], seed, stream
+                    block + each, step[0], seed, stream
                 )
-        for i in range(0, words.shape[0] if words.shape[1] > 1 else 0, 4):
+        for i in range(0, 4 * blocks if words.shape[1] > 1 else 0, 4):
             for ahead in range(words.shape[1]):
                 words[i, ahead], words[i + 1, ahead], words[i + 2, ahead], words[i + 3, ahead] = philox_block(
-                    i >> 2, step[0] + ahead, seed, stream
+                    block + (i >> 2), step[0] + ahead, seed, stream
                 )
-        drawn[0], drawn[1] = step[0], words.shape[1]
+        drawn[0], drawn[1], drawn[2] = step[0], words.shape[1], block
     column = natural(step[0] - drawn[0])
     if columns.size == 0:
         if table.size == 0:
             for i in range(out.size):
-                out[i] = member_row(uniform_row(words[i, column], members), which, count)
+                out[i] = member_row(uniform_row(words[natural(rest + i), column], members), which, count)
         else:
             for i in range(out.size):
-                out[i] = drawn_row(words[i, column], table, striped, is_striped, stripe)
+                out[i] = drawn_row(words[natural(rest + i), column], table, striped, is_striped, stripe)
         return
     users = out.size // draws
     ascending = offsets.size > 0
@@ -181,10 +189,10 @@ def sampling_kernel(
             high = low + 1
         for draw in range(draws):
             i = user * draws + draw
-            row = drawn_row(words[i, column], table, striped, is_striped, stripe)
+            row = drawn_row(words[natural(rest + i), column], table, striped, is_striped, stripe)
             attempt, excluded = 1, is_excluded(columns, bits, low, high, row, ascending)
             while attempt < MAX_DRAWS and excluded:
-                word = philox_block((i >> 2) + (attempt << 32), step[0], seed, stream)[i & 3]
+                word = philox_block(block + ((rest + i) >> 2) + (attempt << 32), step[0], seed, stream)[(rest + i) & 3]
                 row = drawn_row(word, table, striped, is_striped, stripe)
                 excluded = is_excluded(columns, bits, low, high, row, ascending)
                 attempt += 1
@@ -206,13 +214,14 @@ Excluded: TypeAlias = "IndexNode | ArrayLike | CompressedRows | Sequence[ArrayLi
 class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode[Axes]):
     """Random integers from 0 to `table_size - 1`, drawn anew in each step; they have no gradient.
 
-    The parents are the step, with weights their alias table, and with excluded rows either those of each
-    user, whose axes but the last are the first of the draws, or the offsets and columns of all users in compressed
-    format and the user of each draw. Draw t of position i is word i % 4 of counter (i // 4, t), so a position draws the
-    same whatever the other positions are.
+    The parents are the step, with `counted` the number of places before these along the first axis, with weights their
+    alias table, and with excluded rows either those of each user, whose axes but the last are the first of the draws,
+    or the offsets and columns of all users in compressed format and the user of each draw. Draw t of position i is word
+    i % 4 of counter (i // 4, t), so a position draws the same whatever the other positions are.
     """
 
-    __slots__ = ("seed", "stream", "table_size", "to", "weighted")
+    __slots__ = ("counted", "seed", "stream", "table_size", "to", "weighted")
+    counted: bool
     seed: int
     stream: int
     table_size: int
@@ -230,7 +239,9 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
     ) -> None:
         parents = (STEP, *(() if table is None else (table,)), *excluded)
         weighted = table is not None
-        self._construct(parents, table_size=table_size, to=to, weighted=weighted, seed=seed, stream=stream)
+        self._construct(
+            parents, table_size=table_size, to=to, weighted=weighted, seed=seed, stream=stream, counted=False
+        )
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
         return (IndexOperand(len(self.parents) - 1, self._users()),) if self.compressed else ()
@@ -245,12 +256,12 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
     @property
     def rejects(self) -> bool:
         """Whether excluded rows are drawn again."""
-        return len(self.parents) > 1 + self.weighted
+        return len(self.parents) > 1 + self.counted + self.weighted
 
     @property
     def compressed(self) -> bool:
         """Whether the excluded rows of all users are parents, in compressed format."""
-        return len(self.parents) > 2 + self.weighted
+        return len(self.parents) > 2 + self.counted + self.weighted
 
     def _users(self) -> int:
         """The number of users whose excluded rows are parents."""
@@ -272,7 +283,7 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
     ) -> tuple[IntegerArray, IntegerArray, IntegerArray, IntegerArray, IntegerArray]:
         """Return step, alias table, offsets, columns and rows; absent operands are empty arrays."""
         empty = np.empty(0, np.int64)
-        table = operands[1] if self.weighted else np.empty((0, 2), np.int64)
+        table = operands[1 + self.counted] if self.weighted else np.empty((0, 2), np.int64)
         if self.compressed:
             return (operands[0], table, *operands[-3:])
         return operands[0], table, empty, operands[-1] if self.rejects else empty, empty
@@ -285,6 +296,7 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         step, table, offsets, columns, rows = self._parts([np.asarray(operand) for operand in operands])
         draws, weightless = self._groups(operands, shape)[1], table[:, 1] < 0
+        first = int(operands[1]) * math.prod(shape[1:]) if self.counted else 0
 
         def of_words(words: NDArray[np.uint32]) -> NDArray[np.int64]:
             if self.weighted:
@@ -300,15 +312,20 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
             low, high = offsets[users], offsets[users + 1]
             return _are_among(columns, low, np.where(high - low < self.table_size, high, low), found)
 
+        def words_of(positions: NDArray[np.int64], attempt: int) -> NDArray[np.uint32]:
+            places = first + positions
+            counter = ((places >> 2) + (attempt << 32)).astype(np.uint64)
+            blocks = philox(counter, int(step), self.seed, self.stream)
+            words: NDArray[np.uint32] = blocks[np.arange(places.size), places & 3]
+            return words
+
         positions = np.arange(math.prod(shape))
-        result = of_words(random_bits(positions.size, int(step), self.seed, self.stream))
+        result = of_words(random_bits(first + positions.size, int(step), self.seed, self.stream)[first:])
         if not self.rejects:
             return xp.asarray(result.reshape(shape))
         positions = positions[among_excluded(positions)]
         for attempt in range(1, MAX_DRAWS):
-            counter = ((positions >> 2) + (attempt << 32)).astype(np.uint64)
-            words = philox(counter, int(step), self.seed, self.stream)
-            result[positions] = of_words(words[np.arange(positions.size), positions & 3])
+            result[positions] = of_words(words_of(positions, attempt))
             positions = positions[among_excluded(positions)]
         for _ in range(min(self.table_size, MAX_STEPS) if positions.size else 0):
             result[positions] = (result[positions] + 1) % self.table_size
@@ -326,25 +343,39 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
 
 
 @LOOPS.register(RandomIndex)
-class _RandomIndexLoops(DrawsRows):
+class _RandomIndexLoops(DrawsRows, Decomposed):
     kernel = staticmethod(sampling_kernel)
+    counts_rows = True
+
+    def decompose(self, node: RandomIndex) -> RandomIndex | None:
+        step, *others = node.parents
+        if node.counted or step is not STEP or not node.dims or axis_size(node.dims[0]) is not None:
+            return None
+        counting: RandomIndex = node.rebuild((step, places_before(node.dims[0]), *others), counted=True)
+        return counting
 
     def kernel_arguments(self, node: RandomIndex, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
         step, table, offsets, columns, rows = node._parts(operands)
         draws = max(1, node._groups(operands, out.shape)[1])
         lists = offsets, columns.reshape(-1), _bits(node), rows.reshape(-1)
-        arrays = step.reshape(-1), table, scratch(table.shape, np.int64), *lists, out.reshape(-1)
-        steps = max(1, min(_MAX_STEPS, _WORDS_AT_ONCE // max(1, out.size)))
+        before = operands[1].reshape(-1) if node.counted else np.empty(0, np.int64)
+        arrays = step.reshape(-1), before, table, scratch(table.shape, np.int64), *lists, out.reshape(-1)
         # Not scratch memory, which exports share between calls: words are kept for later steps.
-        words = np.zeros((-(-out.size // 4) * 4, steps), np.uint32)
-        stripes, drawn = np.array([0, 1, 1]), np.array([0, 0])
-        return (*arrays, draws, node.table_size, node.seed & WORD, node.stream & WORD, words, drawn, stripes)
+        # A step with fewer entries than its arrays gets a part of them, and other entries precede in each step.
+        if out.ndim and isinstance(node.dims[0], Entries):
+            words = np.zeros((4 * out.size, 1), np.uint32)
+        else:
+            steps = max(1, min(_MAX_STEPS, _WORDS_AT_ONCE // max(1, out.size)))
+            words = np.zeros((-(-(out.size + 3 * node.counted) // 4) * 4, steps), np.uint32)
+        stripes, drawn = np.array([0, 1, 1]), np.array([0, 0, 0])
+        numbers = draws, math.prod(out.shape[1:]), node.table_size, node.seed & WORD, node.stream & WORD
+        return (*arrays, *numbers, words, drawn, stripes)
 
     def draws_from(self, node: RandomIndex) -> int:
         return node.table_size
 
     def prepare_stripes(self, arguments: tuple[Any, ...], stripes: int) -> None:
-        (_, table, striped, *_, known) = arguments
+        (_, _, table, striped, *_, known) = arguments
         if known[2] != stripes:
             striped[:] = striped_table(table, stripes) if table.size else table
             known[2] = stripes

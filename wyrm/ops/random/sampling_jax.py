@@ -10,7 +10,7 @@ import numpy as np
 
 from wyrm.graph.jax_form import JaxForm, Lowering
 from wyrm.ops.random.alias import HALF
-from wyrm.ops.random.draws_jax import as_indices
+from wyrm.ops.random.draws_jax import as_indices, positions
 from wyrm.ops.random.philox_jax import philox_block, wide_product, words_of
 from wyrm.support.imports import jax, jnp
 
@@ -22,15 +22,19 @@ class RandomIndexForm(JaxForm):
         self._draws, self._steps = draws, steps
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        count = math.prod(shape)
+        count, places = math.prod(shape), lowering.places(node)
         seed, stream = lowering.attribute(node, "seed"), lowering.attribute(node, "stream")
         steps = words_of(operands[0])
         block = jnp.arange(-(-count // 4), dtype=jnp.uint32)
+        if places is not None:
+            position = positions(lowering, node, (), shape).reshape(-1)
+            block, which = position >> np.uint32(2), (position & np.uint32(3)).astype(np.int32)[:, None]
 
         def words(attempt: Any) -> Any:
             """Return the word of each position: word i % 4 of counter (i // 4, attempt)."""
             high = jnp.broadcast_to(jnp.asarray(attempt, jnp.uint32), block.shape)
-            return jnp.stack(philox_block((block, high), steps, seed, stream), axis=-1).reshape(-1)[:count]
+            found = jnp.stack(philox_block((block, high), steps, seed, stream), axis=-1)
+            return found.reshape(-1)[:count] if places is None else jnp.take_along_axis(found, which, axis=1)[:, 0]
 
         of_word = _weighted(node, operands[1]) if node.weighted else _uniform(node)
         rows = of_word(words(0))

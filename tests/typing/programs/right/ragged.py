@@ -69,3 +69,15 @@ reveal_type(wy.where(dwell > 0.0, dwell, 0.0))  # reveals: Where[Input[tuple[Bat
 def mean_of_entries(entries: wy.Tensor[Batch, Clicks, In]) -> wy.Tensor[Batch, In]:
     return entries.mean(axis=1)
 reveal_type(mean_of_entries(visits))  # reveals: Node[Any, tuple[Batch, In]]
+#@ ragged_value
+reveal_type(dwell.value)  # reveals: ndarray[tuple[Any, ...], dtype[floating[Any]]]  # with the plugin: RaggedArray[ndarray[tuple[Any, ...], dtype[floating[Any]]]]
+reveal_type(clicked.value)  # reveals: ndarray[tuple[Any, ...], dtype[integer[Any]]]  # with the plugin: RaggedArray[ndarray[tuple[Any, ...], dtype[integer[Any]]]]
+reveal_type((visits * 2.0).forward())  # reveals: ndarray[tuple[Any, ...], dtype[floating[Any]]]  # with the plugin: RaggedArray[ndarray[tuple[Any, ...], dtype[floating[Any]]]]
+#@ ragged_value_of_rows
+reveal_type(visits.sum(axis=1).forward())  # reveals: ndarray[tuple[Any, ...], dtype[floating[Any]]]
+reveal_type(unknown.value)  # reveals: ndarray[tuple[Any, ...], dtype[floating[Any]]]
+#@ ragged_program
+reveal_type(wy.compile(dwell.softmax(axis=1)))  # reveals: Program[ndarray[tuple[Any, ...], dtype[floating[Any]]], float]  # with the plugin: Program[RaggedArray[ndarray[tuple[Any, ...], dtype[floating[Any]]]], float]
+reveal_type(wy.compile(clicked + 1)({clicked: [[1], [2, 3], [], [4]]}))  # reveals: ndarray[tuple[Any, ...], dtype[integer[Any]]]  # with the plugin: RaggedArray[ndarray[tuple[Any, ...], dtype[integer[Any]]]]
+#@ ragged_program_of_rows
+reveal_type(wy.compile(dwell.sum(axis=1)))  # reveals: Program[ndarray[tuple[Any, ...], dtype[floating[Any]]], float]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from wyrm.engines.combination import Combination, combinations_of
 from wyrm.engines.graph import gradients_of, simplified
 from wyrm.engines.native.run.runner import NativeRunner
+from wyrm.engines.native.stages.loops import ArrayBuffer
 from wyrm.engines.native.stages.memory import Binding
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.engines.native.stages.write import Head
@@ -20,7 +21,7 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array, store, stored
 from wyrm.ops.control.updating import updates_of
-from wyrm.ops.random.philox import ROWS_BEFORE
+from wyrm.ops.random.philox import PlacesBefore
 
 # Runs functions in parallel and returns when all have finished.
 RunParallel = Callable[[Sequence[Callable[[], None]]], None]
@@ -52,6 +53,12 @@ class DataParallelStep:
         """The bytes of the runner's arrays and of the combined gradients."""
         held = self.runner.allocated_bytes
         return held + sum(bound_array(parameter).nbytes for parameter in self._dense) if held else 0
+
+    @cached_property
+    def _counted(self) -> list[tuple[PlacesBefore, ArrayBuffer]]:
+        """What counts the rows or entries of a batch before a part of it, with its array."""
+        buffers = self.runner.graph.tree.buffers
+        return [(leaf, buffer) for leaf, buffer in buffers.items() if isinstance(leaf, PlacesBefore)]
 
     def combination(self, columns: Iterable[BaseNode]) -> Combination:
         """Return how the loss and gradients of a batch combine from those of its parts; `columns` are split by rows.
@@ -85,12 +92,13 @@ class DataParallelStep:
             totals, rows = np.zeros(1), parts[thread]
             self.runner.call(bindings[thread], columns, Head(0, 1, len(rows), step, rows, totals, np.zeros((1, 0))))
 
-        rows_before, count = self.runner.graph.tree.buffers.get(ROWS_BEFORE), 0
-        for binding, rows in zip(bindings, parts, strict=True):
-            if rows_before is not None:
-                binding.array(rows_before)[...] = count
-            count += len(rows)
+        for leaf, buffer in self._counted:
+            before = 0
+            for binding, rows in zip(bindings, parts, strict=True):
+                binding.array(buffer)[...] = before
+                before += len(rows) if leaf.entries is None else binding.sizes[leaf.entries]
         run_parallel([partial(work, thread) for thread in range(len(parts))])
+        count = sum(map(len, parts))
         means = [len(rows) / count for rows in parts]
 
         def weights_of(kind: Combination) -> list[float]:

@@ -22,7 +22,7 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.loop_form import LOOPS, is_njit
 from wyrm.graph.op import NUMPY
 from wyrm.graph.schedule import Schedule
-from wyrm.graph.storage import bound_array
+from wyrm.graph.storage import stored
 from wyrm.ops.elementwise.formula import array_function
 from wyrm.ops.kernels.native import DEBUG, NO_SOLUTION, OUT_OF_RANGE, RAISED
 from wyrm.ops.subgraph import value_of
@@ -121,47 +121,56 @@ class Interpreter:
         raise AssertionError(f"{expression} is not an expression")
 
 
-def index_error(name: str, targets: Targets, binding: Binding, error: IndexError) -> Exception:
+def index_error(
+    name: str, targets: Targets, binding: Binding, error: IndexError, entries: Mapping[type[Dim], int]
+) -> Exception:
     """Return the error to raise for an `IndexError` of native code, which stands for a `LinAlgError` too.
+
+    `entries` are the numbers of entries of the step, where it has fewer than its arrays.
 
     Debug mode checks every array access; there, an error that no index check raised is an access outside an array.
     """
     if str(error).endswith(RAISED):
-        return _raised(name, targets, binding, str(error))
+        return _raised(name, targets, binding, str(error), entries)
     unsolvable = str(error) == NO_SOLUTION
     if DEBUG and not unsolvable and str(error) != OUT_OF_RANGE:
         return AssertionError(f"{name}: native code reads or writes outside of an array: {error}")
-    cause = _cause(Schedule(targets.original or targets.nodes), binding, WyrmError)
+    cause = _cause(targets, binding, entries, WyrmError)
     kind, known = (LinAlgError, NO_SOLUTION) if unsolvable else (IndexOutOfRange, "an index is out of range")
     which = f": {cause}" if isinstance(cause, kind) else ""
     return kind(f"{name}: {known}{which}; no parameter has moved in this step")
 
 
-def _raised(name: str, targets: Targets, binding: Binding, message: str) -> Exception:
+def _raised(name: str, targets: Targets, binding: Binding, message: str, entries: Mapping[type[Dim], int]) -> Exception:
     """Return the exception that a function of numba raised in native code, raised again by Python's calls of it."""
-    cause = _cause(Schedule(targets.original or targets.nodes), binding, Exception)
+    cause = _cause(targets, binding, entries, Exception)
     if cause is None:
         return KernelError(f"{name}: {message}; no parameter has moved in this step")
     cause.add_note(f"{name}: {message}; no parameter has moved in this step")
     return cause
 
 
-def _cause(schedule: Schedule, binding: Binding, kind: type[E]) -> E | None:
+def _cause(targets: Targets, binding: Binding, entries: Mapping[type[Dim], int], kind: type[E]) -> E | None:
     """Return the first error of a kind in the step whose data is bound.
 
     Errors of this library name the node, the operands and the user's line.
     """
-    buffers = binding.source.tree.buffers
+    schedule = Schedule(targets.original or targets.nodes)
+    buffers, sizes = binding.source.tree.buffers, {**binding.sizes, **entries}
     values: dict[BaseNode, Any] = {}
     try:
         with np.errstate(all="ignore"):
             for node in schedule.nodes:
                 if node.is_leaf:
-                    values[node] = np.array(binding.array(buffers[node]) if node in buffers else bound_array(node))
+                    shape = resolve(node.dims, sizes)
+                    held = binding.array(buffers[node]) if node in buffers else stored(node).array
+                    # Of what native code does not read, the shape alone counts.
+                    unread = np.zeros(shape, node.dtype)
+                    values[node] = unread if held is None else np.array(held[tuple(map(slice, shape))])
                 else:
                     operands = _parent_values(schedule, node, values)
-                    _call_njit(node, operands.values(), binding.sizes)
-                    values[node] = value_of(NUMPY, node, operands, binding.sizes)
+                    _call_njit(node, operands.values(), sizes)
+                    values[node] = value_of(NUMPY, node, operands, sizes)
     except kind as error:
         return error
     return None

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from wyrm.engines.native.stages.write import Head, Source
 from wyrm.errors import CompileError, NotDifferentiable, RegistrationError, ShapeError
 from wyrm.graph.axes import Dim, open_axes, resolve
 from wyrm.graph.base import BaseNode, label
+from wyrm.graph.ragged_leaves import entries_axis, lengths_of
 from wyrm.graph.storage import bound_array, check_shape, not_set, stored
 from wyrm.support.interrupts import deferred
 from wyrm.support.memory import KEPT_BYTES, with_collector_paused
@@ -42,6 +44,7 @@ _KEPT_BINDINGS = 64
 # Bindings of one thread that are kept however many threads there are: a batch and a smaller last one.
 _FEWEST_BINDINGS = 2
 _Shapes = tuple[tuple[BaseNode, tuple[int, ...]], ...]
+_ALL: Mapping[type[Dim], int] = MappingProxyType({})
 
 
 class NativeRunner:
@@ -147,7 +150,7 @@ class NativeRunner:
         try:
             done: int = self.load()([*head, *self._values(binding, columns)]) if bound is None else bound()
         except IndexError as error:
-            raise self.refused(binding, error) from None
+            raise self.refused(binding, error, self._entries_of_step(columns, head)) from None
         except BaseException:
             binding.forget_rows()
             raise
@@ -155,12 +158,27 @@ class NativeRunner:
             binding.forget_rows()
         return done
 
-    def refused(self, binding: Binding, error: IndexError) -> Exception:
-        """Return the error that says why native code has ended with this one; the step is not finished."""
+    def refused(self, binding: Binding, error: IndexError, entries: Mapping[type[Dim], int] = _ALL) -> Exception:
+        """Return the error that says why native code has ended with this one; the step is not finished.
+
+        `entries` are the numbers of entries of that step where it has fewer than its arrays.
+        """
         from wyrm.engines.native.run.in_python import index_error
 
         binding.forget_rows()
-        return index_error(self.name, self.graph.targets, binding, error)
+        return index_error(self.name, self.graph.targets, binding, error, entries)
+
+    def _entries_of_step(self, columns: Mapping[BaseNode, np.ndarray], head: Head) -> dict[type[Dim], int]:
+        """Return the numbers of entries of the step that a call has not finished, by the columns that have them."""
+        found: dict[type[Dim], int] = {}
+        done = head.first + (int(head.totals[1]) if head.steps > 1 else 0)
+        rows = head.order[done * head.batch : (done + 1) * head.batch]
+        for leaf, _ in self.source.fed if self.graph.flat is not None else ():
+            axis, lengths = entries_axis(leaf), lengths_of(leaf)
+            if axis is not None and lengths is not None and len(columns[lengths]):
+                offsets = columns[lengths][:, 0]
+                found[type(axis)] = int((offsets[rows + 1] - offsets[rows]).sum())
+        return found
 
     @staticmethod
     def _values(binding: Binding, columns: Mapping[BaseNode, np.ndarray]) -> list[Any]:

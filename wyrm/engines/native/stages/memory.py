@@ -39,7 +39,7 @@ from wyrm.graph.loop_form import LOOPS, python_function
 from wyrm.graph.op import NUMPY
 from wyrm.graph.storage import Storage, bound_array, stored
 from wyrm.ops.control.loop_body import Iteration
-from wyrm.ops.random.philox import COUNTERS
+from wyrm.ops.random.philox import Counter
 from wyrm.support.frozen import frozen
 from wyrm.support.memory import ALIGNMENT, aligned, provide_pages
 
@@ -192,7 +192,7 @@ class Binding:
             if buffer.leaf is not None
             and buffer.leaf not in fed
             and buffer.leaf not in given
-            and buffer.leaf not in COUNTERS
+            and not isinstance(buffer.leaf, Counter)
         ]
 
     @property
@@ -262,7 +262,7 @@ class Binding:
     def _create(self, buffer: ArrayBuffer) -> np.ndarray:
         shape = resolve(buffer.dims, self.sizes)
         if buffer.leaf is not None:
-            if buffer.leaf in COUNTERS:
+            if isinstance(buffer.leaf, Counter):
                 return aligned((), np.dtype(np.int64))
             if buffer.leaf in self._fed:
                 self.own_bytes += int(np.prod(shape)) * buffer.dtype.itemsize

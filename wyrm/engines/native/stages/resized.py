@@ -17,6 +17,7 @@ from wyrm.errors import WyrmError
 from wyrm.graph.axes import Dim, Entries, Plus, open_axes, resolve
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.op import NUMPY
+from wyrm.ops.kernels.native import noting_scratch
 
 # The two numbers of entries, and the size of the first one of the other axes without a size; the next ones differ.
 _FEW, _MANY, _OTHER = 11, 17, 3
@@ -85,7 +86,11 @@ def _arguments(call: KernelCall, entries: type[Dim], number: int) -> tuple[Any, 
             if name not in sizes:
                 sizes[name] = number if name is entries else next(numbers)
     arrays = [_array(buffer, sizes) for buffer in (*call.operands, call.out)]
-    return tuple(form.kernel_arguments(call.node, arrays[:-1], arrays[-1]))
+    with noting_scratch() as memory:
+        arguments = tuple(form.kernel_arguments(call.node, arrays[:-1], arrays[-1]))
+    for array in memory:  # what it holds means nothing
+        array.fill(0)
+    return arguments
 
 
 def _array(buffer: ArrayBuffer, sizes: Mapping[type[Dim], int]) -> np.ndarray:

@@ -84,7 +84,7 @@ from wyrm.graph.loop_form import LOOPS, python_function
 from wyrm.graph.ragged_leaves import EntryRows, RowLengths, RowStarts, entries_axis, lengths_of
 from wyrm.graph.schedule import Ranges, Schedule
 from wyrm.ops.kernels.native import Spoiling
-from wyrm.ops.random.philox import COUNTERS, STEP
+from wyrm.ops.random.philox import STEP, Counter
 
 # Programs with more calls per step than this compile their functions separately instead of as one function.
 LARGEST_FUNCTION = 40
@@ -110,7 +110,7 @@ class Head(NamedTuple):
 def write(loops: Materialized) -> Source:
     """Return the functions of a program, with columns of data for all inputs."""
     leaves = loops.tree.schedule.leaves
-    inputs = [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput) and leaf not in COUNTERS]
+    inputs = [leaf for leaf in leaves if isinstance(leaf, Input | IndexInput) and not isinstance(leaf, Counter)]
     return Source(loops, inputs, OpKernels())
 
 
