@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from wyrm.errors import NotDifferentiable
 from wyrm.graph.base import describe, label
 from wyrm.graph.leaves import Constant
@@ -61,7 +63,7 @@ class SAGA(Optimizer):
         return {"mean": 0.0, "touched": 0.0}
 
     def hyperparameters(self, step: int) -> dict[str, float]:
-        counted = {"steps": min(step, _LAST_COUNTED), "counts": float(step <= _LAST_COUNTED)}
+        counted = {"steps": np.minimum(step, _LAST_COUNTED), "counts": np.where(step > _LAST_COUNTED, 0.0, 1.0)}
         return {"learning_rate": self.learning_rate, **counted}
 
     def update(self, parameter: Node, gradient: Node, state: Values, hyperparameters: Values) -> Update:
