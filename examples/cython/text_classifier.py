@@ -29,7 +29,7 @@ class Parts(wy.Ragged): ...
 
 
 def wyrm(threads: int = 1, part: float = 1.0, seed: int = 0) -> Trainer:
-    """Return the model as a graph; the rate falls to 0 over `EPOCHS`."""
+    """Return the model as a graph; the rate falls to 0 over the first `epochs`."""
     train, test = sentences(part)
     words = sorted({END, *(word for sentence in train[0] for word in sentence.split())})
     number = {word: place for place, word in enumerate(words)}
@@ -39,11 +39,13 @@ def wyrm(threads: int = 1, part: float = 1.0, seed: int = 0) -> Trainer:
     table = wy.Parameter(start, name="table")
     output = wy.Parameter.zeros((LENGTH, 2), name="output")
     logits = table.index(ids).mean(axis=1) @ output
-    rate = wy.optim.Polynomial(RATE * BATCH, EPOCHS * len(train[0]) // BATCH, 0.0)
-    program = wy.compile(logits.cross_entropy(label), wy.optim.SGD([table, output], rate))
+    optimizer = wy.optim.SGD([table, output], RATE * BATCH)
+    program = wy.compile(logits.cross_entropy(label), optimizer)
     data = {ids: parts_of(train[0], number), label: train[1]}
 
     def epochs(number: int) -> None:
+        if not optimizer.steps:
+            optimizer.learning_rate = wy.optim.Polynomial(RATE * BATCH, number * len(train[0]) // BATCH, 0.0)
         for _ in range(number):
             program.epoch(data, batch_size=BATCH, threads=threads)
 
