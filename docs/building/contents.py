@@ -212,7 +212,9 @@ CONTENTS = (
         "wyrm.optim",
         "optimizers",
         Group(
-            "Optimizers", _names("SGD Adam AdamW"), ("wyrm.optim.adaptive", "wyrm.optim.moments", "wyrm.optim.descent")
+            "Optimizers",
+            _names("SGD Adam AdamW"),
+            ("wyrm.optim.adaptive", "wyrm.optim.moments", "wyrm.optim.descent", "wyrm.optim.saga"),
         ),
         Group("Several optimizers, averages and clipping", (), ("wyrm.optim.combined", "wyrm.optim.clipping")),
         Group("Schedules of the learning rate", (), ("wyrm.optim.schedules",)),

@@ -27,7 +27,7 @@ class Rows(wy.Dim): ...
 class Factors(wy.Dim): ...
 
 
-def wyrm(threads: int = 1, part: float = 1.0) -> Trainer:
+def wyrm(threads: int = 1, part: float = 1.0, seed: int = 0) -> Trainer:
     """Return the model as a graph: the systems of some rows, solved by Cholesky's factorization."""
     train, test = read_films(part)
     batch, factors = Batch(), Factors(FACTORS)
@@ -40,7 +40,7 @@ def wyrm(threads: int = 1, part: float = 1.0) -> Trainer:
     system = gram + (weighted[:, :, :, None] * vectors[:, :, None, :]).sum(axis=1)
     wanted = (vectors * counts[:, :, None]).sum(axis=1)
     solve = wy.compile(wy.linalg.cho_solve((wy.linalg.cholesky(system), True), wanted[:, :, None])[:, :, 0])
-    users, items = starts(train)
+    users, items = starts(train, seed)
     turns = [(users, items, train.users, train.items), (items, users, train.items, train.users)]
     sides = [(own, other, *watched(len(own), to, of, train.ratings)) for own, other, to, of in turns]
 
@@ -54,7 +54,7 @@ def wyrm(threads: int = 1, part: float = 1.0) -> Trainer:
     return Trainer(epochs, lambda: ranking_auc(users @ items.T, train, test))
 
 
-def implicit(threads: int = 1, part: float = 1.0) -> Trainer:
+def implicit(threads: int = 1, part: float = 1.0, seed: int = 0) -> Trainer:
     """Return the peer, whose Cython calls BLAS and LAPACK for each row."""
     from implicit.cpu.als import AlternatingLeastSquares
     from scipy.sparse import csr_matrix
@@ -63,7 +63,7 @@ def implicit(threads: int = 1, part: float = 1.0) -> Trainer:
     train, test = read_films(part)
     with threadpool_limits(1, "blas"):  # as implicit recommends
         model = AlternatingLeastSquares(FACTORS, PENALTY, CONFIDENCE, use_cg=False, num_threads=threads)
-    model.user_factors, model.item_factors = starts(train)
+    model.user_factors, model.item_factors = starts(train, seed)
     ratings = csr_matrix((train.ratings, (train.users, train.items)), (train.user_count, train.item_count))
 
     def epochs(number: int) -> None:
@@ -74,9 +74,9 @@ def implicit(threads: int = 1, part: float = 1.0) -> Trainer:
     return Trainer(epochs, lambda: ranking_auc(model.user_factors @ model.item_factors.T, train, test))
 
 
-def starts(data: wy.data.Interactions) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def starts(data: wy.data.Interactions, seed: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return the first vectors of users and films; films that nobody watched keep theirs, of zeros."""
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
     films = random.standard_normal((data.item_count, FACTORS)) * (data.item_counts > 0)[:, None]
     return np.zeros((data.user_count, FACTORS), np.float32), (0.1 * films).astype(np.float32)
 

@@ -21,13 +21,13 @@ FACTORS, RATE, PENALTY, EPOCHS, BATCH = 100, 0.005, 0.02, 20, 8
 class Batch(wy.Dim): ...
 
 
-def wyrm(threads: int = 1, part: float = 1.0) -> Trainer:
+def wyrm(threads: int = 1, part: float = 1.0, seed: int = 0) -> Trainer:
     """Return the model as a graph; its gradient is not written."""
     train, test = read_films(part)
     batch = Batch()
     user, film = (wy.IndexInput(dims=(batch,), name=name) for name in ("user", "film"))
     rating = wy.Input(dims=(batch,), name="rating")
-    wy.nn.seed(0)
+    wy.nn.seed(seed)
     vectors = wy.nn.initializers.Normal(0.1)
     users = wy.nn.Embedding(train.user_count, FACTORS, initializer=vectors)(user)
     films = wy.nn.Embedding(train.item_count, FACTORS, initializer=vectors)(film)
@@ -38,7 +38,7 @@ def wyrm(threads: int = 1, part: float = 1.0) -> Trainer:
     loss = 0.5 * ((score - rating).square() + PENALTY * lengths).sum()
     program = wy.compile(loss, wy.optim.SGD(loss.parameters(), RATE))
     predict = wy.compile(score)
-    columns, seeds = {user: train.users, film: train.items, rating: train.ratings}, count()
+    columns, seeds = {user: train.users, film: train.items, rating: train.ratings}, count(1000 * seed)
 
     def epochs(number: int) -> None:
         for _ in range(number):
@@ -47,14 +47,14 @@ def wyrm(threads: int = 1, part: float = 1.0) -> Trainer:
     return Trainer(epochs, lambda: error(predict({user: test.users, film: test.items}), test.ratings))
 
 
-def scikit_surprise(threads: int = 1, part: float = 1.0) -> Trainer:
-    """Return the peer, whose loop of 80 lines of Cython has one thread; `train` begins anew."""
+def scikit_surprise(threads: int = 1, part: float = 1.0, seed: int = 0) -> Trainer:
+    """Return the peer, whose loop of 94 lines of Cython has one thread; `train` begins anew."""
     import surprise
 
     train, test = read_films(part)
     columns = zip(*(each.tolist() for each in (train.users, train.items, train.ratings)), strict=True)
     data = surprise.Dataset(surprise.Reader()).construct_trainset([(*row, None) for row in columns])
-    model = surprise.SVD(n_factors=FACTORS, lr_all=RATE, reg_all=PENALTY, random_state=0)
+    model = surprise.SVD(n_factors=FACTORS, lr_all=RATE, reg_all=PENALTY, random_state=seed)
 
     def epochs(number: int) -> None:
         model.n_epochs = number

@@ -31,13 +31,13 @@ class Fields(wy.Dim): ...
 class Factors(wy.Dim): ...
 
 
-def wyrm(threads: int = 1, part: float = 1.0) -> Trainer:
+def wyrm(threads: int = 1, part: float = 1.0, seed: int = 0) -> Trainer:
     """Return the model as a graph; its gradient is not written."""
     size, train, test = rows(part)
-    batch, features, fields, factors, seeds = Batch(), Features(), Fields(FIELDS), Factors(FACTORS), count()
+    batch, features, fields, factors, seeds = Batch(), Features(), Fields(FIELDS), Factors(FACTORS), count(1000 * seed)
     ids, field = (wy.IndexInput(dims=(batch, features), name=name) for name in ("ids", "field"))
     value, liked = wy.Input(dims=(batch, features), name="value"), wy.Input(dims=(batch,), name="liked")
-    vectors = wy.Parameter(start(size), dims=(size, fields * factors), name="vectors")
+    vectors = wy.Parameter(start(size, seed), dims=(size, fields * factors), name="vectors")
     each = vectors.index(ids) * value.expand_dims(-1)
     by_field = wy.row_segment_sum(each, field, fields).reshape((batch, FIELDS, FIELDS, FACTORS))
     own = (each * each).reshape((batch, features, fields, factors)).sum(axis=-1)
@@ -54,13 +54,13 @@ def wyrm(threads: int = 1, part: float = 1.0) -> Trainer:
     return Trainer(epochs, lambda: auc(scores({ids: test[0], field: fields_of(test), value: test[1]}), test[2]))
 
 
-def by_hand(threads: int = 1, part: float = 1.0) -> Trainer:
+def by_hand(threads: int = 1, part: float = 1.0, seed: int = 0) -> Trainer:
     """Return the peer: a row at a time, the score of its pairs and then their steps."""
     from numba import njit
 
     size, train, test = rows(part)
-    vectors = start(size).reshape(size, FIELDS, FACTORS)
-    random = np.random.default_rng(0)
+    vectors = start(size, seed).reshape(size, FIELDS, FACTORS)
+    random = np.random.default_rng(seed)
 
     @njit(fastmath=True, nogil=True)
     def epoch(order, ids, fields, values, ends, liked, v, rate, learns, scores):  # type: ignore[no-untyped-def]
@@ -104,9 +104,9 @@ def fields_of(data: Rows) -> wy.RaggedArray[NDArray[np.int64]]:
     return wy.RaggedArray(np.minimum(places, 2), offsets)
 
 
-def start(size: int) -> NDArray[np.float32]:
+def start(size: int, seed: int) -> NDArray[np.float32]:
     """Return the first vectors of the features, those for all fields in one row."""
-    return (0.1 * np.random.default_rng(0).standard_normal((size, FIELDS * FACTORS))).astype(np.float32)
+    return (0.1 * np.random.default_rng(seed).standard_normal((size, FIELDS * FACTORS))).astype(np.float32)
 
 
 if __name__ == "__main__":

@@ -24,14 +24,14 @@ class Batch(wy.Dim): ...
 class Features(wy.Ragged): ...
 
 
-def wyrm(threads: int = 1, part: float = 1.0) -> Trainer:
+def wyrm(threads: int = 1, part: float = 1.0, seed: int = 0) -> Trainer:
     """Return the model as a graph; its gradient is not written."""
     size, train, test = rows(part)
-    batch, features, seeds = Batch(), Features(), count()
+    batch, features, seeds = Batch(), Features(), count(1000 * seed)
     ids, value = wy.IndexInput(dims=(batch, features), name="ids"), wy.Input(dims=(batch, features), name="value")
     liked = wy.Input(dims=(batch,), name="liked")
     weights, bias = wy.Parameter.zeros((size,), name="weights"), wy.Parameter(0.0, name="bias")
-    vectors = wy.Parameter(start(size), name="vectors")
+    vectors = wy.Parameter(start(size, seed), name="vectors")
     each = vectors.index(ids) * value.expand_dims(-1)
     total = each.sum(axis=1)
     pairs = 0.5 * (total * total - (each * each).sum(axis=1)).sum(axis=-1)
@@ -48,13 +48,13 @@ def wyrm(threads: int = 1, part: float = 1.0) -> Trainer:
     return Trainer(epochs, lambda: auc(scores({ids: test[0], value: test[1]}), test[2]))
 
 
-def by_hand(threads: int = 1, part: float = 1.0) -> Trainer:
+def by_hand(threads: int = 1, part: float = 1.0, seed: int = 0) -> Trainer:
     """Return the peer: a row at a time."""
     from numba import njit
 
     size, train, test = rows(part)
-    weights, bias, vectors = np.zeros(size, np.float32), np.zeros(1, np.float32), start(size)
-    random = np.random.default_rng(0)
+    weights, bias, vectors = np.zeros(size, np.float32), np.zeros(1, np.float32), start(size, seed)
+    random = np.random.default_rng(seed)
 
     @njit(fastmath=True, nogil=True)
     def epoch(order, ids, values, ends, liked, bias, w, v, rate, learns, scores):  # type: ignore[no-untyped-def]
@@ -123,9 +123,9 @@ def rows(part: float) -> tuple[int, Rows, Rows]:
     return users + 2 * films, of(train, of_train), of(test, of_test)
 
 
-def start(size: int) -> NDArray[np.float32]:
+def start(size: int, seed: int) -> NDArray[np.float32]:
     """Return the first vectors of the features."""
-    return (0.05 * np.random.default_rng(0).standard_normal((size, FACTORS))).astype(np.float32)
+    return (0.05 * np.random.default_rng(seed).standard_normal((size, FACTORS))).astype(np.float32)
 
 
 def auc(scores: NDArray[np.floating], liked: NDArray[np.float32]) -> float:

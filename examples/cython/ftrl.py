@@ -25,10 +25,10 @@ class Batch(wy.Dim): ...
 class Features(wy.Dim): ...
 
 
-def wyrm(threads: int = 1, part: float = 1.0) -> Trainer:
+def wyrm(threads: int = 1, part: float = 1.0, seed: int = 0) -> Trainer:
     """Return the model as a graph; its gradient is not written."""
     (features, liked), test = rows(part)
-    batch, seeds = Batch(), count()
+    batch, seeds = Batch(), count(1000 * seed)
     x = wy.IndexInput(dims=(batch, Features(features.shape[1])), name="features")
     y = wy.Input(dims=(batch,), name="liked")
     weights = wy.Parameter.zeros((BUCKETS,), name="weights")
@@ -43,13 +43,13 @@ def wyrm(threads: int = 1, part: float = 1.0) -> Trainer:
     return Trainer(epochs, lambda: auc(weights.value, test))
 
 
-def by_hand(threads: int = 1, part: float = 1.0) -> Trainer:
+def by_hand(threads: int = 1, part: float = 1.0, seed: int = 0) -> Trainer:
     """Return the peer: the algorithm of the paper, a row at a time."""
     from numba import njit
 
     (features, liked), test = rows(part)
     weights, linear, total = (np.zeros(BUCKETS, np.float32) for _ in range(3))
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
 
     @njit(fastmath=True, nogil=True)
     def epoch(order, features, liked, w, z, n, rate, beta, l1, l2):  # type: ignore[no-untyped-def]
@@ -75,7 +75,7 @@ def by_hand(threads: int = 1, part: float = 1.0) -> Trainer:
     return Trainer(epochs, lambda: auc(weights, test))
 
 
-def scikit_learn(threads: int = 1, part: float = 1.0) -> Trainer:
+def scikit_learn(threads: int = 1, part: float = 1.0, seed: int = 0) -> Trainer:
     """Return the peer, which has no rates by coordinate; its loop is Cython too."""
     from scipy.sparse import csr_matrix
     from sklearn.linear_model import SGDClassifier
@@ -83,7 +83,7 @@ def scikit_learn(threads: int = 1, part: float = 1.0) -> Trainer:
     (features, liked), test = rows(part)
     ends = np.arange(len(liked) + 1) * features.shape[1]
     matrix = csr_matrix((np.ones(features.size), features.ravel(), ends), (len(liked), BUCKETS))
-    model = SGDClassifier(loss="log_loss", penalty="elasticnet", alpha=1e-5, random_state=0)
+    model = SGDClassifier(loss="log_loss", penalty="elasticnet", alpha=1e-5, random_state=seed)
 
     def epochs(number: int) -> None:
         for _ in range(number):

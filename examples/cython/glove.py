@@ -23,13 +23,13 @@ Cells = tuple[NDArray[np.int64], NDArray[np.int64], Floats]
 class Batch(wy.Dim): ...
 
 
-def wyrm(threads: int = 1, part: float = 1.0) -> Trainer:
+def wyrm(threads: int = 1, part: float = 1.0, seed: int = 0) -> Trainer:
     """Return the model as a graph; its gradient is not written."""
     size, train, test = cells(part)
-    batch, seeds = Batch(), count()
+    batch, seeds = Batch(), count(1000 * seed)
     row, column = (wy.IndexInput(dims=(batch,), name=name) for name in ("row", "column"))
     together = wy.Input(dims=(batch,), name="together")
-    tables = [wy.Parameter(table) for table in starts(size)]
+    tables = [wy.Parameter(table) for table in starts(size, seed)]
     biases = [wy.Parameter.zeros((size,)) for _ in range(2)]
     score = tables[0].index(row).vector_dot(tables[1].index(column)) + biases[0].index(row) + biases[1].index(column)
     weight = (together / MOST).minimum(1.0) ** POWER
@@ -44,14 +44,14 @@ def wyrm(threads: int = 1, part: float = 1.0) -> Trainer:
     return Trainer(epochs, lambda: error([each.value for each in (*tables, *biases)], test))
 
 
-def by_hand(threads: int = 1, part: float = 1.0) -> Trainer:
+def by_hand(threads: int = 1, part: float = 1.0, seed: int = 0) -> Trainer:
     """Return the peer: the gradient of each number is written out, and its steps."""
     from numba import njit
 
     size, train, test = cells(part)
-    state = [*starts(size), np.zeros(size, np.float32), np.zeros(size, np.float32)]
+    state = [*starts(size, seed), np.zeros(size, np.float32), np.zeros(size, np.float32)]
     totals = [np.ones_like(each) for each in state]
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
 
     @njit(fastmath=True, nogil=True)
     def epoch(order, rows, columns, values, p, q, b, c, tp, tq, tb, tc, rate):  # type: ignore[no-untyped-def]
@@ -101,9 +101,9 @@ def cells(part: float) -> tuple[int, Cells, Cells]:
     return size, train, held_out
 
 
-def starts(size: int) -> list[Floats]:
+def starts(size: int, seed: int) -> list[Floats]:
     """Return the first vectors of words, and of words in the context of others."""
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
     return [((random.random((size, LENGTH)) - 0.5) / LENGTH).astype(np.float32) for _ in range(2)]
 
 

@@ -1,24 +1,24 @@
 """fastText's classifier: whether a sentence begins or ends its paragraph, by the mean vector of the parts of its words.
 
 The model of Joulin et al. (2017) and the parts of words of Bojanowski et al. (2017): each word is itself and its
-n-grams of characters, which are hashed into one table. A sentence has as many of both as it has.
+n-grams of characters, which are hashed into one table. A sentence has as many of both as it has, and the word `END`.
+The order of the sentences is the text's, as in fastText, where labels alternate.
 """
 
 from __future__ import annotations
 
 import re
-from itertools import count, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from beside import DATA, Trainer, show
+from beside import Trainer, data_file, show
 from numpy.typing import NDArray
 
 import wyrm as wy
 
-LENGTH, BUCKETS, RATE, EPOCHS, BATCH = 32, 50_000, 0.5, 10, 16
+LENGTH, BUCKETS, RATE, EPOCHS, BATCH, END = 100, 100_000, 0.1, 10, 16, "</s>"
 Labelled = tuple[list[str], NDArray[np.int64]]
 
 
@@ -28,30 +28,37 @@ class Batch(wy.Dim): ...
 class Parts(wy.Ragged): ...
 
 
-def wyrm(threads: int = 1, part: float = 1.0) -> Trainer:
-    """Return the model as a graph; the rate falls to 0 over `EPOCHS`."""
+def wyrm(threads: int = 1, part: float = 1.0, seed: int = 0) -> Trainer:
+    """Return the model as a graph; the rate falls to 0 over the first `epochs`."""
     train, test = sentences(part)
-    words = sorted({word for sentence in train[0] for word in sentence.split()})
+    words = sorted({END, *(word for sentence in train[0] for word in sentence.split())})
     number = {word: place for place, word in enumerate(words)}
     ids, label = wy.IndexInput(dims=(Batch(), Parts()), name="ids"), wy.IndexInput(dims=(Batch(),), name="label")
-    random, size = np.random.default_rng(0), len(words) + BUCKETS
-    table = wy.Parameter(random.uniform(-1.0, 1.0, (size, LENGTH)).astype(np.float32) / LENGTH, name="table")
+    start = np.zeros((len(words) + BUCKETS, LENGTH), np.float32)
+    start[: len(words)] = np.random.default_rng(seed).uniform(-1.0, 1.0, (len(words), LENGTH)) / LENGTH
+    table = wy.Parameter(start, name="table")
     output = wy.Parameter.zeros((LENGTH, 2), name="output")
     logits = table.index(ids).mean(axis=1) @ output
-    rate = wy.optim.Polynomial(RATE * BATCH, EPOCHS * len(train[0]) // BATCH, 0.0)
-    program = wy.compile(logits.cross_entropy(label), wy.optim.SGD([table, output], rate))
-    data, seeds = {ids: parts_of(train[0], number), label: train[1]}, count()
+    optimizer = wy.optim.SGD([table, output], RATE * BATCH)
+    program = wy.compile(logits.cross_entropy(label), optimizer)
+    data = {ids: parts_of(train[0], number), label: train[1]}
 
     def epochs(number: int) -> None:
-        for seed in islice(seeds, number):
-            program.epoch(data, batch_size=BATCH, shuffle=True, seed=seed, threads=threads)
+        if not optimizer.steps:
+            optimizer.learning_rate = wy.optim.Polynomial(RATE * BATCH, number * len(train[0]) // BATCH, 0.0)
+        for _ in range(number):
+            program.epoch(data, batch_size=BATCH, threads=threads)
 
     best, of_test = wy.compile(logits.argmax(axis=-1)), parts_of(test[0], number)
     return Trainer(epochs, lambda: float((best({ids: of_test}) == test[1]).mean()))
 
 
-def fasttext(threads: int = 1, part: float = 1.0) -> Trainer:
-    """Return the peer, which is written in C++; it trains anew for all epochs."""
+def fasttext(threads: int = 1, part: float = 1.0, seed: int = 0) -> Trainer:
+    """Return the peer, which is written in C++; it trains anew for all epochs.
+
+    With one thread it leaves nine tenths of its table as the memory was. That is zero for tables of over 32 MB, which
+    get fresh memory; smaller ones may end it with "Encountered NaN".
+    """
     from fasttext import train_supervised
 
     train, test = sentences(part)
@@ -64,7 +71,7 @@ def fasttext(threads: int = 1, part: float = 1.0) -> Trainer:
             found[:] = [
                 train_supervised(
                     str(file), dim=LENGTH, lr=RATE, epoch=number, minn=3, maxn=6, bucket=BUCKETS, minCount=1,
-                    thread=threads, verbose=0,
+                    thread=threads, seed=seed, verbose=0,
                 )
             ]  # fmt: skip
 
@@ -81,7 +88,8 @@ def parts_of(given: list[str], number: dict[str, int]) -> wy.RaggedArray[NDArray
     buckets = wy.data.ngram_buckets(every, BUCKETS, minn=3, maxn=6)
     own = {word: np.r_[[number[word]] if word in number else [], len(number) + parts].astype(np.int64)
            for word, parts in zip(every, buckets, strict=True)}  # fmt: skip
-    return wy.RaggedArray.of_rows([np.concatenate([own[word] for word in each.split()]) for each in given])
+    rows = [np.concatenate([*(own[word] for word in each.split()), [number[END]]]) for each in given]
+    return wy.RaggedArray.of_rows(rows)
 
 
 def sentences(part: float) -> tuple[Labelled, Labelled]:
@@ -89,7 +97,7 @@ def sentences(part: float) -> tuple[Labelled, Labelled]:
 
     The last tenth is for tests.
     """
-    text = wy.data.read_text(DATA / "tinystories.txt").lower()
+    text = wy.data.read_text(data_file("tinystories.txt")).lower()
     texts: list[str] = []
     for paragraph in text[: int(part * len(text))].split("\n\n"):
         words = [" ".join(re.findall("[a-z']+", sentence)) for sentence in re.split(r"[.!?]+", paragraph)]

@@ -14,23 +14,24 @@ from numpy.typing import NDArray
 
 import wyrm as wy
 
-LENGTH, WINDOW, NEGATIVES, SAMPLE, RATE, LEAST, EPOCHS, BATCH = 100, 5, 5, 1e-3, 0.025, 1e-4, 5, 32
+LENGTH, WINDOW, NEGATIVES, SAMPLE, RATE, LEAST, EPOCHS, BATCH = 100, 5, 5, 1e-3, 0.025, 1e-4, 20, 32
 
 
 class Batch(wy.Dim): ...
 
 
-def wyrm(threads: int = 1, part: float = 1.0) -> Trainer:
+def wyrm(threads: int = 1, part: float = 1.0, seed: int = 0) -> Trainer:
     """Return the model as a graph; its gradient is not written. The rate falls over `EPOCHS`."""
     text, test = split(part)
-    size, batch, seeds = len(text.words), Batch(), count()
-    start = np.random.default_rng(0).uniform(-1.0, 1.0, (size, LENGTH)).astype(np.float32) / LENGTH
+    size, batch, seeds = len(text.words), Batch(), count(1000 * seed)
+    start = np.random.default_rng(seed).uniform(-1.0, 1.0, (size, LENGTH)).astype(np.float32) / LENGTH
     inputs, outputs = wy.Parameter(start, name="inputs"), wy.Parameter.zeros((size, LENGTH), name="outputs")
     center, context = (wy.IndexInput(dims=(batch,), name=name) for name in ("center", "context"))
-    others = wy.random.index(size, (batch, NEGATIVES), weights=text.counts**0.75, seed=0)
+    others = wy.random.index(size, (batch, NEGATIVES), weights=text.counts**0.75, seed=seed)
     word = inputs.index(center)
     far = (word[:, None, :] * outputs.index(others)).sum(axis=-1)
-    loss = (-word.vector_dot(outputs.index(context))).softplus().sum() + far.softplus().sum()
+    apart = wy.where(others == context[:, None], 0.0, far.softplus())  # a draw of the context itself does not count
+    loss = (-word.vector_dot(outputs.index(context))).softplus().sum() + apart.sum()
     optimizer = wy.optim.SGD([inputs, outputs], RATE)
     program = wy.compile(loss, optimizer)
 
@@ -38,14 +39,14 @@ def wyrm(threads: int = 1, part: float = 1.0) -> Trainer:
         for seed in islice(seeds, number):
             pairs = wy.data.skip_grams(text.sentences, WINDOW, subsample=SAMPLE, seed=seed)
             columns = dict(zip((center, context), pairs, strict=True))
-            if seed == 0:
+            if not optimizer.steps:
                 optimizer.learning_rate = wy.optim.Polynomial(RATE, EPOCHS * len(pairs[0]) // BATCH, LEAST)
             program.epoch(columns, batch_size=BATCH, threads=threads)
 
     return Trainer(epochs, lambda: auc(inputs.value, outputs.value, text, test))
 
 
-def gensim(threads: int = 1, part: float = 1.0) -> Trainer:
+def gensim(threads: int = 1, part: float = 1.0, seed: int = 0) -> Trainer:
     """Return the peer, 961 lines of Cython for this and for CBOW, with and without a hierarchical softmax."""
     from gensim.models import Word2Vec
 
@@ -53,7 +54,7 @@ def gensim(threads: int = 1, part: float = 1.0) -> Trainer:
     sentences = [[text.words[token] for token in row] for row in text.sentences]
     model = Word2Vec(
         vector_size=LENGTH, window=WINDOW, negative=NEGATIVES, sample=SAMPLE, alpha=RATE, min_alpha=LEAST,
-        sg=1, min_count=1, workers=threads, seed=0,
+        sg=1, min_count=1, workers=threads, seed=seed,
     )  # fmt: skip
     model.build_vocab([text.words, *sentences])  # the numbers of words that only held-out sentences have, too
 

@@ -15,12 +15,13 @@ from wyrm.engines.numpy.calls import BLOCK
 from wyrm.errors import RegistrationError
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import stored
-from wyrm.optim import FTRL, SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop
+from wyrm.optim import FTRL, SAGA, SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop
 
 MAKERS: dict[str, Callable[[Any], Optimizer]] = {
     "sgd": lambda p: SGD(p, 0.1, momentum=0.9, nesterov=True, weight_decay=0.1),
     "adagrad": lambda p: Adagrad(p, 0.1),
     "ftrl": lambda p: FTRL(p, 0.1, l1=0.1),
+    "saga": lambda p: SAGA(p, 0.1, 3, l1=0.1),
     "rmsprop": lambda p: RMSprop(p, 0.1, momentum=0.5, centered=True),
     "adam": lambda p: Adam(p, 0.1, amsgrad=True),
     "adamw": lambda p: AdamW(p, 0.1),

@@ -8,7 +8,7 @@
 array([2.4], dtype=float32)
 
 - Elementwise rules: `SGD`, `Adam`, `AdamW`, `NAdam`, `RAdam`, `Adamax`, `Adagrad`, `Adadelta`, `RMSprop`, `Lion`,
-  `FTRL`.
+  `FTRL`, and `SAGA` for losses that are `remembered`.
 - Rules over whole parameters: `LAMB`, `LARS`, `Adafactor`, `Muon`. `Combined` steps several optimizers together.
 - Schedules in place of a learning rate: `Cosine`, `WarmupCosine`, `OneCycle`, `Step`, `Joined` and others.
 - `StepOptions` lists what every optimizer takes: clipping of the gradient, bounds of the parameters, and an average of
@@ -30,6 +30,7 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "optimizer": "Optimizer Rate",
         "options": "EMA SWA ParameterGroup StepOptions option with_options",
         "rule": "Update Values blend",
+        "saga": "SAGA remembered",
         "schedules": (
             "Cosine CosineRestarts Exponential Joined LinearWarmup MultiStep OneCycle Piecewise Polynomial Step "
             "WarmupCosine"

@@ -31,6 +31,8 @@ from wyrm.optim.options import with_options as with_options
 from wyrm.optim.rule import Update as Update
 from wyrm.optim.rule import Values as Values
 from wyrm.optim.rule import blend as blend
+from wyrm.optim.saga import SAGA as SAGA
+from wyrm.optim.saga import remembered as remembered
 from wyrm.optim.schedules import Cosine as Cosine
 from wyrm.optim.schedules import CosineRestarts as CosineRestarts
 from wyrm.optim.schedules import Exponential as Exponential
@@ -48,6 +50,7 @@ __all__ = [
     "FTRL",
     "LAMB",
     "LARS",
+    "SAGA",
     "SGD",
     "SWA",
     "Adadelta",
@@ -83,5 +86,6 @@ __all__ = [
     "clip_by_global_norm",
     "clip_by_value",
     "option",
+    "remembered",
     "with_options",
 ]

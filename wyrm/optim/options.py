@@ -59,6 +59,7 @@ class ParameterGroup(TypedDict, total=False):
     scale: Literal["spectral", "rms"]
     second_decay: float
     smallest_scale: float
+    steps_per_epoch: int
     threshold: float
     trust: float
     weight_decay: float

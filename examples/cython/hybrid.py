@@ -1,7 +1,8 @@
-"""Hybrid recommendation: the vector of a user or a film is the sum of the vectors of its features, trained by BPR.
+"""Hybrid recommendation: the vector of a user or a film is the sum of the vectors of its features.
 
 The model of LightFM (Kula, 2015), with four features of each row. Those of a film are the film itself, how many rated
-it, how well, and when: a film that few rated is known by the other three. Those of a user are of the same kinds.
+it, how well, and when: a film that few rated is known by the other three. Those of a user are of the same kinds. A film
+that the user rated stands above a drawn one by BPR, or above the first of `TRIES` that is too near by WARP.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 import wyrm as wy
 
-LENGTH, RATE, EPOCHS, BATCH, GROUPS = 32, 0.05, 10, 10, 10
+LENGTH, RATE, EPOCHS, BATCH, GROUPS, TRIES = 32, 0.05, 10, 10, 10, 10
 
 
 class Batch(wy.Dim): ...
@@ -33,26 +34,33 @@ class Side(wy.nn.Module):
         self.vectors = wy.nn.Embedding(size, length, initializer=start)
         self.biases = wy.Parameter.zeros((size,), name="biases")
 
-    def __call__(self, rows: wy.IndexTensor[Batch]) -> tuple[wy.Tensor[Batch, Length], wy.Tensor[Batch]]:
+    def __call__(self, rows: wy.IndexNode) -> tuple[wy.Node, wy.Node]:
         """Return the sums over the features of these rows."""
         features = self.features[rows]
-        return self.vectors(features).sum(axis=1), self.biases.index(features).sum(axis=1)
+        return self.vectors(features).sum(axis=-2), self.biases.index(features).sum(axis=-1)
 
 
-def wyrm(threads: int = 1, part: float = 1.0) -> Trainer:
+def wyrm(threads: int = 1, part: float = 1.0, seed: int = 0, loss: str = "warp") -> Trainer:
     """Return the model as a graph; its gradient is not written."""
     train, test = read_films(part)
-    wy.nn.seed(0)
-    batch, length, seeds = Batch(), Length(LENGTH), count()
+    wy.nn.seed(seed)
+    batch, length, seeds = Batch(), Length(LENGTH), count(1000 * seed)
     sides = users, films = [Side(each, length) for each in features(train)]
     user, film = (wy.IndexInput(dims=(batch,), name=name) for name in ("user", "film"))
-    # A film is drawn as often as it was rated, unless the user rated it.
-    counts, seen = train.item_counts, train.seen()
-    other = wy.random.index(train.item_count, (batch,), weights=counts, exclude=seen, rows=user, seed=0)
     vector, _ = users(user)
-    (liked, bias), (drawn, other_bias) = films(film), films(other)
-    loss = wy.losses.bpr(vector.vector_dot(liked) + bias, vector.vector_dot(drawn) + other_bias, reduction="sum")
-    program = wy.compile(loss, wy.optim.Adagrad(loss.parameters(), RATE, initial_accumulator=1.0))
+
+    def score(items: wy.IndexNode) -> wy.Node:
+        vectors, biases = films(items)
+        return (vector.expand_dims(1) * vectors).sum(axis=-1) + biases
+
+    size, liked, seen = train.item_count, score(film.expand_dims(1)), train.seen()
+    if loss == "warp":
+        drawn = wy.random.index(size, (batch, TRIES), exclude=seen, rows=user, seed=seed)
+        total = wy.losses.warp(liked[:, 0], score, items=drawn, num_items=size, reduction="sum")
+    else:  # films are drawn as often as they were rated
+        drawn = wy.random.index(size, (batch, 1), weights=train.item_counts, exclude=seen, rows=user, seed=seed)
+        total = wy.losses.bpr(liked, score(drawn), reduction="sum")
+    program = wy.compile(total, wy.optim.Adagrad(total.parameters(), RATE, initial_accumulator=1.0))
 
     def epochs(number: int) -> None:
         columns = {user: train.users, film: train.items}
@@ -67,7 +75,7 @@ def wyrm(threads: int = 1, part: float = 1.0) -> Trainer:
     return Trainer(epochs, auc)
 
 
-def lightfm_next(threads: int = 1, part: float = 1.0) -> Trainer:
+def lightfm_next(threads: int = 1, part: float = 1.0, seed: int = 0, loss: str = "warp") -> Trainer:
     """Return the peer, whose Cython has a function for each loss."""
     from lightfm import LightFM
     from scipy.sparse import coo_matrix, csr_matrix
@@ -78,7 +86,7 @@ def lightfm_next(threads: int = 1, part: float = 1.0) -> Trainer:
         name: csr_matrix((np.ones(each.size), each.ravel(), np.arange(len(each) + 1) * each.shape[1]))
         for name, each in zip(("user_features", "item_features"), features(train), strict=True)
     }
-    model = LightFM(LENGTH, loss="bpr", learning_rate=RATE, random_state=0)
+    model = LightFM(LENGTH, loss=loss, learning_rate=RATE, random_state=seed)
 
     def epochs(number: int) -> None:
         model.fit_partial(ratings, **sides, epochs=number, num_threads=threads)
@@ -104,4 +112,4 @@ def features(data: wy.data.Interactions) -> list[NDArray[np.int64]]:
 
 
 if __name__ == "__main__":
-    show("AUC of held-out films", EPOCHS, wyrm, lightfm_next)
+    show("AUC of held-out films", EPOCHS, wyrm, lightfm_next, loss=("warp", "bpr"))
