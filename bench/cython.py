@@ -63,7 +63,7 @@ def cases() -> list[Case]:
     found = []
     if has_movielens("cython"):
         found += [
-            _case("biased_factors", "biased factorization, 100 numbers", {"scikit_surprise": 2.0}),
+            _case("biased_factors", "biased factorization, 100 numbers", {"scikit_surprise": 5.0}),
             _case("als", "exact ALS, 32 numbers", {"implicit": 1.3}),
             _case("hybrid", "WARP of four features, 32 numbers", {"lightfm_next": 1.5}, True, choices={"loss": "warp"}),
             _case("hybrid", "BPR of four features, 32 numbers", {"lightfm_next": 2.5}, True, choices={"loss": "bpr"}),
