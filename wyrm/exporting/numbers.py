@@ -79,7 +79,7 @@ def step_numbers(optimizer: Any, parameters: Sequence[Any], names: Sequence[str]
         try:
             found |= twin.numbers_at(step)
             if optimizer.average is not None:
-                found[group.average_weight] = _weights(optimizer.average, step)
+                found[group.average_weight] = optimizer.average.weights(step)
         except (TypeError, ValueError, AttributeError, WyrmError) as error:
             raise OptionError(
                 f"the numbers of {type(group).__name__} cannot leave Python: its hyperparameters(step) is no formula "
@@ -87,14 +87,6 @@ def step_numbers(optimizer: Any, parameters: Sequence[Any], names: Sequence[str]
             ) from error
     inputs = [*(step for *_, step, _ in groups), *(rate for *_, rate in groups)]
     return StepNumbers(Formulas.of(inputs, [found[name] for name in names]), groups)
-
-
-def _weights(average: Any, step: Any) -> Any:
-    """Return `Average.weights` of a step, a float."""
-    since = step - float(average.start)
-    place: Any = np.floor(since / float(average.every))
-    counts = (since >= 0.0) & (since == place * float(average.every))
-    return where(counts, average.weight((place + 1.0).maximum(1.0)), 0.0)
 
 
 def means(totals: Any, parts: Mapping[BaseNode, Node]) -> list[Any]:
