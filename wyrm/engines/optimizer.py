@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode
 from wyrm.graph.leaves import Input
 from wyrm.graph.node import Node
@@ -21,14 +22,22 @@ GRADIENT_SCALE = "gradient__scale"
 AVERAGE = "averaged_parameter"
 
 
+class Elements(Dim):
+    """The elements of a parameter, or of the rows that a gradient touches, flattened."""
+
+
 class UpdateRule(Protocol):
-    """The graph of an update; `outputs` are the new parameter and the new state, computed from the inputs."""
+    """The graph of an update; `outputs` are the new parameter and the new state, computed from the inputs.
+
+    `flushing` are the same outputs, but state that is denormal where the gradient is zero becomes zero.
+    """
 
     parameter: Input
     gradient: Input
     state: dict[str, Input]
     hyperparameters: dict[str, Input]
     outputs: list[Node]
+    flushing: list[Node]
     # The names of state that is never negative: sums and averages of squares.
     squares: frozenset[str]
     # The number that is 0 in a step in which the rule changes nothing, if there is one.
@@ -37,11 +46,6 @@ class UpdateRule(Protocol):
     @property
     def elementwise(self) -> bool:
         """Whether the graph updates one element of a parameter; otherwise it updates a whole parameter of one shape."""
-        ...
-
-    @property
-    def flushes(self) -> bool:
-        """Whether denormal state becomes zero where the gradient is zero."""
         ...
 
 

@@ -7,9 +7,9 @@ quotients is not the quotient of means. So means and sums are added up, and the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ from wyrm.graph.op import NUMPY
 from wyrm.graph.storage import bound_array, stored
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.elementwise.formula import formula_value
+
+T = TypeVar("T")
 
 # Maps every node to one that is made of simpler ops.
 Simplified = Callable[[list[BaseNode]], dict[BaseNode, BaseNode]]
@@ -177,35 +179,59 @@ class Totals:
         return of_sums + rows * of_means
 
     def of_all_rows(self, values: Sequence[Any]) -> list[Any]:
-        """Return the outputs for all rows, given each node's weighted sum over batches divided by `weights(rows)`."""
-        results = list(values[: len(self._outputs)])
-        parts = dict(zip(self.nodes, values, strict=True))
+        """Return the outputs for all rows, given each node's weighted sum over batches divided by `weights(rows)`.
+
+        Functions of means and sums are computed in float64.
+        """
+        with np.errstate(all="ignore"):
+            found = self.outputs(dict(zip(self.nodes, values, strict=True)), _quotient_of, _leaf_value, _value)
+        return [x if f is None else float(x) for x, f in zip(found, self._functions, strict=False)]
+
+    def outputs(
+        self,
+        parts: Mapping[BaseNode, T],
+        quotient: Callable[[T, T], T],
+        leaf: Callable[[BaseNode], T],
+        value: Callable[[BaseNode, list[T]], T],
+    ) -> list[T]:
+        """Return the outputs for all rows, given what stands for each of `nodes`.
+
+        `quotient` gives what stands for a sum divided by a sum of weights, `leaf` for a constant, and `value` for
+        another node, from what stands for its parents.
+        """
+        results = [parts[node] for node in self._outputs]
         for position, function in enumerate(self._functions):
-            if function is not None:
-                with np.errstate(all="ignore"):
-                    results[position] = self._computed(function, dict(parts))
+            if function is None:
+                continue
+            values = dict(parts)
+            for node in function:
+                if node in self._quotients:
+                    values[node] = quotient(*(values[part] for part in self._quotients[node]))
+                elif node.is_leaf:
+                    values[node] = leaf(node)
+                elif node.same_value:
+                    values[node] = values[node.parents[0]]
+                else:
+                    values[node] = value(node, [values[parent] for parent in node.parents])
+            results[position] = values[function[-1]]
         return results
 
-    def _computed(self, function: Sequence[BaseNode], values: dict[BaseNode, Any]) -> float:
-        """Compute the nodes of a function in float64, given the values of means and sums; return the last value."""
-        for node in function:
-            if node in self._quotients:
-                total, weight = (values[part] for part in self._quotients[node])
-                values[node] = total / weight if weight else np.float64(0.0)
-                continue
-            if node.is_leaf:
-                array = np.asarray(bound_array(node))
-                values[node] = array.astype(np.float64) if array.dtype.kind == "f" else array
-                continue
-            operands = [np.asarray(values[parent]) for parent in node.parents if parent in values]
-            if node.same_value:
-                values[node] = operands[0]
-            elif node.formula:
-                values[node] = formula_value(np, node, operands)
-            else:
-                shape = tuple(size for axis in node.dims if (size := axis_size(axis)) is not None)
-                values[node] = node.evaluate(NUMPY, *operands, shape=shape)
-        return float(values[function[-1]])
+
+def _quotient_of(total: Any, weight: Any) -> Any:
+    return total / weight if weight else np.float64(0.0)
+
+
+def _leaf_value(leaf: BaseNode) -> Any:
+    array = np.asarray(bound_array(leaf))
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
+
+
+def _value(node: BaseNode, operands: Sequence[Any]) -> Any:
+    given = list(map(np.asarray, operands))
+    if node.formula:
+        return formula_value(np, node, given)
+    shape = tuple(size for axis in node.dims if (size := axis_size(axis)) is not None)
+    return node.evaluate(NUMPY, *given, shape=shape)
 
 
 def _mean_or_sum(dependence: RowDependence) -> Combination:

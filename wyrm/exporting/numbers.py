@@ -14,6 +14,7 @@ from wyrm.engines.native.kernels.functions import KernelFunction
 from wyrm.engines.native.kernels.values import NotCompiled, NumKind
 from wyrm.engines.native.llvm.calling import kind_of_argument
 from wyrm.engines.native.stages.pipeline import NativeGraph
+from wyrm.engines.totals import Totals
 from wyrm.errors import OptionError, WyrmError
 from wyrm.exporting.image import DataArray, Image
 from wyrm.exporting.image import Kind as RegionKind
@@ -79,7 +80,7 @@ def step_numbers(optimizer: Any, parameters: Sequence[Any], names: Sequence[str]
         try:
             found |= twin.numbers_at(step)
             if optimizer.average is not None:
-                found[group.average_weight] = _weights(optimizer.average, step)
+                found[group.average_weight] = optimizer.average.weights(step)
         except (TypeError, ValueError, AttributeError, WyrmError) as error:
             raise OptionError(
                 f"the numbers of {type(group).__name__} cannot leave Python: its hyperparameters(step) is no formula "
@@ -89,37 +90,20 @@ def step_numbers(optimizer: Any, parameters: Sequence[Any], names: Sequence[str]
     return StepNumbers(Formulas.of(inputs, [found[name] for name in names]), groups)
 
 
-def _weights(average: Any, step: Any) -> Any:
-    """Return `Average.weights` of a step, a float."""
-    since = step - float(average.start)
-    place: Any = np.floor(since / float(average.every))
-    counts = (since >= 0.0) & (since == place * float(average.every))
-    return where(counts, average.weight((place + 1.0).maximum(1.0)), 0.0)
+def means(totals: Totals, parts: Mapping[BaseNode, Node]) -> list[Node]:
+    """Return the outputs for all rows as formulas of the means and sums that they are computed from."""
 
+    def quotient(total: Node, weight: Node) -> Node:
+        some = weight != 0.0
+        return where(some, total / where(some, weight, 1.0), 0.0)
 
-def means(totals: Any, parts: Mapping[BaseNode, Node]) -> list[Any]:
-    """Return the outputs for all rows as formulas of the means and sums that they are computed from.
+    def leaf(constant: BaseNode) -> Node:
+        return Constant(np.asarray(bound_array(constant), np.float64))
 
-    See `Totals.of_all_rows`, which computes them in Python.
-    """
-    results: list[Any] = [parts[node] for node in totals.nodes[: len(totals._outputs)]]
-    for position, function in enumerate(totals._functions):
-        if function is None:
-            continue
-        values: dict[BaseNode, Any] = dict(parts)
-        for node in function:
-            if node in totals._quotients:
-                total, weight = (values[part] for part in totals._quotients[node])
-                some = weight != 0.0
-                values[node] = where(some, total / where(some, weight, 1.0), 0.0)
-            elif node.is_leaf:
-                values[node] = Constant(np.asarray(bound_array(node), np.float64))
-            elif node.same_value:
-                values[node] = values[node.parents[0]]
-            else:
-                values[node] = node.rebuild(values[parent] for parent in node.parents)
-        results[position] = values[function[-1]]
-    return results
+    def value(node: BaseNode, operands: Sequence[Any]) -> Any:
+        return node.rebuild(operands)
+
+    return totals.outputs(parts, quotient, leaf, value)
 
 
 @dataclass(eq=False)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Unpack
 
-from wyrm.engines.optimizer import AVERAGE, GRADIENT_SCALE
+from wyrm.engines.optimizer import AVERAGE, GRADIENT_SCALE, Elements
 from wyrm.errors import CheckpointError, Diverged, DTypeError, NotSet, OptionError, RegistrationError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.base import describe
@@ -24,7 +24,7 @@ from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import bound_array, stored, touch
 from wyrm.graph.typing import FloatArray
-from wyrm.optim.clipping import all_finite, global_norm, summed
+from wyrm.optim.clipping import all_finite, limited, summed
 from wyrm.optim.options import (
     GROUP_OPTIONS,
     STEP_OPTIONS,
@@ -43,7 +43,7 @@ from wyrm.optim.options import (
     split_groups,
     with_options,
 )
-from wyrm.optim.rule import Elements, Named, Rule, Update, Values, averaging_rule, blend, decayed, flushed, norm
+from wyrm.optim.rule import Named, Rule, Update, Values, averaging_rule, blend, decayed, flushed, norm
 from wyrm.support.foreign_names import ExplainsNames, ForeignName, keywords_of
 from wyrm.support.interrupts import deferred
 from wyrm.support.memory import aligned
@@ -538,8 +538,7 @@ class Optimizer(_Kept, ExplainsNames):
             rules = self._all_rules
             scale: dict[str, float] = {}
             if self.max_norm is not None:
-                norm = global_norm(values for values in arrays if values is not None)
-                scale[GRADIENT_SCALE] = self.max_norm / norm if norm > self.max_norm else 1.0
+                scale[GRADIENT_SCALE] = limited([each for each in arrays if each is not None], self.max_norm)[1]
             keys = [(group, count + 1) for group, count in zip(self._group_of, self._counts, strict=True)]
             for group, step in keys:
                 if (group, step) not in numbers:
@@ -573,8 +572,8 @@ class Optimizer(_Kept, ExplainsNames):
         state: Mapping[str, np.ndarray],
         hyperparameters: Mapping[str, float],
     ) -> None:
-        flush = rule.flushes and self.steps % _FLUSH_EVERY == 0
         try:
+            flush = self.steps % _FLUSH_EVERY == 0
             rule.move(bound_array(parameter), gradient, state, hyperparameters, flush)
         finally:
             touch(stored(parameter))

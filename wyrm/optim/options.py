@@ -266,7 +266,10 @@ class Average(ABC):
         """Return the weights of the values that are the `count`-th, from 1, in the average."""
 
     def weights(self, steps: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the weight of each of these steps; 0 for a step that does not count."""
+        """Return the weight of each of these steps; 0 for a step that does not count.
+
+        Exports call it with a node, so it is arithmetic and functions of NumPy, as `weight` is.
+        """
         since = steps - self.start
         counts = (since >= 0) & (since % self.every == 0)
         return np.where(counts, self.weight(np.maximum(since // self.every + 1.0, 1.0)), 0.0)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
 from wyrm.engines.numpy.calls import BLOCK, BlockPlan
 from wyrm.engines.numpy.reference import ReferenceRunner
+from wyrm.engines.optimizer import Elements
 from wyrm.errors import RegistrationError
-from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.node import Node
@@ -40,10 +40,6 @@ class Named(dict[str, Node]):
             f"{self._update.__qualname__} ({place_of(self._update)}) reads the {self._what} {name!r}; there is "
             f"{', '.join(self) or 'none'}{nearest(name, self)}"
         )
-
-
-class Elements(Dim):
-    """The elements of a parameter, or of the rows that a gradient touches, flattened."""
 
 
 class Rule:
@@ -80,7 +76,14 @@ class Rule:
         self.idle_at_zero = idle_at_zero
         self.outputs: list[Node] = self._checked_outputs(*update)
         self._check_nodes()
-        self._run: _Run | None = None
+        # The functions that compute `outputs` and `flushing`, made on first use.
+        self._runs: list[_Run | None] = [None, None]
+
+    @cached_property
+    def flushing(self) -> list[Node]:
+        """The outputs of a rule that `flushes`, with denormal state set to zero where the gradient is zero."""
+        moved, *changed = self.outputs
+        return [moved, *(flushed(state, self.gradient) for state in changed)] if self.flushes else self.outputs
 
     def _checked_outputs(self, value: Node, changed: Mapping[str, Node]) -> list[Node]:
         if changed.keys() != self.state.keys():
@@ -132,11 +135,10 @@ class Rule:
         scalars = [hyperparameters[name] for name in self.hyperparameters]
         if self.idle_at_zero is not None and not hyperparameters[self.idle_at_zero]:
             return
-        run = self._run or self._prepare()
+        flush = flush and self.flushes and not isinstance(gradient, RowSparse)
+        run = self._runs[flush] or self._prepare(flush)
         if not isinstance(gradient, RowSparse):
             run(arrays, gradient, scalars)
-            if flush and self.elementwise:
-                _flush([array.reshape(-1) for array in arrays[1:]], gradient.reshape(-1))
         elif not self.elementwise:
             run(arrays, gradient.dense(), scalars)
         else:
@@ -148,14 +150,17 @@ class Rule:
                 for array, values in zip(arrays, gathered, strict=True):
                     array[rows] = values
 
-    def _prepare(self) -> _Run:
+    def _prepare(self, flush: bool) -> _Run:
         """Return a function that replaces the parameter and its state, given these arrays, the gradient and scalars."""
         leaves, numbers = [self.parameter, *self.state.values()], list(self.hyperparameters.values())
-        if self.elementwise:
-            self._run = BlockPlan([*leaves, self.gradient], numbers, self.outputs).run
-        else:
-            self._run = partial(_run_whole, ReferenceRunner(self.outputs), [*leaves, self.gradient, *numbers])
-        return self._run
+        outputs = self.flushing if flush else self.outputs
+        run: _Run = (
+            BlockPlan([*leaves, self.gradient], numbers, outputs).run
+            if self.elementwise
+            else partial(_run_whole, ReferenceRunner(outputs), [*leaves, self.gradient, *numbers])
+        )
+        self._runs[flush] = run
+        return run
 
 
 def _run_whole(
@@ -169,15 +174,6 @@ def _run_whole(
     plan = runner.run()
     for target, output in zip(arrays, runner.schedule.outputs, strict=True):
         target[...] = plan.value(output)
-
-
-def _flush(state: list[np.ndarray], gradient: np.ndarray) -> None:
-    """Set denormal state to zero where the gradient is zero."""
-    for start in range(0, gradient.size, BLOCK):
-        no_gradient = gradient[start : start + BLOCK] == 0.0
-        for array in state:
-            block = array[start : start + BLOCK]
-            np.copyto(block, 0.0, where=no_gradient & (np.abs(block) < np.finfo(block.dtype).tiny))
 
 
 def averaging_rule(dtype: np.dtype, weight: str) -> Rule:

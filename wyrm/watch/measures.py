@@ -26,7 +26,7 @@ from wyrm.ops.convolution.convolution import ConvolutionOp
 from wyrm.ops.elementwise.activation import Relu
 from wyrm.ops.elementwise.elementwise import Elementwise
 from wyrm.ops.gradients import grad
-from wyrm.optim.clipping import global_norm
+from wyrm.optim.clipping import limited
 
 # --- parameters -------------------------------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ def _spaced(values: np.ndarray, most: int) -> np.ndarray:
 
 
 def _norm(arrays: Sequence[np.ndarray]) -> float:
-    return global_norm(arrays) if arrays else 0.0
+    return limited(arrays, math.inf)[0]
 
 
 # --- gradients --------------------------------------------------------------------------------------------------------

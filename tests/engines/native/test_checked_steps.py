@@ -13,7 +13,7 @@ import wyrm as wy
 from wyrm.engines.native.ir.arrays import ArrayFunction, CallStatement, CountedLoop, When
 from wyrm.engines.native.run import steps
 from wyrm.engines.native.run.bounds import RuleBounds, bounds_of, norm_bounds
-from wyrm.engines.native.stages.updates import add_counts, count_beyond, count_in_rows
+from wyrm.engines.native.stages.updates import added_sum, beyond_limit, plain_sum, sum_of_rows
 from wyrm.errors import Diverged
 from wyrm.graph.storage import stored
 
@@ -180,11 +180,20 @@ def test_a_step_updates_after_all_checks_and_an_epoch_checks_nothing() -> None:
     assert "kept" not in source.text
 
 
+FLOAT32 = np.dtype(np.float32)
+
+
 @pytest.mark.parametrize(
-    "function", [count_beyond("f", 0, np.dtype(np.float32)), count_in_rows("f", np.dtype(np.float32)), add_counts("f")]
+    ("function", "arguments"),
+    [
+        (added_sum("f", beyond_limit(FLOAT32), FLOAT32), "array, limit, total"),
+        (added_sum("f", beyond_limit(FLOAT32), FLOAT32, 2), "array, limit, total, count"),
+        (sum_of_rows("f", beyond_limit(FLOAT32), FLOAT32), "array, limit, sums"),
+        (added_sum("f", plain_sum(FLOAT32), FLOAT32), "sums, total"),
+    ],
 )
-def test_functions_of_checks_are_readable(function: ArrayFunction) -> None:
-    assert function.text.startswith("def f(")
+def test_functions_of_checks_are_readable(function: ArrayFunction, arguments: str) -> None:
+    assert function.text.startswith(f"def f({arguments}):")
 
 
 def test_a_large_gradient_with_one_number_beyond_is_found() -> None:

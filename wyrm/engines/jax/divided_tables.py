@@ -406,23 +406,18 @@ class RowExchange:
         result = self._on_devices(local, (self._of_rows(), self._of_values(), whole, whole, *own), own)
         return list(result(gradient.rows, gradient.values, moves, numbers, *arrays))
 
-    def squares(self, gradient: RowSparse, unit: Any) -> tuple[Any, Any]:
-        """Return the sum of squares of a gradient divided by `unit`, and the largest of its absolute values."""
+    def total(self, gradient: RowSparse, of_sums: Callable[[Any], Any], dtype: np.dtype) -> Any:
+        """Return the total, of this dtype, of a number that `of_sums` gives for the sums of some rows of a gradient."""
         divided = (*self.mesh_axes, *self._column_axes)
 
-        def local(rows: Any, values: Any, unit: Any) -> tuple[Any, Any]:
-            def add(totals: tuple[Any, Any], rows: Any, sums: Any) -> tuple[Any, Any]:
-                squares = jnp.sum(jnp.square(sums / unit))
-                return totals[0] + squares, jnp.maximum(totals[1], jnp.max(jnp.abs(sums), initial=0))
+        def local(rows: Any, values: Any) -> Any:
+            def add(totals: tuple[Any, ...], rows: Any, sums: Any) -> tuple[Any, ...]:
+                return (totals[0] + of_sums(sums),)
 
-            zero = jnp.zeros((), values.dtype)
-            total, largest = self._rounds(rows, values, add, (zero, zero))
-            return lax.psum(total, divided), lax.pmax(largest, divided)
+            return lax.psum(self._rounds(rows, values, add, (jnp.zeros((), dtype),))[0], divided)
 
-        whole = self._of((), ())
-        given = (self._of_rows(), self._of_values(), whole)
-        found: tuple[Any, Any] = self._on_devices(local, given, (whole, whole))(gradient.rows, gradient.values, unit)
-        return found
+        on_devices = self._on_devices(local, (self._of_rows(), self._of_values()), self._of((), ()))
+        return on_devices(gradient.rows, gradient.values)
 
     # --- functions of a device's own arrays -----------------------------------------------------------------------
 

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
+from wyrm.engines.global_norm import GlobalNorm, global_norm
 from wyrm.engines.jax.divided_tables import RowExchange, by_marks, by_sorting, summed, written_rows
 from wyrm.engines.jax.lower import Lowerer, scope_text
 from wyrm.engines.jax.namespace import namespace
@@ -15,6 +18,7 @@ from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
 from wyrm.ops.elementwise.formula import formula_value
+from wyrm.ops.reducing.reduction import Sum
 from wyrm.support.imports import jax, jnp, lax
 
 # A table with at most so many rows for each index of a step is marked to find the touched ones; for a larger one the
@@ -25,11 +29,11 @@ JaxGradient = Any
 
 
 class _Elementwise(Lowerer):
-    """Lowers an elementwise rule for a parameter of any rank: the rule's single axis stands for all elements."""
+    """Lowers a rule for arrays of any rank: its single axis, along which it may add up, stands for all elements."""
 
     def value(self, node: BaseNode, operands: list[Any]) -> Any:
         """Return the value of a node from those of its parents."""
-        return formula_value(self.xp, node, operands)
+        return self.xp.sum(*operands) if isinstance(node, Sum) else formula_value(self.xp, node, operands)
 
 
 class Updates:
@@ -132,31 +136,26 @@ class Updates:
     def _scale(self, gradients: Sequence[JaxGradient], max_norm: float) -> Any:
         """Return the factor that limits the global norm of the gradients, also if their squares overflow."""
         xp: Any = namespace()
+        dtype = np.result_type(*(_values(gradient).dtype for gradient in gradients))
 
-        def squares(unit: Any) -> tuple[Any, Any]:
-            """Return the sum of the squares of all gradients divided by `unit`, and the largest absolute value."""
-            sums, largest = [], []
-            for exchange, gradient in zip(self._exchanges, gradients, strict=True):
-                array = _values(gradient)
-                if exchange is None:
-                    found = xp.sum(xp.square(array / unit)), xp.max(xp.abs(array), initial=0)
-                else:
-                    found = exchange.squares(gradient, unit)
-                sums.append(found[0])
-                largest.append(found[1])
-            return sum(sums), xp.max(xp.stack(largest))
+        def total(norm: GlobalNorm) -> Any:
+            (gradient,), squares = norm.squares.inputs, Schedule(norm.squares.outputs)
 
-        total, largest = squares(xp.ones((), dtype=_values(gradients[0]).dtype))
-        found = xp.sqrt(total)
+            def of(array: Any) -> Any:
+                return _Elementwise().run(squares, {gradient: array.astype(dtype)})[0]
 
-        def of_large_ones() -> Any:
-            return xp.minimum(max_norm / largest / xp.sqrt(squares(largest)[0]), 1)
+            return sum(
+                of(_values(given)) if exchange is None else exchange.total(given, of, dtype)
+                for exchange, given in zip(self._exchanges, gradients, strict=True)
+            )
 
-        return lax.cond(
-            xp.isfinite(found),
-            lambda: xp.where(found > max_norm, max_norm / found, 1).astype(found.dtype),
-            lambda: of_large_ones().astype(found.dtype),
-        )
+        def factor(norm: GlobalNorm, total: Any) -> Any:
+            known = dict(zip(norm.limited.inputs, (total, xp.asarray(max_norm, dtype=dtype)), strict=True))
+            return _Elementwise().outputs(norm.limited.outputs[1:], known)[0]
+
+        plain, in_units = global_norm(dtype), global_norm(dtype, in_units=True)
+        found = total(plain)
+        return lax.cond(xp.isfinite(found), lambda: factor(plain, found), lambda: factor(in_units, total(in_units)))
 
     def finite(self, gradients: Sequence[JaxGradient]) -> Any:
         """Return whether all gradients are finite.

@@ -7,12 +7,14 @@ those beyond a limit, and ends there if there is one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wyrm.engines.global_norm import global_norm
 from wyrm.engines.native.ir.arrays import (
     Apply,
     ArrayFunction,
@@ -28,7 +30,6 @@ from wyrm.engines.native.ir.arrays import (
     Store,
     When,
 )
-from wyrm.engines.native.ir.types import FLOAT64
 from wyrm.engines.native.kernels.arrays import ArrayRoutine
 from wyrm.engines.native.stages.expressions import formula_code, number, scalar_type
 from wyrm.engines.native.stages.functions import is_large, small_size
@@ -46,12 +47,16 @@ from wyrm.engines.native.stages.loops import (
     WholeCall,
 )
 from wyrm.engines.native.stages.runtime import copied
-from wyrm.engines.optimizer import AVERAGE, GRADIENT_SCALE, OptimizerInterface, UpdateRule
+from wyrm.engines.optimizer import AVERAGE, GRADIENT_SCALE, Elements, OptimizerInterface, UpdateRule
 from wyrm.graph.axes import Dims
 from wyrm.graph.base import BaseNode, format_dims, label
+from wyrm.graph.leaves import Input
+from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array
+from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.subgraph import Subgraph
 
 if TYPE_CHECKING:
     from wyrm.engines.native.stages.write import Source
@@ -59,54 +64,126 @@ if TYPE_CHECKING:
 
 # The numbers of a step: the limits that Python sets, of gradients and of other numbers, and the count of those beyond.
 GRADIENT_LIMIT, LARGEST, BEYOND = "gradient_limit", "largest", "beyond"
+_WIDE = np.dtype(np.float64)
 _J, _K, _ROW = Name("j"), Name("k"), Name("row")
-_COUNT = Name("count_beyond")
+# The indices of an element: of a flat array, of a number for each row, or of an array with rows.
+_ELEMENT: tuple[tuple[Name, ...], ...] = ((_J,), (_K,), (_K, _J))
 
 
-def count_beyond(name: str, row_axes: int, dtype: np.dtype) -> ArrayFunction:
-    """Return the function that adds the number of elements of `array` beyond `limit`, or NaN, to `total`.
+class _Code:
+    """The statements that compute a graph for one element in a loop, `each`, and those `before` the loop.
 
-    With `row_axes`, the array has one or two axes, and only the first `count[0]` rows belong to it.
+    `given` has the values of leaves. All numbers are of the dtype. A reduction is over the turns of the loop.
     """
-    loop = over_rows(row_axes, "array", [_counted(Element("array", (_K, _J) if row_axes == 2 else (_J,)), dtype)])
-    body = (_LIMIT, Let(_COUNT.name, Element("total", ())), loop, Store("total", (), _COUNT))
-    return ArrayFunction(name, ("array", "limit", "total", *(["count"] if row_axes else [])), body)
+
+    def __init__(self, outputs: Sequence[BaseNode], given: Mapping[BaseNode, Expression], dtype: np.dtype) -> None:
+        self.before: list[Statement] = []
+        self.each: list[Statement] = []
+        schedule, values, roots, used = Schedule(outputs), dict(given), _Roots(), count()
+
+        def temporary() -> str:
+            return f"t{next(used)}"
+
+        for node in schedule.nodes:
+            if node in values:
+                continue
+            if node.is_leaf:
+                values[node] = number(bound_array(node).item(), dtype)
+                continue
+            operands, reducer = [values[parent] for parent in schedule.parents(node)], LOOPS.of(node).reducer
+            formula, attribute = node.formula, _attributes(node, dtype)
+            variable = f"{node.op_name()}_{next(used)}"
+            values[node] = Name(variable)
+            if reducer is not None:
+                self.before.append(Let(variable, number(reducer.start, dtype)))
+                formula, attribute = reducer.step, {"total": values[node]}.__getitem__
+            lets, result = formula_code(formula, operands, attribute, dtype, temporary, reordered=reducer is not None)
+            if dtype == np.float32:
+                result = roots.seen(variable, result)
+            (self.each if node.dims or reducer is not None else self.before).extend([*lets, Let(variable, result)])
+        self.outputs: list[Expression] = [values[output] for output in schedule.outputs]
 
 
-def count_in_rows(name: str, dtype: np.dtype) -> ArrayFunction:
-    """Return the function that stores in `counts`, for each row of `array`, the number of elements beyond `limit`.
+def _read(names: Iterable[str]) -> list[Statement]:
+    """Return the statements that read numbers into variables, whose names end with an underscore."""
+    return [Let(f"{name}_", Element(name, ())) for name in names]
+
+
+def _loop(
+    body: Sequence[Statement], array: str, row_axes: int, of_row: Sequence[Statement] = (), row_size: int | None = None
+) -> CountedLoop:
+    """Return the loop over the elements of a flat array, or over those of its first `count[0]` rows, after `of_row`."""
+    if row_axes == 0:
+        return CountedLoop("j", ArraySize(array, 0), tuple(body))
+    size = ArraySize(array, 1) if row_size is None else Literal(row_size)
+    inner = tuple(body) if row_axes == 1 else (CountedLoop("j", size, tuple(body)),)
+    return CountedLoop("k", Element("count", (Literal(0),)), (*of_row, *inner))
+
+
+# --- sums over the elements of arrays ---------------------------------------------------------------------------------
+
+
+def added_sum(name: str, graph: Subgraph, dtype: np.dtype, row_axes: int = 0, adds: bool = True) -> ArrayFunction:
+    """Return the function that adds the sum of a graph over the elements of an array to `total`, or replaces it.
+
+    The array, of this dtype, is the graph's first input; the others are numbers. With `row_axes`, the array has one or
+    two axes, and only the first `count[0]` rows belong to it.
+    """
+    array, *numbers = [str(leaf.name) for leaf in graph.inputs]
+    code = _of_element(graph, dtype, _ELEMENT[row_axes])
+    added = Store("total", (), code.outputs[0], adds)
+    body = (*_read(numbers), *code.before, _loop(code.each, array, row_axes), added)
+    return ArrayFunction(name, (array, *numbers, "total", *(["count"] if row_axes else [])), body)
+
+
+def sum_of_rows(name: str, graph: Subgraph, dtype: np.dtype) -> ArrayFunction:
+    """Return the function that stores in `sums` the sum of a graph over the elements of each row of an array.
 
     Threads may share the rows.
     """
-    loop = CountedLoop("j", ArraySize("array", 1), (_counted(Element("array", (_ROW, _J)), dtype),))
-    body = (Let(_COUNT.name, number(0.0, dtype)), loop, Store("counts", (_ROW,), _COUNT))
-    return ArrayFunction(name, ("array", "limit", "counts"), (_LIMIT, CountedLoop("row", ArraySize("array", 0), body)))
+    array, *numbers = [str(leaf.name) for leaf in graph.inputs]
+    code = _of_element(graph, dtype, (_ROW, _J))
+    loop = CountedLoop("j", ArraySize(array, 1), tuple(code.each))
+    rows = CountedLoop("row", ArraySize(array, 0), (*code.before, loop, Store("sums", (_ROW,), code.outputs[0])))
+    return ArrayFunction(name, (array, *numbers, "sums"), (*_read(numbers), rows))
 
 
-def add_counts(name: str) -> ArrayFunction:
-    """Return the function that adds the sum of `counts` to `total`."""
-    more = Let(_COUNT.name, Apply("accumulate", (_COUNT, Element("counts", (_J,)))))
-    loop = CountedLoop("j", ArraySize("counts", 0), (more,))
-    body = (Let(_COUNT.name, Element("total", ())), loop, Store("total", (), _COUNT))
-    return ArrayFunction(name, ("counts", "total"), body)
+def _of_element(graph: Subgraph, dtype: np.dtype, index: tuple[Name, ...]) -> _Code:
+    """Return the code of a graph over this element of its first input, an array of the dtype."""
+    array = graph.inputs[0]
+    element: Expression = Element(str(array.name), index)
+    if dtype != array.dtype:
+        element = Convert(element, scalar_type(array.dtype))
+    code = _Code(graph.outputs, {leaf: Name(f"{leaf.name}_") for leaf in graph.inputs}, array.dtype)
+    code.each.insert(0, Let(f"{array.name}_", element))
+    return code
 
 
-def over_rows(row_axes: int, array: str, each: Sequence[Statement]) -> CountedLoop:
-    """Return the loop over the elements `j` of a flat array, or over elements `j` of the first `count[0]` rows `k`."""
-    size = Element("count", (Literal(0),)) if row_axes == 1 else ArraySize(array, max(0, row_axes - 1))
-    loop = CountedLoop("j", size, tuple(each))
-    return CountedLoop("k", Element("count", (Literal(0),)), (loop,)) if row_axes == 2 else loop
+@cache
+def beyond_limit(dtype: np.dtype) -> Subgraph:
+    """Return the graph of the number of elements of an array that are beyond a limit, or NaN."""
+    array, limit = Input(name="array", dims=(Elements(),), dtype=dtype), Input(name="limit", dtype=dtype)
+    within = array.abs() <= limit  # false for NaN
+    return Subgraph([array, limit], [where(within, 0.0, 1.0).sum()])
 
 
-_LIMIT = Let("limit_", Element("limit", ()))
+@cache
+def plain_sum(dtype: np.dtype) -> Subgraph:
+    """Return the graph of the sum of an array."""
+    sums = Input(name="sums", dims=(Elements(),), dtype=dtype)
+    return Subgraph([sums], [sums.sum()])
 
 
-def _counted(value: Expression, dtype: np.dtype) -> Statement:
-    """Return the statement that counts 1 unless a value is within the limit; comparisons with NaN are false."""
-    within = Apply("less_equal", (Apply("abs", (value,)), Name("limit_")))
-    one = Apply("where", (within, number(0.0, dtype), number(1.0, dtype)))
-    return Let(_COUNT.name, Apply("accumulate", (_COUNT, one)))
+def gradient_scale(name: str, max_norm: float, dtype: np.dtype) -> ArrayFunction:
+    """Return the function that computes the factor of the gradients from `total`, the sum of their squares."""
+    graph = global_norm(_WIDE).limited
+    total, limit = graph.inputs
+    code = _Code(graph.outputs[1:], {total: Element("total", ()), limit: number(max_norm, _WIDE)}, _WIDE)
+    scale = Store("scale", (), Convert(code.outputs[0], scalar_type(dtype)))
+    return ArrayFunction(name, ("total", "scale"), (*code.before, scale))
 
+
+# --- updates ----------------------------------------------------------------------------------------------------------
 
 # The least divisor whose reciprocal is far from the largest number.
 _LEAST_DIVISOR = 1e-20
@@ -120,54 +197,28 @@ def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None) -> 
     gradient of rows is reset to zero for the next step. `row_size` specializes the code for rows of that many elements.
     A step in which the rule is idle reads nothing.
     """
-    row, j, k = Name("row"), Name("j"), Name("k")
-    element = [(j,), (row,), (row, j)][row_axes]
-    gradient_index = [(j,), (k,), (k, j)][row_axes]  # of the gradient
-    schedule = Schedule(rule.outputs)
+    element = [(_J,), (_ROW,), (_ROW, _J)][row_axes]
     state, hyperparameters, dtype = list(rule.state), list(rule.hyperparameters), rule.parameter.dtype
     parameter, gradient = str(rule.parameter.name), str(rule.gradient.name)
-    arguments = [parameter, gradient, *state, *hyperparameters, *(["rows", "count"] if row_axes else [])]
     targets = [parameter, *state]
     arrays = {rule.parameter: parameter, rule.gradient: gradient, **{rule.state[key]: key for key in state}}
-    values: dict[BaseNode, Expression] = {}
-    once: list[Statement] = []
-    each: list[Statement] = []
-    for key in hyperparameters:
-        values[rule.hyperparameters[key]] = Name(f"{key}_")
-        once.append(Let(f"{key}_", Element(key, ())))
-    for leaf, array in arrays.items():
-        values[leaf] = Name(f"{array}_")
-        each.append(Let(f"{array}_", Element(array, gradient_index if leaf is rule.gradient else element)))
-    used, roots = count(), _Roots()
-    for node in schedule.nodes:
-        if node in values:
-            continue
-        if node.is_leaf:
-            values[node] = number(bound_array(node).item(), dtype)
-            continue
-        operands = [values[parent] for parent in schedule.parents(node)]
-        lets, result = formula_code(
-            node.formula, operands, _attributes(node, dtype), dtype, lambda: f"t{next(used)}"
-        )  # fmt: skip
-        variable = f"{node.op_name()}_{next(used)}"
-        values[node] = Name(variable)
-        if dtype == np.float32:
-            result = roots.seen(variable, result)
-        (each if node.dims else once).extend([*lets, Let(variable, result)])
-    flushed = _flushing(dtype) if rule.flushes and not row_axes and state else None
-    if flushed is not None:
-        each.append(flushed[0])
-    for target, output in zip(targets, schedule.outputs, strict=True):
-        moved = values[output]
-        if flushed is not None and target != parameter:
-            moved = Apply("where", (Apply("less", (Apply("abs", (moved,)), flushed[1])), number(0.0, dtype), moved))
-        each.append(Store(target, element, moved))
+    given = arrays | {leaf: key for key, leaf in rule.hyperparameters.items()}
+    values: dict[BaseNode, Expression] = {leaf: Name(f"{name}_") for leaf, name in given.items()}
+    code = _Code(rule.outputs if row_axes else rule.flushing, values, dtype)
+    indices = {array: _ELEMENT[row_axes] if array == gradient else element for array in arrays.values()}
+    each = [Let(f"{array}_", Element(array, index)) for array, index in indices.items()] + code.each
+    each += [Store(target, element, moved) for target, moved in zip(targets, code.outputs, strict=True)]
     if row_axes:
-        each.append(Store(gradient, gradient_index, Literal(0)))
-    body: tuple[Statement, ...] = (*once, _loop(each, parameter, gradient, row_axes, row_size))
+        each.append(Store(gradient, indices[gradient], Literal(0)))
+    row = Let("row", Apply("natural", (Element("rows", (_K,)),)))
+    over = gradient if row_axes else parameter
+    body: tuple[Statement, ...] = (
+        *_read(hyperparameters), *code.before, _loop(each, over, row_axes, [row], row_size)
+    )  # fmt: skip
     if rule.idle_at_zero is not None:
         body = (When(Apply("not_equal", (Element(rule.idle_at_zero, ()), number(0.0, dtype))), body),)
-    return ArrayFunction(name, tuple(arguments), body)
+    arguments = (parameter, gradient, *state, *hyperparameters, *(["rows", "count"] if row_axes else []))
+    return ArrayFunction(name, arguments, body)
 
 
 class _Roots:
@@ -197,59 +248,6 @@ class _Roots:
 
 def _attributes(node: BaseNode, dtype: np.dtype) -> Callable[[str], Expression]:
     return lambda name: number(getattr(node, name), dtype)
-
-
-def _flushing(dtype: np.dtype) -> tuple[Let, Name]:
-    """Return the limit below which state becomes zero: the smallest normal number if the gradient is zero, else < 0.
-
-    A branch instead would make the loop of Adam a quarter slower.
-    """
-    tiny = float(np.finfo(dtype).tiny)
-    factor = Apply("multiply", (Apply("abs", (Name("gradient_"),)), number(1.0 / tiny, dtype)))
-    return Let("limit__", Apply("subtract", (number(tiny, dtype), factor))), Name("limit__")
-
-
-def _loop(body: Sequence[Statement], parameter: str, gradient: str, row_axes: int, row_size: int | None) -> CountedLoop:
-    """Return the loop over the elements or the touched rows."""
-    if row_axes == 0:
-        return CountedLoop("j", ArraySize(parameter, 0), tuple(body))
-    row = Let("row", Apply("natural", (Element("rows", (Name("k"),)),)))
-    size = ArraySize(gradient, 1) if row_size is None else Literal(row_size)
-    inner = tuple(body) if row_axes == 1 else (CountedLoop("j", size, tuple(body)),)
-    return CountedLoop("k", Element("count", (Literal(0),)), (row, *inner))
-
-
-_WIDE = np.dtype(np.float64)
-
-
-def squares(name: str, row_axes: int, first: bool) -> ArrayFunction:
-    """Return the function that adds the squares of a gradient to `total`, a float64; the `first` one replaces it.
-
-    With `row_axes`, the gradient has one or two axes, and only the first `count[0]` rows belong to it.
-    """
-    j, k = Name("j"), Name("k")
-    element = Convert(Element("gradient", (k, j) if row_axes == 2 else (j,)), FLOAT64)
-    square = Apply("multiply", (Name("x"), Name("x")))
-    each = (Let("x", element), Let("sum", Apply("accumulate", (Name("sum"), square))))
-    loop = over_rows(row_axes, "gradient", each)
-    body = (Let("sum", number(0.0, _WIDE)), loop, Store("total", (), Name("sum"), adds=not first))
-    return ArrayFunction(name, ("gradient", "total", *(["count"] if row_axes else [])), body)
-
-
-def gradient_scale(name: str, max_norm: float, dtype: np.dtype) -> ArrayFunction:
-    """Return the function that computes the factor of the gradients from `total`, the sum of their squares.
-
-    The factor is a NaN if the sum is not finite: the step has then diverged.
-    """
-    norm, limit = Name("norm"), number(max_norm, _WIDE)
-    clipped = Apply("divide", (limit, norm))
-    factor = Apply("where", (Apply("greater", (norm, limit)), clipped, number(1.0, _WIDE)))
-    checked = Apply("where", (Apply("isfinite", (norm,)), factor, number(np.nan, _WIDE)))
-    body = (
-        Let("norm", Apply("sqrt", (Element("total", ()),))),
-        Store("scale", (), Convert(checked, scalar_type(dtype))),
-    )
-    return ArrayFunction(name, ("total", "scale"), body)
 
 
 def _last_uses(invocations: Sequence[Invocation]) -> dict[ArrayBuffer, int]:
@@ -362,27 +360,29 @@ class UpdateCalls:
     def check(self, array: ArrayBuffer, limit: str, rows: RowSums | None = None) -> list[Invocation]:
         """Return the calls that count the elements of an array, or of its touched rows, beyond a limit."""
         dtype, row_axes = array.dtype, 0 if rows is None else min(2, len(array.dims))
-        largest, total = self._scalar(limit, dtype), self._scalar(BEYOND, dtype)
+        largest, total, beyond = self._scalar(limit, dtype), self._scalar(BEYOND, dtype), beyond_limit(dtype)
         if total not in self.counts:
             self.counts.append(total)
         if row_axes == 0 and is_large(array.dims) and len(array.dims) > 1:
             flat = self._flat(array, 2)
             counts = CountsArgument(self.tree.name("counts"), flat)
-            routine = self._routine(count_in_rows, dtype)
+            routine = self._routine("count_in_rows", sum_of_rows, beyond, dtype)
             routine.divided = routine.is_independent
+            add = self._routine("add_counts", added_sum, plain_sum(dtype), dtype)
             return [
                 Invocation(routine, [flat, largest, counts], {array}, array.name),
-                Invocation(self._routine(add_counts), [counts, total], set(), array.name),
+                Invocation(add, [counts, total], set(), array.name),
             ]
         given: list[Argument] = [self._flat(array, max(1, row_axes)), largest, total]
         given += [] if rows is None else [rows.count]
-        return [Invocation(self._routine(count_beyond, row_axes, dtype), given, {array}, array.name)]
+        routine = self._routine("count_beyond", added_sum, beyond, dtype, row_axes)
+        return [Invocation(routine, given, {array}, array.name)]
 
-    def _routine(self, write: Callable[..., ArrayFunction], *options: Any) -> ArrayRoutine:
+    def _routine(self, name: str, write: Callable[..., ArrayFunction], *options: Any) -> ArrayRoutine:
         """Return a function that all calls with these options share."""
-        key = write, *options
+        key = name, *options
         if key not in self.routines:
-            self.routines[key] = ArrayRoutine(write(self.tree.name(write.__name__), *options), distinct=True)
+            self.routines[key] = ArrayRoutine(write(self.tree.name(name), *options), distinct=True)
         return self.routines[key]
 
     def _update_elements(
@@ -443,16 +443,13 @@ class UpdateCalls:
         given = [(buffer, parameter.dims, None) for parameter, buffer in self.tree.gradients.items()]
         for gradient, dims, rows in [*given, *((r.sums, r.parameter.dims, r) for r in self.tree.rows)]:
             row_axes = 0 if rows is None else min(2, len(dims))
-            key = "squares", gradient.dtype, row_axes, not calls
-            if key not in self.routines:
-                code = squares(self.tree.name(f"squares_{gradient.dtype}"), row_axes, not calls)
-                self.routines[key] = ArrayRoutine(code, distinct=True)
+            options = global_norm(_WIDE).squares, gradient.dtype, row_axes, bool(calls)
+            routine = self._routine(f"squares_{gradient.dtype}", added_sum, *options)
             arguments: list[Argument] = [self._flat(gradient, max(1, row_axes)), total]
             arguments += [] if rows is None else [rows.count]
-            calls.append(Invocation(self.routines[key], arguments, {gradient}, gradient.name))
+            calls.append(Invocation(routine, arguments, {gradient}, gradient.name))
         for dtype in {gradient.dtype: None for invocation in calls for gradient in invocation.buffers}:
-            name = self.tree.name(f"{GRADIENT_SCALE}_{dtype}")
-            routine = self.routines[name] = ArrayRoutine(gradient_scale(name, max_norm, dtype), distinct=True)
+            routine = self._routine(f"{GRADIENT_SCALE}_{dtype}", gradient_scale, max_norm, dtype)
             calls.append(Invocation(routine, [total, self._number(GRADIENT_SCALE, dtype)], set()))
         return calls
 
