@@ -301,6 +301,12 @@ def test_data_of_every_form_trains_alike() -> None:
     check_each(forms, check)
 
 
+def test_items_of_users_are_rows() -> None:
+    seen: Any = wy.data.ItemRows.of_pairs(users=[0, 2, 0], items=[4, 2, 3], user_count=3, item_count=5)
+    ids = wy.IndexInput(seen, dims=(Batch(), Words()))
+    assert (ids * 1).forward().tolist() == [[3, 4], [], [2]]
+
+
 def test_list_columns_of_arrow_are_rows() -> None:
     arrow = pytest.importorskip("pyarrow")
     problem, other = Problem(), Problem()

@@ -260,6 +260,8 @@ def refused(graph: Graph) -> dict[str, tuple[Callable[[], object], str]]:
             lambda: w.cross_entropy(wy.IndexInput(dims=(Batch(),))),
             r"-wy.entry_at\(logits.log_softmax\(axis=1\), labels\)",
         ),
+        "excluded entries": (lambda: wy.random.index(9, (x.dims[0], 3), exclude=graph.ids), r"fill them up with -1"),
+        "a permutation": (lambda: wy.random.permutation(w.dims), r"random_permutation.* is not defined along Words"),
         "two ragged axes": (lambda: w + other, r"Words\(\) against Letters\(\)"),
         "scan": (lambda: wy.scan(lambda c, v: (c, v), 0.0, x), r"rows of different lengths; use wy.row_scan"),
         "row_scan of others": (lambda: wy.row_scan(lambda c, v: (c, v), 0.0, matrix), "along other axes, use wy.scan"),
@@ -384,6 +386,28 @@ def test_draws_for_each_entry_are_those_of_the_reference(engine: str) -> None:
         expected = [node.forward() for node in (total, noise)]
         for found, value in zip(program({}), expected, strict=True):
             np.testing.assert_allclose(found, value, rtol=1e-6)
+
+
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_draws_for_each_entry_leave_out_what_its_row_excludes(engine: str) -> None:
+    batch, words, lengths = Batch(), Words(), [40, 0, 60, 3]
+    ids = wy.IndexInput([[0] * length for length in lengths], dims=(batch, words))
+    users = wy.IndexInput([2, 0, 0, 1], dims=(batch,))
+    seen = wy.RaggedArray.of_rows([[0, 1, 2], [3], [5, 6, 7, 8, 9]])
+    history = wy.IndexInput([[7, 8], [-1, -1], [0, -1], [3, 4]], dims=(batch, 2))
+    drawn: list[Any] = [
+        wy.random.index(10, (batch, words, 4), exclude=seen, rows=users, seed=1),
+        wy.random.index(10, (batch, words), exclude=history, seed=2),
+    ]
+    nodes: Any = [each + (wy.row_lengths(ids) * 0).expand_dims(tuple(range(1, each.ndim))) for each in drawn]
+    with wy.random.at_step(0):
+        expected = [node.forward() for node in nodes]
+    for found, value in zip(wy.compile(nodes, engine=engine)({}), expected, strict=True):
+        assert found.tolist() == value.tolist()
+    assert set(expected[0][0].reshape(-1).tolist()) == {0, 1, 2, 3, 4}
+    assert set(expected[0][2].reshape(-1).tolist()) == {3, 4, 5, 6, 7, 8, 9}
+    assert set(expected[1][2].tolist()) == set(range(1, 10))
+    assert not {7, 8} & set(expected[1][0].tolist())
 
 
 def test_a_gradient_with_respect_to_an_input_has_its_rows() -> None:

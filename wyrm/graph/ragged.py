@@ -201,16 +201,16 @@ def _checked_offsets(offsets: np.ndarray, count: int, what: str = "") -> NDArray
 def as_ragged(value: Any, what: str, *, integers: bool = False) -> RaggedArray:
     """Return data as rows of different lengths.
 
-    It is a `RaggedArray`, a list of rows, an array of objects, a tuple (values, offsets), a sparse matrix of SciPy or a
-    list column of pandas, polars or Arrow. Of a sparse matrix `integers` are the columns of its entries, and floats
-    their values. `what` names the data in errors.
+    It is a `RaggedArray`, a list of rows, an array of objects, a tuple (values, offsets), a sparse matrix of SciPy, a
+    list column of pandas, polars or Arrow, or a `wy.data.ItemRows`. Of a sparse matrix `integers` are the columns of
+    its entries, and floats their values. `what` names the data in errors.
 
     Raise `DTypeError`, `ShapeError` or `DataError` for data that is none of these, or has a null.
     """
     if isinstance(value, RaggedArray):
         return value
-    if hasattr(value, "tocsr"):
-        matrix = value.tocsr()
+    matrix = value.tocsr() if hasattr(value, "tocsr") else value
+    if hasattr(matrix, "indptr") and (integers or hasattr(matrix, "data")):
         return _of_offsets(matrix.indices if integers else matrix.data, matrix.indptr, what)
     if isinstance(value, tuple):
         if len(value) != 2 or not all(isinstance(each, np.ndarray) for each in value):
@@ -331,8 +331,9 @@ def flat_graph(outputs: Sequence[BaseNode], padded: bool = False) -> Flattened |
 
 def infinite_if_empty(outputs: Sequence[BaseNode]) -> BaseNode | None:
     """Return a maximum or a minimum along a `Ragged` axis, infinite for a row without entries; None without one."""
-    found = (each for each in topological_order(outputs) if each.op_name() in ("max", "min", "logsumexp"))
-    return next((each for each in found if ragged_axis(each.dims) != ragged_axis(each.parents[0].dims)), None)
+    order: Sequence[Any] = topological_order(outputs)
+    found = (each for each in order if each.op_name() in ("max", "min", "logsumexp"))
+    return next((each for each in found if ragged_axis(each.parents[0].dims) and each.axis[:1] == (1,)), None)
 
 
 def refuse_ragged(outputs: Sequence[BaseNode], who: str) -> None:

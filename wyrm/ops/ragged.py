@@ -58,8 +58,10 @@ from wyrm.ops.normalization.statistics import LogSumExp, Variance
 from wyrm.ops.products.einsum import Einsum
 from wyrm.ops.products.linear_gelu import LinearGelu, LinearGeluGradient
 from wyrm.ops.products.product import MatMul, VectorDot
+from wyrm.ops.random.draws import RandomPermutation
 from wyrm.ops.random.dropout import AddDropout, Dropout, DropoutMask
 from wyrm.ops.random.philox import Draws
+from wyrm.ops.random.sampling import RandomIndex
 from wyrm.ops.reducing.base import Count, OneAxis, Reduction
 from wyrm.ops.reducing.counting import CountTrue
 from wyrm.ops.reducing.cumulative import CumSum, Recurrence, Shift
@@ -445,6 +447,26 @@ def _with_flat_axes(node: Any, operands: list[Any], parts: PartsOf) -> Any:
     if isinstance(node, Reshape | IndexReshape):
         return node.rebuild(operands, to=flat_dims(node.dims))
     return node.rebuild(operands, **_flat_attributes(node))
+
+
+@flat_form(RandomIndex)
+def _random_index(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    (*others, excluded), given, axis = operands, node.parents[-1], ragged_axis(node.dims)
+    if node.rejects and not node.compressed and isinstance(given.dims[-1], Ragged):
+        raise ShapeError(
+            f"excludes lists of different lengths, along {given.dims[-1]!r}: fill them up with -1 to one length, or "
+            f"give those of all users in exclude, and the users of the draws in rows"
+        )
+    if axis is not None and node.rejects and ragged_axis(given.dims) is None and len(given.dims) > 1 - node.compressed:
+        excluded = _repeated(parts(axis), excluded)
+    return node.rebuild([*others, excluded], to=flat_dims(node.to))
+
+
+@flat_form(RandomPermutation)
+def _permutation(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    if isinstance(node.dims[-1], Ragged):
+        raise ShapeError(f"is not defined along {node.dims[-1]!r}, whose rows have different lengths")
+    return node.rebuild(operands, to=flat_dims(node.to))
 
 
 @flat_form(FromEnd, WithSizes)
