@@ -87,6 +87,7 @@ def forms(mask: Any) -> dict[str, Any]:
         "csr": sparse.csr_matrix(mask),
         "coo": sparse.coo_array(mask),
         "pair": (rows.indptr, rows.indices),
+        "rows of any length": wy.RaggedArray(rows.indices, rows.indptr),
         "unsorted pair": (rows.indptr, np.concatenate([rows.row(user)[::-1] for user in range(len(rows))])),
         "lists": [rows.row(user).tolist() for user in range(len(rows))],
         "sets": [set(rows.row(user).tolist()) for user in range(len(rows))],

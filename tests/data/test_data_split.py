@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wyrm.data import Dataset, split_by_group, train_test_split
+import wyrm as wy
+from wyrm.data import Dataset, concatenate, split_by_group, train_test_split
 from wyrm.errors import DataError, DTypeError, ShapeError
 
 
@@ -70,3 +71,16 @@ def test_bad_options_are_refused() -> None:
         split_by_group(dataset, group="pair")
     with pytest.raises(DataError, match="leaves none for the training part"):
         train_test_split(dataset, test_fraction=0.99)
+
+
+def test_datasets_with_rows_of_different_lengths_are_joined() -> None:
+    of_rows = wy.RaggedArray.of_rows
+    first = Dataset(ids=of_rows([[1, 2], [], [3]]), y=[1, 2, 3])
+    both = concatenate([first, Dataset(ids=of_rows([[4], [5, 6]]), y=[4, 5])])
+    assert both["ids"].tolist() == [[1, 2], [], [3], [4], [5, 6]]
+    chosen = both[[4, 0, 3]]
+    assert chosen["ids"].tolist() == [[5, 6], [1, 2], [4]] and chosen["y"].tolist() == [5, 1, 4]
+    with pytest.raises(ShapeError, match="'ids' has rows of different lengths in one of the datasets 0 and 1"):
+        concatenate([first, Dataset(ids=[[4, 5]], y=[4])])
+    with pytest.raises(ShapeError, match="'ids' has rows of different lengths; expected one group per row"):
+        split_by_group(first, "ids")

@@ -13,7 +13,7 @@ import pytest
 
 import wyrm as wy
 from tests.each import check_each
-from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, ShapeError
+from wyrm.errors import Diverged, DTypeError, IndexOutOfRange, NotFinite, ShapeError
 
 
 class Batch(wy.Dim): ...
@@ -299,6 +299,12 @@ def test_data_of_every_form_trains_alike() -> None:
     check_each(forms, check)
 
 
+def test_items_of_users_are_rows() -> None:
+    seen: Any = wy.data.ItemRows.of_pairs(users=[0, 2, 0], items=[4, 2, 3], user_count=3, item_count=5)
+    ids = wy.IndexInput(seen, dims=(Batch(), Words()))
+    assert (ids * 1).forward().tolist() == [[3, 4], [], [2]]
+
+
 def test_list_columns_of_arrow_are_rows() -> None:
     arrow = pytest.importorskip("pyarrow")
     problem, other = Problem(), Problem()
@@ -365,6 +371,12 @@ def test_wrong_data_is_refused_before_a_parameter_moves() -> None:
         "texts": ({ids: ["abc"] * COUNT, w: weights, y: labels}, DTypeError, "row 0 is 'abc'"),
         "one row": ({ids: np.arange(COUNT), w: weights, y: labels}, ShapeError, "has no rows"),
         "offsets": ({ids: (np.arange(3), np.array([0, 2, 1])), w: weights, y: labels}, ShapeError, "decrease from 2"),
+        "whose offsets": ({ids: (np.arange(3), np.array([0, 2])), w: weights, y: labels}, ShapeError,
+                          "column ids: offsets begin at 0 .* one integer more than there are rows"),
+        "texts in a row": ({ids: [["a", "b"]] * COUNT, w: weights, y: labels}, DTypeError, r"row 0 is \['a', 'b'\]"),
+        "a set": ({ids: [{1, 2}] * COUNT, w: weights, y: labels}, DTypeError, r"row 0 is \{1, 2\}, and each row is"),
+        "lists in a row": ({ids: [[[1, 2], [3]]] * COUNT, w: weights, y: labels}, ShapeError,
+                           "column ids: row 0 holds lists of different lengths; only rows differ"),
         "the last offset": ({ids: (np.arange(3), np.array([0, 2])), w: weights, y: labels}, ShapeError, "end at 2"),
         "a tuple": ({ids: ([1], [2], [3]), w: weights, y: labels}, TypeError, r"a tuple is \(values, offsets\)"),
         "rows for labels": ({ids: rows, w: weights, y: wy.RaggedArray.of_rows(rows)}, ShapeError, "rows of one length"),
@@ -399,6 +411,27 @@ def test_an_error_of_a_step_is_explained_by_the_entries_of_that_step_alone() -> 
     program.epoch(right, batch_size=2)
     with pytest.raises(IndexOutOfRange, match=message):
         program.epoch({leaf: right[leaf] + data[leaf] + right[leaf] for leaf in data}, batch_size=2)
+
+
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_an_infinity_of_a_row_without_entries_is_named_with_what_to_do(engine: str) -> None:
+    x: Any = wy.Input(dims=(Batch(), Words()), name="x", dtype=np.float64)
+    scale = wy.Parameter(np.array(2.0))
+    largest = (x * scale).max(axis=1)
+    rows = [[1.0, 3.0], []]
+    program = wy.compile(largest.mean(), wy.optim.SGD([scale], 0.1), engine=engine)
+    with pytest.raises(Diverged, match=r"row without entries in max \(Batch\(\),\).*wy.where\(wy.row_lengths\(x\) > 0"):
+        program.epoch({x: rows}, batch_size=2)
+    known: Any = wy.where(wy.row_lengths(x) > 0, largest, 0.0)
+    assert wy.compile(known.mean(), wy.optim.SGD([scale], 0.1), engine=engine).epoch({x: rows}, batch_size=2) == 3.0
+    assert scale.value == 2.0 - 0.1 * 1.5
+
+
+def test_lengths_that_differ_are_named_by_inputs_when_nodes_are_computed() -> None:
+    x: Any = wy.Input([[1.0], [2.0, 3.0]], dims=(Batch(), Words()), name="x")
+    y: Any = wy.Input([[1.0], [2.0]], dims=(Batch(), Words()), name="y")
+    with pytest.raises(ShapeError, match=r"row 1 has 1 entries in y \(Batch\(\), Words\(\)\).* and 2 in x"):
+        (x * y).sum().forward()
 
 
 def test_what_has_no_rows_of_different_lengths_says_so() -> None:

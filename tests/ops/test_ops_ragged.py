@@ -133,6 +133,18 @@ def cases(graph: Graph) -> dict[str, tuple[Any, Callable[..., Any]]]:
         ),
         "matmul": (x @ matrix, lambda x, *_: x @ product),
         "vector_dot": (wy.vecdot(x, bias.expand_dims(1)), lambda x, w, i, b: x @ b),
+        "einsum with a matrix": (wy.einsum("bwi,ij->bwj", x, matrix), lambda x, *_: x @ product),
+        "einsum of weights and entries": (wy.einsum("bw,bwi->bi", w, x), lambda x, w, *_: total(x, w)),
+        "einsum of entries and a row": (
+            wy.einsum("bwi,bj->bwij", x, bias),
+            lambda x, w, i, b: np.multiply.outer(x, b),
+        ),
+        "einsum of entries and a column": (wy.einsum("ib,bwi->bw", bias.T, x), lambda x, w, i, b: x @ b),
+        "einsum of sums": (wy.einsum("bwi,ij->bj", x, matrix), lambda x, *_: x.sum(axis=0) @ product),
+        "einsum of pairs of features": (
+            wy.einsum("bwj,bwi->bij", x @ matrix, x),
+            lambda x, *_: np.einsum("wi,wj->ij", x, x @ product),
+        ),
         "attention pooling": (
             (x * (x * bias.expand_dims(1)).sum(axis=-1).softmax(axis=1).expand_dims(-1)).sum(axis=1),
             lambda x, w, i, b: total(x, softmax(x @ b)) if len(x) else np.zeros(3),
@@ -231,6 +243,25 @@ def refused(graph: Graph) -> dict[str, tuple[Callable[[], object], str]]:
         "sort": (lambda: wy.sort(w, axis=1), "is not defined along Words"),
         "one entry": (lambda: x[:, 0], "wy.first_entry"),
         "one row": (lambda: x[0], "wy.first_entry"),
+        "einsum of pairs": (lambda: wy.einsum("bwi,bvi->bwv", x, x), r"einsum.*sums or pairs along Words\(\)"),
+        "einsum that moves": (lambda: wy.einsum("bwi,ij->bjw", x, matrix), r"einsum.*moves Words\(\)"),
+        "an LSTM": (
+            lambda: wy.nn.LSTM(3, 2)(x.astype(np.float32)),
+            r"made for rows of one length.*wy.row_scan is a loop along each row",
+        ),
+        "attention": (lambda: wy.nn.MultiHeadAttention(3, 1)(x.astype(np.float32)), "pooling by attention"),
+        "vmap": (lambda: wy.vmap(lambda row: row.sum())(x), "vmap of .* has rows of different lengths"),
+        "a value of each row": (lambda: x * graph.bias, r"Words\(\) against Batch\(\).*value.expand_dims\(1\)"),
+        "a number for each entry": (lambda: x * w, r"Batch\(\).*number.expand_dims\(-1\)"),
+        "a number of entries": (lambda: x / x.shape[1], "the number of entries of each row is wy.row_lengths"),
+        "twice a number of entries": (lambda: x / (x.shape[1] * 2), r"wy.row_lengths\(x\)"),
+        "places": (lambda: wy.arange(x.shape[1]), r"arange.*wy.entry_positions\(x\)"),
+        "classes": (
+            lambda: w.cross_entropy(wy.IndexInput(dims=(Batch(),))),
+            r"-wy.entry_at\(logits.log_softmax\(axis=1\), labels\)",
+        ),
+        "excluded entries": (lambda: wy.random.index(9, (x.dims[0], 3), exclude=graph.ids), r"fill them up with -1"),
+        "a permutation": (lambda: wy.random.permutation(w.dims), r"random_permutation.* is not defined along Words"),
         "two ragged axes": (lambda: w + other, r"Words\(\) against Letters\(\)"),
         "scan": (lambda: wy.scan(lambda c, v: (c, v), 0.0, x), r"rows of different lengths; use wy.row_scan"),
         "row_scan of others": (lambda: wy.row_scan(lambda c, v: (c, v), 0.0, matrix), "along other axes, use wy.scan"),
@@ -257,6 +288,58 @@ def test_what_is_not_defined_is_refused_when_it_is_constructed_with_the_op_and_t
             make()
 
     check_each(refused(graph), check)
+
+
+@pytest.mark.parametrize("engine", ["reference", "native", "jax"])
+def test_an_einsum_over_all_entries_has_one_term_for_each(engine: str) -> None:
+    rows, others = rows_of([2, 0, 3], (3,)), rows_of([2, 0, 3], (2,), 1)
+    x: Any = wy.Input(rows, dims=(Batch(), Words(), Width(3)), dtype=np.float64)
+    y: Any = wy.Input(others, dims=(Batch(), Words(), Pair(2)), dtype=np.float64)
+    products: Any = wy.einsum("bwi,bwj->ij", x, y)
+    found = products.forward() if engine == "reference" else wy.compile(products, engine=engine)({})
+    np.testing.assert_allclose(found, np.concatenate(rows).T @ np.concatenate(others), rtol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_the_number_of_rows_is_known_where_no_other_data_tells_it(engine: str) -> None:
+    x: Any = wy.Input([[1.0, 2.0], [], [3.0]], dims=(Batch(), Words()), dtype=np.float64)
+    shares, mean = x / x.shape[0], x.sum() / x.shape[0]
+    found: Any = wy.compile([shares, mean], engine=engine)({})
+    assert found[0].tolist() == shares.forward().tolist() == [[1.0 / 3.0, 2.0 / 3.0], [], [1.0]]
+    assert found[1] == mean.forward() == 2.0
+
+
+@pytest.mark.parametrize(
+    "run", [lambda node: wy.compile(node), lambda node: node.forward()], ids=["compile", "forward"]
+)
+def test_an_axis_to_which_no_input_gives_lengths_is_refused_with_the_node_that_has_it(run: Any) -> None:
+    noise = wy.random.normal((Batch(), Words()))
+    for node in (noise, noise.sum(axis=1)):
+        with pytest.raises(ShapeError, match=r"axis Words\(\) of standard_normal .* has no lengths: the rows of data"):
+            run(node)
+
+
+def test_rows_without_entries_have_the_axes_and_the_dtype_of_their_input() -> None:
+    forms: dict[str, Any] = {
+        "lists": [[], []],
+        "arrays": [np.zeros(0), np.zeros(0)],
+        "offsets": (np.array([]), np.array([0, 0, 0])),
+        "rows": wy.RaggedArray.of_rows([[], []]),
+    }
+
+    def check(name: str) -> None:
+        ids = wy.IndexInput(dims=(Batch(), Words()))
+        x: Any = wy.Input(dims=(Batch(), Words(), Width(3)))
+        data: dict[Any, Any] = {ids: forms[name], x: forms[name]}
+        program: Any = wy.compile([x.sum(axis=1), ids * 2])
+        total, doubled = program(data)
+        assert total.tolist() == [[0.0] * 3] * 2 and doubled.dtype == np.int64
+        for leaf, rows in data.items():
+            leaf.set(rows)
+        assert x.mean(axis=1).forward().tolist() == [[0.0] * 3] * 2
+
+    check_each(forms, check)
+    assert wy.RaggedArray.of_rows([np.zeros(0, np.int32)]).dtype == np.int32
 
 
 def test_an_embedding_bag_takes_bags_of_any_length() -> None:
@@ -303,6 +386,28 @@ def test_draws_for_each_entry_are_those_of_the_reference(engine: str) -> None:
         expected = [node.forward() for node in (total, noise)]
         for found, value in zip(program({}), expected, strict=True):
             np.testing.assert_allclose(found, value, rtol=1e-6)
+
+
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_draws_for_each_entry_leave_out_what_its_row_excludes(engine: str) -> None:
+    batch, words, lengths = Batch(), Words(), [40, 0, 60, 3]
+    ids = wy.IndexInput([[0] * length for length in lengths], dims=(batch, words))
+    users = wy.IndexInput([2, 0, 0, 1], dims=(batch,))
+    seen = wy.RaggedArray.of_rows([[0, 1, 2], [3], [5, 6, 7, 8, 9]])
+    history = wy.IndexInput([[7, 8], [-1, -1], [0, -1], [3, 4]], dims=(batch, 2))
+    drawn: list[Any] = [
+        wy.random.index(10, (batch, words, 4), exclude=seen, rows=users, seed=1),
+        wy.random.index(10, (batch, words), exclude=history, seed=2),
+    ]
+    nodes: Any = [each + (wy.row_lengths(ids) * 0).expand_dims(tuple(range(1, each.ndim))) for each in drawn]
+    with wy.random.at_step(0):
+        expected = [node.forward() for node in nodes]
+    for found, value in zip(wy.compile(nodes, engine=engine)({}), expected, strict=True):
+        assert found.tolist() == value.tolist()
+    assert set(expected[0][0].reshape(-1).tolist()) == {0, 1, 2, 3, 4}
+    assert set(expected[0][2].reshape(-1).tolist()) == {3, 4, 5, 6, 7, 8, 9}
+    assert set(expected[1][2].tolist()) == set(range(1, 10))
+    assert not {7, 8} & set(expected[1][0].tolist())
 
 
 def test_a_gradient_with_respect_to_an_input_has_its_rows() -> None:

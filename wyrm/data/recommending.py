@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.ragged import RaggedArray
 from wyrm.graph.storage import Leaf, stored
 from wyrm.ops.kernels.sums import natural
 from wyrm.ops.products.product import multiply_into
@@ -256,7 +257,7 @@ class Scoring(Protocol):
 
 Table: TypeAlias = ArrayLike | BaseNode
 Scorer: TypeAlias = Callable[[NDArray[np.int64]], ArrayLike] | Scoring
-Excluded: TypeAlias = ArrayLike | CompressedRows | ItemRows | Sequence[Iterable[int]] | None
+Excluded: TypeAlias = ArrayLike | CompressedRows | ItemRows | RaggedArray | Sequence[Iterable[int]] | None
 
 
 # The scores of some users and items at a time stay in a core's cache.
@@ -295,8 +296,9 @@ def recommend(
 
     `rows` are the users to answer, an integer or an array of shape (answers,); by default all. `exclude` are the items
     that each user is not to get, usually those seen: `Interactions.seen()`, a SciPy matrix in CSR format whose entries
-    count whatever their values, the pair of its `indptr` and `indices`, a list of lists, a mask (users, items), or
-    integers (users, items per user) filled up with -1. For a single vector it is a mask (items,) or a list of items.
+    count whatever their values, the pair of its `indptr` and `indices`, a list of lists, a `wy.RaggedArray`, a mask
+    (users, items), or integers (users, items per user) filled up with -1. For a single vector it is a mask (items,) or
+    a list of items.
 
     All items are compared: the result is exact up to the rounding of dot products. Of equal scores, the item with the
     lower index comes first. `items` are read in parts of at most `batch_size`, by default 64 MB, so a table may be

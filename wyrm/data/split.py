@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from wyrm.data.checks import Columns, part_size, whole_number
 from wyrm.data.dataset import Dataset, LazyDataset
 from wyrm.data.interactions import Interactions
 from wyrm.errors import DataError, ShapeError
+from wyrm.graph.ragged import RaggedArray, entries_of, joined, of_values
 
 # The rows that are split.
 Data = TypeVar("Data", Dataset, Interactions)
@@ -58,8 +59,9 @@ def split_by_group(dataset: Data, group: str = "users", test_fraction: float = 0
     set()
     """
     column = (dataset.dataset() if isinstance(dataset, Interactions) else dataset)[group]
-    if column.ndim != 1:
-        raise ShapeError(f"column {group!r} has shape {column.shape}; expected one group per row.")
+    if isinstance(column, RaggedArray) or column.ndim != 1:
+        shape = "rows of different lengths" if isinstance(column, RaggedArray) else f"shape {column.shape}"
+        raise ShapeError(f"column {group!r} has {shape}; expected one group per row.")
     groups, group_of_row = np.unique(column, return_inverse=True)
     test = _chosen_for_test(len(groups), test_fraction, seed, f"groups of column {group!r}")[group_of_row]
     return dataset[~test], dataset[test]
@@ -76,18 +78,22 @@ class Concatenated(LazyDataset):
         outlines = [part.outline for part in self._parts]
         for position, outline in enumerate(outlines[1:], 1):
             _check_same_columns(outlines[0], outline, position)
-        common = {name: np.concatenate([outline[name] for outline in outlines])[:1] for name in outlines[0]}
+        common = {name: joined([outline[name] for outline in outlines])[:1] for name in outlines[0]}
         super().__init__(int(self._starts[-1]), common)
 
     def take(self, rows: NDArray[np.integer], *, epoch: int = 0, batch: int = 0) -> Columns:
         """Return the columns of these rows, each taken from its dataset."""
         part_of_row = np.searchsorted(self._starts, rows, side="right") - 1
-        columns = {name: np.empty((len(rows), *row.shape[1:]), row.dtype) for name, row in self._columns.items()}
-        for position in np.unique(part_of_row):
-            chosen = part_of_row == position
-            found = self._parts[position].take(rows[chosen] - self._starts[position], epoch=epoch, batch=batch)
-            for name, column in columns.items():
-                column[chosen] = found[name]
+        taken = [
+            self._parts[position].take(rows[part_of_row == position] - self._starts[position], epoch=epoch, batch=batch)
+            for position in np.unique(part_of_row)
+        ]
+        place = np.argsort(np.argsort(part_of_row, kind="stable"))
+        columns: dict[str, Any] = {}
+        for name, row in self._columns.items():
+            column = joined([found[name] for found in taken])[place]
+            entries = entries_of(column).astype(row.dtype, copy=False)
+            columns[name] = of_values(entries, column) if isinstance(column, RaggedArray) else entries
         return columns
 
 
@@ -98,7 +104,12 @@ def _check_same_columns(first: Columns, other: Columns, position: int) -> None:
             f"of the same columns, for example after select_columns or map"
         )
     for name, row in first.items():
-        mine, its = (row.dtype, row.shape[1:]), (other[name].dtype, other[name].shape[1:])
+        if isinstance(row, RaggedArray) != isinstance(other[name], RaggedArray):
+            raise ShapeError(
+                f"column {name!r} has rows of different lengths in one of the datasets 0 and {position}, and of one "
+                f"length in the other; make both a wy.RaggedArray"
+            )
+        mine, its = [(each.dtype, entries_of(each).shape[1:]) for each in (row, other[name])]
         kinds = {dtype.kind for dtype, _ in (mine, its)}
         if mine[1] != its[1] or (len(kinds) > 1 and not kinds <= set("iuf")):
             raise ShapeError(

@@ -18,8 +18,8 @@ from wyrm.engines.progress import Bar, LossBar, NoBar, bar, checked_bar
 from wyrm.engines.tables import row_count
 from wyrm.engines.totals import Totals
 from wyrm.errors import Diverged, IndexOutOfRange, NotFinite, OptionError, ShapeError
-from wyrm.graph.base import BaseNode
-from wyrm.graph.ragged import RaggedArray, entries_of, joined
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.ragged import RaggedArray, entries_of, infinite_if_empty, joined
 from wyrm.ops.random.philox import STEP, pinned_step
 from wyrm.support.frozen import frozen
 from wyrm.support.interrupts import deferred, deliver
@@ -124,6 +124,8 @@ class Epoch:
     totals: Totals
     position: EpochPosition
     in_batches: bool
+    # The outputs of the program, as users wrote them.
+    outputs: Sequence[BaseNode]
     bar: LossBar = field(default_factory=NoBar)
     skipped: int = 0
     # The rows and losses that are counted and not yet shown, in parts; and the thread of the epoch, which shows them.
@@ -207,9 +209,16 @@ class Epoch:
 
     def diverged(self, what: str, failed: int, kept: int, rate: float) -> Diverged:
         """Return the error of the batch after `failed` others, if the parameters are those after `kept` batches."""
+        extreme = infinite_if_empty(self.outputs)
+        advice = (
+            ""
+            if extreme is None
+            else f". The infinity may be that of a row without entries in {describe(extreme)}: choose another value "
+            f"there, wy.where(wy.row_lengths(x) > 0, value, 0.0)"
+        )
         return Diverged(
             f"{what} became NaN or infinite in {self.place(failed)} at learning rate {rate:g}; the parameters are as "
-            f"they were after batch {kept}. Lower the learning rate, or look for the cause with wy.watch_nan()"
+            f"they were after batch {kept}. Lower the learning rate, or look for the cause with wy.watch_nan(){advice}"
         )
 
     def mean(self) -> list[float]:
@@ -220,7 +229,7 @@ class Epoch:
 
 def train_epoch(engine: Engine, data: Any, options: EpochOptions, totals: Totals, *, in_batches: bool) -> list[float]:
     """Train on a data set once; return the outputs for all its rows. See `Program.epoch`."""
-    epoch = Epoch(engine.epochs + 1, options, totals, engine.position, in_batches)
+    epoch = Epoch(engine.epochs + 1, options, totals, engine.position, in_batches, engine.graph.outputs)
     if in_batches:
         _train_on_batches(engine, epoch, data)
         engine.epochs += 1

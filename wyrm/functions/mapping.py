@@ -14,7 +14,7 @@ from wyrm.functions.carries import as_floats, dtype_of, from_floats, leaf_nodes
 from wyrm.functions.function import Function, evaluated, function_of_nodes
 from wyrm.functions.pytree import PyTreeDef, flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import argument_names, enclosing_trace, name_of
-from wyrm.graph.axes import axis_size, normalize_axis
+from wyrm.graph.axes import axis_size, normalize_axis, ragged_axis
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.node import IndexNode
 from wyrm.graph.shapes import same_sizes
@@ -143,6 +143,11 @@ def _row(leaf: Any, axis: int, name: str, what: str, rows: dict[BaseNode, BaseNo
         _check_moves(leaf, what)
         whole: Any = leaf
         leaf = whole.transpose(first, *(i for i in range(leaf.ndim) if i != first))
+    if ragged_axis(leaf.dims) is not None:
+        raise ShapeError(
+            f"{what}: {describe(leaf)} has rows of different lengths; functions work on all of them at once, as "
+            f"x.sum(axis=1) does, and wy.row_scan is a loop along each row"
+        )
     row = (WeakPlaceholder if is_weak(leaf.dtype) else placeholder_like)(leaf, leaf.dims[1:], name)
     rows[row] = leaf
     return row

@@ -312,7 +312,10 @@ def flat_dims(dims: Dims) -> Dims:
 
 def _flat_axis(axis: Axis) -> Axis:
     if isinstance(axis, Ragged):
-        raise ShapeError(f"{axis!r} stands behind the axis of its rows, as the second axis")
+        raise ShapeError(
+            f"{axis!r} stands behind the axis of its rows, as the second axis, and has no size of its own: the number "
+            f"of entries of each row is wy.row_lengths(x), and their places are wy.entry_positions(x)"
+        )
     if not isinstance(axis, Derived):
         return axis
     if isinstance(axis, Times):
@@ -521,6 +524,11 @@ def _two_names(left: Dim, right: Dim) -> str:
         reason = "different axes: each Dim() is one of its own; give both inputs the same axis"
     elif type(left).__name__ == type(right).__name__:
         reason = f"two classes are named {type(left).__name__}; was it defined again?"
+    elif isinstance(left, Ragged) != isinstance(right, Ragged):
+        reason = (
+            "different axes; beside the entries of rows, a value of each row is value.expand_dims(1), and a number for "
+            "each entry is number.expand_dims(-1)"
+        )
     else:
         reason = "equal sizes, different names" if left.size == right.size is not None else "different axes"
     return f"{left!r} against {right!r} ({reason})"

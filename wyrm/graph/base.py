@@ -14,7 +14,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, IndexOutOfRange, MissingShape, RegistrationError, ShapeError, WyrmError
-from wyrm.graph.axes import Dims, Ragged, UnnamedDim, axis_size
+from wyrm.graph.axes import Derived, Dims, Ragged, UnnamedDim, axis_size
 from wyrm.graph.op import Op, Stateful, set_cell, set_runner
 from wyrm.graph.registration import register
 from wyrm.graph.source_location import Origin, SourceLocation, built_nodes, location_of, place_of, user_origin
@@ -373,7 +373,7 @@ _RAGGED = "wyrm.ops.ragged"
 
 def _check_ragged(node: BaseNode) -> None:
     """Raise `ShapeError` for an op that is not defined along a `Ragged` axis that it or an operand has."""
-    if any(isinstance(axis, Ragged) for each in (node, *node.parents) for axis in each.dims):
+    if any(isinstance(axis, Ragged | Derived) for each in (node, *node.parents) for axis in each.dims):
         importlib.import_module(_RAGGED).check(node)
 
 

@@ -16,6 +16,7 @@ from wyrm.graph.arrays import as_array, check_unmasked
 from wyrm.graph.axes import Dims, Ragged, axis_size, is_name, ragged_axis
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.storage import Storage, store, stored
+from wyrm.graph.traversal import topological_order
 from wyrm.graph.typing import IntegerArray
 
 if TYPE_CHECKING:
@@ -183,20 +184,22 @@ def position_of(array: Any, place: Sequence[SupportsIndex]) -> tuple[int, ...]:
     return row, entry - int(array.offsets[row]), *rest
 
 
-def _checked_offsets(offsets: np.ndarray, count: int) -> NDArray[np.int64]:
+def _checked_offsets(offsets: np.ndarray, count: int, what: str = "") -> NDArray[np.int64]:
+    """Return offsets for a number of values; `what` names their data in errors."""
+    name = f"{what}: offsets" if what else "offsets"
     if offsets.dtype.kind not in "iu":
-        raise DTypeError(f"offsets are integers, not {offsets.dtype}")
+        raise DTypeError(f"{name} are integers, not {offsets.dtype}")
     if offsets.ndim != 1 or not offsets.size:
-        raise ShapeError(f"offsets have one axis and one integer more than there are rows, not shape {offsets.shape}")
+        raise ShapeError(f"{name} have one axis and one integer more than there are rows, not shape {offsets.shape}")
     found = offsets.astype(np.int64)
     wrong = found[1:] < found[:-1]
     if wrong.any():
         row = int(wrong.argmax())
-        raise ShapeError(f"offsets decrease from {found[row]} to {found[row + 1]} in row {row:,}")
+        raise ShapeError(f"{name} decrease from {found[row]} to {found[row + 1]} in row {row:,}")
     if found[0] != 0 or found[-1] != count:
         raise ShapeError(
-            f"offsets begin at 0 and end at the number of values, {count:,}; they begin at {found[0]:,} and end at "
-            f"{found[-1]:,}"
+            f"{name} begin at 0 and end at the number of values, {count:,}, with one integer more than there are rows; "
+            f"these begin at {found[0]:,} and end at {found[-1]:,}"
         )
     return found
 
@@ -207,22 +210,22 @@ def _checked_offsets(offsets: np.ndarray, count: int) -> NDArray[np.int64]:
 def as_ragged(value: Any, what: str, *, integers: bool = False) -> RaggedArray:
     """Return data as rows of different lengths.
 
-    It is a `RaggedArray`, a list of rows, an array of objects, a tuple (values, offsets), a sparse matrix of SciPy or a
-    list column of pandas, polars or Arrow. Of a sparse matrix `integers` are the columns of its entries, and floats
-    their values. `what` names the data in errors.
+    It is a `RaggedArray`, a list of rows, an array of objects, a tuple (values, offsets), a sparse matrix of SciPy, a
+    list column of pandas, polars or Arrow, or a `wy.data.ItemRows`. Of a sparse matrix `integers` are the columns of
+    its entries, and floats their values. `what` names the data in errors.
 
     Raise `DTypeError`, `ShapeError` or `DataError` for data that is none of these, or has a null.
     """
     if isinstance(value, RaggedArray):
         return value
-    if hasattr(value, "tocsr"):
-        matrix = value.tocsr()
-        return RaggedArray(matrix.indices if integers else matrix.data, matrix.indptr)
+    matrix = value.tocsr() if hasattr(value, "tocsr") else value
+    if hasattr(matrix, "indptr") and (integers or hasattr(matrix, "data")):
+        return _of_offsets(matrix.indices if integers else matrix.data, matrix.indptr, what)
     if isinstance(value, tuple):
         if len(value) != 2 or not all(isinstance(each, np.ndarray) for each in value):
             raise TypeError(f"{what}: a tuple is (values, offsets), two arrays{_SEVERAL}")
         check_unmasked(value[0])
-        return RaggedArray(*value)
+        return _of_offsets(*value, what)
     if isinstance(value, np.ndarray) and value.dtype.kind != "O":
         if value.ndim < 2:
             raise ShapeError(f"{what} was given an array of shape {value.shape}, which has no rows{_SEVERAL}")
@@ -241,12 +244,16 @@ def as_ragged(value: Any, what: str, *, integers: bool = False) -> RaggedArray:
     return _of_rows(rows, what, integers)
 
 
+def _of_offsets(values: np.ndarray, offsets: np.ndarray, what: str) -> RaggedArray:
+    return _trusted(values, _checked_offsets(offsets, len(values), what))
+
+
 def _of_rows(rows: list[Any], what: str, integers: bool) -> RaggedArray:
     arrays = []
     for position, row in enumerate(rows):
-        if row is None or not hasattr(row, "__len__") or isinstance(row, str | bytes):
+        if not hasattr(row, "__len__") or not hasattr(row, "__getitem__") or isinstance(row, str | bytes | dict):
             raise DTypeError(f"{what}: row {position:,} is {row!r}, and each row is a list or an array of numbers")
-        arrays.append(as_array(row, f"row {position:,} of {what}"))
+        arrays.append(_entries_of_row(row, position, what))
     kept = [each for each in arrays if each.size] or arrays
     for position, each in enumerate(arrays):
         if each.size and (each.ndim == 0 or each.shape[1:] != kept[0].shape[1:]):
@@ -256,9 +263,22 @@ def _of_rows(rows: list[Any], what: str, integers: bool) -> RaggedArray:
             )
     empty = np.zeros((0, *(kept[0].shape[1:] if kept else ())), np.int64 if integers else np.float32)
     values = np.concatenate([each if each.size else empty.astype(kept[0].dtype) for each in arrays]) if kept else empty
-    if not values.size:
+    if not values.size and not any(isinstance(row, np.ndarray) for row in rows):
         values = values.astype(empty.dtype)  # NumPy makes an empty list an array of float64
     return _trusted(values, np.concatenate([[0], np.cumsum([len(each) for each in arrays], dtype=np.int64)]))
+
+
+def _entries_of_row(row: Any, position: int, what: str) -> np.ndarray:
+    try:
+        entries = as_array(row)
+    except ShapeError:
+        raise ShapeError(
+            f"{what}: row {position:,} holds lists of different lengths; only rows differ in length, and all entries "
+            f"have one shape: join the lists of a row, or make them equally long"
+        ) from None
+    if entries.dtype.kind not in "fiub":
+        raise DTypeError(f"{what}: row {position:,} is {row!r}, and its entries are no numbers")
+    return entries
 
 
 def _of_arrow(column: Any, what: str) -> RaggedArray:
@@ -267,7 +287,7 @@ def _of_arrow(column: Any, what: str) -> RaggedArray:
         if part.null_count:
             raise DataError(f"{what} has {part.null_count:,} nulls among its {where}; fill them, or leave them out")
     lengths = np.asarray(column.value_lengths(), np.int64)
-    return RaggedArray(values.to_numpy(zero_copy_only=False), np.concatenate([[0], np.cumsum(lengths)]))
+    return rows_of_lengths(values.to_numpy(zero_copy_only=False), lengths)
 
 
 # --- leaves -----------------------------------------------------------------------------------------------------------
@@ -356,6 +376,13 @@ def flat_graph(outputs: Sequence[BaseNode], padding: Padding = Padding.NONE) -> 
     return found
 
 
+def infinite_if_empty(outputs: Sequence[BaseNode]) -> BaseNode | None:
+    """Return a maximum or a minimum along a `Ragged` axis, infinite for a row without entries; None without one."""
+    order: Sequence[Any] = topological_order(outputs)
+    found = (each for each in order if each.op_name() in ("max", "min", "logsumexp"))
+    return next((each for each in found if ragged_axis(each.parents[0].dims) and each.axis[:1] == (1,)), None)
+
+
 def refuse_ragged(outputs: Sequence[BaseNode], who: str) -> None:
     """Raise `OptionError` for a graph with an axis of different lengths; `who` names what does not take it."""
     flat = flat_graph(outputs)
@@ -385,7 +412,10 @@ def ragged_dims(dims: Any, rebindable: bool, what: str) -> Dims:
     axes: Dims = tuple([axis() if is_name(axis) else axis for axis in dims])
     places = [place for place, axis in enumerate(axes) if isinstance(axis, Ragged)]
     if places != [1]:
-        raise ShapeError(f"{what} has the axes {axes}: one axis of different lengths, behind the axis of its rows")
+        raise ShapeError(
+            f"{what} has the axes {axes}: one axis of different lengths stands behind the axis of its rows, as in "
+            f"dims=(batch, words) or dims=(batch, words, 3), and all others have one length"
+        )
     return axes
 
 
@@ -397,8 +427,15 @@ def held_rows(leaf: BaseNode) -> RaggedArray | None:
 
 
 def checked_rows(leaf: BaseNode, data: RaggedArray) -> RaggedArray:
-    """Return data for a leaf; raise `ShapeError` unless its rows and its entries have the leaf's other axes."""
+    """Return data for a leaf; raise `ShapeError` unless its rows and its entries have the leaf's other axes.
+
+    Data without entries, such as empty lists, has those of the leaf.
+    """
     dims: Dims = leaf.dims
+    if not len(data.values):
+        sizes = [axis_size(axis) for axis in dims[2:]]
+        shape = data.values.shape if None in sizes or data.values.ndim > 1 else (0, *sizes)
+        data = of_values(data.values.astype(leaf.dtype).reshape(shape), data)
     wanted, given = dims[2:], data.values.shape[1:]
     if len(wanted) != len(given) or any(
         axis_size(axis) not in (None, size) for axis, size in zip(wanted, given, strict=True)

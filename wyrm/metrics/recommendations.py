@@ -22,6 +22,7 @@ from typing_extensions import Unpack
 
 from wyrm.errors import DataError, DTypeError, OptionError, ShapeError
 from wyrm.graph.arrays import as_array
+from wyrm.graph.ragged import RaggedArray
 from wyrm.metrics.checks import numbers, score_matrix
 from wyrm.support.item_rows import NONE, CompressedRows, Indices, ItemRows, Mask, Recommendations, item_rows
 from wyrm.support.options import whole
@@ -204,7 +205,7 @@ def _gains(relevant: Any, users: int, items: int | None) -> NDArray[np.float64] 
 
 
 Ranking: TypeAlias = ArrayLike | Recommendations
-Items: TypeAlias = ArrayLike | CompressedRows | ItemRows | Sequence[Iterable[int]]
+Items: TypeAlias = ArrayLike | CompressedRows | ItemRows | RaggedArray | Sequence[Iterable[int]]
 PerUser: TypeAlias = NDArray[np.float64]
 
 

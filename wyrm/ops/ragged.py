@@ -17,7 +17,7 @@ import numpy as np
 
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Derived, Dims, Ragged, axis_size, flat_dims, open_axes, ragged_axis
-from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.base import BaseNode, describe, reasons_alone
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Constant
 from wyrm.graph.node import IndexNode, Node
@@ -39,6 +39,7 @@ from wyrm.ops.cross_entropy.softmax import (
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, Elementwise
 from wyrm.ops.elementwise.integers import IndexArithmetic
+from wyrm.ops.gradients.reverse import with_sizes
 from wyrm.ops.indexing.advanced_indexing import FromEnd
 from wyrm.ops.indexing.gather import Gather, IndexGather, Place, common_axes
 from wyrm.ops.indexing.index import Index, JoinRows, RowGradient, ScatterAdd
@@ -54,10 +55,13 @@ from wyrm.ops.normalization.normalization import (
     RMSNorm,
 )
 from wyrm.ops.normalization.statistics import LogSumExp, Variance
+from wyrm.ops.products.einsum import Einsum
 from wyrm.ops.products.linear_gelu import LinearGelu, LinearGeluGradient
 from wyrm.ops.products.product import MatMul, VectorDot
+from wyrm.ops.random.draws import RandomPermutation
 from wyrm.ops.random.dropout import AddDropout, Dropout, DropoutMask
 from wyrm.ops.random.philox import Draws
+from wyrm.ops.random.sampling import RandomIndex
 from wyrm.ops.reducing.base import Count, OneAxis, Reduction
 from wyrm.ops.reducing.counting import CountTrue
 from wyrm.ops.reducing.cumulative import CumSum, Recurrence, Shift
@@ -238,15 +242,25 @@ def flattened(outputs: Sequence[BaseNode], padding: Padding = Padding.NONE) -> F
                     f"in {describe(leaf)}: inputs with the same ragged axis have the same rows"
                 )
 
+    for node in order:
+        axis = ragged_axis(node.dims)
+        if axis is not None and type(axis) not in inputs:
+            raise ShapeError(
+                f"axis {axis!r} of {describe(node)} has no lengths: the rows of data give them, and this graph reads "
+                f"no wy.Input or wy.IndexInput that has the axis"
+            )
+
     def parts(axis: Ragged) -> Parts:
-        if type(axis) not in inputs:
-            raise ShapeError(f"axis {axis!r} has no lengths: no input of this graph has it")
         return parts_of(inputs[type(axis)][0])
 
     made: dict[BaseNode, Any] = {}
     whole = next(filter(_reads_all_entries, order), None)
     padding = Padding.NONE if whole is not None else padding
     _extend(made, order, PartsOf(parts, padding))
+    # Rows and entries that no array of the flat graph has, such as a number of rows, get their sizes from the parts.
+    of_lengths = [part for leaves in inputs.values() for part in parts_of(leaves[0])[1:]]
+    sized = [output for output in outputs if isinstance(output, Node)]
+    made |= zip(sized, with_sizes([made[output] for output in sized], of_lengths), strict=True)
     return Flattened(made, inputs, padding, whole)
 
 
@@ -299,22 +313,41 @@ def check(node: BaseNode) -> None:
 
     The flat form is made, of placeholders: what is refused is refused by the form itself.
     """
-    rule = _rule(node)
-    if rule is _composition or (rule is _composed_along and _is_along(node)):
-        return  # its nodes were checked
+    rule, axis = _rule(node), _along(node)
+    if axis is None:
+        for each in (node, *node.parents):
+            flat_dims(each.dims)
+        return
+    if rule is _composed_along and _is_along(node):
+        return  # ops that are defined along the axis
+    if rule is _composition:
+        if type(node).shape_rule is not Composed.shape_rule:  # else its nodes were checked
+            _check_composition(node, axis)
+        return
     if rule is None:
-        raise ShapeError(f"{node.op_name()} is not defined along {_along(node)!r}, whose rows have different lengths")
+        raise ShapeError(f"{node.op_name()} is not defined along {axis!r}, whose rows have different lengths")
+    flat = [flat_dims(parent.dims) for parent in node.parents]
     operands = [
-        parent
-        if ragged_axis(parent.dims) is None
-        else placeholder_like(parent, flat_dims(parent.dims), parent.name or "operand")
-        for parent in node.parents
+        parent if dims == parent.dims else placeholder_like(parent, dims, parent.name or "operand")
+        for parent, dims in zip(node.parents, flat, strict=True)
     ]
     rows = next(each.dims[0] for each in (node, *node.parents) if ragged_axis(each.dims) is not None)
     found = rule(node, operands, PartsOf(lambda axis: _placeholders(axis, rows), Padding.NONE))
     wanted = flat_dims(node.dims)
     if len(found.dims) != len(wanted):
         raise AssertionError(f"the flat form of {node.op_name()} has the axes {found.dims}, not {wanted}")
+
+
+def _check_composition(node: Any, axis: Ragged) -> None:
+    """Raise `ShapeError` for an op made of others, such as an LSTM, if one of these is not defined along the axis."""
+    try:
+        with reasons_alone(node):
+            node.compose(*node.parents)
+    except ShapeError as error:
+        raise ShapeError(
+            f"is made for rows of one length, and those along {axis!r} have different ones ({error}): wy.row_scan is a "
+            f"loop along each row, and pooling by attention (scores.softmax(axis=1).expand_dims(-1) * x).sum(axis=1)"
+        ) from None
 
 
 def _placeholders(axis: Ragged, rows: Axis) -> Parts:
@@ -376,6 +409,11 @@ def _by_entry(node: Any, operands: list[Any], parts: PartsOf) -> Any:
         raise ShapeError(
             f"looks up rows of a table, and the table has rows of different lengths along {_along(node)!r}"
         )
+    if isinstance(node, CrossEntropy) and isinstance(node.parents[0].dims[-1], Ragged):
+        raise ShapeError(
+            f"takes classes of one number; among the entries along {_along(node)!r}, with the position of the right "
+            f"one, it is -wy.entry_at(logits.log_softmax(axis=1), labels)"
+        )
     if parts.padded and isinstance(node, CrossEntropy) and node.reduction != "none":
         return _composition(node, operands, parts)
     return _of_entries(node, operands)
@@ -406,6 +444,35 @@ def _vector_dot(node: Any, operands: list[Any], parts: PartsOf) -> Any:
     return node.rebuild(_aligned(given, flat, dims, parts) for given, flat in zip(node.parents, operands, strict=True))
 
 
+@flat_form(Einsum)
+def _einsum(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    *terms, result = node.terms()
+    axis, of_entries = _along(node), [ragged_axis(parent.dims) is not None for parent in node.parents]
+    assert axis is not None
+    # The letter of the rows becomes that of the entries, and the letter of the ragged axis is left out.
+    rows, along = terms[of_entries.index(True)][:2]
+    if any(each and term[:2] != rows + along for each, term in zip(of_entries, terms, strict=True)):
+        raise ShapeError(_no_product(node))
+    if along in result and result[:2] != rows + along:
+        raise ShapeError(f"moves {axis!r}, which stands behind the axis of its rows")
+    own, by_entry = parts(axis), along in result or all(of_entries)
+    for place, (term, x) in enumerate(zip(terms, operands, strict=True)):
+        if of_entries[place]:
+            operands[place] = x if by_entry else _total(x, own, parts)
+            terms[place] = term.replace(along, "")
+        elif by_entry and rows in term:
+            terms[place] = rows + term.replace(rows, "")
+            operands[place] = _repeated(own, Transpose(x, tuple(term.index(letter) for letter in terms[place])))
+    if by_entry and rows not in result:
+        operands = [parts.counted(own, x, 0.0) for x in operands]
+    added = by_entry and along not in result and rows in result  # one row after the other
+    made = rows + result.replace(rows, "") if added else result.replace(along, "")
+    found = node.rebuild(operands, subscripts=f"{','.join(terms)}->{made}")
+    if not added:
+        return found
+    return Transpose(_total(found, own, parts), tuple(made.index(letter) for letter in result))
+
+
 # --- axes -------------------------------------------------------------------------------------------------------------
 
 
@@ -416,6 +483,26 @@ def _with_flat_axes(node: Any, operands: list[Any], parts: PartsOf) -> Any:
     if isinstance(node, Reshape | IndexReshape):
         return node.rebuild(operands, to=flat_dims(node.dims))
     return node.rebuild(operands, **_flat_attributes(node))
+
+
+@flat_form(RandomIndex)
+def _random_index(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    (*others, excluded), given, axis = operands, node.parents[-1], ragged_axis(node.dims)
+    if node.rejects and not node.compressed and isinstance(given.dims[-1], Ragged):
+        raise ShapeError(
+            f"excludes lists of different lengths, along {given.dims[-1]!r}: fill them up with -1 to one length, or "
+            f"give those of all users in exclude, and the users of the draws in rows"
+        )
+    if axis is not None and node.rejects and ragged_axis(given.dims) is None and len(given.dims) > 1 - node.compressed:
+        excluded = _repeated(parts(axis), excluded)
+    return node.rebuild([*others, excluded], to=flat_dims(node.to))
+
+
+@flat_form(RandomPermutation)
+def _permutation(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    if isinstance(node.dims[-1], Ragged):
+        raise ShapeError(f"is not defined along {node.dims[-1]!r}, whose rows have different lengths")
+    return node.rebuild(operands, to=flat_dims(node.to))
 
 
 @flat_form(FromEnd, WithSizes)

@@ -268,6 +268,8 @@ def _of_any(given: Any, user_count: int, item_count: int | None) -> "ItemRows":
         given = given.tocsr()
     if hasattr(given, "indptr") and hasattr(given, "indices"):
         return ItemRows(given.indptr, given.indices, int(given.shape[1]))
+    if hasattr(given, "values") and hasattr(given, "offsets"):  # a `wy.RaggedArray`
+        return _of_pair(given.offsets, given.values, item_count)
     if isinstance(given, tuple) and len(given) == 2 and all(np.ndim(each) == 1 for each in given):
         return _of_pair(given[0], np.asarray(given[1]), item_count)
     if isinstance(given, list | tuple) and given and all(isinstance(each, Iterable) for each in given):

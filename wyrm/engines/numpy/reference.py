@@ -128,6 +128,7 @@ class NodeRunner:
         self._lengths: IndexInput | None = None
         self._flat: Flattened | None = flat_graph([self.twin])
         if self._flat is not None:
+            self._flat.check_held()
             axis = ragged_axis(node.dims)
             self._lengths = None if axis is None else self._flat.parts(axis).lengths
             self.twin = self._flat.node[self.twin]

@@ -69,10 +69,12 @@ def _bound(leaf: BaseNode) -> list[type[Dim]]:
 
 def with_sizes(
     gradients: Sequence[Node],
-    outputs: Sequence[Node],
+    outputs: Sequence[BaseNode],
     order: Sequence[BaseNode] | None = None,
 ) -> list[Node]:
-    """Return the gradients as graphs that bind all their axes; `order` is the outputs' order, if it is known.
+    """Return the gradients as graphs that bind all their axes, by leaves of the outputs.
+
+    `order` is the outputs' order, if it is known.
 
     The gradient of `x.sum()` repeats a number along the axes of `x` and does not use `x` otherwise. If the size of such
     an axis comes from data, the gradient gets the leaf that binds it as one more parent.

@@ -23,6 +23,7 @@ from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, Decomposed, DrawsRows, KernelArgument
 from wyrm.graph.node import IndexNode
 from wyrm.graph.op import ArrayNamespace
+from wyrm.graph.ragged import RaggedArray
 from wyrm.graph.storage import bound_array, declared_dims
 from wyrm.graph.typing import (
     D1,
@@ -208,7 +209,7 @@ def sampling_kernel(
 _WORDS_AT_ONCE, _MAX_STEPS = 1024, 64
 
 
-Excluded: TypeAlias = "IndexNode | ArrayLike | CompressedRows | Sequence[ArrayLike]"
+Excluded: TypeAlias = "IndexNode | ArrayLike | CompressedRows | RaggedArray | Sequence[ArrayLike]"
 
 
 class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode[Axes]):
