@@ -281,16 +281,21 @@ class UpdateCalls:
     """The calls that update a program's parameters; `rule_source` creates the functions of a rule over whole ones.
 
     `hyperparameters` are the numbers that each step reads, and `numbers` the arguments that hold them. `counts` are the
-    numbers that end a checked step, before anything changes, unless they are 0.
+    numbers that end a checked step, before anything changes, unless they are 0. `written` are functions of the same
+    program's other step.
     """
 
     def __init__(
-        self, tree: LoopTree, optimizer: OptimizerInterface, rule_source: Callable[[UpdateRule], Source]
+        self,
+        tree: LoopTree,
+        optimizer: OptimizerInterface,
+        rule_source: Callable[[UpdateRule], Source],
+        written: Mapping[object, ArrayRoutine],
     ) -> None:
         self.tree = tree
         self.optimizer = optimizer
         self._rule_source = rule_source
-        self.routines: dict[object, ArrayRoutine] = {}
+        self.routines: dict[object, ArrayRoutine] = {**written}
         self.rules: dict[UpdateRule, Source] = {}
         self.hyperparameters: list[str] = []
         self.numbers: dict[str, OptimizerNumber] = {}

@@ -249,7 +249,7 @@ class Source:
     def _update(self, optimizer: OptimizerInterface, checked: bool) -> None:
         """Add the calls that update the parameters and the buffers."""
         tree = self.tree
-        calls = UpdateCalls(tree, optimizer, lambda rule: WholeUpdate(rule, tree.name, self.op_kernels))
+        calls = UpdateCalls(tree, optimizer, lambda rule: WholeUpdate(rule, tree.name, self.op_kernels), self.updates)
         late = checked or optimizer.max_norm is not None
         if checked:
             self.invocations = calls.checked(self.invocations, self._known)
