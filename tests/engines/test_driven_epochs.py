@@ -24,7 +24,7 @@ class Engine:
         self.heard: list[tuple[int, float]] = []
         position = EpochPosition()
         with position.epoch({}, 1):
-            self.epoch = Epoch(1, checked, Totals([wy.Parameter(1.0) * 2.0]), position, False, self)
+            self.epoch = Epoch(1, checked, Totals([wy.Parameter(1.0) * 2.0]), position, False, (), self)
         self.asked: list[tuple[int, int, int]] = []
         self.most, self.fails_at = most, ROWS
 

@@ -58,6 +58,20 @@ def test_a_batch_without_entries_accumulates() -> None:
         assert trained("jax", data) == pytest.approx(trained("native", data), rel=1e-12)
 
 
+def test_a_batch_without_entries_moves_no_row_of_a_table() -> None:
+    """It is filled up with an entry of another batch: the first row would go on moving by its momentum."""
+    lists = [[0, 1], [0], [], [], [2], [3, 3], [], []]
+
+    def trained(engine: str) -> Any:
+        x = wy.IndexInput(dims=(Batch(), Words()), name="x")
+        table = wy.Parameter(np.ones((5, 3)), name="table")
+        loss = (table.index(x).sum(axis=1) - 2.0).square().mean()
+        wy.compile(loss, wy.optim.Adam([table], 0.1), engine=engine).epoch({x: lists}, batch_size=2, accumulate=2)
+        return table.value
+
+    np.testing.assert_allclose(trained("jax"), trained("native"), rtol=1e-12)
+
+
 def test_a_graph_that_reads_all_entries_does_not_accumulate() -> None:
     x, weight = wy.Input(dims=(Batch(), Words()), name="x", **float64), wy.Parameter(np.float64(1.0))
     program = wy.compile((x * weight).reshape(-1).logsumexp(), wy.optim.SGD([weight], 0.1), engine="jax")

@@ -234,12 +234,27 @@ class JaxEngine(Engine):
                 check_shape(leaf, shape)
             check_ranges(self.graph.ranges.limits, given, self.graph.schedule.bind(shapes))
         if stacked:
+            self._fill_empty(complete[:stacked], batches)
             first = {leaf: np.stack([arrays[leaf] for arrays in complete[:stacked]]) for leaf in complete[0]}
             complete = [first, *complete[stacked:]]
         return [
             [self.placement.batch(leaf, array.shape, array.__getitem__) for leaf, array in arrays.items()]
             for arrays in complete
         ]
+
+    def _fill_empty(self, complete: Sequence[dict[BaseNode, Any]], batches: Sequence[Mapping[BaseNode, Any]]) -> None:
+        """Fill the arrays of batches without an entry with an entry of another batch, whose rows of tables move anyway.
+
+        Zeros would be the first row of a table, which an optimizer with momentum moves even by a gradient of 0.
+        """
+        flat = self.graph.flat
+        for name, leaves in flat.inputs.items() if flat is not None and flat.padded else ():
+            sizes = [len(flat.rows(name, given).values) for given in batches[: len(complete)]]
+            full = next((arrays for arrays, size in zip(complete, sizes, strict=True) if size), None)
+            for arrays, size in zip(complete, sizes, strict=True):
+                for leaf in (parts_of(each).values for each in leaves):
+                    if full is not None and not size and leaf in arrays:
+                        arrays[leaf] = np.broadcast_to(full[leaf][:1], arrays[leaf].shape)
 
     def _layouts(self, batches: Sequence[Mapping[BaseNode, Any]]) -> list[dict[type[Ragged], Layout]]:
         """Return how the entries of batches stand in arrays: with room for equally many along each axis."""
