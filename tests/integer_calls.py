@@ -165,6 +165,7 @@ OPTIONS: dict[str, Call] = {
     "ConfusionMatrix": lambda i: wy.metrics.ConfusionMatrix(i(3)),
     "confusion_matrix": lambda i: wy.metrics.confusion_matrix(LABELS, LABELS, classes=i(3)),
     "top_k_accuracy": lambda i: wy.metrics.top_k_accuracy(LABELS, np.eye(2), k=i(1)),
+    "SAGA": lambda i: wy.optim.SAGA([wy.Parameter(1.0)], 0.1, steps_per_epoch=i(3)).options(),
     "EMA": lambda i: wy.optim.EMA(0.9, start=i(2), every=i(3)),
     "Cosine": lambda i: wy.optim.Cosine(1.0, steps=i(100))(77),
     "CosineRestarts": lambda i: [wy.optim.CosineRestarts(1.0, steps=i(10), growth=i(2))(n) for n in (9, 50, 500)],

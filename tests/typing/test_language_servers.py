@@ -23,7 +23,8 @@ LONGEST = 300
 LONGER = {
     "data/interactions.py Interactions.of", "exporting/exported.py export",
     "nn/attention.py MultiHeadAttention.__init__", "nn/transformer.py TransformerBlock.__init__",
-    "train/fitting.py fit", "train/program.py Program.export", "watch/writer.py RunWriter.__init__",
+    "ops/random/sampling.py sampling_kernel", "train/fitting.py fit", "train/program.py Program.export",
+    "watch/writer.py RunWriter.__init__",
 }  # fmt: skip
 # The most overloads of a public function, and those with more: pairs of shapes that broadcast, for nodes and integers.
 MOST = 20

@@ -10,7 +10,7 @@ import numpy as np
 from wyrm.engines.optimizer import Elements
 from wyrm.graph.leaves import Input
 from wyrm.graph.node import Node
-from wyrm.ops.elementwise.comparison import IsFinite, where
+from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.subgraph import Subgraph
 
 
@@ -30,7 +30,7 @@ class GlobalNorm:
         total, limit = (Input(name=name, dtype=dtype) for name in ("total", "limit"))
         element: Node = gradient * (1.0 / unit) if in_units else gradient
         root, largest = total.sqrt(), limit * (1.0 / unit) if in_units else limit
-        factor = where(IsFinite(root), (largest / root).minimum(1.0), math.nan)
+        factor = where(root < math.inf, (largest / root).minimum(1.0), math.nan)
         self.squares: Subgraph = Subgraph([gradient], [element.square().sum()])
         self.limited: Subgraph = Subgraph([total, limit], [root * unit if in_units else root, factor])
 

@@ -267,6 +267,7 @@ def _columns(built: Built, columns: Mapping[Any, Any]) -> dict[str, np.ndarray]:
     if not columns:
         return {}
     found: dict[str, np.ndarray] = {}
+    assert built.training is not None
     for leaf, array in checked_columns(columns, list(given), built.training.graph.ranges.limits).given.items():
         own = given[leaf]
         found[own.name] = entries_of(array)

@@ -378,9 +378,11 @@ def flat_graph(outputs: Sequence[BaseNode], padding: Padding = Padding.NONE) -> 
 
 def infinite_if_empty(outputs: Sequence[BaseNode]) -> BaseNode | None:
     """Return a maximum or a minimum along a `Ragged` axis, infinite for a row without entries; None without one."""
-    order: Sequence[Any] = topological_order(outputs)
-    found = (each for each in order if each.op_name() in ("max", "min", "logsumexp"))
-    return next((each for each in found if ragged_axis(each.parents[0].dims) and each.axis[:1] == (1,)), None)
+    for node in topological_order(outputs):
+        axes: Any = getattr(node, "axis", ())
+        if node.op_name() in ("max", "min", "logsumexp") and ragged_axis(node.parents[0].dims) and axes[:1] == (1,):
+            return node
+    return None
 
 
 def refuse_ragged(outputs: Sequence[BaseNode], who: str) -> None:
@@ -433,8 +435,9 @@ def checked_rows(leaf: BaseNode, data: RaggedArray) -> RaggedArray:
     """
     dims: Dims = leaf.dims
     if not len(data.values):
-        sizes = [axis_size(axis) for axis in dims[2:]]
-        shape = data.values.shape if None in sizes or data.values.ndim > 1 else (0, *sizes)
+        sizes = [size for size in map(axis_size, dims[2:]) if size is not None]
+        known = len(sizes) == len(dims) - 2 and data.values.ndim == 1
+        shape: tuple[int, ...] = (0, *sizes) if known else data.values.shape
         data = of_values(data.values.astype(leaf.dtype).reshape(shape), data)
     wanted, given = dims[2:], data.values.shape[1:]
     if len(wanted) != len(given) or any(

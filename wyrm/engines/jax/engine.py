@@ -248,7 +248,9 @@ class JaxEngine(Engine):
         Zeros would be the first row of a table, which an optimizer with momentum moves even by a gradient of 0.
         """
         flat = self.graph.flat
-        for name, leaves in flat.inputs.items() if flat is not None and flat.padded else ():
+        if flat is None or not flat.padded:
+            return
+        for name, leaves in flat.inputs.items():
             sizes = [len(flat.rows(name, given).values) for given in batches[: len(complete)]]
             full = next((arrays for arrays, size in zip(complete, sizes, strict=True) if size), None)
             for arrays, size in zip(complete, sizes, strict=True):

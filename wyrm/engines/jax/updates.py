@@ -18,7 +18,6 @@ from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
 from wyrm.ops.elementwise.formula import formula_value
-from wyrm.ops.reducing.reduction import Sum
 from wyrm.support.imports import jax, jnp, lax
 
 # A table with at most so many rows for each index of a step is marked to find the touched ones; for a larger one the
@@ -33,7 +32,7 @@ class _Elementwise(Lowerer):
 
     def value(self, node: BaseNode, operands: list[Any]) -> Any:
         """Return the value of a node from those of its parents."""
-        return self.xp.sum(*operands) if isinstance(node, Sum) else formula_value(self.xp, node, operands)
+        return formula_value(self.xp, node, operands) if node.formula else self.xp.sum(*operands)
 
 
 class Updates:
