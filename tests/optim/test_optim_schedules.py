@@ -151,6 +151,19 @@ def test_the_numbers_of_many_steps_are_those_of_each_step(kind: Any) -> None:
     assert ahead.steps == 1 and ahead.learning_rate == Polynomial(0.5, 9, end=0.1)(1)
 
 
+@pytest.mark.parametrize("kind", [SGD, Branching])
+def test_a_schedule_is_called_once_for_each_step(kind: Any) -> None:
+    called: list[int] = []
+
+    def schedule(step: int) -> float:
+        called.append(step)
+        return 0.1
+
+    optimizer = kind([wy.Parameter(np.zeros(2))], schedule)
+    optimizer.numbers_of(0, 4)
+    assert called == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf, "fast", True])
 def test_a_bad_rate_among_many_is_named_with_its_step(bad: Any) -> None:
     optimizer = SGD([wy.Parameter(np.zeros(2))], lambda step: bad if step == 3 else 0.1)

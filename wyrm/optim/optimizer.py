@@ -112,8 +112,8 @@ class Rate:
         rate = instance._learning_rate
         if not callable(rate):
             return rate
-        if instance._rates_ahead is not None:
-            return cast(float, instance._rates_ahead)  # `numbers_of` computes with all of them at once
+        if instance._rate_ahead is not None:
+            return cast(float, instance._rate_ahead)  # an array, where `hyperparameters` gets an array of steps
         return checked_rate(rate, instance.steps, rate(instance.steps))
 
 
@@ -159,7 +159,8 @@ class _Kept:
     _rate_factor: float | None = None
     _rules: dict[tuple[object, ...], Rule]
     _precomputed: Precomputed = Precomputed()
-    _rates_ahead: NDArray[np.float64] | None = None
+    # The learning rate while `numbers_of` computes, which has called the schedule already.
+    _rate_ahead: float | NDArray[np.float64] | None = None
     steps: int
     # For each parameter: its state by name, its number of steps, and its group.
     _arrays: list[dict[str, np.ndarray]]
@@ -475,38 +476,51 @@ class Optimizer(_Kept, ExplainsNames):
 
     def numbers_of(self, done: int, count: int) -> dict[str, NDArray[np.float64]]:
         """Return the rule's scalars for the `count` steps of parameters after `done` ones, by name, as arrays."""
-        schedule = self._learning_rate
-        if callable(schedule):
-            rates = np.array([checked_rate(schedule, at, schedule(at)) for at in range(self.steps, self.steps + count)])
-            self._rates_ahead = rates
-            try:
+        rate, rates = self._learning_rate, None
+        if callable(rate):  # a schedule, which is called once for each step
+            rates = [checked_rate(rate, step, rate(step)) for step in range(self.steps, self.steps + count)]
+        try:
+            return self._vectorized(done, count, rates)
+        except (TypeError, ValueError):  # `hyperparameters` branches on the step
+            return self._one_by_one(done, count, rates)
+
+    def _vectorized(self, done: int, count: int, rates: Sequence[float] | None) -> dict[str, NDArray[np.float64]]:
+        """Return what `numbers_of` does; raise `TypeError` or `ValueError` if `hyperparameters` takes no arrays."""
+        if rates is not None:
+            with self._at_rate(np.array(rates)):
                 return Precomputed.exactly(self.numbers_at, done, count)
-            except (TypeError, ValueError):
-                pass  # as below
-            finally:
-                self._rates_ahead = None
-        else:
-            ahead = self._precomputed.of(schedule, done, count)
-            if ahead is not None:
-                return ahead
+        rate = self._learning_rate
+        assert not callable(rate)
+        found = self._precomputed.of(rate, done, count)
+        if found is None:
             # Once there are rules, the options of wyrm's own optimizers are fixed, and with them the next numbers.
             known = bool(self._rules) and type(self).__module__.startswith("wyrm.")
-            try:  # vectorized, if `hyperparameters` is plain arithmetic
-                numbers = Precomputed.ahead(self.numbers_at, schedule, done, count, known)
-                self._precomputed = numbers if known else Precomputed()
-                ahead = numbers.of(schedule, done, count)
-                assert ahead is not None
-                return ahead
-            except (TypeError, ValueError):
-                pass  # `hyperparameters` branches on the step: fall back to a loop
+            numbers = Precomputed.ahead(self.numbers_at, rate, done, count, known)
+            self._precomputed = numbers if known else Precomputed()
+            found = numbers.of(rate, done, count)
+        assert found is not None
+        return found
+
+    def _one_by_one(self, done: int, count: int, rates: Sequence[float] | None) -> dict[str, NDArray[np.float64]]:
+        """Return what `numbers_of` does, computed for one step after the other."""
         steps, each = self.steps, []
         try:
             for i in range(count):
                 self.steps = steps + i
-                each.append(self.numbers_at(done + 1 + i))
+                with self._at_rate(None if rates is None else rates[i]):
+                    each.append(self.numbers_at(done + 1 + i))
         finally:
             self.steps = steps
         return {name: np.array([numbers[name] for numbers in each]) for name in each[0]}
+
+    @contextmanager
+    def _at_rate(self, rate: float | NDArray[np.float64] | None) -> Iterator[None]:
+        """Let `learning_rate` be a number or an array with a rate for each of many steps; None changes nothing."""
+        self._rate_ahead = rate
+        try:
+            yield
+        finally:
+            self._rate_ahead = None
 
     # --- stepping -------------------------------------------------------------------------------------------------
 
