@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from tests.typing.with_plugin import Checked
+from tests.typing.with_plugin import CheckedLines
 
 PREAMBLE = """\
 from __future__ import annotations
@@ -70,17 +70,13 @@ WRONG = {
     ),
     "of_row.value.lengths": '"ndarray[tuple[Any, ...], dtype[floating[Any]]]" has no attribute "lengths"',
 }
-OF_ENTRIES = Checked(
-    "entries",
-    lambda: PREAMBLE + "".join(f"reveal_type({each})\n" for each in RIGHT) + "".join(f"{each}\n" for each in WRONG),
-)
+OF_ENTRIES = CheckedLines("entries", PREAMBLE, RIGHT, WRONG)
 
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """What mypy says of each line."""
-    found, start = OF_ENTRIES.says(tmp_path_factory), PREAMBLE.count("\n") + 1
-    return {each: [text for _, text, _ in found.get(start + i, [])] for i, each in enumerate([*RIGHT, *WRONG])}
+    return OF_ENTRIES.of_lines(tmp_path_factory)
 
 
 def test_nodes_and_programs_give_rows_where_their_axes_say_so(said: dict[str, list[str]]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import wyrm as wy
-from tests.typing.with_plugin import Checked
+from tests.typing.with_plugin import Checked, CheckedLines
 
 PREAMBLE = """\
 from __future__ import annotations
@@ -112,17 +112,13 @@ WRONG = {
     "scaled(array, bye=2.0)": 'Unexpected keyword argument "bye" for "scaled"; did you mean "by"?',
     "scaled()": 'Missing positional argument "v" in call to "scaled"',
 }
-OF_PROGRAMS = Checked(
-    "programs",
-    lambda: PREAMBLE + "".join(f"reveal_type({each})\n" for each in RIGHT) + "".join(f"{each}\n" for each in WRONG),
-)
+OF_PROGRAMS = CheckedLines("programs", PREAMBLE, RIGHT, WRONG)
 
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """What mypy says of each line."""
-    found, start = OF_PROGRAMS.says(tmp_path_factory), PREAMBLE.count("\n") + 1
-    return {each: [text for _, text, _ in found.get(start + i, [])] for i, each in enumerate([*RIGHT, *WRONG])}
+    return OF_PROGRAMS.of_lines(tmp_path_factory)
 
 
 def test_what_is_right_is_no_error_and_has_its_declared_type(said: dict[str, list[str]]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import ClassVar
 
@@ -37,6 +37,24 @@ class Checked:
         said = computed_once(folders, name, lambda: _check(programs, folders.mktemp("with_plugin")))
         assert said[self.name], f"mypy says nothing of {self.name}"
         return said[self.name]
+
+
+class CheckedLines(Checked):
+    """A program of a preamble and a line for each expression, which reveals the types of the `right` ones."""
+
+    def __init__(self, name: str, preamble: str, right: Iterable[str], wrong: Iterable[str]) -> None:
+        self._preamble, self._right, self._wrong = preamble, list(right), list(wrong)
+        super().__init__(name, self._text)
+
+    def _text(self) -> str:
+        shown = [f"reveal_type({each})" for each in self._right]
+        return self._preamble + "".join(f"{line}\n" for line in [*shown, *self._wrong])
+
+    def of_lines(self, folders: pytest.TempPathFactory) -> dict[str, list[str]]:
+        """Return the texts that mypy says of each expression."""
+        found, start = self.says(folders), self._preamble.count("\n") + 1
+        lines = enumerate([*self._right, *self._wrong], start)
+        return {each: [text for _, text, _ in found.get(line, [])] for line, each in lines}
 
 
 def _check(programs: dict[str, Callable[[], str]], folder: Path) -> dict[str, Said]:
