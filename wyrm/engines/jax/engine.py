@@ -243,20 +243,22 @@ class JaxEngine(Engine):
         ]
 
     def _fill_empty(self, complete: Sequence[dict[BaseNode, Any]], batches: Sequence[Mapping[BaseNode, Any]]) -> None:
-        """Fill the arrays of batches without an entry with an entry of another batch, whose rows of tables move anyway.
+        """Fill the arrays of batches without an entry with the first entry of another batch, in place of zeros.
 
-        Zeros would be the first row of a table, which an optimizer with momentum moves even by a gradient of 0.
+        As indices, zeros would count row 0 of a table among the touched rows, which momentum moves without a gradient.
         """
         flat = self.graph.flat
         if flat is None or not flat.padded:
             return
         for name, leaves in flat.inputs.items():
+            values = [parts_of(leaf).values for leaf in leaves]
             sizes = [len(flat.rows(name, given).values) for given in batches[: len(complete)]]
-            full = next((arrays for arrays, size in zip(complete, sizes, strict=True) if size), None)
-            for arrays, size in zip(complete, sizes, strict=True):
-                for leaf in (parts_of(each).values for each in leaves):
-                    if full is not None and not size and leaf in arrays:
-                        arrays[leaf] = np.broadcast_to(full[leaf][:1], arrays[leaf].shape)
+            filled = [arrays for arrays, size in zip(complete, sizes, strict=True) if size]
+            empty = [arrays for arrays, size in zip(complete, sizes, strict=True) if not size]
+            for arrays in empty if filled else ():
+                arrays |= {
+                    leaf: np.broadcast_to(filled[0][leaf][:1], arrays[leaf].shape) for leaf in values if leaf in arrays
+                }
 
     def _layouts(self, batches: Sequence[Mapping[BaseNode, Any]]) -> list[dict[type[Ragged], Layout]]:
         """Return how the entries of batches stand in arrays: with room for equally many along each axis."""

@@ -104,19 +104,20 @@ def _float32_log_near_one(f: np.floating) -> np.floating:
     return result * (f * f) + f
 
 
-# The exponent bits of the largest power of two of which a number is at least 3/4: those of the number less these bits.
-_BITS_OF_THREE_QUARTERS, _EXPONENT_BITS, _BITS_OF_FOUR = 0x3F400000, -0x800000, 0x40800000
-# The number that exponent bits stand for, times log(2).
-_LOG_2 = np.float32(math.log(2.0) / 2**23)
+# The bits of a float32 are a sign, an exponent of 8 bits and a mantissa of 23. With the bits of 3/4 subtracted and the
+# mantissa masked out, those of x are k * 2**23, where x / 2**k is at least 3/4 and below 3/2.
+_BITS_OF_THREE_QUARTERS, _EXPONENT_MASK, _BITS_OF_FOUR = 0x3F400000, -0x800000, 0x40800000
+# log(2) / 2**23: the factor that turns k * 2**23 into k * log(2).
+_LOG_2_OF_EXPONENT = np.float32(math.log(2.0) / 2**23)
 
 
 def float32_log1p(x: np.floating) -> np.floating:
     """Return `log(1 + x)` for float32 x, within 1.1 ulp."""
     # 1 + x = 2**k (1 + f), where f is computed from x: 1 + x has lost digits of a small x.
-    power = np.int32((np.float32(np.float32(1.0) + x).view(np.int32) - _BITS_OF_THREE_QUARTERS) & _EXPONENT_BITS)
+    power = np.int32((np.float32(np.float32(1.0) + x).view(np.int32) - _BITS_OF_THREE_QUARTERS) & _EXPONENT_MASK)
     scaled = np.int32(np.float32(x).view(np.int32) - power).view(np.float32)
     rest = np.int32(_BITS_OF_FOUR - power).view(np.float32) * np.float32(0.25) - np.float32(1.0)
-    result = np.float32(power) * _LOG_2 + _float32_log_near_one(scaled + rest)
+    result = np.float32(power) * _LOG_2_OF_EXPONENT + _float32_log_near_one(scaled + rest)
     outside = np.float32(-np.inf) if x == np.float32(-1.0) else np.float32(np.nan)
     inside = result if x > np.float32(-1.0) else outside
     return x if x == np.float32(0.0) or x == np.float32(np.inf) else inside
@@ -128,10 +129,10 @@ def float32_log(x: np.floating) -> np.floating:
     # The bits of a number below the normal ones are its multiple of 2 ** -149.
     small = x < np.float32(1.17549435e-38)
     bits = np.float32(bits).view(np.int32) if small else bits
-    power = np.int32((bits - _BITS_OF_THREE_QUARTERS) & _EXPONENT_BITS)
+    power = np.int32((bits - _BITS_OF_THREE_QUARTERS) & _EXPONENT_MASK)
     near = np.int32(bits - power).view(np.float32) - np.float32(1.0)
     power = np.int32(power - (149 << 23)) if small else power
-    result = np.float32(power) * _LOG_2 + _float32_log_near_one(near)
+    result = np.float32(power) * _LOG_2_OF_EXPONENT + _float32_log_near_one(near)
     outside = np.float32(-np.inf) if x == np.float32(0.0) else np.float32(np.nan)
     inside = result if x > np.float32(0.0) else outside
     return x if x == np.float32(np.inf) else inside

@@ -60,7 +60,7 @@ class NativeEpoch:
         self.bindings: dict[int, Binding] = {}
         # The rows of each range that are left after its full batches.
         self.rest: dict[RowRange, NDArray[np.int64]] = {}
-        # None if each step has arrays of its own sizes, so that it is a chunk.
+        # None if each step has arrays of its own sizes, so that it is a chunk, and no call does all steps.
         same = engine.graph.flat is None or engine.graph.source.changes_sizes
         self.pace: Pace | None = engine.pace if same else None
 

@@ -171,13 +171,16 @@ def _is_zero(reference: Reference) -> bool:
 
 
 def _may_share(axes: tuple[Axis, ...], statement: ElementStatement, vector: bool, loop: Loop, depth: int) -> bool:
-    """Return whether a statement may join a loop at this depth of those over `axes`, as a `vector` or one by one."""
+    """Return whether a statement may join a loop that is at this depth of nested loops over `axes`.
+
+    `vector` says that the statement calls functions that are slow unless LLVM vectorizes the innermost loop.
+    """
     is_last = depth == len(axes) - 1
     if vector and is_last and not loop.suits_vectors():
         return False
     if not loop.vector_axes:
         return True
-    # A sum over some axes, or at an index, would come between the loops, or keep them from running as one.
+    # A sum over some of the axes starts and ends between the loops; what it does there keeps them from running as one.
     ends_between = statement.kind == "reduce" and statement.value is not None and len(statement.value.domain) > 0
     return loop.vector_axes == axes and statement.rows is None and not statement.adds and not ends_between
 
@@ -354,7 +357,7 @@ class LoopTree:
         vector = statement.kind == "element" and calls_fast(statement.node)
         vector_axes: tuple[Axis, ...] = axes if vector and len(axes) == 1 else ()
         path = self._shared_loops(axes, needed, partial(_may_share, axes, statement, vector))
-        # Inside of other loops, a short loop would not become vectors; nested loops of its own run as one.
+        # LLVM does not vectorize a short loop inside of another one. Nested loops with nothing else inside run as one.
         if vector and 0 < len(path) < len(axes) and (axis_size(axes[-1]) or inf) <= SHORT:
             vector_axes = axes
             path = self._shared_loops(axes, needed, lambda loop, _: loop.vector_axes == axes)
