@@ -284,6 +284,7 @@ from wyrm.graph import IndexInput as IndexInput
 from wyrm.graph import IndexNode as IndexNode
 from wyrm.graph import IndexTensor as IndexTensor
 from wyrm.graph import Input as Input
+from wyrm.graph import NarrowWeight as NarrowWeight
 from wyrm.graph import Node as Node
 from wyrm.graph import One as One
 from wyrm.graph import Parameter as Parameter
@@ -338,6 +339,7 @@ __all__ = [
     "Input",
     "JaxForm",
     "LoopForm",
+    "NarrowWeight",
     "Node",
     "One",
     "Parameter",

@@ -101,7 +101,7 @@ METHODS = {
     "wyrm.ops.elementwise.probability": ("Node.erf",),
     "wyrm.ops.elementwise.rounding": ("Node.round",),
     "wyrm.ops.elementwise.trigonometric": ("Node.cos", "Node.sin", "Node.tanh"),
-    "wyrm.ops.indexing.index": ("Node.scatter_add", "Parameter.index"),
+    "wyrm.ops.indexing.index": ("NarrowWeight.index", "Node.scatter_add", "Parameter.index"),
     "wyrm.ops.indexing.joining": ("Node.concat", "Node.split"),
     "wyrm.ops.indexing.rearranging": ("Node.diagonal", "Node.repeat", "Node.trace"),
     "wyrm.ops.indexing.slicing": ("IndexNode.__getitem__", "Node.__getitem__"),

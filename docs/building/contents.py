@@ -82,7 +82,7 @@ CONTENTS = (
         "Nodes and axes",
         _TOP,
         (
-            Group("Leaves", _names("Parameter Input IndexInput Constant IndexConstant Buffer")),
+            Group("Leaves", _names("Parameter Input IndexInput Constant IndexConstant Buffer NarrowWeight")),
             Group("Axes", _names("Dim Ragged One Plus Times any_dim")),
             Group(
                 "Rows of different lengths",

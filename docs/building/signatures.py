@@ -27,7 +27,7 @@ from wyrm.graph.node import IndexNode
 # What stands for a node in the annotations of ops, beside the classes of ops.
 _NODES = {"Node", "_Node", "Shaped", "ShapedMask", "OfShape", "BaseNode", "Op"}
 _INTEGERS = {"IndexNode", "_IndexNode", "IndexTensor"}
-_LEAVES = {"Parameter", "Input", "Constant", "Buffer"}
+_LEAVES = {"Parameter", "Input", "Constant", "Buffer", "NarrowWeight"}
 # Names of types in wyrm's own code, each as a reader knows it.
 _ALIASES = {
     "Array": "ArrayLike",

@@ -200,12 +200,33 @@ def test_tiles_of_users_and_items_change_nothing(monkeypatch: pytest.MonkeyPatch
     assert_equal(found, sorted_scores(users @ items.T + biases, 6, mask))
 
 
+@pytest.mark.parametrize("batch_size", [None, 7])
+@pytest.mark.parametrize("storage", ["int8", "bfloat16"])
+@pytest.mark.parametrize("shape", [(23, 6), (5, 40)])
+def test_items_in_narrow_numbers(shape: tuple[int, int], storage: Any, batch_size: int | None) -> None:
+    random = np.random.default_rng(1)
+    users, table = random.normal(size=(10, shape[1])).astype(np.float32), random.normal(size=shape).astype(np.float32)
+    biases, mask = random.normal(size=shape[0]).astype(np.float32), seen_by(10, shape[0])
+    items = wy.NarrowWeight(table, storage=storage)
+    wide = items.value
+    for added, scores in ((biases, users @ wide.T + biases), (None, users @ wide.T)):
+        found = wy.recommend(users, items, 4, biases=added, exclude=mask, batch_size=batch_size)
+        wanted = wy.recommend(scores, k=4, exclude=mask)
+        assert (found.items == wanted.items).all()
+        np.testing.assert_allclose(found.scores, wanted.scores, rtol=1e-5, atol=1e-5)
+    one = wy.recommend(users[3], items, 2)
+    assert (one.items == wy.recommend(users @ wide.T, k=2, rows=3).items).all()
+    cosines = wy.recommend(users, items, 3, normalize=True)
+    assert (cosines.items == wy.recommend(users, wide, 3, normalize=True).items).all()
+
+
 def test_the_kernels_are_python_functions_too() -> None:
     users, items, biases = tables(4, 9)
     mask = seen_by(4, 9)
     rows = ItemRows.of_pairs(*np.nonzero(mask), user_count=4, item_count=9)
     found, values, scratch = np.empty((4, 3), np.int64), np.empty((4, 3)), np.empty((2, 4))
-    status = recommending.best_by_factors(users, items, biases, rows.indptr, rows.indices, 0, 9, scratch, found, values)
+    given = users, items, biases, rows.indptr, rows.indices, 0, 9, scratch, found, values, np.zeros(0)
+    status = recommending.best_by_factors(*given)
     assert status == 0
     assert_equal(Recommendations(found, values), sorted_scores(users @ items.T + biases, 3, mask))
 

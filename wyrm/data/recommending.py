@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.parameters import NarrowWeight
 from wyrm.graph.ragged import RaggedArray
-from wyrm.graph.storage import Leaf, stored
+from wyrm.graph.storage import Leaf, bound_array, stored
 from wyrm.ops.kernels.sums import natural
-from wyrm.ops.products.product import multiply_into
+from wyrm.ops.products.narrow_product import multiply_widened
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.item_rows import CompressedRows, ItemRows, Recommendations, item_rows
 from wyrm.support.options import flag, integer, is_integer, whole
@@ -132,21 +133,26 @@ def best_by_factors(
     scratch: np.ndarray,
     found: np.ndarray,
     values: np.ndarray,
+    scales: np.ndarray,
 ) -> int:
     """Find the best of `items`, the part from `first_item` on of `count`, for each user.
 
-    The score is the dot product, plus a bias if there are any. `scratch` takes the scores of some users and items at a
-    time. `found` and `values`, of shape (users, k), keep heaps from one part to the next.
+    The score is the dot product, times a scale and plus a bias if there are any. Items may be narrow numbers. `scratch`
+    takes the scores of some users and items at a time. `found` and `values`, of shape (users, k), keep heaps from one
+    part to the next.
     """
     for top in range(0, users.shape[0], scratch.shape[0]):
         rows = min(scratch.shape[0], users.shape[0] - top)
         for left in range(0, items.shape[0], scratch.shape[1]):
             columns = min(scratch.shape[1], items.shape[0] - left)
             scores = scratch[:rows, :columns]
-            multiply_into(users[top : top + rows], items[left : left + columns].T, scores, 0)
+            multiply_widened(users[top : top + rows], items[left : left + columns].T, scores)
             first = first_item + left
             begins, ends = first == 0, first + columns == count
             for row in range(rows):
+                if scales.shape[0]:
+                    for j in range(columns):
+                        scores[row, j] *= scales[natural(left + j)]
                 if biases.shape[0]:
                     for j in range(columns):
                         scores[row, j] += biases[natural(left + j)]
@@ -164,8 +170,8 @@ ExcludedRows: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 
 @cache
-def compiled(kernel: Any, dtype: np.dtype) -> Any:
-    """Return a kernel as native code for floats of this type."""
+def compiled(kernel: Any, dtype: np.dtype, narrow: np.dtype | None = None) -> Any:
+    """Return a kernel as native code for floats of this type, and perhaps for items in narrow numbers."""
     from wyrm.engines.native.kernels.functions import KernelFunction
     from wyrm.engines.native.llvm.calling import PlainFunction
     from wyrm.engines.native.llvm.library import CompiledFunction
@@ -173,7 +179,8 @@ def compiled(kernel: Any, dtype: np.dtype) -> Any:
     table, numbers = np.zeros((1, 1), dtype), np.zeros((1, 1), np.int64)
     given: list[np.ndarray | int] = [table, NOTHING, NOTHING, numbers, table]
     if kernel is best_by_factors:
-        given = [table, table, np.zeros(0, dtype), NOTHING, NOTHING, 0, 0, table, numbers, table]
+        items, none = np.zeros((1, 1), narrow or dtype), np.zeros(0, dtype)
+        given = [table, items, none, NOTHING, NOTHING, 0, 0, table, numbers, table, none]
     return PlainFunction(CompiledFunction(KernelFunction(kernel, distinct=True, fused=True)), given)
 
 
@@ -190,7 +197,7 @@ class _Request:
         self._found, self._values = np.empty(k, np.int64), np.empty(k, dtype)
         self._function, self._address_of = compiled(best_by_factors, dtype), address_of
         user, items = np.empty((1, shape[1]), dtype), np.empty(shape, dtype)
-        memory = self._scores, self._found[np.newaxis], self._values[np.newaxis]
+        memory = self._scores, self._found[np.newaxis], self._values[np.newaxis], np.zeros(0, dtype)
         self._table = self._function.table(user, items, NOTHING, NOTHING, NOTHING, 0, shape[0], *memory)
 
     def answer(
@@ -286,9 +293,10 @@ def recommend(
 
     The score of an item is the dot product of its vector with the user's, plus the item's bias. `users`, of shape
     (users, dims), `items`, (items, dims), and `biases`, (items,), are arrays, parameters or memory maps of floats. A
-    parameter is read in place. A single user, a vector of shape (dims,), gives results of shape (k,). With `normalize`
-    scores are cosines, plus the biases: use it after `wy.losses.info_nce(..., normalize=True)`. Each call divides all
-    vectors by their lengths; for many requests of one user, divide the table once.
+    parameter is read in place, and so are items in narrow numbers, a `wyrm.NarrowWeight`. A single user, a vector of
+    shape (dims,), gives results of shape (k,). With `normalize` scores are cosines, plus the biases: use it after
+    `wy.losses.info_nce(..., normalize=True)`. Each call divides all vectors by their lengths; for many requests of one
+    user, divide the table once.
 
     Without `items`, `users` are scores of shape (users, items), such as a program returns. They may be a function of
     `rows`, called with the numbers of `batch_size` users at a time, as in `lambda rows: program({user: rows})`, or a
@@ -334,7 +342,8 @@ def recommend(
                 f"users is a layer, {type(users).__name__}: give its vectors, users.weight and items.weight"
             )
         raise DTypeError("users is a function, so it returns scores; then there are no items")
-    vectors, table = _floats_of("users", users), _table("items", items)
+    cosines = flag("normalize", normalize)
+    vectors, table = _floats_of("users", users), _table("items", items, narrow=not cosines)
     if table.ndim != 2 or vectors.ndim not in (1, 2) or vectors.shape[-1] != table.shape[1]:
         raise ShapeError(
             f"users has shape {vectors.shape} and items {table.shape}; expected (users, dims) and (items, dims), or "
@@ -346,7 +355,6 @@ def recommend(
     if biases is not None and offsets.shape != (count,):
         raise ShapeError(f"biases has shape {offsets.shape} for items of shape {table.shape}; expected ({count},)")
     single, chosen, excluded = _chosen(vectors, rows, exclude, count)
-    cosines = flag("normalize", normalize)
     is_small = batch_size is None and table.size and count <= _SCORES_AT_ONCE and type(table) is np.ndarray
     if single and is_small and not cosines and _have_one_dtype(chosen, table, offsets):
         return answer_one(chosen, table, offsets, excluded, k)
@@ -372,8 +380,13 @@ def _floats_of(name: str, given: Any) -> np.ndarray:
     return array if flags.c_contiguous and flags.aligned else np.ascontiguousarray(array)
 
 
-def _table(name: str, given: Any) -> Any:
-    """Return a memory map or a table on disk, which is read in parts, as it is; any other as `_array` does."""
+def _table(name: str, given: Any, *, narrow: bool) -> Any:
+    """Return a memory map or a table on disk, which is read in parts, as it is; any other as `_floats_of` does.
+
+    A narrow weight is read as it is, if it may be `narrow`.
+    """
+    if narrow and isinstance(given, NarrowWeight):
+        return given
     in_parts = type(given) is not np.ndarray and isinstance(getattr(given, "dtype", None), np.dtype)
     return given if in_parts and not isinstance(given, BaseNode) else _floats_of(name, given)
 
@@ -464,9 +477,15 @@ def _by_factors(
     normalize: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the best items of each user and their scores, of shape (users, k)."""
-    answers, (count, dims), dtype = len(users), items.shape, users.dtype
+    answers, (count, dims), dtype, narrow, scales = len(users), items.shape, users.dtype, None, NOTHING
+    if isinstance(items, NarrowWeight):
+        users, items, scales = _narrow(users.astype(np.float32, copy=False), items)
+        narrow, dtype = items.dtype, users.dtype
+    scales = np.zeros(0, dtype) if scales is NOTHING else scales
     biases = np.zeros(0, dtype) if biases is NOTHING else biases
-    if dtype != items.dtype or dtype != biases.dtype:
+    if narrow is not None:
+        biases = biases.astype(dtype, copy=False)
+    elif dtype != items.dtype or dtype != biases.dtype:
         dtype = np.dtype(
             np.float32 if _is_float32(users) and _is_float32(items) and _is_float32(biases) else np.float64
         )
@@ -476,19 +495,32 @@ def _by_factors(
     tile = max(1, min(answers, _USERS_AT_ONCE))
     scratch = np.empty((tile, min(count, part, _SCORES_AT_ONCE // tile)), dtype)
     found, values = np.empty((answers, k), np.int64), np.empty((answers, k), dtype)
-    run = compiled(best_by_factors, dtype)
+    run = compiled(best_by_factors, dtype, narrow)
     for first in range(0, count, part):
         block, offsets = items, biases
-        if count > part or items.dtype != dtype or type(items) is not np.ndarray:
+        if narrow is not None:
+            block, offsets = items[first : first + part], biases[first : first + part]
+        elif count > part or items.dtype != dtype or type(items) is not np.ndarray:
             block = _floats_of("items", items[first : first + part]).astype(dtype, copy=False)
             offsets = biases[first : first + part]
             if block.shape != (min(part, count - first), dims):
                 raise ShapeError(f"items has shape {items.shape}, but its part from {first} on {block.shape}")
         block = _of_length_one(block) if normalize else block
-        status = run(users, block, offsets, *excluded, first, count, scratch, found, values)
+        status = run(
+            users, block, offsets, *excluded, first, count, scratch, found, values, scales[first : first + part]
+        )
         if status:
             refuse(status, users=users, items=block, biases=offsets)
     return found, values
+
+
+def _narrow(users: np.ndarray, items: NarrowWeight) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the users, the narrow numbers of the items, and the scales of their scores; NOTHING without scales."""
+    numbers, factors = bound_array(items.numbers), items.factors
+    if factors is None:
+        return users, numbers, NOTHING
+    scales = bound_array(factors)
+    return (users, numbers, scales[:, 0]) if scales.shape[1] == 1 else (users * scales, numbers, NOTHING)
 
 
 def _have_one_dtype(users: np.ndarray, items: np.ndarray, biases: np.ndarray) -> bool:

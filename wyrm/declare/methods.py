@@ -62,7 +62,7 @@ _VOCABULARY = (
     "typing",
 )
 # The classes that methods are added to.
-_OWNERS = ("Node", "Parameter", "IndexNode")
+_OWNERS = ("Node", "Parameter", "NarrowWeight", "IndexNode")
 
 
 class Declaration(NamedTuple):

@@ -30,7 +30,7 @@ from wyrm.exporting.routines import ArrayRegions, Code
 from wyrm.exporting.training import define_training
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import label
-from wyrm.graph.parameters import Buffer, Parameter
+from wyrm.graph.parameters import Kept, NarrowFactors, NarrowNumbers, Parameter
 from wyrm.graph.storage import bound_array
 from wyrm.support.memory import with_collector_paused
 
@@ -208,7 +208,7 @@ class _Tensors:
         self._found: dict[str, tuple[np.ndarray, Region]] = {}
         self.changed: set[str] = set()
         self.leaves: dict[str, Any] = {}
-        leaves = [leaf for graph in graphs for leaf in graph.schedule.leaves if isinstance(leaf, Parameter | Buffer)]
+        leaves = [leaf for graph in graphs for leaf in graph.schedule.leaves if isinstance(leaf, Kept)]
         optimizers = [graph.optimizer for graph in graphs if graph.optimizer is not None]
         leaves += [leaf for optimizer in optimizers for leaf in optimizer.parameters]
         trained = {leaf for graph in graphs for leaf in graph.trained}
@@ -218,7 +218,7 @@ class _Tensors:
             name = self._free(label(leaf))
             array = bound_array(leaf)
             if embedding is not None:
-                embedding.add(name, array, places)
+                embedding.add(name, array, places, exact=isinstance(leaf, NarrowNumbers | NarrowFactors))
                 continue
             self._add(name, array)
             self.leaves[name] = leaf

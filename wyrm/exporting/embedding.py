@@ -39,9 +39,12 @@ class EmbeddedWeights:
     _squares: float = 0.0
     _errors: float = 0.0
 
-    def add(self, name: str, array: np.ndarray, places: ArrayRegions) -> None:
-        """Add the weights of a parameter; raise `OptionError` for one that is too large for a float16."""
-        if self.kind == "float32" or array.dtype != np.float32 or array.size < _SMALL:
+    def add(self, name: str, array: np.ndarray, places: ArrayRegions, *, exact: bool = False) -> None:
+        """Add the weights of a parameter; raise `OptionError` for one that is too large for a float16.
+
+        Those that are narrow already are kept `exact`.
+        """
+        if exact or self.kind == "float32" or array.dtype != np.float32 or array.size < _SMALL:
             places.share(array, Kind.CONSTANT, array.tobytes())
             return
         rows = array.reshape(len(array) if array.ndim > 1 else 1, -1)

@@ -11,7 +11,7 @@ from typing import Any
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import OptionError
 from wyrm.graph.base import label
-from wyrm.graph.parameters import Buffer, Parameter
+from wyrm.graph.parameters import Kept
 
 STATIC = Path(__file__).with_name("static")
 # The names of an optimizer's state and of counts among the tensors.
@@ -54,7 +54,7 @@ def check_names(name: str, predict: Mapping[str, Any], graphs: Sequence[NativeGr
     for graph in graphs:
         nodes += [*graph.schedule.leaves, *(graph.optimizer.parameters if graph.optimizer is not None else [])]
     for node in dict.fromkeys(nodes):
-        if isinstance(node, Parameter | Buffer):
+        if isinstance(node, Kept):
             _check_array(label(node))
         else:
             _check_length("the name of an input or output", label(node))

@@ -5,7 +5,7 @@ from wyrm.graph.base import ZERO, BaseNode, Undefined
 from wyrm.graph.index_leaves import IndexConstant, IndexInput
 from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.node import IndexNode, IndexTensor, Node, Tensor
-from wyrm.graph.parameters import Buffer, Parameter
+from wyrm.graph.parameters import Buffer, NarrowWeight, Parameter
 from wyrm.graph.ragged import RaggedArray
 from wyrm.graph.registration import REGISTRY
 from wyrm.graph.typing import Array, FloatArray, Number, Shaped
@@ -24,6 +24,7 @@ __all__ = [
     "IndexNode",
     "IndexTensor",
     "Input",
+    "NarrowWeight",
     "Node",
     "Number",
     "One",

@@ -13,6 +13,12 @@ class Parameter:
     __slots__ = ()
 
 
+class NarrowWeight:
+    """The methods of `NarrowWeight`."""
+
+    __slots__ = ()
+
+
 class IndexNode:
     """The methods and comparisons of `IndexNode`."""
 

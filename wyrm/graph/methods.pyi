@@ -3081,6 +3081,41 @@ class Parameter:
         >>> wy.Parameter([[1.0, 2.0], [3.0, 4.0]]).index([1, 1]).forward().tolist()
         [[3.0, 4.0], [3.0, 4.0]]"""
 
+class NarrowWeight:
+    """The methods that ops add to `NarrowWeight`, which is `x` in these descriptions."""
+
+    @overload
+    def index(self: Shaped[L, AtLeast1D], indices: _IndexNode | Indices) -> Index[L, _IndexNode]:
+        """Return the rows `x[indices]`, of shape `indices.shape + x.shape[1:]`; the gradient holds only those rows.
+
+        Raise `IndexOutOfRange` for an index below 0 or beyond the last row; for an index input, when its data is set.
+
+        >>> wy.Parameter([[1.0, 2.0], [3.0, 4.0]]).index([1, 1]).forward().tolist()
+        [[3.0, 4.0], [3.0, 4.0]]"""
+
+    @overload
+    def index(self: OfShape[L, tuple[N, *Bs]], indices: _IndexNode[AnyShape]) -> Index[L, _IndexNode]: ...
+    @overload
+    def index(
+        self: Shaped[L, tuple[N, K]], indices: _IndexNode[tuple[*Bs]]
+    ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K]]: ...
+    @overload
+    def index(
+        self: Shaped[L, tuple[N]], indices: _IndexNode[tuple[*Bs]]
+    ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs]]: ...
+    @overload
+    def index(
+        self: Shaped[L, tuple[N, K, M]], indices: _IndexNode[tuple[*Bs]]
+    ) -> Index[L, _IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
+    @overload
+    def index(self: OfShape[L, tuple[N, *Bs]], indices: Indices) -> Index[L, _IndexNode]:
+        """Return the rows `x[indices]`, of shape `indices.shape + x.shape[1:]`; the gradient holds only those rows.
+
+        Raise `IndexOutOfRange` for an index below 0 or beyond the last row; for an index input, when its data is set.
+
+        >>> wy.Parameter([[1.0, 2.0], [3.0, 4.0]]).index([1, 1]).forward().tolist()
+        [[3.0, 4.0], [3.0, 4.0]]"""
+
 class IndexNode:
     """The methods that ops add to `IndexNode`, which is `x` in these descriptions."""
 

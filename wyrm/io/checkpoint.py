@@ -9,11 +9,9 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from wyrm.errors import CheckpointError, DTypeError, NotFinite
-from wyrm.graph.parameters import Buffer, Parameter
+from wyrm.graph.parameters import Buffer, Kept, Parameter
 from wyrm.io.files import Outline, save_arrays, stored_arrays
 from wyrm.support.files import FilePath, path_of
-
-Kept = Parameter | Buffer
 
 
 class HasParameters(Protocol):
@@ -30,7 +28,9 @@ def by_name(parameters: Parameters) -> dict[str, Kept]:
     """Return the parameters and buffers of a module or a mapping by name; at least one."""
     if hasattr(type(parameters), "named_parameters"):
         module: Any = parameters
-        named: dict[str, Kept] = dict([*module.named_parameters(), *module.named_buffers()])
+        weights = module.named_narrow_weights() if hasattr(module, "named_narrow_weights") else []
+        narrow = [part for path, weight in weights for part in weight.parts(path)]
+        named: dict[str, Kept] = dict([*module.named_parameters(), *module.named_buffers(), *narrow])
     elif isinstance(parameters, Mapping):
         named = dict(parameters)
     else:
@@ -39,7 +39,7 @@ def by_name(parameters: Parameters) -> dict[str, Kept]:
             f"{parameters!r}"
         )
     for name, leaf in named.items():
-        if not isinstance(leaf, Parameter | Buffer):
+        if not isinstance(leaf, Kept):
             raise DTypeError(f"{name} is {leaf!r}, not a parameter; use save_arrays for arrays")
     if not named:
         raise CheckpointError(

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 
 from wyrm.errors import CheckpointError, DTypeError, NotFinite, OptionError
+from wyrm.graph.parameters import Kept
 from wyrm.graph.source_location import user_level
-from wyrm.io.checkpoint import Kept, Parameters, by_name, differences, not_finite
+from wyrm.io.checkpoint import Parameters, by_name, differences, not_finite
 from wyrm.io.files import digest_of, load_arrays, opened, replacing, write_arrays
 from wyrm.support.background import Background
 from wyrm.support.files import FilePath, flush, path_of, remove_leftovers

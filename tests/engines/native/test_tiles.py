@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from tests.guarded import Guarded
-from wyrm.engines.native.ir.types import FLOAT32, FLOAT64
+from wyrm.engines.native.ir.types import FLOAT32, FLOAT64, scalar_of
 from wyrm.engines.native.llvm import library
 from wyrm.engines.native.llvm.optimize import AS_WRITTEN, machine_code
 from wyrm.engines.native.llvm.product_modules import pool_module
 from wyrm.engines.native.products import matrix, pool
 from wyrm.engines.native.products.target import Target, host
 from wyrm.engines.native.products.writer import SHARED
+from wyrm.support.narrow_numbers import as_bfloat16, from_bfloat16
 
 # Every shape of tile that `host` chooses; blocks of a few panels, so that small matrices have several.
 # LLVM splits vectors that this processor does not have.
@@ -38,7 +39,7 @@ Multiply = Callable[[Any, Any, Any, bool], None]
 
 @pytest.fixture(scope="module")
 def products() -> Callable[[str, type], Multiply]:
-    """Return a function that gives the product of a target and a dtype."""
+    """Return a function that gives the product of a target and a dtype, that of the right operand if it is narrow."""
     kept: dict[tuple[str, type], Multiply] = {}
     threads = pool_module(host())
     symbol = threads.symbol
@@ -48,7 +49,8 @@ def products() -> Callable[[str, type], Multiply]:
 
     def of(name: str, dtype: type) -> Multiply:
         if (name, dtype) not in kept:
-            text = matrix.text(TARGETS[name], FLOAT32 if dtype is np.float32 else FLOAT64, symbol)
+            number, right = FLOAT64 if dtype is np.float64 else FLOAT32, scalar_of(dtype)
+            text = matrix.text(TARGETS[name], number, symbol, right)
             code = machine_code(text, AS_WRITTEN)
             loaded = library.Loaded(code, SHARED)
             function = SIGNATURE(loaded.address)
@@ -86,6 +88,30 @@ def test_products_of_any_size_and_layout(products: Any, target: str, dtype: type
         multiply(x, y, room[inside], adds)
         tolerance = 1e-4 if dtype is np.float32 else 1e-12
         np.testing.assert_allclose(room, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16])
+@pytest.mark.parametrize("target", TARGETS)
+def test_right_operands_of_narrow_numbers(products: Any, target: str, dtype: type) -> None:
+    multiply, random = products(target, dtype), np.random.default_rng(8)
+    sizes = [tuple(random.integers(1, (40, 150, 400))) for _ in range(80)]
+    for rows, columns, inner in [*sizes, (1, 1601, 1003), (1, 391, 4097), (2, 700, 801), (70, 300, 40), (5, 9, 0)]:
+        exact: Any = random.normal(size=(columns, inner)).astype(np.float32)
+        narrow = np.rint(30 * exact).astype(np.int8) if dtype is np.int8 else as_bfloat16(exact)
+        wide = narrow.astype(np.float64) if dtype is np.int8 else from_bfloat16(narrow).astype(np.float64)
+        x = operand(random, rows, inner, np.float32, bool(random.integers(2)))
+        for transposed in (False, True):
+            # No page may be read behind the last number.
+            matrix_of = narrow if transposed else np.ascontiguousarray(narrow.T)
+            guarded = Guarded.of(matrix_of)
+            y = guarded.view(dtype, matrix_of.shape)
+            room: Any = random.normal(size=(rows + 2, columns + 40)).astype(np.float32)
+            expected, adds = room.astype(np.float64), bool(random.integers(2))
+            inside = np.s_[1:-1, 7 : 7 + columns]
+            expected[inside] = x.astype(np.float64) @ wide.T + (expected[inside] if adds else 0.0)
+            multiply(x, y.T if transposed else y, room[inside], adds)
+            scale = 1e-5 * max(1.0, np.abs(expected).max())
+            np.testing.assert_allclose(room, expected, rtol=1e-4, atol=scale)
 
 
 @pytest.mark.parametrize("target", TARGETS)

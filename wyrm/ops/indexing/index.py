@@ -18,11 +18,12 @@ from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, Decomposed, Gathered, Scattered, ScatterTarget
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.op import ArrayNamespace
-from wyrm.graph.parameters import Parameter
+from wyrm.graph.parameters import NarrowWeight, Parameter
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.typing import AnyShape, Array, AtLeast1D, Bs, Indices, K, M, N, Number, OfShape, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, Right_co, S, common_dtype, method, operand
 from wyrm.ops.indexing.gather import IndexForm, ScatterAddForm
+from wyrm.ops.indexing.narrow_rows import narrow_rows
 
 # The class of the indices, as a parameter of a class of ops and of a function.
 Rows_co = TypeVar("Rows_co", bound="IndexNode", covariant=True, default=Any)
@@ -92,7 +93,11 @@ JAX.register(Index)(IndexForm)
 
 
 @LOOPS.register(Index)
-class _IndexLoops(Gathered):
+class _IndexLoops(Decomposed, Gathered):
+    def decompose(self, node: Index) -> Node | None:
+        table, indices = node.parents
+        return narrow_rows(table, indices) if isinstance(table, NarrowWeight) else None
+
     def gather_index(self, node: Index, index: IndexMap) -> IndexMap:
         rank = node.parents[1].ndim
         return (IndexLoad(1, index[:rank]), *index[rank:])
@@ -114,6 +119,7 @@ def index(
 ) -> Index[L, IndexNode[tuple[*Bs]], tuple[*Bs, K, M]]: ...
 @overload
 def index(x: OfShape[L, tuple[N, *Bs]], indices: Indices) -> Index[L, IndexNode]: ...
+@method("index", NarrowWeight)
 @method("index", Parameter)
 def index(x: Any, indices: Any) -> Index:
     """Return the rows `x[indices]`, of shape `indices.shape + x.shape[1:]`; the gradient holds only those rows.

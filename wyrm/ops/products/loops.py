@@ -18,6 +18,7 @@ from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.ops.indexing.index import Index, RowGradient
+from wyrm.ops.products.narrow_product import product_with_narrow
 from wyrm.ops.products.product import MatMul, multiply_into
 from wyrm.ops.shaping.shape import Reshape
 from wyrm.ops.shaping.transpose import Transpose
@@ -59,7 +60,8 @@ class _MatMulLoops(Decomposed, ByKernel):
         return *stack, out.reshape(*batch, x.shape[-2], y.shape[-1])
 
     def decompose(self, node: MatMul) -> Node | None:
-        return _of_table(node)
+        narrow = product_with_narrow(*node.parents)
+        return _of_table(node) if narrow is None else narrow
 
     def gradient_of_rows(self, node: MatMul, indices: IndexNode, table: Node) -> Node:
         return _gradient_of_rows(node, indices, table)

@@ -187,11 +187,12 @@ class TiledProduct:
 
     The operands are the sizes of the rows, the columns and the inner axis; x and the strides of its axes in elements; y
     and its strides, one of which is 1; out, whose columns are contiguous, and the stride of its rows; and beta as a
-    bool.
+    bool. The numbers of y may be narrower, `right`; see `wyrm.engines.native.products.tiles.Vectors`.
     """
 
     operands: tuple[Expression, ...]
     type: ScalarType
+    right: ScalarType
 
 
 @frozen

@@ -205,7 +205,7 @@ def in_registers(body: Expressions, arguments: Sequence[KernelValue]) -> KernelV
         raise NotCompiled("in_registers takes three matrices and a number")
     sizes = (*out.shape, x.shape[1])
     operands = (*sizes, x.pointer, *x.strides, y.pointer, *y.strides, out.pointer, out.strides[0], truth(beta))
-    body.builder.add(TiledProduct(operands, out.element))
+    body.builder.add(TiledProduct(operands, out.element, y.element))
     return literal(0)
 
 

@@ -42,7 +42,7 @@ from wyrm.engines.native.llvm.optimize import (
     machine_code,
     target_machine,
 )
-from wyrm.engines.native.llvm.product_modules import calling_products, pool_module, product_module
+from wyrm.engines.native.llvm.product_modules import calling_products, module_of, pool_module, product_module
 from wyrm.engines.native.llvm.second_process import second_process
 from wyrm.engines.native.llvm.shared_loops import shared_loops
 from wyrm.engines.native.products import pool
@@ -264,15 +264,15 @@ class Modules:
         if self.target.allocates:
             functions = [each for function in single for each in shared_loops(function, self.target)]
         products = {
-            (isinstance(each, ShiftedSums), each.type)
+            module_of(each)
             for one in needed
             for each in every(translation.functions[one].function.body)
             if isinstance(each, TiledProduct | ShiftedSums)
         }
         modules = [product_module(*each, self.target) for each in sorted(products, key=str)]
-        self.packs |= {number for shifts, number in products if not shifts}
+        self.packs |= {number for number, right in products if right is not None}
         shares = len(functions) > len(single)
-        if self.target.allocates and (shares or not all(shifts for shifts, _ in products)):
+        if self.target.allocates and (shares or any(right is not None for _, right in products)):
             modules.insert(0, pool_module(self.target))
         self._products[name] = list(map(self._unit, modules))
         small = entry and translation.functions[name].source.small

@@ -25,7 +25,7 @@ from wyrm.engines.native.products.target import host
 from wyrm.ops.convolution import kernels as convolution_kernels
 from wyrm.ops.kernels.native import DEBUG
 from wyrm.ops.kernels.sums import accumulated, natural
-from wyrm.ops.products import product
+from wyrm.ops.products import narrow_product, product
 
 # Below so many multiplications the loops, which are compiled into the program, save a call and the choice of tiles.
 DOTS_BELOW = 64
@@ -166,6 +166,14 @@ def _multiply_into(body: Expressions, arguments: Sequence[KernelValue]) -> Kerne
     pairs = [(x.shape[0], out.shape[0]), (x.shape[1], y.shape[0]), (y.shape[1], out.shape[1])]
     same_size(body, pairs, "multiply_into: the shapes of x, y and out do not match")
     return body.invoke(MULTIPLY, [general(x), general(y), general(out), beta])
+
+
+@builtin(narrow_product.multiply_widened)
+def _multiply_widened(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
+    """Add a product by tiles if the right operand has narrower numbers; the shapes are the caller's care then."""
+    if len({each.element for each in arguments if isinstance(each, View)}) == 1:
+        return _multiply_into(body, [*arguments, literal(0)])
+    return calls.in_registers(body, [*arguments, literal(0)])
 
 
 @builtin(convolution_kernels.rows_of_tile)

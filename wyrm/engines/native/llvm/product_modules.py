@@ -65,7 +65,7 @@ def _calling(statement: Statement, known: Mapping[str, LoopFunction], target: Ta
     match statement:
         case TiledProduct() | ShiftedSums():
             packs = isinstance(statement, TiledProduct) and not target.allocates
-            symbol = product_module(isinstance(statement, ShiftedSums), statement.type, target).symbol
+            symbol = product_module(*module_of(statement), target).symbol
             return LibraryCall(symbol, (*statement.operands, *([PACKED] if packs else [])), by_value=True)
         case Invoke() if takes_packed_memory(known[statement.function]):
             changed = {"arguments": (*statement.arguments, PACKED)}
@@ -78,15 +78,21 @@ def _calling(statement: Statement, known: Mapping[str, LoopFunction], target: Ta
     return replace(statement, **changed) if changed else statement
 
 
-@cache
-def product_module(shifts: bool, number: ScalarType, target: Target) -> Unit:
-    """Return the module for a type of floats, for a target.
+def module_of(statement: TiledProduct | ShiftedSums) -> tuple[ScalarType, ScalarType | None]:
+    """Return the types of the module that a statement calls: that of its sums, and for a product its right operand's.
 
-    Its function takes the operands of `ShiftedSums` if `shifts`, else those of `TiledProduct`.
+    No type of a right operand stands for `ShiftedSums`.
     """
-    if shifts:
+    return statement.type, statement.right if isinstance(statement, TiledProduct) else None
+
+
+@cache
+def product_module(number: ScalarType, right: ScalarType | None, target: Target) -> Unit:
+    """Return the module for the types of `module_of`, for a target; its function takes the statement's operands."""
+    if right is None:
         return _unit(shifted.text(target, number), AS_WRITTEN)
-    return _unit(matrix.text(target, number, pool_module(target).symbol if target.allocates else None), AS_WRITTEN)
+    pool = pool_module(target).symbol if target.allocates else None
+    return _unit(matrix.text(target, number, pool, right), AS_WRITTEN)
 
 
 @cache

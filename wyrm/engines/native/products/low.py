@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from wyrm.engines.native.products.tiles import Vectors
+from wyrm.engines.native.products.tiles import LINE_BYTES, Vectors
 from wyrm.engines.native.products.writer import Writer
 
 # The most rows of the left operand.
@@ -30,17 +30,20 @@ def _function(vectors: Vectors, rows: int, parameters: str) -> str:
     out = [vectors.address(to, "%c", to.multiply("%cr", row)) for row in range(rows)]
     even = to.new(f"and i64 %columns, {-vectors.width}")
     rest, some = vectors.below(to, to.subtract("%columns", even)), to.compare("slt", even, "%columns")
+    # The columns of a cache line of the right operand.
+    line = max(LINE_BYTES // vectors.right.itemsize, vectors.width)
+    lines = to.new(f"and i64 %columns, {-line}")
 
     def add(first: str, count: int) -> None:
         """Add rows of the right operand, each times an element of the left one."""
         terms = [to.add(first, term) for term in range(count)]
-        right = [vectors.address(to, "%b", to.multiply("%br", term)) for term in terms]
+        right = [vectors.right_address(to, "%b", to.multiply("%br", term)) for term in terms]
         places = [to.multiply("%ac", term) for term in terms]
         factors = [[vectors.repeated(to, vectors.address(to, row, place)) for place in places] for row in left]
         adds = to.one_of("%beta", to.compare("ne", first, 0))
 
         def column(index: str, mask: str | None = None) -> None:
-            read = [vectors.load(to, each, index, mask) for each in right]
+            read = [vectors.load_right(to, each, index, mask) for each in right]
             for each, of_row in zip(out, factors, strict=True):
                 # A sum of sums loses less precision than one long sum.
                 total = "zeroinitializer"
@@ -49,7 +52,18 @@ def _function(vectors: Vectors, rows: int, parameters: str) -> str:
                 before = to.select(adds, vectors.type, vectors.load(to, each, index, mask), "zeroinitializer")
                 vectors.store(to, vectors.add(to, before, total), each, index, mask)
 
-        to.loop(even, vectors.width, column)
+        def of_line(index: str) -> None:
+            for each in right:
+                vectors.prefetch_right(to, each, to.add(index, ahead))
+            for start in range(0, line, vectors.width):
+                column(to.add(index, start))
+
+        if vectors.widens:
+            ahead = to.multiply("%br", count)
+            to.loop(lines, line, of_line)
+            to.loop(even, vectors.width, column, first=lines)
+        else:
+            to.loop(even, vectors.width, column)
         to.branch(some, lambda: column(even, rest))
 
     first = to.new(f"and i64 %inner, {-_TOGETHER}")

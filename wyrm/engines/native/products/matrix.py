@@ -78,8 +78,8 @@ def packed_bytes(target: Target, number: ScalarType) -> int:
     return narrow.buffer_bytes(vectors) + _buffer_bytes(vectors)[2]
 
 
-def text(target: Target, number: ScalarType, pool: str | None) -> str:
-    """Return the text of the module for a type of floats, on a target.
+def text(target: Target, number: ScalarType, pool: str | None, right: ScalarType | None = None) -> str:
+    """Return the text of the module for a type of floats, on a target; `right` is that of a narrower right operand.
 
     `pool` is the symbol of the threads' module. A target whose products do not allocate has none: its function takes
     the address of a cache line behind the operands, from where on `packed_bytes` are its memory.
@@ -88,7 +88,7 @@ def text(target: Target, number: ScalarType, pool: str | None) -> str:
     right operand and its strides, one of which is 1; the result, whose columns are contiguous, and the stride of its
     rows; and whether the product is added to the result. Strides of the operands may be 0.
     """
-    vectors = Vectors(target, number)
+    vectors = Vectors(target, number, right)
     block, behind_block, size = _buffer_bytes(vectors)
     allocating = [
         "declare ptr @wyrm_allocate(i64)",
@@ -156,7 +156,8 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     to, width = Writer(), vectors.columns
     by_rows = to.compare("eq", "%bc", 1)
     few = to.compare("sle", "%rows", _UNPACKED_USES * vectors.rows)
-    in_place = to.both(by_rows, few)
+    # Tiles read numbers of their own type, so narrower ones are packed.
+    in_place = "false" if vectors.widens else to.both(by_rows, few)
     # Blocks of the inner axis, and tiles of the rows, are as equal as they can be. An empty inner axis is one block.
     longest = str(_DEPTHS[0])
     for shorter, longer in pairwise(_DEPTHS):
@@ -196,7 +197,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
         def inner(number: str) -> None:
             start = to.multiply(number, part)
             depth = to.higher(to.lower(to.subtract("%inner", start), part), 0)
-            b = vectors.address(to, "%b", to.add(to.multiply(start, "%br"), to.multiply(first, "%bc")))
+            b = vectors.right_address(to, "%b", to.add(to.multiply(start, "%br"), to.multiply(first, "%bc")))
 
             def pack(how: str, stride: str, source: str, size: str) -> None:
                 given = f"ptr {source}, i64 {stride}, i64 {depth}, i64 {size}, ptr {buffer}"
@@ -309,7 +310,7 @@ def _part_of_thread(vectors: Vectors) -> str:
         "rows": to.select(tall, "i64", count, given["rows"]),
         "columns": to.select(tall, "i64", given["columns"], count),
         "a": vectors.address(to, given["a"], to.multiply(row, given["ar"])),
-        "b": vectors.address(to, given["b"], to.multiply(column, given["bc"])),
+        "b": vectors.right_address(to, given["b"], to.multiply(column, given["bc"])),
         "c": vectors.address(to, given["c"], to.add(to.multiply(row, given["cr"]), column)),
     }
     arguments = ", ".join(f"{type} {changed[name]}" for type, name in _SHARED_OPERANDS)
@@ -332,9 +333,11 @@ def _exported_product(vectors: Vectors, elements: int, pool: str | None) -> str:
     few = to.both(to.compare("sle", "%rows", narrow.FEW_ROWS), to.compare("eq", "%br", 1))
     shortest = to.select(slim, "i64", str(vectors.width), narrow.LONG * vectors.width)
     long = to.compare("sge", "%inner", shortest)
-    by_dots = to.both(to.both(to.compare("eq", "%ac", 1), long), to.one_of(slim, few))
     tiny = to.compare("slt", work, low.TINY)
-    across = to.both(to.both(slim, to.compare("eq", "%ar", 1)), to.fails(tiny))
+    # These two read the right operand transposed, or as the left one: in its own type alone.
+    slim_dots = to.both(slim, to.compare("eq", "%br", 1)) if vectors.widens else slim
+    across = "false" if vectors.widens else to.both(to.both(slim, to.compare("eq", "%ar", 1)), to.fails(tiny))
+    by_dots = to.both(to.both(to.compare("eq", "%ac", 1), long), to.one_of(slim_dots, few))
     function = to.select(across, "ptr", "@across", "@one_thread")
     function = to.select(by_dots, "ptr", "@dot_products", function)
     large = to.compare("sge", work, SHARED_PRODUCTS)

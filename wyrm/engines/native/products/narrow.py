@@ -45,7 +45,8 @@ def buffer_bytes(vectors: Vectors) -> int:
 def functions(vectors: Vectors, parameters: str) -> list[str]:
     """Return the functions of the module, among them `dot_products` and `across`, which take the `parameters`."""
     return [
-        _block_of_dots(vectors),
+        _block_of_dots(vectors, "block_of_dots", 4 if vectors.target.tile[0] * vectors.target.tile[1] > 16 else 2),
+        *([_block_of_dots(vectors, "row_of_dots", 1)] if vectors.widens else []),
         _transpose(vectors),
         _dot_products(vectors, parameters),
         _write_transposed(vectors),
@@ -53,44 +54,46 @@ def functions(vectors: Vectors, parameters: str) -> list[str]:
     ]
 
 
-def _block_of_dots(vectors: Vectors) -> str:
+def _block_of_dots(vectors: Vectors, name: str, high: int) -> str:
     """Return a function that multiplies rows of `a` by rows of `b`: `c[i, j] = a[i] @ b[j]`, blocks of columns outside.
 
-    `adds`: the result is added to `c`.
+    A block has `high` rows. `adds`: the result is added to `c`.
     """
     to, width = Writer(), vectors.width
-    # The operands and the sums of a block fit in 32 or 16 registers.
-    high = 4 if vectors.target.tile[0] * vectors.target.tile[1] > 16 else 2
-    sums = to.new(f"alloca [{high * _COLUMNS} x {vectors.number}], align 64")
+    count = -(-high * _COLUMNS // width) * width
+    sums = to.new(f"alloca [{count} x {vectors.number}], align 64")
     even = to.new(f"and i64 %depth, {-width}")
     rest, some = vectors.below(to, to.subtract("%depth", even)), to.compare("slt", even, "%depth")
 
-    def starts(base: str, stride: str, first: str, last: str, count: int) -> list[str]:
-        """Return the addresses of rows; those behind the last one repeat it, and their results are not written."""
+    def offsets(stride: str, first: str, last: str, count: int) -> list[str]:
+        """Return the offsets of rows; those behind the last one repeat it, and their results are not written."""
         rows = (to.add(first, to.lower(last, row)) for row in range(count))
-        return [vectors.address(to, base, to.multiply(stride, row)) for row in rows]
+        return [to.multiply(stride, row) for row in rows]
 
     def columns(column: str) -> None:
         last_column = to.subtract(to.subtract("%columns", column), 1)
-        right = starts("%b", "%bs", column, last_column, _COLUMNS)
+        of_columns = offsets("%bs", column, last_column, _COLUMNS)
+        right = [vectors.right_address(to, "%b", each) for each in of_columns]
 
         def rows(row: str) -> None:
             last_row = to.subtract(to.subtract("%rows", row), 1)
-            left = starts("%a", "%ar", row, last_row, high)
+            left = [vectors.address(to, "%a", each) for each in offsets("%ar", row, last_row, high)]
 
             def step(index: str, totals: Sequence[str], mask: str | None = None) -> list[str]:
-                ys, xs = ([vectors.load(to, each, index, mask) for each in side] for side in (right, left))
+                ys = [vectors.load_right(to, each, index, mask) for each in right]
+                xs = [vectors.load(to, each, index, mask) for each in left]
                 pairs = [(x, y) for x in xs for y in ys]
                 return [vectors.multiply_add(to, x, y, total) for (x, y), total in zip(pairs, totals, strict=True)]
 
             def whole(index: str, *totals: str) -> list[str]:
                 for each in right:
-                    vectors.prefetch(to, each, to.add(index, _AHEAD // vectors.bytes), reads=True)
+                    vectors.prefetch_right(to, each, to.add(index, _AHEAD // vectors.right.itemsize))
                 return step(index, totals)
 
             zeros = [(vectors.type, "zeroinitializer")] * (high * _COLUMNS)
             totals = to.loop(even, width, whole, zeros)
             totals = to.either(some, lambda: step(even, totals, rest), totals, vectors.type)
+            totals += ["zeroinitializer"] * (count - len(totals))
             for first in range(0, len(totals), width):
                 vectors.store(to, vectors.summed(to, totals[first : first + width]), sums, first)
 
@@ -107,7 +110,7 @@ def _block_of_dots(vectors: Vectors) -> str:
         "ptr noalias %a, i64 %ar, i64 %rows, ptr noalias %b, i64 %bs, i64 %columns, i64 %depth, "
         "ptr noalias %c, i64 %cr, i1 %adds"
     )
-    return to.function(f"internal void @block_of_dots({parameters}) noinline nounwind")
+    return to.function(f"internal void @{name}({parameters}) noinline nounwind")
 
 
 def _write_sums(vectors: Vectors, to: Writer, sums: str, place: str, last: str) -> None:
@@ -171,7 +174,7 @@ def _dot_products(vectors: Vectors, parameters: str) -> str:
 
     def part(start: str) -> None:
         depth = to.lower(to.subtract("%inner", start), longest)
-        b = vectors.address(to, "%b", to.multiply(start, "%br"))
+        b = vectors.right_address(to, "%b", to.multiply(start, "%br"))
         packed = f"ptr {b}, i64 %br, i64 {depth}, i64 %columns, ptr {buffer}, i64 {longest}"
         to.branch(in_place, lambda: None, lambda: to.do(f"call void @transpose({packed})"))
         right = to.select(in_place, "ptr", b, buffer)
@@ -182,8 +185,11 @@ def _dot_products(vectors: Vectors, parameters: str) -> str:
             count = to.lower(to.subtract("%rows", row), _ROWS_TOGETHER)
             a = vectors.address(to, "%a", to.add(to.multiply(row, "%ar"), start))
             c = vectors.address(to, "%c", to.multiply(row, "%cr"))
+            block = "@block_of_dots"
+            if vectors.widens:  # a block would wait for the sums of rows that do not exist, not for memory
+                block = to.select(to.compare("eq", count, 1), "ptr", "@row_of_dots", block)
             to.do(
-                f"call void @block_of_dots(ptr {a}, i64 %ar, i64 {count}, ptr {right}, i64 {stride}, i64 %columns, "
+                f"call void {block}(ptr {a}, i64 %ar, i64 {count}, ptr {right}, i64 {stride}, i64 %columns, "
                 f"i64 {depth}, ptr {c}, i64 %cr, i1 {adds})"
             )
 

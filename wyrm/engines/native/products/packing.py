@@ -32,11 +32,11 @@ def pack_rows(vectors: Vectors) -> str:
 
             def row(_index: str, source: str, place: str) -> list[str]:
                 for vector, mask in enumerate(masks):
-                    found = vectors.load(to, source, vector * vectors.width, mask)
+                    found = vectors.load_right(to, source, vector * vectors.width, mask)
                     vectors.store(to, found, place, vector * vectors.width)
-                return [vectors.address(to, source, "%br"), vectors.address(to, place, vectors.columns)]
+                return [vectors.right_address(to, source, "%br"), vectors.address(to, place, vectors.columns)]
 
-            to.loop("%depth", 1, row, [("ptr", vectors.address(to, "%b", first)), ("ptr", target)])
+            to.loop("%depth", 1, row, [("ptr", vectors.right_address(to, "%b", first)), ("ptr", target)])
 
         to.branch(to.compare("sge", rest, vectors.columns), lambda: rows(whole=True), lambda: rows(whole=False))
         return [vectors.address(to, target, to.multiply("%depth", vectors.columns))]
@@ -55,13 +55,13 @@ def pack_columns(vectors: Vectors) -> str:
         def vector(column: str) -> None:
             last = to.subtract(to.subtract(found, column), 1)
             starts = [
-                vectors.address(to, "%b", to.multiply("%bc", to.add(to.add(first, column), to.lower(last, lane))))
+                vectors.right_address(to, "%b", to.multiply("%bc", to.add(to.add(first, column), to.lower(last, lane))))
                 for lane in range(width)
             ]
 
             def block(row: str, *, whole: bool) -> None:
                 mask = None if whole else vectors.below(to, to.subtract("%depth", row))
-                found = vectors.transposed(to, [vectors.load(to, each, row, mask) for each in starts])
+                found = vectors.transposed(to, [vectors.load_right(to, each, row, mask) for each in starts])
                 place = vectors.address(to, target, to.add(to.multiply(row, vectors.columns), column))
                 for lane, value in enumerate(found):
                     vectors.store(to, value, place, lane * vectors.columns)

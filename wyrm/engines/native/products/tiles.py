@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from wyrm.engines.native.ir.types import FLOAT32, ScalarType
+from wyrm.engines.native.ir.types import FLOAT32, INT8, UINT16, ScalarType
 from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.writer import Writer
 
@@ -15,10 +15,19 @@ LINE_BYTES = 64
 
 
 class Vectors:
-    """Vectors of a target's register size."""
+    """Vectors of a target's register size.
 
-    def __init__(self, target: Target, number: ScalarType) -> None:
+    The right operand of a product may have narrower numbers than the other arrays, `right`, which are widened when they
+    are loaded: integers of int8, or numbers of bfloat16 as the uint16 with the same bits.
+    """
+
+    def __init__(self, target: Target, number: ScalarType, right: ScalarType | None = None) -> None:
         self.target = target
+        self.right = number if right is None else right
+        # Whether the right operand is read only by what widens its numbers.
+        self.widens = self.right != number
+        assert not self.widens or (number == FLOAT32 and right in (INT8, UINT16)), f"{number} and {right}"
+        self._stored = f"i{self.right.bits}"
         self.number = "float" if number == FLOAT32 else "double"
         self.bytes = number.itemsize
         # The elements of a vector.
@@ -34,7 +43,10 @@ class Vectors:
 
     def declarations(self) -> list[str]:
         """Return the declarations of the functions that the methods call."""
+        narrow = f"<{self.width} x {self._stored}>"
+        masked = f"declare {narrow} @llvm.masked.load.v{self.width}{self._stored}.p0(ptr, i32, {self._mask}, {narrow})"
         return [
+            *([masked] if self.widens else []),
             "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)",
             f"declare {self.type} @llvm.fmuladd.{self._suffix}({self.type}, {self.type}, {self.type})",
             f"declare {self.type} @llvm.masked.load.{self._suffix}.p0(ptr, i32, {self._mask}, {self.type})",
@@ -60,10 +72,42 @@ class Vectors:
             f"(ptr {place}, i32 {self.bytes}, {self._mask} {mask}, {self.type} zeroinitializer)"
         )
 
+    def right_address(self, to: Writer, base: str, index: str | int) -> str:
+        """Return the address of an element of the right operand."""
+        return to.address(self._stored, base, index) if self.widens else self.address(to, base, index)
+
+    def load_right(self, to: Writer, base: str, index: str | int = 0, mask: str | None = None) -> str:
+        """Load a vector of the right operand, as `load` does."""
+        if not self.widens:
+            return self.load(to, base, index, mask)
+        place, narrow, size = (
+            self.right_address(to, base, index),
+            f"<{self.width} x {self._stored}>",
+            self.right.itemsize,
+        )
+        if mask is None:
+            found = to.new(f"load {narrow}, ptr {place}, align {size}")
+        else:
+            found = to.new(
+                f"call {narrow} @llvm.masked.load.v{self.width}{self._stored}.p0"
+                f"(ptr {place}, i32 {size}, {self._mask} {mask}, {narrow} zeroinitializer)"
+            )
+        words = f"<{self.width} x i32>"
+        if self.right == INT8:
+            return to.new(f"sitofp {words} {to.new(f'sext {narrow} {found} to {words}')} to {self.type}")
+        # The bits of a number of bfloat16 are the upper half of those in float32.
+        splat = f"<{', '.join(['i32 16'] * self.width)}>"
+        wide = to.new(f"shl {words} {to.new(f'zext {narrow} {found} to {words}')}, {splat}")
+        return to.new(f"bitcast {words} {wide} to {self.type}")
+
     def prefetch(self, to: Writer, base: str, index: str | int, *, reads: bool = False) -> None:
         """Ask for the memory of a vector that is soon written, or read if `reads`. Any address is allowed."""
         place, how = self.address(to, base, index), int(not reads)
         to.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 {how}, i32 3, i32 1)")
+
+    def prefetch_right(self, to: Writer, base: str, index: str | int) -> None:
+        """Ask for the memory of a vector of the right operand that is soon read. Any address is allowed."""
+        to.do(f"call void @llvm.prefetch.p0(ptr {self.right_address(to, base, index)}, i32 0, i32 3, i32 1)")
 
     def store(self, to: Writer, value: str, base: str, index: str | int = 0, mask: str | None = None) -> None:
         """Store a vector; lanes outside of the mask are not written."""

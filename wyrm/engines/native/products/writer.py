@@ -93,9 +93,9 @@ class Writer:
 
     def loop(
         self, count: str | int, step: str | int, body: Callable[..., Sequence[str] | None],
-        carried: Sequence[Carried] = (),
+        carried: Sequence[Carried] = (), first: str = "0",
     ) -> list[str]:  # fmt: skip
-        """Write a loop from 0 to `count`; `body(index, *values)` returns the values of the next turn.
+        """Write a loop from `first` to `count`; `body(index, *values)` returns the values of the next turn.
 
         Returns the values after the last turn.
         """
@@ -112,12 +112,12 @@ class Writer:
         after = body(index, *values) or ()
         self.do(f"%n{number} = add nsw i64 {index}, {step}")
         self.do(f"br label %head{number}")
-        turns = [("i64", index, "0", f"%n{number}")] + [
-            (type, value, first, next) for (type, first), value, next in zip(carried, values, after, strict=True)
+        turns = [("i64", index, first, f"%n{number}")] + [
+            (type, value, start, next) for (type, start), value, next in zip(carried, values, after, strict=True)
         ]
         self._lines[place:place] = [
-            f"  {value} = phi {type} [ {first}, %{before} ], [ {next}, %{self._block} ]"
-            for type, value, first, next in turns
+            f"  {value} = phi {type} [ {start}, %{before} ], [ {next}, %{self._block} ]"
+            for type, value, start, next in turns
         ]
         self.label(f"end{number}")
         return values

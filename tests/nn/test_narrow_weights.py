@@ -1,0 +1,183 @@
+"""Weights in narrow numbers: the same products and rows in every engine, of numbers that nothing widens in memory."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from tests.exporting.loaded import loaded
+from wyrm.errors import CheckpointError, DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
+from wyrm.graph.parameters import NarrowNumbers
+from wyrm.ops.products.narrow_product import NarrowProduct
+from wyrm.support.narrow_numbers import as_bfloat16, from_bfloat16
+
+STORAGES = "int8", "bfloat16"
+# More rows than columns, with factors of rows, and fewer, with factors of columns.
+SHAPES = (40, 17), (12, 70)
+
+
+class Batch(wy.Dim): ...
+
+
+def weight_of(shape: tuple[int, int], storage: Any) -> wy.NarrowWeight:
+    values = np.random.default_rng(0).normal(size=shape) * np.linspace(0.1, 3.0, shape[1])
+    return wy.NarrowWeight(values.astype(np.float32), storage=storage, name="weight")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("storage", STORAGES)
+def test_products_and_rows_in_every_engine(storage: Any, shape: tuple[int, int]) -> None:
+    weight, random, batch = weight_of(shape, storage), np.random.default_rng(1), Batch()
+    x = wy.Input(dims=(batch, shape[0]), name="x")
+    y = wy.Input(dims=(batch, 3, shape[1]), name="y")
+    rows = wy.IndexInput(dims=(batch, 2), name="rows")
+    outputs: list[wy.Node] = [x @ weight, y @ weight.T, weight.index(rows), x[0] @ weight]
+    outputs.append(wy.grad((outputs[0] * outputs[0]).sum(), x))
+    wide = weight.value
+    programs = [wy.compile(outputs), wy.compile(outputs, engine="jax")]
+    for count in (1, 2, 5, 33):
+        data: dict[Any, Any] = {
+            x: random.normal(size=(count, shape[0])).astype(np.float32),
+            y: random.normal(size=(count, 3, shape[1])).astype(np.float32),
+            rows: random.integers(0, shape[0], (count, 2)),
+        }
+        expected = [data[x] @ wide, data[y] @ wide.T, wide[data[rows]], data[x][0] @ wide]
+        expected.append(2.0 * expected[0] @ wide.T)
+        for leaf, array in data.items():
+            leaf.set(array)
+        found = [[node.forward() for node in outputs], *(program(data) for program in programs)]
+        for values in found:
+            for value, wanted in zip(values, expected, strict=True):
+                np.testing.assert_allclose(value, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_native_products_read_the_narrow_numbers(storage: Any) -> None:
+    # The operand of the product is the leaf of the numbers itself, and no array of the program has the weight's size.
+    weight = weight_of((40, 17), storage)
+    x = wy.Input(dims=(Batch(), 40), name="x")
+    program = wy.compile((x @ weight, weight.index(wy.IndexConstant([3, 1]))))
+    graph: Any = program._engine.graph
+    products = [node for node in graph.schedule.nodes if isinstance(node, NarrowProduct)]
+    assert [type(node.parents[1]) for node in products] == [NarrowNumbers]
+    assert products[0].parents[1].dtype == ("int8" if storage == "int8" else "uint16")
+    assert [leaf for leaf in graph.schedule.leaves if leaf.dtype == np.float32 and leaf.dims == weight.dims] == []
+    assert "narrow_product_kernel(" in program.source
+    assert [
+        buffer for buffer in graph.tree.buffers.values() if buffer.dims == weight.dims and buffer.leaf is None
+    ] == []
+
+
+def test_numbers_of_bfloat16_are_the_nearest() -> None:
+    random = np.random.default_rng(2)
+    exact = np.concatenate([random.normal(size=1000) * 10.0 ** random.integers(-30, 30, 1000), [0.0, -0.0, 3.39e38]])
+    values = exact.astype(np.float32)
+    found = from_bfloat16(as_bfloat16(values))
+    assert np.isfinite(found).all()
+    assert (np.abs(found - values) <= 2.0**-8 * np.abs(values)).all()
+    # Numbers that bfloat16 has are kept; of two as near, the even one is taken.
+    np.testing.assert_array_equal(from_bfloat16(as_bfloat16(found)), found)
+    middle = np.array([0x3F808000, 0x3F818000], np.uint32).view(np.float32)
+    assert [hex(bits) for bits in as_bfloat16(middle)] == ["0x3f80", "0x3f82"]
+
+
+def test_integers_are_within_half_a_step() -> None:
+    for shape in SHAPES:
+        values = np.random.default_rng(3).normal(size=shape).astype(np.float32)
+        weight = wy.NarrowWeight(values)
+        assert weight.factors is not None
+        assert (np.abs(weight.value - values) <= 0.5001 * weight.factors.value).all()
+        assert weight.nbytes == values.size + 4 * max(shape)
+    np.testing.assert_array_equal(wy.NarrowWeight(np.zeros((2, 3), np.float32)).value, 0.0)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_a_model_is_quantized_saved_and_loaded(storage: Any, tmp_path: Path) -> None:
+    def model(seed: int) -> wy.nn.GPT2:
+        config = wy.nn.GPT2Config(vocab_size=50, n_positions=16, n_embd=32, n_layer=2, n_head=4)
+        with wy.nn.seeded(seed):
+            return wy.nn.GPT2(config).eval()
+
+    tokens = wy.IndexInput(np.arange(10).reshape(2, 5), dims=(2, 5))
+    exact, narrow, twin = model(0), model(0), model(1)
+    errors = narrow.quantize(storage)
+    assert len(errors) == 10
+    assert 0.0 < max(errors.values()) < (0.01 if storage == "int8" else 0.003)
+    assert narrow.head_weight is narrow.tokens.weight
+    assert all(parameter.ndim == 1 for parameter in narrow.parameters())
+    wanted = exact.logits(tokens).forward()
+    found = [wy.compile(narrow.logits(tokens))({tokens: tokens.value}), narrow.logits(tokens).forward()]
+    for values in found:
+        assert 0.0 < np.abs(values - wanted).max() < 0.05 * np.abs(wanted).max()
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-3, atol=1e-4)
+
+    narrow.save(tmp_path / "model.safetensors")
+    twin.quantize(storage)
+    twin.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(twin.logits(tokens).forward(), found[1])
+    copy = pickle.loads(pickle.dumps(narrow))
+    np.testing.assert_array_equal(copy.logits(tokens).forward(), found[1])
+    twin.load_state_dict(narrow.state_dict())
+    with pytest.raises(CheckpointError, match=r"tokens\.weight: .* float32 here"):
+        exact.load(tmp_path / "model.safetensors")
+    assert list(wy.nn.generate(narrow, [1, 2], 4)) == list(wy.nn.generate(copy, [1, 2], 4))
+    assert storage in repr(narrow.blocks[0].attention) or "Linear" in repr(narrow)
+
+
+def test_what_is_around_a_narrow_model_is_trained() -> None:
+    wy.nn.seed(0)
+    base, extra = wy.nn.Linear(8, 16), wy.nn.Linear(16, 3)
+    base.quantize("int8", only="weight")
+    held = base.weight.value
+    x, labels = wy.Input(dims=(Batch(), 8), name="x"), wy.IndexInput(dims=(Batch(),), name="labels")
+    loss = extra(base(x).relu()).cross_entropy(labels)
+    train = wy.compile(loss, wy.optim.Adam(loss.parameters(), learning_rate=0.05))
+    random = np.random.default_rng(0)
+    data = {x: random.normal(size=(64, 8)).astype(np.float32), labels: random.integers(0, 3, 64)}
+    losses = [float(train.epoch(data, batch_size=16)) for _ in range(30)]
+    assert losses[-1] < 0.7 * losses[0]
+    np.testing.assert_array_equal(base.weight.value, held)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("embed", [None, "int8"])
+def test_exports_keep_the_numbers_narrow(storage: Any, embed: Any) -> None:
+    weight = weight_of((300, 2000), storage)
+    x = wy.Input(dims=(4, 300), name="x")
+    program = wy.compile(x @ weight)
+    export = loaded(predict=program, embed=embed)
+    assert export.start() == 0
+    data = np.random.default_rng(0).normal(size=(4, 300)).astype(np.float32)
+    code, found = export.call("predict", x=data)
+    assert code == 0
+    np.testing.assert_allclose(next(iter(found.values())), program({x: data}), rtol=1e-4, atol=1e-2)
+    # In float32 the weight takes 2,400,000 bytes. Numbers in the code take no memory; packed operands do.
+    held = 0 if embed else weight.nbytes
+    assert held < export.interface.memory_bytes < held + 1_000_000
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(ShapeError, match=r"two axes, not the shape \(3,\)"):
+        wy.NarrowWeight([1.0, 2.0, 3.0])
+    with pytest.raises(DTypeError, match="stands for float32, not float64"):
+        wy.NarrowWeight(np.ones((2, 2)))
+    with pytest.raises(NotFinite, match="nan at position"):
+        wy.NarrowWeight([[1.0, np.nan]])
+    with pytest.raises(OptionError, match="storage must be 'int8' or 'bfloat16', not 'int4'"):
+        wy.NarrowWeight([[1.0]], storage="int4")  # type: ignore[arg-type]  # the mistake
+    with pytest.raises(
+        OptionError, match=r"no matrix of float32 at 'blocks\.\*'; the paths of its matrices are: weight"
+    ):
+        wy.nn.Linear(2, 3).quantize(only="blocks.*")
+    table = wy.NarrowWeight(np.ones((3, 2), np.float32))
+    rows = wy.IndexInput(dims=(Batch(),), name="rows")
+    program = wy.compile(table.index(rows))
+    with pytest.raises(IndexOutOfRange):
+        program({rows: np.array([3])})
+    with pytest.raises(ShapeError, match="do not match"):
+        wy.Input(dims=(4, 5)) @ table
