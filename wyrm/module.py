@@ -171,6 +171,14 @@ class Module(ExplainsNames):
         replacements = _replacement_ids(self)
         return [value for _, value in _each(self) if isinstance(value, Parameter) or id(value) in replacements]
 
+    def named_modules(self) -> list[tuple[str, Module]]:
+        """Return pairs of path and module: this one, of the path "", and those it holds, in the order of definition.
+
+        >>> [path for path, _ in wy.nn.FeedForward(8, 32).named_modules()]
+        ['', 'activation', 'fc1', 'fc2']
+        """
+        return [(path, value) for path, value in _each(self) if isinstance(value, Module)]
+
     def modules(self) -> list[Module]:
         """Return this module and those it holds, each once, in the order of definition."""
         return [value for _, value in _each(self) if isinstance(value, Module)]
@@ -232,7 +240,7 @@ class Module(ExplainsNames):
         weight. Raise `OptionError` if there is nothing to replace.
 
         >>> model = wy.nn.Linear(64, 32)
-        >>> x = wy.Input(np.ones((1, 64)))
+        >>> x = wy.Input(np.ones((1, 64), np.float32))
         >>> exact = model(x).forward()
         >>> errors = model.quantize("int8")
         >>> errors["weight"] < 0.01, bool(abs(model(x).forward() - exact).max() < 0.1)
@@ -257,7 +265,7 @@ class Module(ExplainsNames):
                 f"{type(self).__name__} has no matrix of float32 at {' or '.join(map(repr, patterns))}; the paths of "
                 f"its matrices are: {known}"
             )
-        _replace(self, narrow)
+        replace_members(self, narrow)
         return errors
 
     def save(self, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
@@ -299,7 +307,7 @@ class Module(ExplainsNames):
         return encodable("\n".join(lines).replace("\n", "\n  "))
 
 
-def _replace(root: object, made: Mapping[int, object]) -> None:
+def replace_members(root: object, made: Mapping[int, object]) -> None:
     """Replace members of modules and containers by others, which `made` has by the identity of what they replace."""
     seen: set[int] = set()
     stack: list[object] = [root]
@@ -309,12 +317,33 @@ def _replace(root: object, made: Mapping[int, object]) -> None:
             continue
         seen.add(id(holder))
         attributes: Any = vars(holder) if isinstance(holder, Module) else holder
-        pairs = attributes.items() if isinstance(attributes, dict) else enumerate(attributes)
-        for key, member in list(pairs):
-            if id(member) in made:
-                attributes[key] = made[id(member)]
-            elif isinstance(member, Module | dict | list | tuple):
-                stack.append(member)
+        pairs = list(attributes.items() if isinstance(attributes, dict) else enumerate(attributes))
+        for key, member in pairs:
+            new = _replaced(member, made)
+            if new is not member:
+                attributes[key] = new
+            # A tuple cannot be changed, so it is made anew; what it holds is searched as the rest is.
+            stack += [each for each in _leaves_of(new) if isinstance(each, Module | dict | list)]
+
+
+def _replaced(value: Any, made: Mapping[int, object]) -> Any:
+    """Return what `made` has for a value, also within tuples; the value itself if there is nothing."""
+    if id(value) in made:
+        return made[id(value)]
+    if not isinstance(value, tuple):
+        return value
+    members = [_replaced(member, made) for member in value]
+    same = all(new is old for new, old in zip(members, value, strict=True))
+    return value if same else type(value)(*members) if hasattr(value, "_fields") else tuple(members)
+
+
+def _leaves_of(value: object) -> Iterator[object]:
+    """Yield a value, or what a tuple holds, also within tuples."""
+    if isinstance(value, tuple):
+        for member in value:
+            yield from _leaves_of(member)
+    else:
+        yield value
 
 
 def recorded(function: Call) -> Call:

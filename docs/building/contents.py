@@ -127,7 +127,7 @@ CONTENTS = (
         "wyrm.nn",
         (
             Group("Modules", _names("Module Sequential Layer Pointwise Flatten seed")),
-            Group("Linear layers and embeddings", (), (f"{_NN}linear", f"{_NN}embedding")),
+            Group("Linear layers and embeddings", (), (f"{_NN}linear", f"{_NN}embedding", f"{_NN}lora")),
             Group("Dropout", (), (f"{_NN}dropout",)),
             Group("Moving averages", (), (f"{_NN}moving_average",)),
             Group("Upsampling", (), (f"{_NN}upsampling",)),

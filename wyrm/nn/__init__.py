@@ -8,7 +8,7 @@
 - Normalization and dropout: `BatchNorm2d`, `LayerNorm`, `RMSNorm`, `GroupNorm`, `InstanceNorm2d`, `Dropout`.
 - Sequences: `LSTM`, `GRU`, `StackedLSTM` and `StackedGRU` (also bidirectional), `Recurrent` of a
   step of your own, `EWMA`.
-- Transformers: `MultiHeadAttention`, `TransformerBlock`, `GPT2`, `generate`.
+- Transformers: `MultiHeadAttention`, `TransformerBlock`, `GPT2`, `generate`; fine-tuning by `LoRA`.
 - Activations as functions, `GLU` and its variants, and `initializers`.
 
 A class of your own derives from `Module`. `seed` makes what is built after it repeatable: weights and random nodes.
@@ -40,6 +40,7 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "gpt2": "GPT2 GPT2Config",
         "layer": "Flatten Layer Pointwise Sequential",
         "linear": "Linear",
+        "lora": "AdaptedLinear LoRA",
         "wyrm.module": "Module",
         "moving_average": "EWMA ewma",
         "pooling": (

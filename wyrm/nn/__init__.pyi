@@ -61,6 +61,8 @@ from wyrm.nn.layer import Layer as Layer
 from wyrm.nn.layer import Pointwise as Pointwise
 from wyrm.nn.layer import Sequential as Sequential
 from wyrm.nn.linear import Linear as Linear
+from wyrm.nn.lora import AdaptedLinear as AdaptedLinear
+from wyrm.nn.lora import LoRA as LoRA
 from wyrm.nn.moving_average import EWMA as EWMA
 from wyrm.nn.moving_average import ewma as ewma
 from wyrm.nn.normalization import BatchNorm as BatchNorm
@@ -127,6 +129,7 @@ __all__ = [
     "GRU",
     "LSTM",
     "Activation",
+    "AdaptedLinear",
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
@@ -171,6 +174,7 @@ __all__ = [
     "LayerNorm",
     "LearnedPositionalEncoding",
     "Linear",
+    "LoRA",
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
