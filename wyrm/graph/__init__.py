@@ -4,6 +4,7 @@ from wyrm.graph.axes import Dim, One, Plus, Ragged, Times, any_dim
 from wyrm.graph.base import ZERO, BaseNode, Undefined
 from wyrm.graph.index_leaves import IndexConstant, IndexInput
 from wyrm.graph.leaves import Constant, Input
+from wyrm.graph.made_axes import Joined, Pairs
 from wyrm.graph.node import IndexNode, IndexTensor, Node, Tensor
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.ragged import RaggedArray
@@ -24,9 +25,11 @@ __all__ = [
     "IndexNode",
     "IndexTensor",
     "Input",
+    "Joined",
     "Node",
     "Number",
     "One",
+    "Pairs",
     "Parameter",
     "Plus",
     "Ragged",

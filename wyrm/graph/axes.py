@@ -245,9 +245,9 @@ class Ragged(Dim):
     # Whether there are such axes at all: graphs without them need not be searched for them.
     declared: ClassVar[bool] = False
 
-    def __init_subclass__(cls, **keywords: Any) -> None:
+    def __init_subclass__(cls, *, declares: bool = True, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        Ragged.declared = True
+        Ragged.declared |= declares
 
     if TYPE_CHECKING:
 
@@ -275,7 +275,12 @@ class Entries(Dim):
     before: ClassVar[Any]
 
     def __reduce__(self) -> tuple[object, ...]:
-        return axis_of_entries, (self.of,)
+        return _entries_along, (self.of(),)
+
+
+def _entries_along(axis: Ragged) -> Entries:
+    """Return the axis of the entries along an axis, which pickles find by that axis: it may have no class by name."""
+    return axis_of_entries(type(axis))
 
 
 def axis_of_entries(name: type[Ragged]) -> Entries:

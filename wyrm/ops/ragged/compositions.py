@@ -8,8 +8,9 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Ragged, flat_dims, ragged_axis
 from wyrm.graph.base import BaseNode, reasons_alone
 from wyrm.graph.index_leaves import IndexInput
+from wyrm.graph.made_axes import MadeRagged
 from wyrm.graph.ragged import Padding
-from wyrm.graph.ragged_leaves import Parts, parts_of
+from wyrm.graph.ragged_leaves import Parts, made_rows, parts_of
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.composed import Composed
 from wyrm.ops.cross_entropy.softmax import LogSoftmax, Softmax
@@ -82,5 +83,11 @@ def _check_composition(node: Any, axis: Ragged) -> None:
 
 
 def _placeholders(axis: Ragged, rows: Axis) -> Parts:
+    return parts_of(_placeholder(axis, rows))
+
+
+def _placeholder(axis: Ragged, rows: Axis) -> BaseNode:
+    if isinstance(axis, MadeRagged):
+        return made_rows(axis, [_placeholder(part(), rows) for part in axis.parts])
     by_row: Any = (rows, axis)
-    return parts_of(IndexInput(dims=by_row))
+    return IndexInput(dims=by_row)

@@ -11,9 +11,10 @@ import numpy as np
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Derived, Ragged, flat_dims, ragged_axis
 from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.made_axes import MadeRagged
 from wyrm.graph.node import Node
 from wyrm.graph.ragged import Layout, Padding, RaggedArray, check_lengths, held_rows, of_values, places
-from wyrm.graph.ragged_leaves import Parts, parts_of
+from wyrm.graph.ragged_leaves import MadeRows, Parts, made_rows, parts_of
 from wyrm.graph.traversal import topological_order
 from wyrm.ops.cross_entropy.softmax import CrossEntropyCount
 from wyrm.ops.gradients.reverse import with_sizes
@@ -47,12 +48,26 @@ class Flattened(NamedTuple):
 
     def users(self, fed: Sequence[BaseNode]) -> list[BaseNode]:
         """Return the inputs that users give data for, given the leaves that a step reads."""
-        replaced = {part: leaf for leaves in self.inputs.values() for leaf in leaves for part in parts_of(leaf)}
-        return list(dict.fromkeys(replaced.get(leaf, leaf) for leaf in fed))
+        replaced: dict[BaseNode, list[BaseNode]] = {}
+        for leaf in (leaf for leaves in self.inputs.values() for leaf in leaves):
+            replaced |= dict.fromkeys(parts_of(leaf), [*leaf.inputs] if isinstance(leaf, MadeRows) else [leaf])
+        return list(dict.fromkeys(user for leaf in fed for user in replaced.get(leaf, [leaf])))
+
+    def is_given(self, name: type[Ragged], given: Mapping[BaseNode, Any]) -> bool:
+        """Return whether data is given that the lengths of rows along an axis follow from."""
+        leaves = self.inputs[name]
+        return any(user in given for leaf in leaves for user in self.users(parts_of(leaf)))
 
     def check_held(self) -> None:
-        """Raise `ShapeError` if the data of two inputs with the same ragged axis has other lengths."""
+        """Raise `ShapeError` if the data of two inputs with the same ragged axis has other lengths.
+
+        The lengths along axes that are made of others are brought up to date.
+        """
         self.arrays({})
+        for leaves in self.inputs.values():
+            for leaf in leaves:
+                if isinstance(leaf, MadeRows):
+                    leaf.update()
 
     def arrays(
         self, given: Mapping[BaseNode, Any], layouts: Mapping[type[Ragged], Layout] = _NOTHING
@@ -65,7 +80,7 @@ class Flattened(NamedTuple):
         """
         found: dict[BaseNode, np.ndarray] = {}
         for name, leaves in self.inputs.items():
-            data: dict[BaseNode, Any] = {leaf: _data_of(leaf, given) for leaf in leaves}
+            data: dict[BaseNode, Any] = {leaf: self._data_of(leaf, given) for leaf in leaves}
             known = [leaf for leaf in leaves if data[leaf] is not None]
             for leaf in known[1:]:
                 check_lengths(leaf, data[leaf], known[0], data[known[0]])
@@ -75,7 +90,8 @@ class Flattened(NamedTuple):
             if layout is not None:
                 starts, taken = layout.starts(data[known[0]]), layout.taken(data[known[0]])
             for leaf in known:
-                found[parts_of(leaf).values] = _taken(data[leaf].values, taken)
+                if not isinstance(leaf, MadeRows):
+                    found[parts_of(leaf).values] = _taken(data[leaf].values, taken)
             found |= zip(parts_of(leaves[0])[1:], (_taken(rows, taken), starts, lengths), strict=True)
         return found
 
@@ -95,12 +111,13 @@ class Flattened(NamedTuple):
 
     def rows(self, name: type[Ragged], given: Mapping[BaseNode, Any]) -> RaggedArray:
         """Return the rows of the first input with an axis that has some, given or held."""
-        found = (_data_of(leaf, given) for leaf in self.inputs[name])
+        found = (self._data_of(leaf, given) for leaf in self.inputs[name])
         return next(rows for rows in found if rows is not None)
 
-
-def _data_of(leaf: BaseNode, given: Mapping[BaseNode, Any]) -> RaggedArray | None:
-    return given[leaf] if leaf in given else held_rows(leaf)
+    def _data_of(self, leaf: BaseNode, given: Mapping[BaseNode, Any]) -> RaggedArray | None:
+        if isinstance(leaf, MadeRows):
+            return leaf.rows(lambda source: self._data_of(source, given))
+        return given[leaf] if leaf in given else held_rows(leaf)
 
 
 def _taken(entries: np.ndarray, taken: Any) -> np.ndarray:
@@ -134,13 +151,22 @@ def flattened(outputs: Sequence[BaseNode], padding: Padding = Padding.NONE) -> F
                     f"in {describe(leaf)}: inputs with the same ragged axis have the same rows"
                 )
 
+    def source(axis: Ragged, node: BaseNode) -> BaseNode:
+        """Return the leaf whose lengths are those of the rows along an axis of a node."""
+        if type(axis) not in inputs:
+            if not isinstance(axis, MadeRagged):
+                raise ShapeError(
+                    f"axis {axis!r} of {describe(node)} has no lengths: the rows of data give them, and this graph "
+                    f"reads no wy.Input or wy.IndexInput that has the axis"
+                )
+            sources = [source(part(), node) for part in axis.parts]
+            inputs[type(axis)] = [made_rows(axis, sources)]
+        return inputs[type(axis)][0]
+
     for node in order:
         axis = ragged_axis(node.dims)
-        if axis is not None and type(axis) not in inputs:
-            raise ShapeError(
-                f"axis {axis!r} of {describe(node)} has no lengths: the rows of data give them, and this graph reads "
-                f"no wy.Input or wy.IndexInput that has the axis"
-            )
+        if axis is not None:
+            source(axis, node)
 
     def parts(axis: Ragged) -> Parts:
         return parts_of(inputs[type(axis)][0])
