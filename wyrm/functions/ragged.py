@@ -13,10 +13,9 @@ from wyrm.functions.function import function_of_nodes
 from wyrm.functions.loops import scan_of
 from wyrm.functions.pytree import flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import name_of
-from wyrm.graph.axes import Dim, Dims, Ragged, axis_size, ragged_axis, unify
+from wyrm.graph.axes import Dim, Dims, Pairs, Ragged, axis_size, ragged_axis, unify
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import as_constant
-from wyrm.graph.made_axes import Pairs
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.typing import D1, Bs, Indices
 from wyrm.ops.elementwise.comparison import where

@@ -1,10 +1,9 @@
 """What a graph is: named axes, nodes, the leaves that hold arrays, rules of engines, and schedules."""
 
-from wyrm.graph.axes import Dim, One, Plus, Ragged, Times, any_dim
+from wyrm.graph.axes import Dim, Joined, One, Pairs, Plus, Ragged, Times, any_dim
 from wyrm.graph.base import ZERO, BaseNode, Undefined
 from wyrm.graph.index_leaves import IndexConstant, IndexInput
 from wyrm.graph.leaves import Constant, Input
-from wyrm.graph.made_axes import Joined, Pairs
 from wyrm.graph.node import IndexNode, IndexTensor, Node, Tensor
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.ragged import RaggedArray

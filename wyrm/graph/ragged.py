@@ -13,9 +13,8 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import DataError, DTypeError, OptionError, ShapeError
 from wyrm.graph.arrays import as_array, check_unmasked
-from wyrm.graph.axes import Dims, Ragged, axis_size, is_name, ragged_axis
+from wyrm.graph.axes import Dims, MadeRagged, Ragged, axis_size, is_name, ragged_axis
 from wyrm.graph.base import BaseNode, describe
-from wyrm.graph.made_axes import MadeRagged
 from wyrm.graph.storage import Storage, store, stored
 from wyrm.graph.traversal import topological_order
 from wyrm.graph.typing import IntegerArray

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Axis, Dims, Entries, axis_of_entries, flat_dims, ragged_axis
+from wyrm.graph.axes import Axis, Dims, Entries, MadeRagged, axis_of_entries, flat_dims, ragged_axis
 from wyrm.graph.base import BaseNode, _set, describe
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
-from wyrm.graph.made_axes import MadeRagged
 from wyrm.graph.ragged import RaggedArray, RaggedStorage, held_rows, rows_along
 from wyrm.graph.source_location import located_at
 from wyrm.graph.storage import stored

@@ -11,12 +11,11 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.graph.axes import Axis, Dim, Dims, Plus, Ragged, axis_size, normalize_axis, ragged_axis, unify
+from wyrm.graph.axes import Axis, Dim, Dims, Joined, Plus, Ragged, axis_size, normalize_axis, ragged_axis, unify
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_maps import AxisLength, IndexLiteral, IndexMap
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, Scattered, ScatterTarget
-from wyrm.graph.made_axes import Joined
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.quotients import Quotient, scaled

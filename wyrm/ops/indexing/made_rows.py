@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.graph.axes import Dims, ragged_axis, unify
+from wyrm.graph.axes import Dims, Joined, Pairs, made_axis, ragged_axis, unify
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.leaves import as_constant
-from wyrm.graph.made_axes import Joined, Pairs, made_axis
 from wyrm.graph.node import IndexNode, Node
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.shaping.shape import BroadcastTo

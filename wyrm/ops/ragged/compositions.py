@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Axis, Ragged, flat_dims, ragged_axis
+from wyrm.graph.axes import Axis, MadeRagged, Ragged, flat_dims, ragged_axis
 from wyrm.graph.base import BaseNode, reasons_alone
 from wyrm.graph.index_leaves import IndexInput
-from wyrm.graph.made_axes import MadeRagged
 from wyrm.graph.ragged import Padding
 from wyrm.graph.ragged_leaves import Parts, made_rows, parts_of
 from wyrm.graph.traversal import topological_order

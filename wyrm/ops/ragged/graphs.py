@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Derived, Ragged, flat_dims, ragged_axis
+from wyrm.graph.axes import Derived, MadeRagged, Ragged, flat_dims, ragged_axis
 from wyrm.graph.base import BaseNode, describe
-from wyrm.graph.made_axes import MadeRagged
 from wyrm.graph.node import Node
 from wyrm.graph.ragged import Layout, Padding, RaggedArray, check_lengths, held_rows, of_values, places
 from wyrm.graph.ragged_leaves import MadeRows, Parts, made_rows, parts_of

@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.graph.axes import Axis, Dims, Ragged, flat_dims
+from wyrm.graph.axes import Axis, Dims, MadeRagged, Ragged, flat_dims
 from wyrm.graph.base import ZERO, Gradient
 from wyrm.graph.index_maps import IndexLoad, IndexMap
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument, Scattered, ScatterTarget
-from wyrm.graph.made_axes import MadeRagged
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.ragged_leaves import Parts
 from wyrm.graph.typing import Array, IntegerArray
