@@ -328,8 +328,8 @@ class Joined(MadeRagged, Generic[FirstRagged, SecondRagged], declares=False):
 
     @classmethod
     def offsets(cls, parts: Sequence[np.ndarray]) -> np.ndarray:
-        first, second = parts
-        return first + second
+        found: np.ndarray = parts[0] + parts[1]
+        return found
 
 
 class Pairs(MadeRagged, Generic[FirstRagged], declares=False):
