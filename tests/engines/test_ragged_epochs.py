@@ -413,6 +413,21 @@ def test_an_error_of_a_step_is_explained_by_the_entries_of_that_step_alone() -> 
         program.epoch({leaf: right[leaf] + data[leaf] + right[leaf] for leaf in data}, batch_size=2)
 
 
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_an_index_out_of_range_is_named_where_two_inputs_have_the_same_lengths(engine: str) -> None:
+    batch, words = Batch(), Words()
+    x = wy.IndexInput(dims=(batch, words), name="x")
+    weights: Any = wy.Input(dims=(batch, words), name="weights")
+    rows = wy.Parameter(np.ones(4, np.float32), name="rows")
+    loss: Any = ((weights * 2.0) * rows.index(x * 2)).sum(axis=1).square().mean()
+    message = r"index_multiply .* holds 6 at position \(2,\).*, but index of rows .* takes 0 to 3"
+    data: dict[Any, Any] = {weights: [[1.0, 2.0], [3.0]], x: [[0, 1], [3]]}
+    with pytest.raises(IndexOutOfRange, match=message):
+        wy.compile(loss, engine=engine)(data)
+    with pytest.raises(IndexOutOfRange, match=message):
+        wy.compile(loss, wy.optim.SGD([rows], 0.1), engine=engine).epoch(data, batch_size=2)
+
+
 MEANS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "mean": lambda h, x, y: h.square().mean(),
     "mean over entries": lambda h, x, y: h.square().mean(axis=(0, 1)).sum(),
