@@ -61,7 +61,11 @@ def _by_entry(node: Any, operands: list[Any], parts: PartsOf) -> Any:
         )
     if parts.padded and isinstance(node, CrossEntropy) and node.reduction != "none":
         return composition(node, operands, parts)
-    return _of_entries(node, operands)
+    if isinstance(node, CrossEntropy) and node.reduction == "mean":
+        # A mean over no labels is 0, and its gradient too.
+        return _of_entries(node, operands, reduction="sum") / CrossEntropyCount(operands[1], node.dtype).maximum(1.0)
+    found = _of_entries(node, operands)
+    return found.maximum(1.0) if isinstance(node, CrossEntropyCount) else found
 
 
 @flat_form(MatMul)

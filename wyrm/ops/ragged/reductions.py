@@ -35,6 +35,8 @@ def _reduction(node: Any, operands: list[Any], parts: PartsOf) -> Any:
             )
         return node.rebuild((x,), axis=rest)
     if 0 in node.axis and not parts.padded:
+        if isinstance(node, Mean):
+            return _with_ones(node, _mean_of(Sum(x, (0, *rest)), Count(x, (0, *rest))))
         return _with_ones(node, node.rebuild((x,), axis=(0, *rest), keepdims=False))
     own = parts(axis)
     if isinstance(node, Count) and 0 in node.axis:
@@ -50,7 +52,7 @@ def _reduction(node: Any, operands: list[Any], parts: PartsOf) -> Any:
     # Of all entries: rows first, so that only their entries count.
     if isinstance(node, Mean):
         total = Sum(row_total(inner, own, parts), 0)
-        return _with_ones(node, total / own.lengths.sum(axis=0).astype(total.dtype))
+        return _with_ones(node, _mean_of(total, own.lengths.sum(axis=0).astype(total.dtype)))
     every: Any = IndexSum(by_row, 0) if isinstance(node, CountTrue) else type(node)(by_row, 0)
     return _with_ones(node, every)
 
@@ -65,9 +67,14 @@ def row_total(x: Any, own: Parts, parts: PartsOf) -> Any:
     return WithSizes(segment_total(parts.counted(own, x, 0.0), own.rows, own.rows.within), (own.lengths,))
 
 
+def _mean_of(total: Any, number: Any) -> Any:
+    """Return the mean of so many entries; of no entry it is 0, so that a step without any is one that moves nothing."""
+    return total / number.maximum(1.0)
+
+
 def _mean(x: Any, own: Parts, parts: PartsOf) -> Any:
-    number = own.lengths.astype(x.dtype).maximum(1.0)
-    return row_total(x, own, parts) / with_axes(number, (own.rows.within, *(1 for _ in x.dims[1:])))
+    number = with_axes(own.lengths.astype(x.dtype), (own.rows.within, *(1 for _ in x.dims[1:])))
+    return _mean_of(row_total(x, own, parts), number)
 
 
 def _largest(x: Any, own: Parts, parts: PartsOf) -> Any:
