@@ -112,7 +112,7 @@ __getattr__, __dir__, __all__ = lazy_imports(
             "quantile searchsorted top_k"
         ),
         "functions.ragged": (
-            "entry_at entry_positions entry_rows first_entry last_entry row_lengths row_scan row_segment_sum"
+            "entry_at entry_positions entry_rows first_entry last_entry row_lengths row_pairs row_scan row_segment_sum"
         ),
         "functions.rearranging": (
             "compress extract flip fliplr flipud moveaxis pad permute_dims roll rollaxis rot90 tile"
@@ -123,8 +123,8 @@ __getattr__, __dir__, __all__ = lazy_imports(
         ),
         "functions.transforms": "hessian hvp jacobian jvp linearize vjp",
         "graph": (
-            "Buffer Constant Dim IndexConstant IndexInput IndexNode IndexTensor Input NarrowWeight Node One Parameter "
-            "Plus RaggedArray Ragged Shaped Tensor Times Undefined ZERO any_dim"
+            "Buffer Constant Dim IndexConstant IndexInput IndexNode IndexTensor Input Joined NarrowWeight Node One Pairs "
+            "Parameter Plus RaggedArray Ragged Shaped Tensor Times Undefined ZERO any_dim"
         ),
         "graph.jax_form": "JAX JaxForm",
         "graph.loop_form": "LOOPS LoopForm",

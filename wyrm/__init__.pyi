@@ -237,6 +237,7 @@ from wyrm.functions.ragged import entry_rows as entry_rows
 from wyrm.functions.ragged import first_entry as first_entry
 from wyrm.functions.ragged import last_entry as last_entry
 from wyrm.functions.ragged import row_lengths as row_lengths
+from wyrm.functions.ragged import row_pairs as row_pairs
 from wyrm.functions.ragged import row_scan as row_scan
 from wyrm.functions.ragged import row_segment_sum as row_segment_sum
 from wyrm.functions.rearranging import compress as compress
@@ -284,9 +285,11 @@ from wyrm.graph import IndexInput as IndexInput
 from wyrm.graph import IndexNode as IndexNode
 from wyrm.graph import IndexTensor as IndexTensor
 from wyrm.graph import Input as Input
+from wyrm.graph import Joined as Joined
 from wyrm.graph import NarrowWeight as NarrowWeight
 from wyrm.graph import Node as Node
 from wyrm.graph import One as One
+from wyrm.graph import Pairs as Pairs
 from wyrm.graph import Parameter as Parameter
 from wyrm.graph import Plus as Plus
 from wyrm.graph import Ragged as Ragged
@@ -338,10 +341,12 @@ __all__ = [
     "IndexTensor",
     "Input",
     "JaxForm",
+    "Joined",
     "LoopForm",
     "NarrowWeight",
     "Node",
     "One",
+    "Pairs",
     "Parameter",
     "Plus",
     "Program",
@@ -558,6 +563,7 @@ __all__ = [
     "rollaxis",
     "rot90",
     "row_lengths",
+    "row_pairs",
     "row_scan",
     "row_segment_sum",
     "run",

@@ -83,12 +83,12 @@ CONTENTS = (
         _TOP,
         (
             Group("Leaves", _names("Parameter Input IndexInput Constant IndexConstant Buffer NarrowWeight")),
-            Group("Axes", _names("Dim Ragged One Plus Times any_dim")),
+            Group("Axes", _names("Dim Ragged Joined Pairs One Plus Times any_dim")),
             Group(
                 "Rows of different lengths",
                 _names(
                     "RaggedArray row_lengths entry_positions entry_rows entry_at first_entry last_entry "
-                    "row_segment_sum row_scan"
+                    "row_segment_sum row_scan row_pairs"
                 ),
             ),
             Group("Nodes", _names("Node IndexNode Tensor IndexTensor Shaped")),

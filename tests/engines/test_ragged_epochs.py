@@ -414,6 +414,66 @@ def test_an_error_of_a_step_is_explained_by_the_entries_of_that_step_alone() -> 
 
 
 @pytest.mark.parametrize("engine", ["native", "jax"])
+def test_an_index_out_of_range_is_named_where_two_inputs_have_the_same_lengths(engine: str) -> None:
+    batch, words = Batch(), Words()
+    x = wy.IndexInput(dims=(batch, words), name="x")
+    weights: Any = wy.Input(dims=(batch, words), name="weights")
+    rows = wy.Parameter(np.ones(4, np.float32), name="rows")
+    loss: Any = ((weights * 2.0) * rows.index(x * 2)).sum(axis=1).square().mean()
+    message = r"index_multiply .* holds 6 at position \(2,\).*, but index of rows .* takes 0 to 3"
+    data: dict[Any, Any] = {weights: [[1.0, 2.0], [3.0]], x: [[0, 1], [3]]}
+    with pytest.raises(IndexOutOfRange, match=message):
+        wy.compile(loss, engine=engine)(data)
+    with pytest.raises(IndexOutOfRange, match=message):
+        wy.compile(loss, wy.optim.SGD([rows], 0.1), engine=engine).epoch(data, batch_size=2)
+
+
+MEANS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "mean": lambda h, x, y: h.square().mean(),
+    "mean over entries": lambda h, x, y: h.square().mean(axis=(0, 1)).sum(),
+    "mean of a value for each entry": lambda h, x, y: h.square().sum(axis=-1).mean(),
+    "var": lambda h, x, y: h.var(),
+    "std": lambda h, x, y: h.std(),
+    "cross_entropy": lambda h, x, y: h.cross_entropy(y),
+    "cross_entropy of some labels": lambda h, x, y: wy.losses.cross_entropy(h, y, ignore_index=1),
+    "mse": lambda h, x, y: wy.losses.mse(h.sum(axis=-1), x),
+}
+
+
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_a_step_without_entries_has_the_loss_0_and_moves_nothing(engine: str) -> None:
+    rows: list[list[float]] = [[1.0, 2.0], [3.0], [], [], [4.0], [5.0, 6.0]]
+    labels: list[list[int]] = [[0, 1], [2], [], [], [1], [0, 2]]
+
+    def check(name: str) -> None:
+        x: Any = wy.Input(dims=(Batch(), Words()), name="x", dtype=np.float64)
+        y = wy.IndexInput(dims=(Batch(), Words()), name="y")
+        weight = wy.Parameter(np.array([1.0, 2.0, 0.5]))
+        loss = MEANS[name](x.expand_dims(-1) * weight, x, y)
+        data: dict[Any, Any] = {x: rows, y: labels} if "cross_entropy" in name else {x: rows}
+
+        def trained(taken: list[int]) -> tuple[Any, Any]:
+            weight.set(np.array([1.0, 2.0, 0.5]))
+            program = wy.compile(loss, wy.optim.SGD([weight], 0.1), engine=engine)
+            mean = program.epoch({leaf: [column[i] for i in taken] for leaf, column in data.items()}, batch_size=2)
+            return mean, weight.value.copy()
+
+        (mean, found), (others, expected) = trained([0, 1, 2, 3, 4, 5]), trained([0, 1, 4, 5])
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        assert name == "cross_entropy of some labels" or mean == pytest.approx(others * 2.0 / 3.0)
+        gradient = wy.grad(loss, weight)
+        empty: Any = {leaf: [[], []] for leaf in data}
+        program: Any = wy.compile([loss, gradient, wy.grad(gradient.square().sum(), weight)], engine=engine)
+        for value in program(empty):
+            assert not np.any(value)
+        for leaf, column in empty.items():
+            leaf.set(column)
+        assert loss.forward() == 0.0 and not gradient.forward().any()
+
+    check_each(MEANS, check)
+
+
+@pytest.mark.parametrize("engine", ["native", "jax"])
 def test_an_infinity_of_a_row_without_entries_is_named_with_what_to_do(engine: str) -> None:
     x: Any = wy.Input(dims=(Batch(), Words()), name="x", dtype=np.float64)
     scale = wy.Parameter(np.array(2.0))

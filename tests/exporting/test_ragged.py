@@ -344,6 +344,12 @@ def test_what_cannot_leave_is_refused_in_words(tmp_path: Path) -> None:
         wy.compile((fixed * slope).square().mean(), wy.optim.SGD([slope], 0.1)).export(tmp_path, sizes=SIZES)
     with pytest.raises(OptionError, match=r"bessel_j .*has no native form"):
         wy.compile(wy.special.jv(0.5, x).sum(axis=1)).export(tmp_path, sizes=SIZES)
+    joined: Any = wy.concatenate((x, x * 2.0), axis=1)
+    for made in (joined.sum(axis=1), wy.row_pairs(x)[0].sum(axis=1), wy.row_lengths(joined)):
+        with pytest.raises(OptionError, match=r"\((Joined|Pairs|Batch).*which is made of others as a program runs"):
+            wy.compile(made).export(tmp_path, sizes=SIZES)
+    with pytest.raises(OptionError, match=r"axis Joined\[Words, Words\]\(\), which is made of others"):
+        wy.compile((joined * slope).square().mean(), wy.optim.SGD([slope], 0.1)).export(tmp_path, sizes=SIZES)
     with pytest.raises(OptionError, match="a live page takes no rows of different lengths, and x "):
         wy.view.page(x.sum(axis=1), tmp_path / "page.html", live=True, sizes=SIZES)
     assert not list(tmp_path.iterdir())

@@ -11,6 +11,7 @@ import pytest
 import wyrm as wy
 from tests.each import check_each
 from wyrm.errors import ShapeError
+from wyrm.ops.reducing.cumulative import Recurrence, Shift
 from wyrm.testing import check_grads
 
 Rows = list[np.ndarray]
@@ -205,6 +206,61 @@ def test_ops_are_those_of_each_row_alone(engine: str) -> None:
             with np.errstate(divide="ignore"):
                 expected = np.asarray(of_row(*graph.row(position)))
             np.testing.assert_allclose(value[position], expected, rtol=1e-9, atol=1e-9)
+
+    check_each(named, check)
+
+
+# Entries that spoil a sum, in rows of their own, and rows of numbers between them.
+SPOILED = [[1.0, np.inf, 2.0], [3.0, 4.0], [], [np.nan], [5.0], [-np.inf, np.inf, 1.0], [6.0, 7.0, 8.0], [1.0, np.nan]]
+
+
+def alone(function: Callable[[Any, int], Any], rows: Sequence[Sequence[float]]) -> list[np.ndarray]:
+    """Return what the entries of each row give as a graph of their own."""
+    found = []
+    for row in rows:
+        x = wy.Input(np.array(row), dims=(len(row),), dtype=np.float64, finite=False)
+        found.append(function(x, 0).forward() if row else np.zeros(0))
+    return found
+
+
+def of_rows(function: Callable[[Any, int], Any]) -> dict[str, Callable[[Any, int], Any]]:
+    """Return the value of a function along an axis, and its gradients of both orders."""
+
+    def squares(x: Any, axis: int) -> Any:
+        y = function(x, axis)
+        return (y * y).sum()
+
+    def second(x: Any, axis: int) -> Any:
+        first = wy.grad(squares(x, axis), x)
+        return wy.grad((first * first).sum(), x)
+
+    return {"value": function, "gradient": lambda x, axis: wy.grad(squares(x, axis), x), "second order": second}
+
+
+RUNNING: dict[str, Callable[[Any, int], Any]] = {
+    "cumsum": lambda x, axis: x.cumsum(axis=axis),
+    "shift": lambda x, axis: Shift(x, axis=axis, fill=0.5),
+    "shift backwards": lambda x, axis: Shift(x, axis=axis, reverse=True, fill=0.0),
+    "recurrence": lambda x, axis: Recurrence(x * 0.5, x, axis=axis),
+    "recurrence backwards": lambda x, axis: Recurrence(x, x * 0.5, axis=axis, reverse=True),
+}
+
+
+@pytest.mark.parametrize("engine", ["reference", "native", "jax"])
+def test_an_infinity_or_a_nan_stays_in_its_row(engine: str) -> None:
+    x: Any = wy.Input(SPOILED, dims=(Batch(), Words()), dtype=np.float64, finite=False)
+    named = {
+        f"{name}, {order}": (each(x, 1), alone(each, SPOILED))
+        for name, function in RUNNING.items()
+        for order, each in of_rows(function).items()
+    }
+    nodes = [node for node, _ in named.values()]
+    values = [node.forward() for node in nodes] if engine == "reference" else wy.compile(nodes, engine=engine)({})
+    found = dict(zip(named, values, strict=True))
+
+    def check(name: str) -> None:
+        for row, expected in zip(found[name], named[name][1], strict=True):
+            np.testing.assert_allclose(row, expected, rtol=1e-12)
 
     check_each(named, check)
 

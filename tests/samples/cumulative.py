@@ -15,15 +15,19 @@ def _from_the_end(function: Any) -> Any:
     return lambda x: np.flip(function(np.flip(x, 1), axis=1), 1)
 
 
-def _recurrence(factor: Any, term: Any) -> Any:
-    result = term.copy()
+def _recurrence(factor: Any, term: Any, begins: Any = 0.0) -> Any:
+    result, factor = term.copy(), np.where(begins > np.float64(0.5), 0.0, factor)
     for i in range(1, len(result)):
         result[i] += factor[i] * result[i - 1]
     return result
 
 
-def _recurrence_from_the_end(factor: Any, term: Any) -> Any:
-    return _recurrence(factor[::-1], term[::-1])[::-1]
+def _recurrence_from_the_end(*operands: Any) -> Any:
+    return _recurrence(*(operand[::-1] for operand in operands))[::-1]
+
+
+def _beginnings() -> Any:
+    return np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 
 
 def _running_arg(x: Any, axis: int, greatest: bool) -> Any:
@@ -89,6 +93,16 @@ def samples() -> list[Sample]:
             (normal(4, 3), normal(4, 3)),
             _recurrence_from_the_end,
             name="Recurrence-reverse",
+        ),
+        *(
+            Sample(
+                Recurrence,
+                lambda factor, term, begins, reverse=reverse: Recurrence(factor, term, begins, axis=0, reverse=reverse),
+                (normal(4, 3), normal(4, 3), _beginnings()),
+                _recurrence_from_the_end if reverse else _recurrence,
+                name=f"Recurrence-anew-{'reverse' if reverse else 'forward'}",
+            )
+            for reverse in (False, True)
         ),
         *(
             Sample(

@@ -27,7 +27,7 @@ from wyrm.graph.ragged import (
     of_values,
     position_of,
 )
-from wyrm.graph.ragged_leaves import parts_of, parts_shapes
+from wyrm.graph.ragged_leaves import MadeRows, made_of, parts_of, parts_shapes
 from wyrm.graph.schedule import Limit
 from wyrm.graph.shapes import remedy, wrong_rank
 from wyrm.graph.storage import bound_array, check_int64, not_set, stored
@@ -53,7 +53,8 @@ class Columns(NamedTuple):
         Rows of different lengths are these `rows`, or else the longest ones.
         """
         shapes: dict[BaseNode, tuple[int, ...]] = {}
-        for leaf, column in self.given.items() if Ragged.declared else ():
+        ragged = {**self.given, **self.made(inputs)} if Ragged.declared else {}
+        for leaf, column in ragged.items():
             if isinstance(column, RaggedArray):
                 entries = column.most_entries(batch) if rows is None else int(column.lengths[rows].sum())
                 shapes |= parts_shapes(leaf, column, batch, entries)
@@ -67,11 +68,34 @@ class Columns(NamedTuple):
                 shapes[leaf] = column.shape[1:] if self.singly else (batch, *column.shape[1:])
         return shapes
 
-    @property
-    def leaves(self) -> set[BaseNode]:
-        """The leaves that the columns give data, those in place of inputs with a `Ragged` axis too."""
-        rows = [parts_of(leaf) for leaf, column in self.given.items() if isinstance(column, RaggedArray)]
-        return {*self.given, *(part for parts in rows for part in parts)}
+    def leaves(self, inputs: Sequence[BaseNode]) -> set[BaseNode]:
+        """Return the leaves that the columns give data, those in place of `inputs` with a `Ragged` axis too."""
+        rows = [leaf for leaf, column in self.given.items() if isinstance(column, RaggedArray)]
+        return {*self.given, *(part for leaf in [*rows, *self.made(inputs)] for part in parts_of(leaf))}
+
+    def made(self, inputs: Sequence[BaseNode]) -> dict[BaseNode, RaggedArray]:
+        """Return the rows along the axes that are made of others, of those that `inputs` are about.
+
+        Where the inputs that an axis is made of hold their data, its lengths are stored instead. Raise `ShapeError` if
+        some of them have a column and others hold data.
+        """
+        found: dict[BaseNode, RaggedArray] = {}
+        for leaf in made_of(inputs):
+            held = [each for each in leaf.inputs if each not in self.given]
+            rows = None if held else leaf.rows(self._rows)
+            if rows is not None:
+                found[leaf] = rows
+            elif len(held) == len([*leaf.inputs]):
+                leaf.update()
+            else:
+                raise ShapeError(
+                    f"axis {leaf.dims[1]!r} is made of rows of the data and of those that {describe(held[0])} holds: "
+                    f"give {label(held[0])} a column too"
+                )
+        return found
+
+    def _rows(self, leaf: BaseNode) -> RaggedArray | None:
+        return leaf.rows(self._rows) if isinstance(leaf, MadeRows) else self.given[leaf]
 
     def batch_sizes(self, batch: int, last: int | None = None) -> list[int]:
         """Return the sizes of the batches of these rows: that of the first, and that of a smaller last one.
@@ -324,13 +348,16 @@ def _check_ragged(given: Mapping[BaseNode, Any]) -> None:
             check_lengths(leaf, array, other, given[other])
 
 
-def flat_columns(given: Mapping[BaseNode, Any]) -> dict[BaseNode, np.ndarray]:
-    """Return the columns as (rows, elements) by the leaf that reads them.
+def flat_columns(columns: Columns, inputs: Sequence[BaseNode]) -> dict[BaseNode, np.ndarray]:
+    """Return the columns as (rows, elements) by the leaf that reads them, among `inputs` or others.
 
     Rows of different lengths are two: all entries, and the offsets of the rows among them, which have one row more.
+    Along axes that are made of others there are offsets alone.
     """
     found: dict[BaseNode, np.ndarray] = {}
-    for leaf, column in given.items():
+    for leaf, rows in columns.made(inputs).items():
+        found[parts_of(leaf).lengths] = as_column(rows.offsets)
+    for leaf, column in columns.given.items():
         if isinstance(column, RaggedArray):
             parts = parts_of(leaf)
             found[parts.values], found[parts.lengths] = as_column(column.values), as_column(column.offsets)

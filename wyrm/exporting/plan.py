@@ -33,8 +33,9 @@ from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_operands import used
 from wyrm.graph.leaves import Input
 from wyrm.graph.node import Node
-from wyrm.graph.ragged_leaves import parts_of
+from wyrm.graph.ragged_leaves import made_of, parts_of
 from wyrm.graph.storage import stored
+from wyrm.graph.traversal import topological_order
 from wyrm.support.options import whole
 
 # The numbers of so many steps are computed before these steps are done.
@@ -280,12 +281,23 @@ def refuse(graph: NativeGraph) -> None:
                 f"{kernel} calls {function}, which numba compiles for this process, so the program cannot leave "
                 f"Python; write the kernel in the language of kernels (see wy.LoopForm)"
             )
+    for leaf in made_of(graph.fed):
+        axis = ragged_axis(leaf.dims)
+        node = next(node for node in topological_order(graph.outputs) if _is_along(node, axis))
+        raise OptionError(
+            f"{describe(node)} has the axis {axis!r}, which is made of others as a program runs, and exports take the "
+            f"lengths of rows from their caller: give its entries as an input along an axis of its own{_line(node)}"
+        )
     if graph.flat is not None and not graph.source.changes_sizes:
         node = next(iter(graph.source.whole_nodes()), graph.outputs[0])
         raise OptionError(
             f"{describe(node)} needs arrays of as many entries as the rows of a batch have, so the program cannot "
             f"leave Python{_line(node)}"
         )
+
+
+def _is_along(node: BaseNode, axis: Ragged | None) -> bool:
+    return any(ragged_axis(each.dims) == axis for each in (node, *node.parents))
 
 
 def _line(node: BaseNode) -> str:

@@ -13,7 +13,7 @@ from wyrm.functions.function import function_of_nodes
 from wyrm.functions.loops import scan_of
 from wyrm.functions.pytree import flatten, leaf_paths, unflatten
 from wyrm.functions.tracing import name_of
-from wyrm.graph.axes import Dim, Dims, Ragged, axis_size, ragged_axis, unify
+from wyrm.graph.axes import Dim, Dims, Pairs, Ragged, axis_size, ragged_axis, unify
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.node import IndexNode, Node, Tensor
@@ -21,6 +21,7 @@ from wyrm.graph.typing import D1, Bs, Indices
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.gather import Place
 from wyrm.ops.indexing.index import as_indices
+from wyrm.ops.indexing.made_rows import pairs
 from wyrm.ops.ragged import EntryPositions, EntryRowNumbers, RowLengthsOf, entries_of, rows_of
 from wyrm.ops.shaping.shape import with_axes
 from wyrm.ops.subgraph import placeholder_like
@@ -138,6 +139,34 @@ def entry_at(x: Any, positions: Any) -> Node:
         chosen = chosen.expand_dims(tuple(range(2, x.ndim)))
     found: Node = where(chosen, x, 0.0).sum(axis=1)
     return found
+
+
+@overload
+def row_pairs(
+    x: Node[Any, tuple[Rows, Along, *Bs]],
+) -> tuple[Node[Any, tuple[Rows, Pairs[Along], *Bs]], Node[Any, tuple[Rows, Pairs[Along], *Bs]]]: ...
+@overload
+def row_pairs(
+    x: IndexNode[tuple[Rows, Along, *Bs]],
+) -> tuple[IndexNode[tuple[Rows, Pairs[Along], *Bs]], IndexNode[tuple[Rows, Pairs[Along], *Bs]]]: ...
+def row_pairs(x: Any) -> tuple[Any, Any]:
+    """Return the two entries of each unordered pair of different entries of a row, of floats or of integers.
+
+    For an operand with the axes (rows, A, ...), both results have the axes (rows, `wy.Pairs[A]`, ...): a row of n
+    entries has n (n - 1) / 2 pairs, in the order of `itertools.combinations`, and a left entry comes before its right
+    one. `(left * right).sum(axis=1)` has the products of a factorization machine.
+
+    Raise `ShapeError` for a node without an axis of different lengths, and for data with a row of more than 65,536
+    entries.
+
+    >>> class Batch(wy.Dim): ...
+    >>> class Words(wy.Ragged): ...
+    >>> words = wy.IndexInput([[3, 1, 2], [], [4]], dims=(Batch(), Words()))
+    >>> left, right = wy.row_pairs(words)
+    >>> left.forward().tolist(), right.forward().tolist()
+    ([[3, 3, 1], [], []], [[1, 2, 2], [], []])
+    """
+    return pairs(_of_rows("row_pairs", x))
 
 
 @overload

@@ -1,6 +1,6 @@
 """What a graph is: named axes, nodes, the leaves that hold arrays, rules of engines, and schedules."""
 
-from wyrm.graph.axes import Dim, One, Plus, Ragged, Times, any_dim
+from wyrm.graph.axes import Dim, Joined, One, Pairs, Plus, Ragged, Times, any_dim
 from wyrm.graph.base import ZERO, BaseNode, Undefined
 from wyrm.graph.index_leaves import IndexConstant, IndexInput
 from wyrm.graph.leaves import Constant, Input
@@ -24,10 +24,12 @@ __all__ = [
     "IndexNode",
     "IndexTensor",
     "Input",
+    "Joined",
     "NarrowWeight",
     "Node",
     "Number",
     "One",
+    "Pairs",
     "Parameter",
     "Plus",
     "Ragged",

@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 
 from wyrm.errors import DataError, DTypeError, OptionError, ShapeError
 from wyrm.graph.arrays import as_array, check_unmasked
-from wyrm.graph.axes import Dims, Ragged, axis_size, is_name, ragged_axis
+from wyrm.graph.axes import Dims, MadeRagged, Ragged, axis_size, is_name, ragged_axis
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.storage import Storage, store, stored
 from wyrm.graph.traversal import topological_order
@@ -52,7 +52,7 @@ class RaggedArray(Generic[A]):
     `DTypeError` for offsets that are no integers.
     """
 
-    __slots__ = ("_most", "offsets", "values")
+    __slots__ = ("_made", "_most", "offsets", "values")
     values: A
     offsets: IntegerArray
     __array_ufunc__ = None  # arithmetic is that of nodes
@@ -61,6 +61,8 @@ class RaggedArray(Generic[A]):
         self.values = values
         self.offsets = _checked_offsets(np.asarray(offsets), len(values))
         self._most: dict[int, int] = {}
+        # The rows along axes that are made of that of these rows first, with the other rows that they are made of.
+        self._made: dict[type[MadeRagged], tuple[Sequence[RaggedArray], RaggedArray]] = {}
 
     @classmethod
     def of_rows(cls, rows: Sequence[Any]) -> RaggedArray:
@@ -130,6 +132,9 @@ class RaggedArray(Generic[A]):
     def __contains__(self, value: object) -> NoReturn:
         raise TypeError("rows of different lengths are not searched: ask 'value in array.values', or for one row")
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _trusted, (self.values, self.offsets)
+
     def tolist(self) -> list[Any]:
         """Return the rows as lists."""
         return [row.tolist() for row in self]
@@ -148,7 +153,28 @@ def of_values(values: Any, like: RaggedArray) -> RaggedArray:
 def _trusted(values: Any, offsets: Any) -> RaggedArray:
     """Return an array of rows whose offsets are known to be right."""
     made = object.__new__(RaggedArray)
-    made.values, made.offsets, made._most = values, offsets, {}
+    made.values, made.offsets, made._most, made._made = values, offsets, {}, {}
+    return made
+
+
+def rows_along(name: type[MadeRagged], parts: Sequence[RaggedArray]) -> RaggedArray:
+    """Return the rows along an axis that is made of those along its parts; their entries are zeros without memory.
+
+    The same rows give the same object again. Raise `ShapeError` for parts with different numbers of rows, and for rows
+    that are too long.
+    """
+    first, *others = parts
+    known = first._made.get(name)
+    if known is not None and all(a is b for a, b in zip(known[0], others, strict=True)):
+        return known[1]
+    if len({*map(len, parts)}) > 1:
+        found = " and ".join(
+            f"{len(rows):,} along {part.__name__}" for part, rows in zip(name.parts, parts, strict=True)
+        )
+        raise ShapeError(f"axis {name()!r} is made of axes of the same rows, and the data has {found}")
+    offsets = name.offsets([part.offsets for part in parts])
+    made = _trusted(np.broadcast_to(np.int64(0), offsets[-1:]), offsets)
+    first._made[name] = others, made
     return made
 
 
@@ -297,15 +323,17 @@ class RaggedStorage(Storage):
     """The storage of an input with a `Ragged` axis: its array has all entries, and further storages say whose they are.
 
     `rows` has the row of each entry, `starts` the position of each row's first entry, `lengths` the number of entries.
-    `parts` are the leaves that engines read in place of the input, once a graph has needed them.
+    `parts` are the leaves that engines read in place of the input, once a graph has needed them. `made` has those for
+    axes that are made of this one first, by their names and the other leaves that they are made of.
     """
 
-    __slots__ = ("lengths", "parts", "rows", "starts")
+    __slots__ = ("lengths", "made", "parts", "rows", "starts")
 
     def __init__(self) -> None:
         super().__init__(None)
         self.rows, self.starts, self.lengths = Storage(None), Storage(None), Storage(None)
         self.parts: Any = None
+        self.made: dict[tuple[Any, ...], Any] = {}
 
     @property
     def held(self) -> RaggedArray | None:
@@ -418,7 +446,16 @@ def ragged_dims(dims: Any, rebindable: bool, what: str) -> Dims:
             f"{what} has the axes {axes}: one axis of different lengths stands behind the axis of its rows, as in "
             f"dims=(batch, words) or dims=(batch, words, 3), and all others have one length"
         )
+    if isinstance(axes[1], MadeRagged):
+        raise ShapeError(
+            f"{what} has the axis {axes[1]!r}, whose lengths follow from those along other axes: data has an axis of "
+            f"its own, class Targets(wy.Ragged): ..., or it comes along {' and '.join(map(repr, _parts_of(axes[1])))}"
+        )
     return axes
+
+
+def _parts_of(axis: MadeRagged) -> list[Ragged]:
+    return [part() for part in axis.parts]
 
 
 def held_rows(leaf: BaseNode) -> RaggedArray | None:

@@ -125,7 +125,7 @@ def _shown_type(name: str, items: list[str]) -> str:
 
 
 # A size that was chosen for the check, the name of the op before a reason, and a leaf that was made for it.
-_SIZE = re.compile(r"(?<=\w)\(\d*\)")
+_SIZE = re.compile(r"(?<=[\w\]])\(\d*\)")
 _OP = re.compile(r"^\w+(?: of \S+|\(.*?\))?: ")
 _CARRY = re.compile(r"( has the axes \(.*?\) but becomes )\w+ (\(.*?\)).*")
 _ITSELF = re.compile(r"^\S+ is the operand and")

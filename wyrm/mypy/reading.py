@@ -37,12 +37,13 @@ from mypy.types import (
 )
 
 import wyrm as wy
-from wyrm.graph.axes import Axis, Dim, One, Plus, Ragged, Times
+from wyrm.graph.axes import Axis, Dim, Joined, MadeRagged, One, Pairs, Plus, Ragged, Times, made_axis, ragged_axis
 
 NODE, FLOAT_NODE, INDEX_NODE = "wyrm.graph.base.BaseNode", "wyrm.graph.node.Node", "wyrm.graph.node.IndexNode"
 DIM, _ONE, RAGGED = "wyrm.graph.axes.Dim", "wyrm.graph.axes.One", "wyrm.graph.axes.Ragged"
 MODULE = "wyrm.module.Module"
 _DERIVED: Mapping[str, type[Plus | Times]] = {f"wyrm.graph.axes.{kind.__name__}": kind for kind in (Plus, Times)}
+_MADE: Mapping[str, type[MadeRagged]] = {f"wyrm.graph.axes.{kind.__name__}": kind for kind in (Joined, Pairs)}
 
 
 class UnknownType(Exception):
@@ -156,6 +157,12 @@ class AxisReader:
         derived = _DERIVED.get(type_.type.fullname)
         if derived is not None:
             return derived(tuple(self._axis(get_proper_type(part)) for part in type_.args))
+        made = _MADE.get(type_.type.fullname)
+        if made is not None:
+            parts = [self._axis(get_proper_type(part)) for part in type_.args]
+            if not all(isinstance(part, Ragged) for part in parts):
+                raise UnknownType
+            return made_axis(made, *(part for part in parts if isinstance(part, Ragged)))
         return self._sized(self._class(type_.type))
 
     def _class(self, info: TypeInfo) -> type[Dim]:
@@ -166,6 +173,15 @@ class AxisReader:
         if issubclass(kind, Ragged):
             return kind()
         return kind() if self._size is None else kind(self._sizes.setdefault(kind, self._size(len(self._sizes))))
+
+
+def _with_axes(leaf: Any, dims: Any) -> Any:
+    """Return an input with these axes, or along one that is made of others a node of inputs along those."""
+    axis = ragged_axis(dims)
+    if not isinstance(axis, MadeRagged):
+        return leaf(dims=dims)
+    parts: Any = [_with_axes(leaf, (dims[0], part(), *dims[2:])) for part in axis.parts]
+    return wy.concatenate(parts, axis=1) if isinstance(axis, Joined) else wy.row_pairs(parts[0])[0]
 
 
 class Reader(AxisReader):
@@ -190,13 +206,13 @@ class Reader(AxisReader):
     def node(self, type_: Instance) -> Any:
         """Return a leaf with the axes of a type of nodes: of indices, floats, or a mask."""
         dims: Any = self.dims(type_)
-        found: wy.Node | wy.IndexNode
+        found: Any
         if base_of(type_.type, INDEX_NODE) is not None:
-            found = wy.IndexInput(dims=dims)
+            found = _with_axes(wy.IndexInput, dims)
         elif type_.type.get("_is_mask") is not None:
-            found = wy.Input(dims=dims) > 0.0
+            found = _with_axes(wy.Input, dims) > 0.0
         else:
-            found = wy.Input(dims=dims)
+            found = _with_axes(wy.Input, dims)
         self.leaves.append((found, type_))
         return found
 

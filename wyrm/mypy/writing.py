@@ -12,7 +12,7 @@ from mypy.types import AnyType, Instance, NoneType, TupleType, Type, TypeOfAny, 
 from mypy.typevars import fill_typevars
 
 import wyrm as wy
-from wyrm.graph.axes import Axis, Dim, One, Plus, Times
+from wyrm.graph.axes import Axis, Dim, Joined, MadeRagged, One, Pairs, Plus, Times
 from wyrm.graph.base import BaseNode
 from wyrm.mypy.reading import NODE, AxisClasses, UnknownType, base_of, shape_of
 
@@ -98,6 +98,9 @@ class TypeWriter:
             return Instance(self._info(One), [])
         if isinstance(axis, Plus | Times) and len(axis.parts) == 2:
             return Instance(self._info(type(axis)), [self._axis(part) for part in axis.parts])
+        if isinstance(axis, MadeRagged):
+            kind = Joined if isinstance(axis, Joined) else Pairs
+            return Instance(self._info(kind), [self._axis(part()) for part in axis.parts])
         found = self._classes.type_of(axis) if isinstance(axis, Dim) else None
         return unknown() if found is None else found
 

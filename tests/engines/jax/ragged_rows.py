@@ -13,6 +13,8 @@ import jax
 import numpy as np
 
 import wyrm as wy
+from tests.engines.test_made_axes_epochs import Batch as MadeBatch
+from tests.engines.test_made_axes_epochs import Problem as Made
 from tests.engines.test_ragged_epochs import COUNT, LENGTHS, Batch, Problem, Vocabulary, Words
 from tests.random.test_random_parts_of_batches import BATCH, ENTRIES, OF_ENTRIES
 from tests.random.test_random_parts_of_batches import Batch as Rows
@@ -26,6 +28,7 @@ CASES = [
     ("weighted sum", "rows"), ("weighted sum", "accumulated"), ("weighted sum", "rows and table"),
     ("attention", "accumulated"), ("in order", "rows"), ("a loop", "rows"),
 ]  # fmt: skip
+MADE = [("pairs of joined", "rows"), ("attention", "accumulated")]
 DRAWS = ["dropout of vectors", "gamma", "negatives", "without the row's own"]
 
 
@@ -38,6 +41,14 @@ def trained(kind: str, division: str) -> list[Any]:
     problem = Problem(kind)
     axes: Any = {Batch: "data"} | ({Vocabulary: "data"} if "table" in division else {})
     program = wy.compile(problem.loss, problem.optimizer, engine="jax", mesh=mesh(), sharding=axes)
+    program.epoch(problem.data, batch_size=8, **DIVISIONS[division])
+    return [value.tolist() for value in problem.values]
+
+
+def trained_along_made_axes(kind: str, division: str) -> list[Any]:
+    """Return the parameters after an epoch along axes that are made of others."""
+    problem = Made(kind)
+    program = wy.compile(problem.loss, problem.optimizer, engine="jax", mesh=mesh(), sharding={MadeBatch: "data"})
     program.epoch(problem.data, batch_size=8, **DIVISIONS[division])
     return [value.tolist() for value in problem.values]
 
@@ -94,5 +105,6 @@ if __name__ == "__main__":
     assert COUNT % DEVICES  # the last batch is not divided
     sys.stdout.write(json.dumps({
         "trained": {f"{kind}, {way}": trained(kind, way) for kind, way in CASES},
+        "made": {f"{kind}, {way}": trained_along_made_axes(kind, way) for kind, way in MADE},
         "sent": sent(), "entries": entries(), "drawn": {kind: drawn(kind) for kind in DRAWS}, "refused": refused(),
     }))  # fmt: skip

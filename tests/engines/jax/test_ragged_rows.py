@@ -11,6 +11,7 @@ import pytest
 import wyrm as wy
 from tests.each import check_each
 from tests.engines.jax.processes import Server
+from tests.engines.test_made_axes_epochs import Problem as Made
 from tests.engines.test_ragged_epochs import LENGTHS, Batch, Problem, Words, check_values
 from tests.once import computed_once
 from tests.random.test_random_parts_of_batches import OF_ENTRIES
@@ -86,6 +87,17 @@ def test_devices_that_divide_rows_train_as_one(found: Any) -> None:
         check_values(list(map(np.array, found["trained"][case])), by_native(kind, **options))
 
     check_each(found["trained"], check)
+
+
+def test_devices_that_divide_rows_train_along_axes_that_are_made_of_others(found: Any) -> None:
+    def check(case: str) -> None:
+        kind, division = case.split(", ")
+        problem = Made(kind)
+        options: dict[str, Any] = {"accumulate": 3} if division == "accumulated" else {}
+        wy.compile(problem.loss, problem.optimizer).epoch(problem.data, batch_size=8, **options)
+        check_values(list(map(np.array, found["made"][case])), problem.values)
+
+    check_each(found["made"], check)
 
 
 def test_a_step_of_divided_rows_sends_sums_and_nothing_for_each_entry(found: Any) -> None:

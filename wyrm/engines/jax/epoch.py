@@ -241,7 +241,7 @@ class JaxEpoch:
         largest = []
         for name, leaves in flat.inputs.items():
             lengths = flat.rows(name, given).lengths
-            if any(leaf in given for leaf in leaves):
+            if flat.is_given(name, given):
                 rows = self.batch // self.engine.parts(leaves[0], self.batch)
                 lengths = np.add.reduceat(lengths[self.order], np.arange(0, len(self.order), rows))
             largest.append(int(lengths.max(initial=0)))

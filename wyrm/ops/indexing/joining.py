@@ -8,27 +8,30 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
+from typing_extensions import TypeVar
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.graph.axes import Axis, Dim, Dims, Plus, axis_size, normalize_axis, unify
+from wyrm.graph.axes import Axis, Dim, Dims, Joined, Plus, Ragged, axis_size, normalize_axis, ragged_axis, unify
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_maps import AxisLength, IndexLiteral, IndexMap
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, Scattered, ScatterTarget
-from wyrm.graph.node import Node
+from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.quotients import Quotient, scaled
 from wyrm.graph.typing import S2, Array, AtLeast1D, Bs, FittingShape, M, N, OfShape, Shaped
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, L, Parents_co, R, S, common_dtype, method, operand
-from wyrm.ops.indexing.keys import (
-    ALL,
-    Range,
-)
+from wyrm.ops.indexing.keys import ALL, Range
+from wyrm.ops.indexing.made_rows import joined
 from wyrm.ops.indexing.slicing import Slice
 from wyrm.ops.shaping.shape import MovingForm
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import is_integer
+
+# Two axes of rows of different lengths.
+First = TypeVar("First", bound=Ragged)
+Second = TypeVar("Second", bound=Ragged)
 
 
 class _Joined(Node[Parents_co, Axes], abstract=True):
@@ -128,6 +131,11 @@ def _joined_axis(axes: Sequence[Axis]) -> Axis:
     if len(axes) == 1:
         return axes[0]
     unsized = [axis for axis in axes if axis_size(axis) is None]
+    if any(isinstance(axis, Ragged) for axis in axes):
+        raise ShapeError(
+            f"axes {axes[0]!r} and {axes[1]!r}: the entries of rows of different lengths are joined by "
+            f"wy.concatenate((x, y), axis=1)"
+        )
     if len(unsized) > 1:
         raise ShapeError(
             f"axes {unsized[0]!r} and {unsized[1]!r} get their sizes from the data of each run; only one of the axes "
@@ -149,6 +157,12 @@ def concatenate(nodes: Sequence[Node[Any, FittingShape]], axis: int = 0) -> Conc
 
 @overload
 def concatenate(
+    nodes: tuple[Node[Any, tuple[M, First, *Bs]], Node[Any, tuple[M, Second, *Bs]]], axis: Literal[1]
+) -> Node[Any, tuple[M, Joined[First, Second], *Bs]]: ...
+
+
+@overload
+def concatenate(
     nodes: Sequence[Node[Any, tuple[Any, *Bs]]], axis: Literal[0] = 0
 ) -> Concatenate[Any, tuple[Any, *Bs]]: ...
 
@@ -166,21 +180,49 @@ def concatenate(
 
 
 @overload
+def concatenate(
+    nodes: tuple[IndexNode[tuple[M, First, *Bs]], IndexNode[tuple[M, Second, *Bs]]], axis: Literal[1]
+) -> IndexNode[tuple[M, Joined[First, Second], *Bs]]: ...
+
+
+@overload
 def concatenate(nodes: Sequence[Joinable], axis: int = 0) -> Concatenate: ...
 
 
 @explains_keywords
-def concatenate(nodes: Sequence[Joinable], axis: int = 0) -> Concatenate:
+def concatenate(nodes: Any, axis: int = 0) -> Any:
     """Return the nodes joined along `axis`, as `numpy.concatenate`.
 
     One of the axes that are joined may get its size from the data of each run.
+
+    Nodes of floats or of integers of the shapes (rows, entries of each, ...), with axes A and B of different lengths,
+    joined along axis 1, have the axis `wy.Joined[A, B]` there: each row has its entries of the first node, then those
+    of the second.
 
     Raise `ShapeError` unless all other axes are equal.
 
     >>> wy.concatenate([wy.Constant([1.0]), wy.Constant([2.0, 3.0])]).forward().tolist()
     [1.0, 2.0, 3.0]
+    >>> class Batch(wy.Dim): ...
+    >>> class Words(wy.Ragged): ...
+    >>> class Tags(wy.Ragged): ...
+    >>> words = wy.IndexInput([[3, 1], [], [2]], dims=(Batch(), Words()))
+    >>> tags = wy.IndexInput([[7], [8, 9], []], dims=(Batch(), Tags()))
+    >>> wy.concatenate((words, tags), axis=1).forward().tolist()
+    [[3, 1, 7], [8, 9], [2]]
     """
-    return Concatenate(_parts("concatenate", nodes), axis)
+    parts = list(nodes) if Ragged.declared and isinstance(nodes, Iterable) else nodes
+    if _joins_rows(parts, axis):
+        return joined("concatenate", parts, axis)
+    return Concatenate(_parts("concatenate", parts), axis)
+
+
+def _joins_rows(parts: Any, axis: int) -> bool:
+    """Return whether parts are joined along an axis of different lengths that one of them has."""
+    if not Ragged.declared or not isinstance(parts, Iterable) or not is_integer(axis):
+        return False
+    ragged = (part for part in parts if isinstance(part, BaseNode) and ragged_axis(part.dims) is not None)
+    return any(axis in (1, 1 - len(part.dims)) for part in ragged)
 
 
 @overload

@@ -161,9 +161,11 @@ def {method}(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: b
     def count(self, reduced: Node) -> Node:
         """Return the number of elements reduced to one, with the dtype of `reduced`: a scalar if all have the same."""
         (x,) = self.parents
-        if ragged_axis(x.dims) is not None and 1 in self.axis and 0 not in self.axis:
+        if ragged_axis(x.dims) is not None and 1 in self.axis:
+            # No entries have the mean 0, so that they count as one.
             ones: Any = constant_like(1.0, reduced).broadcast_to(x.dims)
-            number: Node = ones.sum(self.axis, self.keepdims).maximum(1.0)
+            every: Any = Count(x, self.axis) if 0 in self.axis else ones.sum(self.axis, self.keepdims)
+            number: Node = every.maximum(1.0)
             return number
         sizes = [axis_size(x.dims[a]) for a in self.axis]
         if None in sizes:

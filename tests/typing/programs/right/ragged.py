@@ -81,3 +81,27 @@ reveal_type(wy.compile(dwell.softmax(axis=1)))  # reveals: Program[ndarray[tuple
 reveal_type(wy.compile(clicked + 1)({clicked: [[1], [2, 3], [], [4]]}))  # reveals: ndarray[tuple[Any, ...], dtype[integer[Any]]]  # with the plugin: RaggedArray[ndarray[tuple[Any, ...], dtype[integer[Any]]]]
 #@ ragged_program_of_rows
 reveal_type(wy.compile(dwell.sum(axis=1)))  # reveals: Program[ndarray[tuple[Any, ...], dtype[floating[Any]]], float]
+#@ ragged_joined
+reveal_type(wy.concatenate((dwell, purchases), axis=1))  # reveals: Node[Any, tuple[Batch, Joined[Clicks, Purchases]]]
+r: wy.Tensor[Batch, wy.Joined[Clicks, Purchases]] = wy.concatenate((dwell, purchases), axis=1)
+#@ ragged_joined_with_itself
+r: wy.Tensor[Batch, wy.Joined[Clicks, Clicks], In] = wy.concatenate((visits, visits * 2.0), axis=1)
+#@ ragged_joined_integers
+reveal_type(wy.concatenate((clicked, clicked), axis=1))  # reveals: IndexNode[tuple[Batch, Joined[Clicks, Clicks]]]
+r: wy.Tensor[Batch, wy.Joined[Clicks, Clicks], Emb] = table.index(wy.concatenate((clicked, clicked), axis=1))
+#@ ragged_joined_pooling
+def pooled(entries: wy.Tensor[Batch, wy.Joined[Clicks, Clicks], In], query: wy.Tensor[Batch, In]) -> wy.Tensor[Batch, In]:
+    weights = (entries * query.expand_dims(1)).sum(axis=-1).softmax(axis=1)
+    return (entries * weights.expand_dims(-1)).sum(axis=1)
+r: wy.Tensor[Batch, In] = pooled(wy.concatenate((visits, visits), axis=1), x)
+#@ ragged_pairs
+left, right = wy.row_pairs(visits)
+reveal_type(left)  # reveals: Node[Any, tuple[Batch, Pairs[Clicks], In]]
+r: wy.Tensor[Batch, In] = (left * right).sum(axis=1)
+#@ ragged_pairs_of_integers
+one, other = wy.row_pairs(clicked)
+reveal_type(one)  # reveals: IndexNode[tuple[Batch, Pairs[Clicks]]]
+products: wy.Tensor[Batch, wy.Pairs[Clicks], Emb] = table.index(one) * table.index(other)
+#@ ragged_pairs_of_joined
+left, right = wy.row_pairs(wy.concatenate((dwell, purchases), axis=1))
+r: wy.Tensor[Batch, wy.Pairs[wy.Joined[Clicks, Purchases]]] = left - right

@@ -67,3 +67,21 @@ wy.RaggedArray.of_rows([[1], [2, 3]])["first"]  # error: [call-overload] No over
 wy.RaggedArray.of_rows(3)  # error: [arg-type] Argument 1 to "of_rows" of "RaggedArray" has incompatible type "int"; expected "Sequence[Any]"
 #@ ragged_max_result
 r: wy.Tensor[Batch, wy.One] = visits.max(axis=1, keepdims=True)  # error: [assignment] Incompatible types in assignment (expression has type "Max[Input[tuple[Batch, Clicks, In]],
+#@ ragged_joined_in_another_order
+joined = wy.concatenate((dwell, purchases), axis=1)
+r: wy.Tensor[Batch, wy.Joined[Purchases, Clicks]] = joined  # error: [assignment] Incompatible types in assignment (expression has type "Node[Any, tuple[Batch, Joined[Clicks, Purchases]]]",
+#@ ragged_joined_and_a_part
+wy.concatenate((dwell, purchases), axis=1) + dwell  # error: [operator] Unsupported operand types for + ("Node[Any, tuple[Batch, Joined[Clicks, Purchases]]]" and
+#@ ragged_joined_of_a_size
+wy.Joined[Clicks, Purchases](3)  # error: [call-arg] Too many arguments for "Joined"
+#@ ragged_pairs_of_a_matrix
+wy.row_pairs(x)  # error: [type-var] Value of type variable "Along" of "row_pairs" cannot be "In"
+#@ ragged_pairs_and_entries
+left, right = wy.row_pairs(visits)
+left * visits  # error: [operator] Unsupported operand types for * ("Node[Any, tuple[Batch, Pairs[Clicks], In]]" and "Input[tuple[Batch, Clicks, In]]")
+#@ ragged_pairs_result
+left, right = wy.row_pairs(dwell)
+r: wy.Tensor[Batch, Clicks] = left * right  # error: [assignment] Incompatible types in assignment (expression has type "Multiply[Node[Any, tuple[Batch, Pairs[Clicks]]],
+#@ ragged_pairs_of_integers_as_floats
+one, other = wy.row_pairs(clicked)
+one.tanh()  # error: [attr-defined] "IndexNode[tuple[Batch, Pairs[Clicks]]]" has no attribute "tanh"

@@ -219,7 +219,7 @@ class NativeEngine(Engine):
     def backward(self, columns: Columns, threads: int, weight: float, blas_threads: int) -> float:
         """Add `weight` times the gradients of the loss over all rows to the parameters' gradients; return the loss."""
         step, rows, stop = self.data_parallel, columns.rows, Stop()
-        flat = flat_columns(columns.given)
+        flat = flat_columns(columns, step.runner.graph.fed)
         combination = step.combination(columns.given)
         parts = parts_of(np.arange(rows), threads, combination)
         with deferred, limited(blas_threads, libraries=self.graph.source.calls_libraries):
@@ -250,8 +250,10 @@ class NativeEngine(Engine):
         elements); an input without a column gets one without rows.
         """
         runner = runner or self.runner
-        binding = runner.binding(columns.shapes(self.graph.fed, batch, rows), thread)
-        given: Collection[BaseNode] = columns.given if self.graph.flat is None else columns.leaves
+        binding = runner.binding(columns.shapes(runner.graph.fed, batch, rows), thread)
+        given: Collection[BaseNode] = columns.given
+        if self.graph.flat is not None:
+            given = columns.leaves(runner.graph.fed)
         for leaf, buffer in runner.graph.source.fed:
             if leaf not in given:
                 np.copyto(binding.array(buffer), bound_array(leaf))

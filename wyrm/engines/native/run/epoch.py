@@ -80,7 +80,9 @@ class NativeEpoch:
         data_parallel = self.accumulate > 1 or (threads > 1 and options.mode == "synchronized" and not separate)
         used = given if data_parallel else reordered
         # The columns as (rows, elements), by input.
-        self.flat: dict[BaseNode, np.ndarray] = flat_columns({leaf: used[leaf] for leaf in given})
+        columns = self.columns._replace(given={leaf: used[leaf] for leaf in given})
+        read = engine.data_parallel.runner.graph.fed if data_parallel else graph.fed
+        self.flat: dict[BaseNode, np.ndarray] = flat_columns(columns, read)
         touched = touched_rows(graph, entries_as_columns(given))
         self.snapshot: Snapshot = Snapshot(graph, touched) if touched else engine.snapshot_of_all()
         prepared = None if data_parallel or touched else self._prepared(partition)

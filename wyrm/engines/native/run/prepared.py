@@ -111,11 +111,12 @@ class PreparedEpoch:
         # The most steps of one thread.
         self.longest: int = sum(map(max, counts)) + len(self._numbers) - in_threads
         # The arrays of inputs without a column, which keep the data that they hold.
+        given = columns.leaves(engine.graph.fed)
         self._held = [
             (leaf, binding.array(buffer))
             for binding in self._bindings.values()
             for leaf, buffer in engine.graph.source.fed
-            if leaf not in columns.leaves
+            if leaf not in given
         ]
         # Ranges in another order each time need their calls anew.
         self._moves = shuffled and any(len(share.ranges) > 1 for phase in self._shares for share in phase)

@@ -175,7 +175,8 @@ class NativeRunner:
         rows = head.order[done * head.batch : (done + 1) * head.batch]
         for leaf, _ in self.source.fed if self.graph.flat is not None else ():
             axis, lengths = entries_axis(leaf), lengths_of(leaf)
-            if axis is not None and lengths is not None and len(columns[lengths]):
+            # Inputs with the same axis have the lengths of one of them, which alone are a column.
+            if axis is not None and lengths is not None and len(columns.get(lengths, ())):
                 offsets = columns[lengths][:, 0]
                 found[type(axis)] = int((offsets[rows + 1] - offsets[rows]).sum())
         return found

@@ -332,7 +332,8 @@ class Source:
     def _let_entries(self, start: Expression) -> Iterator[arrays.Statement]:
         """Yield statements that count the entries of a step along each axis of rows of different lengths."""
         self._offsets = {}
-        read = entries_in([buffer for _, buffer in self.fed])
+        computed = (buffer for each in self.calls for buffer in each.buffers)
+        read = entries_in([*(buffer for _, buffer in self.fed), *computed])
         for leaf, _ in self.fed:
             axis, lengths = entries_axis(leaf), lengths_of(leaf)
             if axis is None or lengths is None or type(axis) in self._offsets:
