@@ -123,8 +123,8 @@ __getattr__, __dir__, __all__ = lazy_imports(
         ),
         "functions.transforms": "hessian hvp jacobian jvp linearize vjp",
         "graph": (
-            "Buffer Constant Dim IndexConstant IndexInput IndexNode IndexTensor Input Joined NarrowWeight Node One Pairs "
-            "Parameter Plus RaggedArray Ragged Shaped Tensor Times Undefined ZERO any_dim"
+            "Buffer Constant Dim IndexConstant IndexInput IndexNode IndexTensor Input Joined NarrowWeight Node One "
+            "Pairs Parameter Plus RaggedArray Ragged Shaped Tensor Times Undefined ZERO any_dim"
         ),
         "graph.jax_form": "JAX JaxForm",
         "graph.loop_form": "LOOPS LoopForm",

@@ -63,6 +63,12 @@ class Problem:
             "products of entries": lambda: (x @ mix).tanh().mean(axis=1),
             "attention": lambda: (x * (x @ mix).sum(axis=-1).softmax(axis=1).expand_dims(-1)).sum(axis=1),
             "in order": lambda: (x @ mix).cumsum(axis=1).tanh().mean(axis=1),
+            "sorted": lambda: (x @ mix).sort(axis=1).tanh().cumprod(axis=1).mean(axis=1) + (x * 0.1 + 1.0).prod(axis=1),
+            "by places": lambda: (
+                x.take_along_axis((x @ mix).argsort(axis=1), axis=1).cummax(axis=1).mean(axis=1)
+                + (x @ mix).argmax(axis=1).astype(np.float64) * 0.1
+                + (self.ids.sum(axis=1) % 5 + self.ids.max(axis=1) % 3).astype(np.float64).expand_dims(-1)
+            ),
             "a loop": lambda: wy.row_scan(scanned(mix), wy.Constant(np.zeros((1, 4)), dims=(1, Width(4))), x)[0],
             "a loop backwards": lambda: wy.row_scan(scanned(mix), x.sum(axis=1), x, reverse=True)[1].mean(axis=1),
             "in Python": lambda: OfNumPy((x @ mix).tanh()).mean(axis=1),
@@ -96,7 +102,8 @@ class Problem:
 
 
 KINDS = [
-    "weighted sum", "products of entries", "attention", "in order", "a loop", "a loop backwards", "in Python",
+    "weighted sum", "products of entries", "attention", "in order", "sorted", "by places", "a loop", "a loop backwards",
+    "in Python",
 ]  # fmt: skip
 
 
@@ -124,7 +131,7 @@ def test_an_epoch_moves_the_parameters_as_steps_of_the_reference_do(options: dic
         program.epoch(problem.data, batch_size=8, **rest)
         check_values(problem.values, other.reference(8))
 
-    check_each(KINDS if engine == "native" else ["weighted sum", "a loop backwards"], check)
+    check_each(KINDS if engine == "native" else ["weighted sum", "sorted", "by places", "a loop backwards"], check)
 
 
 @pytest.mark.parametrize("engine", ["native", "jax"])

@@ -26,7 +26,8 @@ DEVICES = 4
 DIVISIONS: dict[str, dict[str, Any]] = {"rows": {}, "accumulated": {"accumulate": 3}, "rows and table": {}}
 CASES = [
     ("weighted sum", "rows"), ("weighted sum", "accumulated"), ("weighted sum", "rows and table"),
-    ("attention", "accumulated"), ("in order", "rows"), ("a loop", "rows"),
+    ("attention", "accumulated"), ("in order", "rows"), ("a loop", "rows"), ("sorted", "rows"),
+    ("by places", "accumulated"),
 ]  # fmt: skip
 MADE = [("pairs of joined", "rows"), ("attention", "accumulated")]
 DRAWS = ["dropout of vectors", "gamma", "negatives", "without the row's own"]

@@ -42,7 +42,7 @@ def test_batches_of_rows_of_different_lengths_accumulate() -> None:
         program.epoch(problem.data, batch_size=8, accumulate=3)  # the last step has one batch of 8 rows and one of 5
         check_values(problem.values, by_native(kind, accumulate=3))
 
-    check_each(["weighted sum", "attention", "a loop backwards"], check)
+    check_each(["weighted sum", "attention", "sorted", "by places", "a loop backwards"], check)
 
 
 def test_a_batch_without_entries_accumulates() -> None:

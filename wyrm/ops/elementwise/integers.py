@@ -189,8 +189,8 @@ class IndexWhere(IndexArithmetic[Axes]):
     __slots__ = ()
     formula = "where(x, y, z)"
 
-    def __init__(self, condition: Node, x: IndexNode, y: IndexNode) -> None:
-        self._construct((condition, x, y))
+    def __init__(self, condition: Node, x: IndexNode, y: IndexNode, name: str | None = None) -> None:
+        self._construct((condition, x, y), name)
 
     def shape_rule(self) -> Dims:
         condition, x, y = self.parents

@@ -9,6 +9,7 @@ Importing this package registers the flat forms of all ops that have one.
 
 import wyrm.ops.ragged.entrywise
 import wyrm.ops.ragged.made
+import wyrm.ops.ragged.ordering
 import wyrm.ops.ragged.reductions
 import wyrm.ops.ragged.running
 import wyrm.ops.ragged.shaping  # noqa: F401  # all of these register forms

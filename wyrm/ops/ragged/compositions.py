@@ -10,11 +10,10 @@ from wyrm.graph.base import BaseNode, reasons_alone
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.ragged import Padding
 from wyrm.graph.ragged_leaves import Parts, made_rows, parts_of
-from wyrm.graph.traversal import topological_order
 from wyrm.ops.composed import Composed
 from wyrm.ops.cross_entropy.softmax import LogSoftmax, Softmax
 from wyrm.ops.normalization.statistics import LogSumExp, Variance
-from wyrm.ops.ragged.forms import PartsOf, axis_of, extend, flat_form, rule_of
+from wyrm.ops.ragged.forms import PartsOf, axis_of, flat_form, of_value, rule_of
 from wyrm.ops.ragged.shaping import is_along, one_axis
 from wyrm.ops.reducing.base import Reduction
 from wyrm.ops.subgraph import placeholder_like
@@ -23,10 +22,7 @@ from wyrm.ops.subgraph import placeholder_like
 @flat_form(Composed)
 def composition(node: Any, operands: list[Any], parts: PartsOf) -> Any:
     """Return the flat form of an op that is made of others: that of its composition."""
-    value = node.compose(*node.parents)
-    made = dict(zip(node.parents, operands, strict=True))
-    extend(made, topological_order([value], made), parts)
-    return made[value]
+    return of_value(node.compose(*node.parents), node, operands, parts)
 
 
 @flat_form(LogSoftmax, LogSumExp, Softmax, Variance)

@@ -15,6 +15,7 @@ from wyrm.graph.node import IndexNode
 from wyrm.graph.ragged import Padding
 from wyrm.graph.ragged_leaves import Parts, parts_of
 from wyrm.graph.source_location import located_at
+from wyrm.graph.traversal import topological_order
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.gather import IndexGather
 from wyrm.ops.indexing.index import Index
@@ -40,8 +41,8 @@ class PartsOf(NamedTuple):
     def __call__(self, axis: Ragged) -> Parts:
         return self.of(axis)
 
-    def counted(self, own: Parts, x: Any, otherwise: float) -> Any:
-        """Return the values of entries, with another one for those that no reduction counts."""
+    def counted(self, own: Parts, x: Any, otherwise: Any) -> Any:
+        """Return the values of entries, with another one, or those of a node, for entries that no reduction counts."""
         if not self.padded:
             return x
         if self.padding is Padding.PARTS:
@@ -97,6 +98,13 @@ def _flat(node: BaseNode, operands: list[Any], parts: PartsOf) -> Any:
     changes = flat_attributes(node)
     same = not changes and all(new is old for new, old in zip(operands, node.parents, strict=True))
     return node if same else node.rebuild(operands, **changes)
+
+
+def of_value(value: Any, node: BaseNode, operands: Sequence[Any], parts: PartsOf) -> Any:
+    """Return the flat form of a value that is computed from the parents of a node."""
+    made: dict[BaseNode, Any] = dict(zip(node.parents, operands, strict=True))
+    extend(made, topological_order([value], made), parts)
+    return made[value]
 
 
 def flat_attributes(node: BaseNode) -> dict[str, Any]:

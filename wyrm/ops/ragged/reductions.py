@@ -11,12 +11,19 @@ from wyrm.errors import ShapeError
 from wyrm.graph.axes import flat_dims, ragged_axis
 from wyrm.graph.leaves import Constant
 from wyrm.graph.ragged_leaves import Parts
-from wyrm.ops.control.digits import FromDigits
+from wyrm.ops.control.digits import FromDigits, ToDigits
+from wyrm.ops.elementwise.comparison import IsNan, where
+from wyrm.ops.elementwise.rounding import Floor
+from wyrm.ops.indexing.joining import stack
 from wyrm.ops.indexing.segment import SegmentMax, segment_total
-from wyrm.ops.ragged.forms import PartsOf, axis_of, flat_form
+from wyrm.ops.ragged.forms import PartsOf, axis_of, flat_form, places_of, repeated
+from wyrm.ops.ragged.running import begins, row_products
+from wyrm.ops.ragged.shaping import one_axis
 from wyrm.ops.reducing.base import Count, Reduction
 from wyrm.ops.reducing.counting import CountTrue
-from wyrm.ops.reducing.index_reduction import IndexSum
+from wyrm.ops.reducing.index_reduction import IndexMax, IndexMin, IndexSum
+from wyrm.ops.reducing.positions import ArgMax
+from wyrm.ops.reducing.prod import Prod
 from wyrm.ops.reducing.reduction import Max, Mean, Min, Sum
 from wyrm.ops.shaping.shape import WithSizes, with_axes
 
@@ -91,6 +98,78 @@ def _count_true(x: Any, own: Parts, parts: PartsOf) -> Any:
     return FromDigits(total * Constant([1.0, 0.0, 0.0], dtype=np.float64))
 
 
+def _product(x: Any, own: Parts, parts: PartsOf) -> Any:
+    # Of the products up to each entry, that at the row's last one; a row without entries has the product 1.
+    last = where(begins(x, own, True), row_products(x, own, False), 0.0)
+    return where(_has_entries(own, x), row_total(last, own, parts), 1.0)
+
+
+def _has_entries(own: Parts, x: Any) -> Any:
+    """Return a mask of the rows with entries, which broadcasts to a value of each row of `x`."""
+    return with_axes(own.lengths > 0, (own.rows.within, *(1 for _ in x.dims[1:])))
+
+
 _segments: Mapping[type[Any], Callable[[Any, Parts, PartsOf], Any]] = {
-    Sum: row_total, Mean: _mean, Max: _largest, Min: _smallest, CountTrue: _count_true,
+    Sum: row_total, Mean: _mean, Max: _largest, Min: _smallest, CountTrue: _count_true, Prod: _product,
+}  # fmt: skip
+
+
+# --- integers ---------------------------------------------------------------------------------------------------------
+
+# A digit has 22 bits, and the last of three has the sign: the largest and the least integer of 64 bits are exact.
+_DIGIT, _LEAST = 2.0**22, -(2**63)
+
+
+@flat_form(ArgMax, IndexMax, IndexMin, IndexSum)
+def _to_integers(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    axis, (x,) = ragged_axis(node.parents[0].dims), operands
+    if node.axis != 1 or axis is None:
+        return one_axis(node, operands, parts)
+    return _with_ones(node, _integers[type(node)](x, parts(axis), parts))
+
+
+def _integer_total(x: Any, own: Parts, parts: PartsOf) -> Any:
+    digits = row_total(ToDigits(x, np.dtype(np.float64)), own, parts)
+    low, middle, high = (digits[..., place] for place in range(3))
+    # A sum of digits is carried on; like a sum of integers, that of the last ones wraps around.
+    middle = middle + Floor(low / _DIGIT)
+    high = high + Floor(middle / _DIGIT)
+    sums = [(low, _DIGIT), (middle, _DIGIT), (high, 2.0**20)]
+    return FromDigits(stack([each - Floor(each / size) * size for each, size in sums], axis=-1))
+
+
+def _largest_integer(x: Any, own: Parts, parts: PartsOf) -> Any:
+    return where(_has_entries(own, x), _largest_among(x, None, own, parts), _LEAST)
+
+
+def _least_integer(x: Any, own: Parts, parts: PartsOf) -> Any:
+    return -1 - _largest_integer(-1 - x, own, parts)
+
+
+def _largest_among(x: Any, chosen: Any, own: Parts, parts: PartsOf) -> Any:
+    """Return the largest integer of each row, among those that a mask selects unless it is None; 0 if there is none."""
+    digits, found = ToDigits(x, np.dtype(np.float32)), []
+    for place in (2, 1, 0):
+        digit = digits[..., place]
+        largest = _largest(digit if chosen is None else where(chosen, digit, -np.inf), own, parts)
+        equal = digit == repeated(own, largest)
+        chosen = equal if chosen is None else chosen & equal
+        found.append(where(largest > -np.inf, largest, 0.0))
+    return FromDigits(stack(found[::-1], axis=-1))
+
+
+def first_place(chosen: Any, own: Parts, parts: PartsOf) -> Any:
+    """Return the position in its row of the first entry that a mask selects, -1 for a row without one."""
+    places = with_axes(places_of(own), (own.rows.dims[0], *(1 for _ in chosen.dims[1:])))
+    return -1 - _largest_among(-1 - places, chosen, own, parts)
+
+
+def _place_of_largest(x: Any, own: Parts, parts: PartsOf) -> Any:
+    values = x.astype(np.float32) if x.dtype.kind == "b" else x
+    largest = repeated(own, _largest(values, own, parts))
+    return first_place((values == largest) | IsNan(values), own, parts)
+
+
+_integers: Mapping[type[Any], Callable[[Any, Parts, PartsOf], Any]] = {
+    ArgMax: _place_of_largest, IndexMax: _largest_integer, IndexMin: _least_integer, IndexSum: _integer_total,
 }  # fmt: skip

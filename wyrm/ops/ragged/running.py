@@ -11,9 +11,11 @@ from wyrm.graph.axes import ragged_axis
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.ragged_leaves import Parts
 from wyrm.ops.elementwise.comparison import where
-from wyrm.ops.ragged.forms import PartsOf, flat_form, repeated
+from wyrm.ops.indexing.gather import IndexGather
+from wyrm.ops.ragged.forms import PartsOf, flat_form, of_value, repeated
 from wyrm.ops.ragged.shaping import one_axis
-from wyrm.ops.reducing.cumulative import CumSum, Recurrence, Shift
+from wyrm.ops.reducing.cumulative import CumProd, CumSum, IndexCumSum, Recurrence, Shift
+from wyrm.ops.reducing.prod import ProductOfOthers, ProductOfOthersAlong
 from wyrm.ops.shaping.arange import positions
 from wyrm.ops.shaping.shape import with_axes
 
@@ -34,7 +36,13 @@ def anew(factor: Any, term: Any, own: Parts, reverse: bool, *also: Any) -> Any:
     return Recurrence(factor, term, starts, axis=0, reverse=reverse)
 
 
-@flat_form(CumSum, Recurrence, Shift)
+def row_products(x: Any, own: Parts, reverse: bool) -> Any:
+    """Return the products of the entries of each row up to each one, from each one on with `reverse`."""
+    # Adding -0.0 changes no number, not even the sign of a zero.
+    return anew(x, where(begins(x, own, reverse), x, -0.0), own, reverse)
+
+
+@flat_form(CumProd, CumSum, IndexCumSum, Recurrence, Shift)
 def _cumulative(node: Any, operands: list[Any], parts: PartsOf) -> Any:
     if node.axis % node.ndim != 1:
         return one_axis(node, operands, parts)
@@ -44,7 +52,35 @@ def _cumulative(node: Any, operands: list[Any], parts: PartsOf) -> Any:
     if isinstance(node, Shift):
         shifted = Shift(x, axis=0, reverse=reverse, fill=node.fill)
         return where(begins(x, own, reverse), node.fill, shifted)
+    if isinstance(node, CumProd):
+        return row_products(x, own, reverse)
+    if isinstance(node, IndexCumSum):
+        # Integers lose nothing: what the entries before the row add up to is taken away again.
+        return (sums := IndexCumSum(x, 0)) - IndexGather(sums - x, (repeated(own, own.starts),), (0,), 0)
     if isinstance(node, CumSum):
         return anew(as_constant(1.0, x.dtype).broadcast_to(x.dims), x, own, reverse)
     factor, term, *also = operands
     return anew(factor, term, own, reverse, *also)
+
+
+@flat_form(ProductOfOthers, ProductOfOthersAlong)
+def _products_of_others(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    if node.axis != 1:
+        return one_axis(node, operands, parts)
+    before, after = (_products_before(*node.parents, reverse=reverse) for reverse in (False, True))
+    others = [left * right for left, right in zip(before, reversed(after), strict=True)]
+    return of_value(sum(others[1:], others[0]), node, operands, parts)
+
+
+def _products_before(x: Any, *directions: Any, reverse: bool) -> list[Any]:
+    """Return the products of the entries before each one, as numbers with one infinitesimal for each direction.
+
+    Part s of a number is the coefficient of the directions whose bits are set in s.
+    """
+    products = CumProd(x, axis=1, reverse=reverse)
+    before: list[Any] = [Shift(products, axis=1, reverse=reverse, fill=1.0)]
+    for s in range(1, 2 ** len(directions)):
+        terms = [along * before[s ^ (1 << i)] for i, along in enumerate(directions) if s >> i & 1]
+        coefficients = Recurrence(x, sum(terms[1:], terms[0]), axis=1, reverse=reverse)
+        before.append(Shift(coefficients, axis=1, reverse=reverse, fill=0.0))
+    return before

@@ -11,7 +11,6 @@ from wyrm.ops.indexing.gather import Gather, IndexGather, Place, common_axes
 from wyrm.ops.indexing.joining import Concatenate, Stack
 from wyrm.ops.indexing.keys import ALL
 from wyrm.ops.indexing.slicing import IndexSlice, PlaceSlice, Slice
-from wyrm.ops.indexing.taking import IndexTakeAlongAxis, PlaceAlongAxis, TakeAlongAxis
 from wyrm.ops.ragged.forms import PartsOf, aligned, axis_of, flat_attributes, flat_form, repeated
 from wyrm.ops.random.draws import RandomPermutation
 from wyrm.ops.random.dropout import DropoutMask
@@ -103,8 +102,9 @@ def _gather(node: Any, operands: list[Any], parts: PartsOf) -> Any:
     raise ShapeError(f"looks up elements along {axis!r} or its rows, where rows have different lengths")
 
 
-@flat_form(OneAxis, Concatenate, Stack, TakeAlongAxis, IndexTakeAlongAxis, PlaceAlongAxis)
+@flat_form(OneAxis, Concatenate, Stack)
 def one_axis(node: Any, operands: list[Any], parts: PartsOf) -> Any:
+    """Return the flat form of an op along one axis of each entry; other axes are refused."""
     count = len(node.parents[0].dims) + isinstance(node, Stack)
     axis = node.axis % count
     if axis < 2:

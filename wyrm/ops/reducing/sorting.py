@@ -56,14 +56,15 @@ def sort_run(values: FloatArray, order: IntegerArray, start: int, stop: int) -> 
 class _ArgSortLoops(ByKernel):
     @staticmethod
     def kernel(x: FloatArray, out: IntegerArray, values: FloatArray, order: IntegerArray) -> None:
-        """Sort each row by merging runs; `values` and `order` hold it before and after each pass over the runs."""
+        """Sort each row by merging runs; the halves of `values` and `order` hold it before and after each pass."""
+        half = x.shape[1]
         for i in range(x.shape[0]):
             for k in range(x.shape[2]):
                 count = 0
                 for j in range(x.shape[1]):
                     if x[i, j, k] == x[i, j, k]:
-                        values[0, count] = x[i, j, k]
-                        order[0, count] = j
+                        values[count] = x[i, j, k]
+                        order[count] = j
                         count += 1
                 place = count
                 for j in range(x.shape[1]):
@@ -71,39 +72,39 @@ class _ArgSortLoops(ByKernel):
                         out[i, place, k] = j
                         place += 1
                 for start in range(0, count, _RUN):
-                    sort_run(values[0], order[0], start, min(start + _RUN, count))
+                    sort_run(values, order, start, min(start + _RUN, count))
                 source, width = 0, _RUN
                 while width < count:
-                    target = 1 - source
+                    target = half - source
                     for start in range(0, count, 2 * width):
-                        left, right = start, min(start + width, count)
-                        middle, end = right, min(start + 2 * width, count)
-                        place = start
+                        left, right = source + start, source + min(start + width, count)
+                        middle, end = right, source + min(start + 2 * width, count)
+                        place = target + start
                         while left < middle and right < end:
-                            from_left = 1 if values[source, left] <= values[source, right] else 0
+                            from_left = 1 if values[left] <= values[right] else 0
                             chosen = left if from_left == 1 else right
-                            values[target, place] = values[source, chosen]
-                            order[target, place] = order[source, chosen]
+                            values[place] = values[chosen]
+                            order[place] = order[chosen]
                             left += from_left
                             right += 1 - from_left
                             place += 1
                         while left < middle:
-                            values[target, place] = values[source, left]
-                            order[target, place] = order[source, left]
+                            values[place] = values[left]
+                            order[place] = order[left]
                             left += 1
                             place += 1
                         while right < end:
-                            values[target, place] = values[source, right]
-                            order[target, place] = order[source, right]
+                            values[place] = values[right]
+                            order[place] = order[right]
                             right += 1
                             place += 1
                     source, width = target, 2 * width
                 for j in range(count):
-                    out[i, j, k] = order[source, j]
+                    out[i, j, k] = order[source + j]
 
     def kernel_arguments(self, node: ArgSort, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
         size = out.shape[node.axis]
-        values, order = scratch((2, size), operands[0].dtype), scratch((2, size), np.int64)
+        values, order = scratch(2 * size, operands[0].dtype), scratch(2 * size, np.int64)
         return *split_at(node.axis, operands[0], out), values, order
 
 
