@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import wraps
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, TypeVar, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from wyrm.graph.parameters import Buffer, NarrowType, NarrowWeight, Parameter
 from wyrm.graph.source_location import ModuleCall, Place, end_call, running, start_call
 from wyrm.support.foreign_names import ExplainsNames, explains_keywords
 from wyrm.support.imports import Late
+from wyrm.support.narrow_numbers import INT4_BLOCK
 from wyrm.support.texts import encodable
 
 if TYPE_CHECKING:
@@ -112,6 +113,8 @@ class Module(ExplainsNames):
     parameters of a model in evaluation. Where that is meant, set the mode of the model and then that of such layers.
     """
 
+    # The axis of the module's matrices that products add up: 1 for tables, as in `x @ table.T`.
+    summed_axis: ClassVar[Literal[0, 1]] = 1
     training: bool = True
     """Whether the module is in training mode, for graphs built from now on; `train` and `eval` set it."""
     _foreign = "modules"
@@ -231,10 +234,11 @@ class Module(ExplainsNames):
     def quantize(self, storage: NarrowType = "int8", *, only: str | Sequence[str] = "*") -> dict[str, float]:
         """Replace matrices of float32 among the parameters by weights in narrow numbers; see `wyrm.NarrowWeight`.
 
-        They take a quarter of the memory with "int8" and half of it with "bfloat16". No optimizer changes them: other
-        parameters of the model, and those of layers around it, can be trained. `only` chooses by the paths of
-        `named_parameters`, with `*` for any part: `only="blocks.*"`. Graphs and programs that exist keep the
-        parameters that they were made with. Parameters that have not two axes, such as biases, stay as they are.
+        They take half of the memory with "bfloat16", a quarter with "int8" and a sixth with "int4". No optimizer
+        changes them: other parameters of the model, and those of layers around it, can be trained. `only` chooses by
+        the paths of `named_parameters`, with `*` for any part: `only="blocks.*"`. Graphs and programs that exist keep
+        the parameters that they were made with. Parameters that have not two axes, such as biases, stay as they are,
+        and so do those with sizes that blocks of int4 do not divide.
 
         Return the error of each weight by its path: the root mean square of what changed, relative to that of the
         weight. Raise `OptionError` if there is nothing to replace.
@@ -249,12 +253,15 @@ class Module(ExplainsNames):
         patterns = [only] if isinstance(only, str) else list(only)
         narrow: dict[int, NarrowWeight] = {}
         errors: dict[str, float] = {}
+        owners = dict(self.named_modules())
         for path, parameter in self.named_parameters():
+            along = owners.get(path.rpartition(".")[0], self).summed_axis
             fits = parameter.ndim == 2 and parameter.dtype == np.float32
+            fits = fits and (storage != "int4" or parameter.shape[along] % INT4_BLOCK == 0)
             if fits and any(fnmatchcase(path, pattern) for pattern in patterns):
                 exact = parameter.value
                 dims: Any = parameter.dims
-                weight = NarrowWeight(exact, dims, storage=storage, name=parameter.name)
+                weight = NarrowWeight(exact, dims, storage=storage, along=along, name=parameter.name)
                 narrow[id(parameter)] = weight
                 size = float(np.square(exact, dtype=np.float64).mean())
                 error = float(np.square(weight.value - exact, dtype=np.float64).mean())

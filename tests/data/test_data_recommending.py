@@ -201,8 +201,8 @@ def test_tiles_of_users_and_items_change_nothing(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("batch_size", [None, 7])
-@pytest.mark.parametrize("storage", ["int8", "bfloat16"])
-@pytest.mark.parametrize("shape", [(23, 6), (5, 40)])
+@pytest.mark.parametrize("storage", ["int8", "bfloat16", "int4"])
+@pytest.mark.parametrize("shape", [(23, 32), (5, 64)])
 def test_items_in_narrow_numbers(shape: tuple[int, int], storage: Any, batch_size: int | None) -> None:
     random = np.random.default_rng(1)
     users, table = random.normal(size=(10, shape[1])).astype(np.float32), random.normal(size=shape).astype(np.float32)

@@ -385,7 +385,7 @@ def _table(name: str, given: Any, *, narrow: bool) -> Any:
 
     A narrow weight is read as it is, if it may be `narrow`.
     """
-    if narrow and isinstance(given, NarrowWeight):
+    if narrow and isinstance(given, NarrowWeight) and (given.storage != "int4" or given.along == 1):
         return given
     in_parts = type(given) is not np.ndarray and isinstance(getattr(given, "dtype", None), np.dtype)
     return given if in_parts and not isinstance(given, BaseNode) else _floats_of(name, given)

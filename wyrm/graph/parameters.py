@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 import numpy as np
 from typing_extensions import Unpack
 
-from wyrm.errors import DTypeError, ShapeError
+from wyrm.errors import DTypeError, OptionError, ShapeError
 from wyrm.graph import methods
 from wyrm.graph.arrays import as_array
 from wyrm.graph.base import _BASES, _set, describe
@@ -46,7 +46,7 @@ from wyrm.graph.typing import (
     Values,
 )
 from wyrm.support.foreign_names import ForeignName, answers, explains_keywords
-from wyrm.support.narrow_numbers import as_bfloat16, as_int8, from_bfloat16
+from wyrm.support.narrow_numbers import INT4_BLOCK, as_bfloat16, as_int4, as_int8, from_bfloat16, from_int4
 from wyrm.support.options import choice
 
 
@@ -233,13 +233,15 @@ class Buffer(_FloatLeaf[S_co], abstract=True):
         assign(self, given, finite=True)
 
 
-NarrowType = Literal["int8", "bfloat16"]
-# The dtypes of the arrays that hold the numbers. NumPy has no bfloat16, so its bits are integers.
-_HELD = {"int8": np.dtype(np.int8), "bfloat16": np.dtype(np.uint16)}
+NarrowType = Literal["int8", "bfloat16", "int4"]
+# The types by the dtypes of the arrays that hold the numbers. NumPy has no bfloat16 and no int4.
+_STORAGES: dict[np.dtype, NarrowType] = {
+    np.dtype(np.int8): "int8", np.dtype(np.uint16): "bfloat16", np.dtype(np.uint8): "int4",
+}  # fmt: skip
 
 
 class NarrowNumbers(IndexNode[S_co], Leaf, abstract=True):  # type: ignore[type-var]  # covariant, as in all leaves
-    """The narrow numbers of a weight: integers of int8, or the bits of bfloat16 as integers of uint16."""
+    """The narrow numbers of a weight: integers of int8, bits of bfloat16 in uint16, or bytes of blocks of int4."""
 
     __slots__ = ()
 
@@ -265,24 +267,32 @@ class NarrowFactors(Buffer[S_co], abstract=True):
 class NarrowStorage(Storage):
     """The storage of a weight in narrow numbers, which are those of `numbers`, times those of `factors` if there are.
 
-    `array` are the numbers in float32, computed each time.
+    Blocks of int4 run along the axis `along`. `array` are the numbers in float32, computed each time.
     """
 
-    __slots__ = ("factors", "numbers")
+    __slots__ = ("along", "factors", "numbers")
 
-    def __init__(self, numbers: NarrowNumbers, factors: NarrowFactors | None) -> None:
+    def __init__(
+        self, numbers: NarrowNumbers, factors: NarrowFactors | None, along: int, shape: tuple[int, ...]
+    ) -> None:
         super().__init__(None)
         self.numbers = numbers
         self.factors = factors
+        self.along = along
         # Who asks for the shape alone finds it here.
-        _set_array_of(self, np.broadcast_to(np.float32(0.0), numbers.shape))
+        _set_array_of(self, np.broadcast_to(np.float32(0.0), shape))
 
     if not TYPE_CHECKING:  # an attribute for type checkers, as in the base class
 
         @property
         def array(self) -> np.ndarray:
             numbers = bound_array(self.numbers)
-            return from_bfloat16(numbers) if self.factors is None else numbers * bound_array(self.factors)
+            if self.factors is not None:
+                return numbers * bound_array(self.factors)
+            if numbers.dtype == np.uint16:
+                return from_bfloat16(numbers)
+            wide = from_int4(numbers)
+            return wide if self.along == 1 else np.ascontiguousarray(wide.T)
 
         @array.setter
         def array(self, array: np.ndarray | None) -> None:
@@ -292,12 +302,16 @@ class NarrowStorage(Storage):
 class NarrowWeight(methods.NarrowWeight, _FloatLeaf[S_co], abstract=True):
     """A weight that takes fewer bytes than its numbers do in float32, and that no optimizer changes.
 
-    `storage` is "int8", integers from -127 to 127 with a factor for each row, or for each column unless there are more
-    rows, or "bfloat16", the upper half of float32. In a graph it is a matrix of float32. Compiled products and lookups
-    of rows read the narrow numbers and widen them in registers, with sums in float32; other ops read a copy in float32.
+    In a graph it is a matrix of float32. Compiled products and lookups of rows read the narrow numbers and widen them
+    in registers, with sums in float32; other ops read a copy in float32. `storage` is one of these:
 
-    `wy.nn.Module.quantize` replaces the parameters of a model. Raise `ShapeError` unless there are two axes,
-    `DTypeError` for numbers of float64, `NotFinite` for a NaN or an infinity.
+    - "int8": integers from -127 to 127 with a factor for each row, or for each column unless there are more rows.
+    - "bfloat16": the upper half of float32.
+    - "int4": integers from -8 to 7 with a factor for each block of 32 along the axis `along`, whose size is a multiple
+      of 32. Products add up this axis: 1 for a table, as in `x @ table.T` and `table.index(rows)`, 0 for `x @ weight`.
+
+    `wy.nn.Module.quantize` replaces the parameters of a model. Raise `ShapeError` unless there are two axes, and for a
+    size that blocks do not divide, `DTypeError` for numbers of float64, `NotFinite` for a NaN or an infinity.
 
     >>> weight = wy.NarrowWeight([[0.5, -1.0], [0.25, 0.75]], storage="int8")
     >>> weight.nbytes, weight.dtype, weight.value.round(2).tolist()
@@ -307,9 +321,17 @@ class NarrowWeight(methods.NarrowWeight, _FloatLeaf[S_co], abstract=True):
     __slots__ = ()
 
     def __init__(
-        self, value: Values, dims: DeclaredDims = None, *, storage: NarrowType = "int8", name: str | None = None
+        self,
+        value: Values,
+        dims: DeclaredDims = None,
+        *,
+        storage: NarrowType = "int8",
+        along: Literal[0, 1] = 1,
+        name: str | None = None,
     ) -> None:
         choice("NarrowWeight: storage", storage, get_args(NarrowType))
+        if along not in (0, 1):
+            raise OptionError(f"NarrowWeight: along must be 0 or 1, not {along!r}")
         array = float_array(value, None, name or "a narrow weight")
         if array.dtype != np.float32:
             raise DTypeError(f"a narrow weight stands for float32, not {array.dtype}; give array.astype(np.float32)")
@@ -319,27 +341,38 @@ class NarrowWeight(methods.NarrowWeight, _FloatLeaf[S_co], abstract=True):
         _FloatLeaf.__init__(self, None, None, name, np.float32)
         check_finite(self, array)
         if storage == "int8":
-            numbers, factors = as_int8(array)
-            self._place(numbers, factors, axes)
+            self._place(*as_int8(array), axes, along)
+        elif storage == "bfloat16":
+            self._place(as_bfloat16(array), None, axes, along)
         else:
-            self._place(as_bfloat16(array), None, axes)
+            if array.shape[along] % INT4_BLOCK:
+                raise ShapeError(
+                    f"{describe(self)}: axis {along} of the shape {array.shape} is divided into blocks of {INT4_BLOCK} "
+                    f"numbers of int4, and is no multiple of that"
+                )
+            self._place(as_int4(array if along == 1 else np.ascontiguousarray(array.T)), None, axes, along)
 
-    def _place(self, numbers: np.ndarray, factors: np.ndarray | None, axes: Any) -> None:
+    def _place(self, numbers: np.ndarray, factors: np.ndarray | None, axes: Any, along: int) -> None:
         """Take the axes, and leaves of these arrays for engines that read them."""
         name, leaf = self.name or "weight", object.__new__(NarrowNumbers)
         _set(self, "dims", axes)
         _set(leaf, "dtype", numbers.dtype)
-        _set(leaf, "dims", axes)
+        _set(leaf, "dims", numbers.shape if numbers.dtype == np.uint8 else axes)
         hold(leaf, Storage(numbers))
         leaf._begin((), f"numbers of {name}", self.origin)
         with located_at(self.origin):
             scales = None if factors is None else NarrowFactors(factors, name=f"factors of {name}")
-        hold(self, NarrowStorage(leaf, scales))
+        hold(self, NarrowStorage(leaf, scales, along, tuple(map(int, axes))))
 
     @property
     def storage(self) -> NarrowType:
         """The type of the numbers."""
-        return "bfloat16" if self.factors is None else "int8"
+        return _STORAGES[self.numbers.dtype]
+
+    @property
+    def along(self) -> int:
+        """The axis along which blocks of int4 run."""
+        return self._storage.along  # type: ignore[attr-defined,no-any-return]  # a `NarrowStorage`
 
     @property
     def numbers(self) -> NarrowNumbers:
@@ -349,7 +382,7 @@ class NarrowWeight(methods.NarrowWeight, _FloatLeaf[S_co], abstract=True):
 
     @property
     def factors(self) -> NarrowFactors | None:
-        """The leaf of the factors, of the shape (rows, 1) or (1, columns); None for bfloat16."""
+        """The leaf of the factors, of the shape (rows, 1) or (1, columns), of int8; else None."""
         found: NarrowFactors | None = self._storage.factors  # type: ignore[attr-defined]  # a `NarrowStorage`
         return found
 
@@ -365,24 +398,17 @@ class NarrowWeight(methods.NarrowWeight, _FloatLeaf[S_co], abstract=True):
 
     def __reduce__(self) -> tuple[object, ...]:
         factors = None if self.factors is None else self.factors.value
-        return restored, (self.numbers.value, factors, self.dims, self.name, portable(self.origin))
+        return restored, (self.numbers.value, factors, self.dims, self.along, self.name, portable(self.origin))
 
 
-def restored(numbers: np.ndarray, factors: FloatArray | None, dims: Any, name: str | None, origin: Any) -> NarrowWeight:
-    """Return a narrow weight of these numbers and factors.
-
-    Raise `DTypeError` or `ShapeError` for arrays that are not those of a narrow weight.
-    """
+def restored(
+    numbers: np.ndarray, factors: FloatArray | None, dims: Any, along: int, name: str | None, origin: Any
+) -> NarrowWeight:
+    """Return the narrow weight of these numbers and factors, which are those of another one."""
     made: NarrowWeight = object.__new__(NarrowWeight)
     with located_at(origin):
         _FloatLeaf.__init__(made, None, None, name, np.float32)
-    if numbers.dtype != _HELD["bfloat16" if factors is None else "int8"]:
-        raise DTypeError(
-            f"{describe(made)} has numbers of {numbers.dtype}, with{'out' if factors is None else ''} factors"
-        )
-    if factors is not None and factors.shape not in ((numbers.shape[0], 1), (1, numbers.shape[1])):
-        raise ShapeError(f"{describe(made)} has factors of the shape {factors.shape} for {numbers.shape} numbers")
-    made._place(np.array(numbers, order="C"), factors, dims)
+    made._place(np.array(numbers, order="C"), factors, dims, along)
     return made
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 import numpy as np
 
 from wyrm.errors import ShapeError
@@ -49,6 +51,7 @@ class Linear(Layer[In, Out]):
     >>> layer = Linear(3, 2, initializer=start, bias_initializer=start)
     """
 
+    summed_axis: ClassVar[Literal[0, 1]] = 0  # that of `x @ weight`
     weight: Parameter[tuple[In, Out]]
     bias: Parameter[tuple[Out]] | None
 

@@ -1,4 +1,4 @@
-"""Numbers of int8, with a factor for each row or column, and of bfloat16, for those of float32."""
+"""Numbers of bfloat16, of int8 and of int4, with a factor for each row, column or block, for those of float32."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 _LARGEST = 127
+# Integers of int4 come in blocks of so many along a row. A block is a factor of float32 and 16 bytes: byte i has in its
+# lower half integer i of the block, plus 8, and in its upper half integer i + 16.
+INT4_BLOCK, INT4_BYTES = 32, 20
 
 
 def as_bfloat16(array: NDArray[np.float32]) -> NDArray[np.uint16]:
@@ -45,3 +48,31 @@ def as_int8(array: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.fl
     factors = (largest / _LARGEST).astype(np.float32)
     safe = np.where(factors == 0.0, np.float32(1.0), factors)
     return np.rint(array / safe).clip(-_LARGEST, _LARGEST).astype(np.int8), factors
+
+
+def as_int4(array: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Return the rows of a matrix in blocks of integers from -8 to 7; the size of a row is a multiple of 32.
+
+    The number that is farthest from 0 becomes -8, so that the largest error is a sixteenth of it.
+
+    >>> as_int4(np.zeros((2, 64), np.float32)).shape
+    (2, 40)
+    """
+    blocks = array.reshape(-1, INT4_BLOCK)
+    farthest = np.take_along_axis(blocks, np.abs(blocks).argmax(axis=1)[:, None], axis=1)
+    factors = (farthest / np.float32(-8.0)).astype(np.float32)
+    safe = np.where(factors == 0.0, np.float32(1.0), factors)
+    integers = (np.rint(blocks / safe).clip(-8, 7) + 8).astype(np.uint8)
+    half = INT4_BLOCK // 2
+    packed = integers[:, :half] | (integers[:, half:] << 4)
+    whole = np.concatenate([factors.view(np.uint8).reshape(len(blocks), 4), packed], axis=1)
+    return whole.reshape(array.shape[0], array.shape[1] // INT4_BLOCK * INT4_BYTES)
+
+
+def from_int4(held: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Return the numbers that blocks of `as_int4` stand for."""
+    blocks = held.reshape(-1, INT4_BYTES)
+    factors, packed = np.ascontiguousarray(blocks[:, :4]).view(np.float32), blocks[:, 4:]
+    integers = np.concatenate([packed & 15, packed >> 4], axis=1).astype(np.float32) - np.float32(8.0)
+    found: NDArray[np.float32] = (integers * factors).reshape(held.shape[0], -1)
+    return found

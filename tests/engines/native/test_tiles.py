@@ -19,7 +19,7 @@ from wyrm.engines.native.llvm.product_modules import pool_module
 from wyrm.engines.native.products import matrix, pool
 from wyrm.engines.native.products.target import Target, host
 from wyrm.engines.native.products.writer import SHARED
-from wyrm.support.narrow_numbers import as_bfloat16, from_bfloat16
+from wyrm.support.narrow_numbers import as_bfloat16, as_int4, from_bfloat16, from_int4
 
 # Every shape of tile that `host` chooses; blocks of a few panels, so that small matrices have several.
 # LLVM splits vectors that this processor does not have.
@@ -112,6 +112,23 @@ def test_right_operands_of_narrow_numbers(products: Any, target: str, dtype: typ
             multiply(x, y.T if transposed else y, room[inside], adds)
             scale = 1e-5 * max(1.0, np.abs(expected).max())
             np.testing.assert_allclose(room, expected, rtol=1e-4, atol=scale)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_right_operands_of_blocks_of_int4(products: Any, target: str) -> None:
+    multiply, random = products(target, np.uint8), np.random.default_rng(9)
+    sizes = [tuple(random.integers(1, (40, 150, 12))) for _ in range(60)]
+    for rows, columns, blocks in [*sizes, (1, 1601, 33), (2, 301, 131), (70, 300, 2), (200, 40, 20)]:
+        held = as_int4(random.normal(size=(columns, 32 * blocks)).astype(np.float32))
+        wide = from_int4(held).astype(np.float64)
+        x = operand(random, rows, 32 * blocks, np.float32, bool(random.integers(2)))
+        guarded = Guarded.of(held)
+        room: Any = random.normal(size=(rows + 2, columns + 40)).astype(np.float32)
+        expected, adds = room.astype(np.float64), bool(random.integers(2))
+        inside = np.s_[1:-1, 7 : 7 + columns]
+        expected[inside] = x.astype(np.float64) @ wide.T + (expected[inside] if adds else 0.0)
+        multiply(x, guarded.view(np.uint8, held.shape).T, room[inside], adds)
+        np.testing.assert_allclose(room, expected, rtol=1e-4, atol=1e-5 * max(1.0, np.abs(expected).max()))
 
 
 @pytest.mark.parametrize("target", TARGETS)

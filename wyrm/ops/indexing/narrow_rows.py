@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.graph.axes import Dims
+from wyrm.graph.axes import Axis, Dims
 from wyrm.graph.base import ZERO, Gradient
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
@@ -17,14 +17,17 @@ from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.parameters import NarrowWeight
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes
+from wyrm.support.narrow_numbers import INT4_BYTES, from_int4
 
 
 def widened(xp: ArrayNamespace, numbers: Any) -> Any:
-    """Return integers of int8, or bits of bfloat16 in uint16, as numbers of float32; floats are unchanged."""
-    if numbers.dtype not in (np.int8, np.uint16):
-        return numbers
+    """Return narrow numbers, as `NarrowNumbers` holds them, without their factors, in float32; floats are unchanged."""
     if numbers.dtype == np.int8:
         return xp.astype(numbers, np.float32)
+    if numbers.dtype == np.uint8:
+        return _from_blocks(xp, numbers)
+    if numbers.dtype != np.uint16:
+        return numbers
     bits: Any = xp.astype(numbers, np.uint32)
     bits = bits << 16
     if xp is np:
@@ -34,21 +37,36 @@ def widened(xp: ArrayNamespace, numbers: Any) -> Any:
     return bitcast_convert_type(bits, np.float32)
 
 
+def _from_blocks(xp: ArrayNamespace, held: Any) -> Any:
+    """Return rows of blocks of int4, (..., bytes), as numbers, (..., columns)."""
+    if xp is np:
+        return from_int4(held.reshape(-1, held.shape[-1])).reshape(*held.shape[:-1], -1)
+    from jax.lax import bitcast_convert_type
+
+    blocks: Any = held.reshape(*held.shape[:-1], -1, INT4_BYTES)
+    factors, packed = bitcast_convert_type(blocks[..., :4], np.float32)[..., None], blocks[..., 4:]
+    integers: Any = xp.concat([packed & 15, packed >> 4], axis=-1)
+    return ((integers.astype(np.float32) - 8.0) * factors).reshape(*held.shape[:-1], -1)
+
+
 class NarrowRows(HasIndexOperands[tuple[Any, ...], Axes], Node[tuple[Any, ...], Axes], abstract=True):
-    """Rows of a narrow weight at indices; the parents are the indices, the numbers and, of int8, the factors."""
+    """Rows of a narrow weight at indices; the parents are the indices, the numbers and, of int8, the factors.
 
-    __slots__ = ()
+    The last axis of the result is `to`.
+    """
+
+    __slots__ = ("to",)
     written = "index"
+    to: Axis
 
-    def __init__(self, indices: IndexNode, *held: Any) -> None:
-        self._construct((indices, *held))
+    def __init__(self, indices: IndexNode, *held: Any, to: Axis) -> None:
+        self._construct((indices, *held), to=to)
 
     def dtype_rule(self) -> np.dtype:
         return np.dtype(np.float32)
 
     def shape_rule(self) -> Dims:
-        indices, numbers, *_ = self.parents
-        dims: Dims = (*indices.dims, numbers.dims[1])
+        dims: Dims = (*self.parents[0].dims, self.to)
         return dims
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
@@ -77,6 +95,12 @@ class Bfloat16Rows(NarrowRows[Axes], abstract=True):
     __slots__ = ()
 
 
+class Int4Rows(NarrowRows[Axes], abstract=True):
+    """Rows of blocks of integers of int4."""
+
+    __slots__ = ()
+
+
 def int8_rows_kernel(indices: IntegerArray, numbers: IntegerArray, factors: FloatArray, out: FloatArray) -> None:
     """Fill the rows of `out`; `factors` has the shape of the numbers."""
     for i in range(out.shape[0]):
@@ -91,6 +115,22 @@ def bfloat16_rows_kernel(indices: IntegerArray, numbers: IntegerArray, out: Floa
         row = indices[i]
         for j in range(out.shape[1]):
             out[i, j] = np.int32(np.int32(numbers[row, j]) << 16).view(np.float32)
+
+
+def int4_rows_kernel(indices: IntegerArray, numbers: IntegerArray, out: FloatArray) -> None:
+    """Fill the rows of `out` from blocks of 20 bytes: a factor, and two of 32 integers in each byte."""
+    for i in range(out.shape[0]):
+        row = indices[i]
+        for block in range(out.shape[1] // 32):
+            start = 20 * block
+            bits = np.int32(0)
+            for place in range(4):
+                bits = np.int32(bits | np.int32(np.int32(numbers[row, start + place]) << np.int32(8 * place)))
+            factor = np.int32(bits).view(np.float32)
+            for place in range(16):
+                both = np.int32(numbers[row, start + 4 + place])
+                out[i, 32 * block + place] = np.float32(np.int32(both & 15) - 8) * factor
+                out[i, 32 * block + 16 + place] = np.float32(np.int32(both >> 4) - 8) * factor
 
 
 class _RowsLoops(ByKernel):
@@ -111,8 +151,16 @@ class _Bfloat16RowsLoops(_RowsLoops):
     kernel = staticmethod(bfloat16_rows_kernel)
 
 
-def narrow_rows(table: NarrowWeight, indices: IndexNode) -> NarrowRows:
-    """Return the rows of a narrow weight at these indices."""
-    if table.factors is None:
-        return Bfloat16Rows(indices, table.numbers)
-    return Int8Rows(indices, table.numbers, table.factors)
+@LOOPS.register(Int4Rows)
+class _Int4RowsLoops(_RowsLoops):
+    kernel = staticmethod(int4_rows_kernel)
+
+
+def narrow_rows(table: NarrowWeight, indices: IndexNode) -> NarrowRows | None:
+    """Return the rows of a narrow weight at these indices; None for blocks that do not run along rows."""
+    to = table.dims[1]
+    if table.factors is not None:
+        return Int8Rows(indices, table.numbers, table.factors, to=to)
+    if table.storage == "bfloat16":
+        return Bfloat16Rows(indices, table.numbers, to=to)
+    return Int4Rows(indices, table.numbers, to=to) if table.along == 1 else None

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.graph.axes import Dims
+from wyrm.errors import NotDifferentiable
+from wyrm.graph.axes import Axis, Dims
 from wyrm.graph.base import ZERO, Gradient
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.node import Node
@@ -32,21 +33,23 @@ def narrow_products(x: FloatArray, numbers: Array, out: FloatArray) -> None:
 
 
 class NarrowProduct(Node[tuple[Node, NarrowNumbers], Axes], abstract=True):
-    """`x @ numbers`, or `x @ numbers.T`, of numbers that are widened to float32, with sums of float32."""
+    """`x @ numbers`, or `x @ numbers.T`, of numbers that are widened to float32, with sums of float32.
 
-    __slots__ = ("transposed",)
+    The last axis of the result is `to`.
+    """
+
+    __slots__ = ("to", "transposed")
+    to: Axis
     transposed: bool
 
-    def __init__(self, x: Node, numbers: NarrowNumbers, transposed: bool) -> None:
-        self._construct((x, numbers), transposed=transposed)
+    def __init__(self, x: Node, numbers: NarrowNumbers, transposed: bool, to: Axis) -> None:
+        self._construct((x, numbers), transposed=transposed, to=to)
 
     def dtype_rule(self) -> np.dtype:
         return self.parents[0].dtype
 
     def shape_rule(self) -> Dims:
-        x, numbers = self.parents
-        dims: Any = numbers.dims
-        return (*x.dims[:-1], dims[0 if self.transposed else 1])
+        return (*self.parents[0].dims[:-1], self.to)
 
     def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Array:
         x, numbers = operands
@@ -54,7 +57,10 @@ class NarrowProduct(Node[tuple[Node, NarrowNumbers], Axes], abstract=True):
         return xp.matmul(x, xp.permute_dims(wide, (1, 0)) if self.transposed else wide)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return NarrowProduct(gradient, self.parents[1], not self.transposed), ZERO
+        x, numbers = self.parents
+        if numbers.dtype == np.uint8:  # products with blocks add up their axis alone
+            raise NotDifferentiable("a compiled product with blocks of int4 has no gradient")
+        return NarrowProduct(gradient, numbers, not self.transposed, x.dims[-1]), ZERO
 
 
 @LOOPS.register(NarrowProduct)
@@ -73,17 +79,21 @@ class _NarrowProductLoops(ByKernel):
 def product_with_narrow(x: Node, y: Node) -> Node | None:
     """Return `x @ y` for a narrow weight y, or a transposed one; None for another y.
 
-    Factors of the columns of y multiply the result, and those of its rows multiply x.
+    Factors of the columns of y multiply the result, and those of its rows multiply x. Blocks of int4 run along the axis
+    that the product adds up; None if they do not.
     """
     transposed = isinstance(y, Transpose) and y.axes == (1, 0)
     weight = y.parents[0] if transposed else y
     if not isinstance(weight, NarrowWeight):
         return None
+    to = y.dims[-1]
+    if weight.storage == "int4":
+        return NarrowProduct(x, weight.numbers, True, to) if weight.along == int(transposed) else None
     factors = weight.factors
     if factors is None:
-        return NarrowProduct(x, weight.numbers, transposed)
+        return NarrowProduct(x, weight.numbers, transposed, to)
     of_rows = int(factors.shape[1]) == 1
     flat: Node = with_axes(factors, weight.dims[:1] if of_rows else weight.dims[1:])
     factors_first = of_rows is not transposed
-    made: Node = NarrowProduct(x * flat if factors_first else x, weight.numbers, transposed)
+    made: Node = NarrowProduct(x * flat if factors_first else x, weight.numbers, transposed, to)
     return made if factors_first else made * flat

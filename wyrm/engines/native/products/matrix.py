@@ -111,7 +111,7 @@ def text(target: Target, number: ScalarType, pool: str | None, right: ScalarType
         *(allocating if target.allocates else []),
         _one_thread(vectors, block, behind_block),
         *narrow.functions(vectors, _product_parameters(target)),
-        *low.functions(vectors, _product_parameters(target)),
+        *([] if vectors.blocks else low.functions(vectors, _product_parameters(target))),
         _exported_product(vectors, block, pool),
     ])  # fmt: skip
 
@@ -164,7 +164,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
         longest = to.select(to.compare("sgt", "%inner", shorter**2), "i64", str(longer), longest)
     longest = to.select("%shallow", "i64", str(_SHALLOW), longest)
     parts = to.higher(to.divide(to.add("%inner", to.subtract(longest, 1)), longest), 1)
-    part = to.divide(to.add("%inner", to.subtract(parts, 1)), parts)
+    part = vectors.whole_blocks(to, to.divide(to.add("%inner", to.subtract(parts, 1)), parts))
     tiles = to.higher(to.divide(to.add("%rows", vectors.rows - 1), vectors.rows), 1)
     pairs = to.divide(to.add("%rows", 1), 2)
     pairs_of_tile = to.divide(pairs, tiles)
@@ -197,7 +197,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
         def inner(number: str) -> None:
             start = to.multiply(number, part)
             depth = to.higher(to.lower(to.subtract("%inner", start), part), 0)
-            b = vectors.right_address(to, "%b", to.add(to.multiply(start, "%br"), to.multiply(first, "%bc")))
+            b = vectors.right_part(to, "%b", start, first)
 
             def pack(how: str, stride: str, source: str, size: str) -> None:
                 given = f"ptr {source}, i64 {stride}, i64 {depth}, i64 {size}, ptr {buffer}"
@@ -343,7 +343,7 @@ def _exported_product(vectors: Vectors, elements: int, pool: str | None) -> str:
     large = to.compare("sge", work, SHARED_PRODUCTS)
     short = to.compare("sle", "%inner", low.LONGEST_SUM)
     in_order = to.both(to.both(short, to.compare("sgt", "%inner", 0)), to.compare("eq", "%bc", 1))
-    for rows, pays in enumerate(_low_pays(to, tiny, long, large), start=1):
+    for rows, pays in enumerate(() if vectors.blocks else _low_pays(to, tiny, long, large), start=1):
         chosen = to.both(to.both(in_order, pays), to.compare("eq", "%rows", rows))
         function = to.select(chosen, "ptr", f"@low_{rows}", function)
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from wyrm.engines.native.products.packing import taken
 from wyrm.engines.native.products.tiles import Vectors
 from wyrm.engines.native.products.writer import Writer
+from wyrm.support.narrow_numbers import INT4_BLOCK
 
 # The columns of a block of dot products.
 _COLUMNS = 4
@@ -79,6 +80,22 @@ def _block_of_dots(vectors: Vectors, name: str, high: int) -> str:
             last_row = to.subtract(to.subtract("%rows", row), 1)
             left = [vectors.address(to, "%a", each) for each in offsets("%ar", row, last_row, high)]
 
+            def block(index: str, *totals: str) -> list[str]:
+                """Add the products of a block of each column, whose sum its factor multiplies."""
+                places = [to.add(index, start) for start in range(0, INT4_BLOCK, width)]
+                xs = [[vectors.load(to, each, place) for place in places] for each in left]
+                starts = [vectors.from_centers(to, parts) for parts in xs]
+                found = list(totals)
+                for column, each in enumerate(right):
+                    vectors.prefetch_right(to, each, to.add(to.divide(index, 2), _AHEAD))
+                    factor, ys = vectors.load_block(to, each, index)
+                    for row, (parts, total) in enumerate(zip(xs, starts, strict=True)):
+                        for x, y in zip(parts, ys, strict=True):
+                            total = vectors.multiply_add(to, x, y, total)
+                        place = row * _COLUMNS + column
+                        found[place] = vectors.multiply_add(to, factor, total, found[place])
+                return found
+
             def step(index: str, totals: Sequence[str], mask: str | None = None) -> list[str]:
                 ys = [vectors.load_right(to, each, index, mask) for each in right]
                 xs = [vectors.load(to, each, index, mask) for each in left]
@@ -91,8 +108,11 @@ def _block_of_dots(vectors: Vectors, name: str, high: int) -> str:
                 return step(index, totals)
 
             zeros = [(vectors.type, "zeroinitializer")] * (high * _COLUMNS)
-            totals = to.loop(even, width, whole, zeros)
-            totals = to.either(some, lambda: step(even, totals, rest), totals, vectors.type)
+            if vectors.blocks:
+                totals = to.loop("%depth", INT4_BLOCK, block, zeros)
+            else:
+                totals = to.loop(even, width, whole, zeros)
+                totals = to.either(some, lambda: step(even, totals, rest), totals, vectors.type)
             totals += ["zeroinitializer"] * (count - len(totals))
             for first in range(0, len(totals), width):
                 vectors.store(to, vectors.summed(to, totals[first : first + width]), sums, first)
@@ -174,7 +194,7 @@ def _dot_products(vectors: Vectors, parameters: str) -> str:
 
     def part(start: str) -> None:
         depth = to.lower(to.subtract("%inner", start), longest)
-        b = vectors.right_address(to, "%b", to.multiply(start, "%br"))
+        b = vectors.right_part(to, "%b", start, "0")
         packed = f"ptr {b}, i64 %br, i64 {depth}, i64 %columns, ptr {buffer}, i64 {longest}"
         to.branch(in_place, lambda: None, lambda: to.do(f"call void @transpose({packed})"))
         right = to.select(in_place, "ptr", b, buffer)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from wyrm.engines.native.ir.types import FLOAT32, INT8, UINT16, ScalarType
+from wyrm.engines.native.ir.types import FLOAT32, INT8, UINT8, UINT16, ScalarType
 from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.writer import Writer
+from wyrm.support.narrow_numbers import INT4_BLOCK, INT4_BYTES
 
 LINE_BYTES = 64
 
@@ -18,7 +19,9 @@ class Vectors:
     """Vectors of a target's register size.
 
     The right operand of a product may have narrower numbers than the other arrays, `right`, which are widened when they
-    are loaded: integers of int8, or numbers of bfloat16 as the uint16 with the same bits.
+    are loaded: integers of int8, numbers of bfloat16 as the uint16 with the same bits, or the bytes of `blocks` of
+    integers of int4 along contiguous columns, as `wyrm.support.narrow_numbers` has them. The stride between columns of
+    blocks is in bytes, and parts of a column begin with a block.
     """
 
     def __init__(self, target: Target, number: ScalarType, right: ScalarType | None = None) -> None:
@@ -26,7 +29,8 @@ class Vectors:
         self.right = number if right is None else right
         # Whether the right operand is read only by what widens its numbers.
         self.widens = self.right != number
-        assert not self.widens or (number == FLOAT32 and right in (INT8, UINT16)), f"{number} and {right}"
+        self.blocks = self.right == UINT8
+        assert not self.widens or (number == FLOAT32 and right in (INT8, UINT16, UINT8)), f"{number} and {right}"
         self._stored = f"i{self.right.bits}"
         self.number = "float" if number == FLOAT32 else "double"
         self.bytes = number.itemsize
@@ -76,15 +80,26 @@ class Vectors:
         """Return the address of an element of the right operand."""
         return to.address(self._stored, base, index) if self.widens else self.address(to, base, index)
 
+    def right_part(self, to: Writer, base: str, row: str, column: str) -> str:
+        """Return the address of a part of the right operand, with strides `%br` and `%bc`, that begins at a row."""
+        in_blocks = to.multiply(to.divide(row, INT4_BLOCK), INT4_BYTES) if self.blocks else None
+        rows = in_blocks or to.multiply(row, "%br")
+        return self.right_address(to, base, to.add(rows, to.multiply(column, "%bc")))
+
+    def whole_blocks(self, to: Writer, length: str) -> str:
+        """Return a length, or the next multiple of those of blocks if the right operand has some."""
+        if not self.blocks:
+            return length
+        return to.new(f"and i64 {to.add(length, INT4_BLOCK - 1)}, {-INT4_BLOCK}")
+
     def load_right(self, to: Writer, base: str, index: str | int = 0, mask: str | None = None) -> str:
-        """Load a vector of the right operand, as `load` does."""
+        """Load a vector of the right operand, as `load` does; of blocks a vector that does not cross half of one."""
         if not self.widens:
             return self.load(to, base, index, mask)
-        place, narrow, size = (
-            self.right_address(to, base, index),
-            f"<{self.width} x {self._stored}>",
-            self.right.itemsize,
-        )
+        if self.blocks:
+            return self._load_in_block(to, base, str(index))
+        place, size = self.right_address(to, base, index), self.right.itemsize
+        narrow, words = f"<{self.width} x {self._stored}>", f"<{self.width} x i32>"
         if mask is None:
             found = to.new(f"load {narrow}, ptr {place}, align {size}")
         else:
@@ -92,13 +107,52 @@ class Vectors:
                 f"call {narrow} @llvm.masked.load.v{self.width}{self._stored}.p0"
                 f"(ptr {place}, i32 {size}, {self._mask} {mask}, {narrow} zeroinitializer)"
             )
-        words = f"<{self.width} x i32>"
         if self.right == INT8:
             return to.new(f"sitofp {words} {to.new(f'sext {narrow} {found} to {words}')} to {self.type}")
         # The bits of a number of bfloat16 are the upper half of those in float32.
-        splat = f"<{', '.join(['i32 16'] * self.width)}>"
-        wide = to.new(f"shl {words} {to.new(f'zext {narrow} {found} to {words}')}, {splat}")
+        wide = to.new(f"shl {words} {to.new(f'zext {narrow} {found} to {words}')}, {self._splat(16)}")
         return to.new(f"bitcast {words} {wide} to {self.type}")
+
+    def load_block(self, to: Writer, base: str, index: str) -> tuple[str, list[str]]:
+        """Load the block of int4 at an index of a column; return its factor in all lanes, and its integers plus 8."""
+        block = to.address("i8", base, to.multiply(to.divide(index, INT4_BLOCK), INT4_BYTES))
+        starts = range(4, INT4_BYTES, self.width)
+        halves = [self._zero_extended(to, to.address("i8", block, start)) for start in starts]
+        words = f"<{self.width} x i32>"
+        low = [to.new(f"and {words} {each}, {self._splat(15)}") for each in halves]
+        high = [to.new(f"lshr {words} {each}, {self._splat(4)}") for each in halves]
+        return self.repeated(to, block), [to.new(f"sitofp {words} {each} to {self.type}") for each in (*low, *high)]
+
+    def from_centers(self, to: Writer, parts: Sequence[str]) -> str:
+        """Return what products of these parts with `load_block`'s integers plus 8 have too much, negated."""
+        total = parts[0]
+        for each in parts[1:]:
+            total = self.add(to, total, each)
+        eights = ", ".join([f"{self.number} -8.0"] * self.width)
+        return to.new(f"fmul {self.type} {total}, <{eights}>")
+
+    def _load_in_block(self, to: Writer, base: str, index: str) -> str:
+        """Load a vector of numbers of int4, which do not cross half a block."""
+        block = to.address("i8", base, to.multiply(to.divide(index, INT4_BLOCK), INT4_BYTES))
+        within = to.add(to.new(f"and i64 {index}, {INT4_BLOCK // 2 - 1}"), 4)
+        upper = to.compare("ne", to.new(f"and i64 {index}, {INT4_BLOCK // 2}"), 0)
+        shift, words = self._repeated(to, "i32", to.select(upper, "i32", "4", 0)), f"<{self.width} x i32>"
+        shifted = to.new(f"lshr {words} {self._zero_extended(to, to.address('i8', block, within))}, {shift}")
+        number = self._centered(to, to.new(f"and {words} {shifted}, {self._splat(15)}"))
+        return to.new(f"fmul {self.type} {number}, {self.repeated(to, block)}")
+
+    def _zero_extended(self, to: Writer, place: str) -> str:
+        """Load bytes as a vector of words."""
+        found = to.new(f"load <{self.width} x i8>, ptr {place}, align 1")
+        return to.new(f"zext <{self.width} x i8> {found} to <{self.width} x i32>")
+
+    def _centered(self, to: Writer, integers: str) -> str:
+        """Return integers from 0 to 15 as numbers from -8 to 7."""
+        words = f"<{self.width} x i32>"
+        return to.new(f"sitofp {words} {to.new(f'sub {words} {integers}, {self._splat(8)}')} to {self.type}")
+
+    def _splat(self, number: int) -> str:
+        return f"<{', '.join([f'i32 {number}'] * self.width)}>"
 
     def prefetch(self, to: Writer, base: str, index: str | int, *, reads: bool = False) -> None:
         """Ask for the memory of a vector that is soon written, or read if `reads`. Any address is allowed."""
