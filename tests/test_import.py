@@ -71,7 +71,7 @@ def test_import_wyrm_leaves_the_compiler_and_the_layers_for_who_uses_them() -> N
 
 def test_the_methods_of_nodes_are_there_from_the_start() -> None:
     program = (
-        "import importlib, pkgutil, wyrm; owners = wyrm.Node, wyrm.IndexNode, wyrm.Parameter; "
+        "import importlib, pkgutil, wyrm; owners = wyrm.Node, wyrm.IndexNode, wyrm.Parameter, wyrm.NarrowWeight; "
         "before = {(owner.__name__, name) for owner in owners for name in vars(owner)}; "
         "[importlib.import_module(each.name) for each in pkgutil.walk_packages(wyrm.ops.__path__, 'wyrm.ops.')]; "
         "from wyrm.graph.registration import METHODS; assert METHODS and set(METHODS) <= before"
