@@ -15,8 +15,8 @@ def _from_the_end(function: Any) -> Any:
     return lambda x: np.flip(function(np.flip(x, 1), axis=1), 1)
 
 
-def _recurrence(factor: Any, term: Any, begins: Any = 0.0) -> Any:
-    result, factor = term.copy(), np.where(begins > np.float64(0.5), 0.0, factor)
+def _recurrence(factor: Any, term: Any, goes_on: Any = 1.0) -> Any:
+    result, factor = term.copy(), np.where(goes_on > np.float64(0.5), factor, 0.0)
     for i in range(1, len(result)):
         result[i] += factor[i] * result[i - 1]
     return result
@@ -27,7 +27,7 @@ def _recurrence_from_the_end(*operands: Any) -> Any:
 
 
 def _beginnings() -> Any:
-    return np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    return 1.0 - np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 
 
 def _running_arg(x: Any, axis: int, greatest: bool) -> Any:
@@ -97,7 +97,9 @@ def samples() -> list[Sample]:
         *(
             Sample(
                 Recurrence,
-                lambda factor, term, begins, reverse=reverse: Recurrence(factor, term, begins, axis=0, reverse=reverse),
+                lambda factor, term, goes_on, reverse=reverse: Recurrence(
+                    factor, term, goes_on, axis=0, reverse=reverse
+                ),
                 (normal(4, 3), normal(4, 3), _beginnings()),
                 _recurrence_from_the_end if reverse else _recurrence,
                 name=f"Recurrence-anew-{'reverse' if reverse else 'forward'}",

@@ -36,6 +36,15 @@ def samples() -> list[Sample]:
             ArgSort, lambda x: x.argsort(axis=None), (distinct(3, 4),), lambda x: np.argsort(x, axis=None),
             name="ArgSort-all", differentiable=False,
         ),
+        Sample(
+            ArgSort,
+            lambda x, parts: ArgSort(x, 0, parts),
+            (tied.T, np.array([3, 3, 3, 3, 5, 5, 9])),
+            lambda x, parts: np.stack([np.lexsort((column, parts)) for column in x.T], axis=1),
+            name="ArgSort-parts",
+            differentiable=False,
+            misfit=(tied.T, np.zeros((7, 2), np.int64)),
+        ),
         *(
             Sample(
                 TakeAlongAxis,

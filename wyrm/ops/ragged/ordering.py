@@ -1,7 +1,4 @@
-"""The flat forms of ops that order the entries of each row, and of those that take entries at positions in their row.
-
-The entries of all rows are sorted by their row first and by their value then, so that each row stays where it is.
-"""
+"""The flat forms of ops that order the entries of each row, and of those that take entries at positions in it."""
 
 from __future__ import annotations
 
@@ -31,10 +28,8 @@ def _beside(by_entry: Any, x: Any) -> Any:
 
 def _sorted(x: Any, own: Parts, parts: PartsOf) -> Any:
     """Return which entry stands at each place once the entries of each row are sorted, equal ones in their order."""
-    by_value = ArgSort(x, 0)
-    # What fills arrays up stays where it is: behind the entries of all rows, or of those of its part.
-    row = parts.counted(own, repeated(own, own.starts), positions(own.rows.dims[0]))
-    return IndexTakeAlongAxis(by_value, ArgSort(IndexGather(row, (by_value,), (0,), 0), 0), 0)
+    # What fills arrays up stays where it is: each such entry is a row by itself.
+    return ArgSort(x, 0, parts.counted(own, repeated(own, own.starts), positions(own.rows.dims[0])))
 
 
 @flat_form(ArgSort, RunningArg)
@@ -52,7 +47,7 @@ def _running(node: RunningArg, x: Any, own: Parts, parts: PartsOf) -> Any:
     """Return the entry that is the greatest one of its row up to each entry."""
     value = x if node.greatest else -1 - x if isinstance(x, IndexNode) else -x
     # The places after sorting increase with the rows, so that no entry of a row before is the greatest one.
-    found: Any = RunningArg(ArgSort(_sorted(value, own, parts), 0), 0, True)
+    found: Any = RunningArg(_sorted(_sorted(value, own, parts), own, parts), 0, True)
     if isinstance(x, IndexNode):
         return found
     first = first_place(IsNan(x), own, parts)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from wyrm.graph.axes import ragged_axis
-from wyrm.graph.leaves import as_constant
 from wyrm.graph.ragged_leaves import Parts
 from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.elementwise.elementwise import constant_like
 from wyrm.ops.indexing.gather import IndexGather
 from wyrm.ops.ragged.forms import PartsOf, flat_form, of_value, repeated
 from wyrm.ops.ragged.shaping import one_axis
@@ -28,18 +28,15 @@ def begins(x: Any, own: Parts, reverse: bool) -> Any:
     return with_axes(positions(own.rows.dims[0]) == first, (own.rows.dims[0], *(1 for _ in x.dims[1:])))
 
 
-def anew(factor: Any, term: Any, own: Parts, reverse: bool, *also: Any) -> Any:
-    """Return the recurrence of each row, in which an infinity or a NaN stays; `also` may begin anew within a row."""
-    starts = begins(term, own, reverse).astype(term.dtype).broadcast_to(term.dims)
-    for each in also:
-        starts = starts.maximum(each)
-    return Recurrence(factor, term, starts, axis=0, reverse=reverse)
+def _goes_on(x: Any, own: Parts, reverse: bool) -> Any:
+    """Return for each entry 1 if another one of its row comes before it, after it with `reverse`, and else 0."""
+    return where(begins(x, own, reverse), constant_like(0.0, x), constant_like(1.0, x)).broadcast_to(x.dims)
 
 
 def row_products(x: Any, own: Parts, reverse: bool) -> Any:
     """Return the products of the entries of each row up to each one, from each one on with `reverse`."""
     # Adding -0.0 changes no number, not even the sign of a zero.
-    return anew(x, where(begins(x, own, reverse), x, -0.0), own, reverse)
+    return Recurrence(x, where(begins(x, own, reverse), x, -0.0), _goes_on(x, own, reverse), axis=0, reverse=reverse)
 
 
 @flat_form(CumProd, CumSum, IndexCumSum, Recurrence, Shift)
@@ -57,10 +54,13 @@ def _cumulative(node: Any, operands: list[Any], parts: PartsOf) -> Any:
     if isinstance(node, IndexCumSum):
         # Integers lose nothing: what the entries before the row add up to is taken away again.
         return (sums := IndexCumSum(x, 0)) - IndexGather(sums - x, (repeated(own, own.starts),), (0,), 0)
+    goes_on = _goes_on(x, own, reverse)
     if isinstance(node, CumSum):
-        return anew(as_constant(1.0, x.dtype).broadcast_to(x.dims), x, own, reverse)
+        return Recurrence(goes_on, x, goes_on, axis=0, reverse=reverse)
     factor, term, *also = operands
-    return anew(factor, term, own, reverse, *also)
+    for each in also:
+        goes_on = goes_on.minimum(each)
+    return Recurrence(factor, term, goes_on, axis=0, reverse=reverse)
 
 
 @flat_form(ProductOfOthers, ProductOfOthersAlong)

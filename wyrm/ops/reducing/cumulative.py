@@ -155,8 +155,8 @@ class _ShiftLoops(_CumulativeLoops):
 class Recurrence(_Cumulative[Axes]):
     """The solution of `h[i] = factor[i] * h[i - 1] + term[i]` along `axis`, which begins at `h[0] = term[0]`.
 
-    With a third operand it begins anew, at `h[i] = term[i]`, at each element that is above one half there: nothing of
-    the elements before counts, not even an infinity or a NaN, which a factor of 0 would carry on.
+    With a third operand it goes on where that is above one half, and begins anew, at `h[i] = term[i]`, elsewhere:
+    nothing of the elements before counts, not even an infinity or a NaN, which a factor of 0 would carry on.
 
     With `reverse` it is `h[i] = factor[i] * h[i + 1] + term[i]`, which begins at the end. Its gradient is a recurrence
     in the other direction.
@@ -165,44 +165,44 @@ class Recurrence(_Cumulative[Axes]):
     __slots__ = ()
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        factor, term, *begins = (self.in_order(xp, operand) for operand in operands)
+        factor, term, *goes_on = (self.in_order(xp, operand) for operand in operands)
         rows: list[FloatArray] = []
         for i in range(shape[self.axis]):
             following = term[i] if i == 0 else factor[i] * rows[-1] + term[i]
-            rows.append(xp.where(begins[0][i] > 0.5, term[i], following) if begins else following)
+            rows.append(xp.where(goes_on[0][i] > 0.5, following, term[i]) if goes_on else following)
         return self.restored(xp, xp.stack(rows)) if rows else operands[1]
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        factor, _, *begins = self.parents
+        factor, _, *goes_on = self.parents
         after = Shift(factor, axis=self.axis, reverse=not self.reverse, fill=0.0)
         before: Any = Shift(self, axis=self.axis, reverse=self.reverse, fill=0.0)
-        # The way back ends at an element that begins anew.
-        ends = [Shift(each, axis=self.axis, reverse=not self.reverse, fill=0.0) for each in begins]
-        total = Recurrence(after, gradient, *ends, axis=self.axis, reverse=not self.reverse)
-        for each in begins:
-            before = where(each > 0.5, 0.0, before)
-        return total * before, total, *(ZERO for _ in begins)
+        # The way back begins anew behind an element that does.
+        goes_back = [Shift(each, axis=self.axis, reverse=not self.reverse, fill=0.0) for each in goes_on]
+        total = Recurrence(after, gradient, *goes_back, axis=self.axis, reverse=not self.reverse)
+        for each in goes_on:
+            before = where(each > 0.5, before, 0.0)
+        return total * before, total, *(ZERO for _ in goes_on)
 
 
 @LOOPS.register(Recurrence)
 class _RecurrenceLoops(_CumulativeLoops):
     @staticmethod
     def kernel(
-        factor: FloatArray, term: FloatArray, begins: FloatArray, out: FloatArray, first: int, step: int, anew: bool
+        factor: FloatArray, term: FloatArray, goes_on: FloatArray, out: FloatArray, first: int, step: int, ends: bool
     ) -> None:
         for i in range(out.shape[0]):
             for j in range(out.shape[1]):
                 place = first + step * j
                 for k in range(out.shape[2]):
-                    if j == 0 or (anew and begins[i, place, k] > 0.5):
+                    if j == 0 or (ends and not goes_on[i, place, k] > 0.5):
                         out[i, place, k] = term[i, place, k]
                     else:
                         out[i, place, k] = factor[i, place, k] * out[i, place - step, k] + term[i, place, k]
 
     def kernel_arguments(self, node: Recurrence, operands: Sequence[np.ndarray], out: np.ndarray) -> tuple[Any, ...]:
-        factor, term, *begins = operands
+        factor, term, *goes_on = operands
         # Without a third operand the kernel reads none, whatever array stands in its place.
-        return *super().kernel_arguments(node, (factor, term, *(begins or [term])), out), bool(begins)
+        return *super().kernel_arguments(node, (factor, term, *(goes_on or [term])), out), bool(goes_on)
 
 
 @JAX.register(Recurrence)
@@ -210,19 +210,19 @@ class _RecurrenceForm(JaxForm):
     """A loop over the axis."""
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        factor, term, *begins = operands
+        factor, term, *goes_on = operands
         first = jnp.arange(shape[node.axis]) == (shape[node.axis] - 1 if node.reverse else 0)
         factor = jnp.where(jnp.expand_dims(first, range(1, len(shape) - node.axis)), 0.0, factor)
 
         def step(state: tuple[Any, ...], rows: list[Any]) -> tuple[tuple[Any, ...], Any]:
-            factor, term, *begins = rows
+            factor, term, *goes_on = rows
             made = factor * state[0] + term
-            for each in begins:
-                made = jnp.where(each > 0.5, term, made)
+            for each in goes_on:
+                made = jnp.where(each > 0.5, made, term)
             return (made,), made
 
         before = jnp.zeros([1 if axis == node.axis else size for axis, size in enumerate(shape)], node.dtype)
-        return over_time(step, (before,), [factor, term, *begins], node.axis, node.reverse)
+        return over_time(step, (before,), [factor, term, *goes_on], node.axis, node.reverse)
 
 
 class IndexCumSum(OneAxis[Any, Axes], IndexNode[Axes]):

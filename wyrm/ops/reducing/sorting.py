@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Axis, Dims, axis_size, unify
+from wyrm.graph.axes import Axis, Dims, axis_size, normalize_axis, unify
 from wyrm.graph.base import format_dims
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS, ByKernel
@@ -26,16 +26,39 @@ from wyrm.support.options import choice
 
 
 class ArgSort(PositionsAlongAxis[Axes]):
-    """The indices that sort the operand along `axis`: equal elements keep their order, and NaN comes last."""
+    """The indices that sort the operand along `axis`: equal elements keep their order, and NaN comes last.
+
+    With `parts`, an integer for each position along the axis that does not decrease, the elements of each part, those
+    with the same integer, are sorted among themselves.
+    """
 
     __slots__ = ()
     method = "argsort"
 
-    def __init__(self, x: Node | IndexNode, axis: int) -> None:
-        self._construct((x,), axis=axis)
+    def __init__(self, x: Node | IndexNode, axis: int, parts: IndexNode | None = None) -> None:
+        self._construct((x,) if parts is None else (x, parts), axis=axis)
+
+    def shape_rule(self) -> Dims:
+        x, *parts = self.parents
+        object.__setattr__(self, "axis", normalize_axis(self.axis, len(x.dims)))
+        for each in parts:
+            if len(each.dims) != 1:
+                raise ShapeError(
+                    f"parts have one axis, that along which elements are sorted, not {format_dims(each.dims)}"
+                )
+            unify(x.dims[self.axis], each.dims[0])
+        dims: Dims = x.dims
+        return dims
+
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        return ArgSort(operands[0], self.axis + 1, *operands[1:]) if mapped[0] and not any(mapped[1:]) else None
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> IntegerArray:
-        return xp.argsort(operands[0], axis=self.axis, stable=True)
+        x, *parts = operands
+        order = xp.argsort(x, axis=self.axis, stable=True)
+        for each in parts:
+            order = xp.take_along_axis(order, xp.argsort(each[order], axis=self.axis, stable=True), axis=self.axis)
+        return order
 
 
 # Runs of this length are sorted by insertion before they are merged.
@@ -55,57 +78,68 @@ def sort_run(values: FloatArray, order: IntegerArray, start: int, stop: int) -> 
 @LOOPS.register(ArgSort)
 class _ArgSortLoops(ByKernel):
     @staticmethod
-    def kernel(x: FloatArray, out: IntegerArray, values: FloatArray, order: IntegerArray) -> None:
-        """Sort each row by merging runs; the halves of `values` and `order` hold it before and after each pass."""
-        half = x.shape[1]
+    def kernel(
+        x: FloatArray, parts: IntegerArray, out: IntegerArray, values: FloatArray, order: IntegerArray, divided: bool
+    ) -> None:
+        """Sort each part by merging runs; the halves of `values` and `order` hold it before and after each pass."""
+        size = x.shape[1]
         for i in range(x.shape[0]):
-            for k in range(x.shape[2]):
-                count = 0
-                for j in range(x.shape[1]):
-                    if x[i, j, k] == x[i, j, k]:
-                        values[count] = x[i, j, k]
-                        order[count] = j
-                        count += 1
-                place = count
-                for j in range(x.shape[1]):
-                    if x[i, j, k] != x[i, j, k]:  # NaN comes last
-                        out[i, place, k] = j
-                        place += 1
-                for start in range(0, count, _RUN):
-                    sort_run(values, order, start, min(start + _RUN, count))
-                source, width = 0, _RUN
-                while width < count:
-                    target = half - source
-                    for start in range(0, count, 2 * width):
-                        left, right = source + start, source + min(start + width, count)
-                        middle, end = right, source + min(start + 2 * width, count)
-                        place = target + start
-                        while left < middle and right < end:
-                            from_left = 1 if values[left] <= values[right] else 0
-                            chosen = left if from_left == 1 else right
-                            values[place] = values[chosen]
-                            order[place] = order[chosen]
-                            left += from_left
-                            right += 1 - from_left
+            first = 0
+            while first < size:
+                last = first + 1 if divided else size
+                while last < size and parts[last] == parts[first]:
+                    last += 1
+                for k in range(x.shape[2]):
+                    count = 0
+                    for j in range(first, last):
+                        if x[i, j, k] == x[i, j, k]:
+                            values[count] = x[i, j, k]
+                            order[count] = j
+                            count += 1
+                    place = first + count
+                    for j in range(first, last):
+                        if x[i, j, k] != x[i, j, k]:  # NaN comes last
+                            out[i, place, k] = j
                             place += 1
-                        while left < middle:
-                            values[place] = values[left]
-                            order[place] = order[left]
-                            left += 1
-                            place += 1
-                        while right < end:
-                            values[place] = values[right]
-                            order[place] = order[right]
-                            right += 1
-                            place += 1
-                    source, width = target, 2 * width
-                for j in range(count):
-                    out[i, j, k] = order[source + j]
+                    for start in range(0, count, _RUN):
+                        sort_run(values, order, start, min(start + _RUN, count))
+                    source, width = 0, _RUN
+                    while width < count:
+                        target = size - source
+                        for start in range(0, count, 2 * width):
+                            left, right = source + start, source + min(start + width, count)
+                            middle, end = right, source + min(start + 2 * width, count)
+                            place = target + start
+                            while left < middle and right < end:
+                                from_left = 1 if values[left] <= values[right] else 0
+                                chosen = left if from_left == 1 else right
+                                values[place] = values[chosen]
+                                order[place] = order[chosen]
+                                left += from_left
+                                right += 1 - from_left
+                                place += 1
+                            while left < middle:
+                                values[place] = values[left]
+                                order[place] = order[left]
+                                left += 1
+                                place += 1
+                            while right < end:
+                                values[place] = values[right]
+                                order[place] = order[right]
+                                right += 1
+                                place += 1
+                        source, width = target, 2 * width
+                    for j in range(count):
+                        out[i, first + j, k] = order[source + j]
+                first = last
 
     def kernel_arguments(self, node: ArgSort, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
+        x, *parts = operands
         size = out.shape[node.axis]
-        values, order = scratch(2 * size, operands[0].dtype), scratch(2 * size, np.int64)
-        return *split_at(node.axis, operands[0], out), values, order
+        values, order = scratch(2 * size, x.dtype), scratch(2 * size, np.int64)
+        by_axes, made = split_at(node.axis, x, out)
+        # Without parts the kernel reads none.
+        return by_axes, parts[0] if parts else scratch(1, np.int64), made, values, order, bool(parts)
 
 
 def _last_axis(x: Any, axis: int | None) -> tuple[Any, int]:
