@@ -25,7 +25,7 @@ __getattr__, __dir__, __all__ = lazy_imports(
             "GLU Activation PReLU celu elu geglu gelu glu hardsigmoid hardswish hardtanh leaky_relu log_sigmoid mish "
             "reglu relu relu6 selu sigmoid silu softplus softsign swiglu tanh"
         ),
-        "attention": "LearnedPositionalEncoding MultiHeadAttention SinusoidalPositionalEncoding rotary_embedding",
+        "attention": "LearnedPositionalEncoding MultiHeadAttention SinusoidalPositionalEncoding",
         "normalization": (
             "BatchNorm BatchNorm1d BatchNorm2d BatchNorm3d GroupNorm InstanceNorm InstanceNorm1d InstanceNorm2d "
             "InstanceNorm3d LayerNorm RMSNorm group_norm instance_norm"
@@ -36,12 +36,14 @@ __getattr__, __dir__, __all__ = lazy_imports(
         ),
         "dropout": "Dropout Dropout1d Dropout2d Dropout3d",
         "embedding": "Embedding EmbeddingBag",
-        "generation": "CachedDecoder generate sample_tokens",
+        "cached_decoder": "CachedDecoder",
+        "generation": "generate",
         "gpt2": "GPT2 GPT2Config",
         "layer": "Flatten Layer Pointwise Sequential",
         "linear": "Linear",
         "wyrm.module": "Module",
         "moving_average": "EWMA ewma",
+        "past": "Past",
         "pooling": (
             "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d "
             "AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d MaxPool1d MaxPool2d MaxPool3d adaptive_avg_pool1d "
@@ -51,6 +53,8 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "recurrent": "GRU GRUCell LSTM LSTMCell StackedGRU StackedLSTM",
         "recurrent_cells": "Recurrent",
         "recurrent_states": "GRUOutput LSTMOutput LSTMState RecurrentOutput StackedOutput",
+        "rotary": "RotaryEmbedding rotary_embedding",
+        "sampling": "sample_tokens",
         "seeding": "seed seeded",
         "transformer": "FeedForward GatedFeedForward TransformerBlock",
         "upsampling": "Upsample interpolate",

@@ -104,6 +104,10 @@ FAMILIES: dict[str, dict[str, Callable[[], Any]]] = {
             8, 4, num_key_value_heads=2, rotary=True, causal=False
         )(numbers(2, 5, 8)),
         "MultiHeadAttention, dropout": lambda: nn.MultiHeadAttention(8, 2, alibi=True, dropout=0.3)(numbers(2, 5, 8)),
+        "MultiHeadAttention, windowed": lambda: nn.MultiHeadAttention(
+            8, 4, num_key_value_heads=2, head_dim=6, rotary=nn.RotaryEmbedding(50.0), qk_norm=True, window=3
+        )(numbers(2, 5, 8)),
+        "RotaryEmbedding": lambda: nn.RotaryEmbedding()(numbers(2, 5, 2, 4)),
         "TransformerBlock": lambda: nn.TransformerBlock(8, 12, 2)(numbers(2, 5, 8)),
     },
     "GPT2": {
@@ -123,6 +127,6 @@ def test_layers(family: str) -> None:
 def test_every_layer_is_in_a_family() -> None:
     tested = {name.partition(",")[0] for layers in FAMILIES.values() for name in layers}
     classes = {name for name in nn.__all__ if isinstance(public := getattr(nn, name), type) and callable(public)}
-    # Bases, parts of layers, records of results, and the loop that generates text.
+    # Bases, parts of layers, records of results, and what generates text.
     others = {"CachedDecoder", "GPT2Config", "GRUOutput", "LSTMOutput", "LSTMState", "Layer", "Module", "Sequential"}
-    assert classes - others - {"RecurrentOutput", "StackedOutput"} <= tested
+    assert classes - others - {"Past", "RecurrentOutput", "StackedOutput"} <= tested
