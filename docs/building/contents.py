@@ -193,13 +193,14 @@ CONTENTS = (
             Group("Attention", (), (f"{_NN}attention", f"{_NN}rotary")),
             Group("Transformers", (), (f"{_NN}transformer",)),
             Group("GPT-2", (), (f"{_NN}gpt2",)),
+            Group("Decoders", (), (f"{_NN}decoder", f"{_NN}decoder_config")),
             Group(
                 "Generation of text",
                 (),
                 tuple(_NN + each for each in ("generation", "cached_decoder", "sampling", "past")),
             ),
         ),
-        "Layers of attention, GPT-2 with the files of Hugging Face, and generation with a key-value cache.",
+        "Layers of attention, GPT-2 and decoders with the files of Hugging Face, and generation with a cache.",
     ),
     Page(
         "activations",

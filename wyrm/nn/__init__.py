@@ -8,7 +8,7 @@
 - Normalization and dropout: `BatchNorm2d`, `LayerNorm`, `RMSNorm`, `GroupNorm`, `InstanceNorm2d`, `Dropout`.
 - Sequences: `LSTM`, `GRU`, `StackedLSTM` and `StackedGRU` (also bidirectional), `Recurrent` of a
   step of your own, `EWMA`.
-- Transformers: `MultiHeadAttention`, `TransformerBlock`, `GPT2`, `generate`.
+- Transformers: `MultiHeadAttention`, `TransformerBlock`, `GPT2`, `Decoder` as in Llama, `generate`.
 - Activations as functions, `GLU` and its variants, and `initializers`.
 
 A class of your own derives from `Module`. `seed` makes what is built after it repeatable: weights and random nodes.
@@ -34,6 +34,8 @@ __getattr__, __dir__, __all__ = lazy_imports(
             "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d conv1d conv2d conv3d "
             "conv_transpose1d conv_transpose2d conv_transpose3d"
         ),
+        "decoder": "Decoder",
+        "decoder_config": "DecoderConfig",
         "dropout": "Dropout Dropout1d Dropout2d Dropout3d",
         "embedding": "Embedding EmbeddingBag",
         "cached_decoder": "CachedDecoder",

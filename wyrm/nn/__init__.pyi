@@ -45,6 +45,8 @@ from wyrm.nn.convolution import conv3d as conv3d
 from wyrm.nn.convolution import conv_transpose1d as conv_transpose1d
 from wyrm.nn.convolution import conv_transpose2d as conv_transpose2d
 from wyrm.nn.convolution import conv_transpose3d as conv_transpose3d
+from wyrm.nn.decoder import Decoder as Decoder
+from wyrm.nn.decoder_config import DecoderConfig as DecoderConfig
 from wyrm.nn.dropout import Dropout as Dropout
 from wyrm.nn.dropout import Dropout1d as Dropout1d
 from wyrm.nn.dropout import Dropout2d as Dropout2d
@@ -149,6 +151,8 @@ __all__ = [
     "ConvTranspose1d",
     "ConvTranspose2d",
     "ConvTranspose3d",
+    "Decoder",
+    "DecoderConfig",
     "Dropout",
     "Dropout1d",
     "Dropout2d",

@@ -83,12 +83,14 @@ class GatedFeedForward(Layer[Width, Width], Generic[Width, Hidden]):
         activation: Pointwise = silu,
         bias: bool = False,
         initializer: Initializer = _GATED_WEIGHT,
+        output_initializer: Initializer | None = None,
         dtype: DTypeLike = np.float32,
     ) -> None:
         self.activation: Pointwise = checked_activation("GatedFeedForward", activation)
         self.gate = Linear(embed_dim, hidden_dim, bias=bias, initializer=initializer, dtype=dtype)
         self.value = Linear(embed_dim, hidden_dim, bias=bias, initializer=initializer, dtype=dtype)
-        self.output = Linear(hidden_dim, embed_dim, bias=bias, initializer=initializer, dtype=dtype)
+        out = output_initializer or initializer
+        self.output = Linear(hidden_dim, embed_dim, bias=bias, initializer=out, dtype=dtype)
 
     def __call__(self, x: Tensor[*Bs, Width]) -> Tensor[*Bs, Width]:
         """Return the result of the layer, of the axes of `x`."""
