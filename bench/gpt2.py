@@ -259,7 +259,7 @@ GENERATED = 128  # tokens
 def wyrm_generation(size: Size) -> Callable[[], object]:
     """Generate token by token, each sampled from the softmax."""
     import wyrm as wy
-    from wyrm.nn.generation import CachedDecoder, sample_tokens
+    from wyrm.nn import CachedDecoder, sample_tokens
 
     wy.nn.seed(0)
     config = wy.nn.GPT2Config(

@@ -184,7 +184,7 @@ OPTIONS: dict[str, Call] = {
     "GroupNorm": lambda i: wy.nn.GroupNorm(num_groups=i(2), num_channels=i(4)),
     "StackedLSTM": lambda i: wy.nn.StackedLSTM(input_size=i(2), hidden_size=i(3), num_layers=i(2)),
     "MultiHeadAttention": lambda i: wy.nn.MultiHeadAttention(
-        embed_dim=i(4), num_heads=i(2), num_key_value_heads=i(1), dropout_seed=i(1)
+        embed_dim=i(4), num_heads=i(2), num_key_value_heads=i(1), head_dim=i(3), window=i(2), dropout_seed=i(1)
     ),
     "Conv2d": lambda i: wy.nn.Conv2d(
         in_channels=i(4),
@@ -207,7 +207,21 @@ OPTIONS: dict[str, Call] = {
         wy.nn.GPT2Config(vocab_size=i(7), n_positions=i(5), n_embd=i(4), n_layer=i(1), n_head=i(2), n_inner=i(8)),
         seed=i(1),
     ),
-    "generate": lambda i: list(wy.nn.generate(MODEL, [1, 2], max_new_tokens=i(4), top_k=i(3), seed=i(1))),
+    "Decoder": lambda i: wy.nn.Decoder(
+        wy.nn.DecoderConfig(
+            vocab_size=i(7),
+            hidden_size=i(4),
+            intermediate_size=i(6),
+            num_hidden_layers=i(1),
+            num_attention_heads=i(2),
+            num_key_value_heads=i(1),
+            head_dim=i(4),
+            max_position_embeddings=i(5),
+            sliding_window=i(3),
+        ),
+        seed=i(1),
+    ),
+    "generate": lambda i: list(wy.nn.generate(MODEL, [1, 2], max_new_tokens=i(4), top_k=i(3), stop=i(2), seed=i(1))),
     "sample_tokens": lambda i: wy.nn.sample_tokens(np.eye(3), np.random.default_rng(0), top_k=i(2)),
     "seed": lambda i: _seeded(number=i(3)),
     "Checkpoints.save": lambda i: _saved(step=i(3)),

@@ -190,12 +190,17 @@ CONTENTS = (
         "wyrm.nn: attention and GPT-2",
         "wyrm.nn",
         (
-            Group("Attention", (), (f"{_NN}attention",)),
+            Group("Attention", (), (f"{_NN}attention", f"{_NN}rotary")),
             Group("Transformers", (), (f"{_NN}transformer",)),
             Group("GPT-2", (), (f"{_NN}gpt2",)),
-            Group("Generation of text", (), (f"{_NN}generation",)),
+            Group("Decoders", (), (f"{_NN}decoder", f"{_NN}decoder_config")),
+            Group(
+                "Generation of text",
+                (),
+                tuple(_NN + each for each in ("generation", "cached_decoder", "sampling", "past")),
+            ),
         ),
-        "Layers of attention, GPT-2 with the files of Hugging Face, and generation with a key-value cache.",
+        "Layers of attention, GPT-2 and decoders with the files of Hugging Face, and generation with a cache.",
     ),
     Page(
         "activations",

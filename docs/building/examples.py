@@ -57,6 +57,11 @@ GALLERY = {
         "--n-positions 64 --vocab-size 2000 --batch-size 16 --warmup 20 --every 50",
         "attention_last_layer",
     ),
+    "llama_tinystories": Example(
+        "A small Llama",
+        "rotary positions, grouped heads, files of transformers",
+        "--data {data}/tinystories.txt --characters 500000 --width 96",
+    ),
 }
 
 

@@ -34,6 +34,9 @@ NOTEBOOKS: dict[str, tuple[list[str], set[str], str]] = {
         "validation loss",
     ),
     "linear_regression": (FEW_EPOCHS, {"losses", "line"}, "the data follow"),
+    "llama_tinystories": (
+        ["--epochs", "1", "--width", "16", "--layers", "1", "--length", "16"], {"losses"}, "of held-out text",
+    ),
     "minimize": (["--dimensions", "5"], {"values", "descent"}, "5 dimensions"),
     "neural_ode": (FEW_EPOCHS, {"losses", "paths"}, "difference to SciPy"),
     "resnet": (FEW_EPOCHS, {"losses", "mistakes", "augmented"}, "accuracy"),

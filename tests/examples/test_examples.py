@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import wyrm as wy
+
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("WYRM_DATA", ROOT / ".." / "shared" / "data"))
 EXAMPLES = sorted(
@@ -90,6 +92,23 @@ def test_two_towers_recommend_and_are_asked_by_a_second_process(engine: str, tmp
 def test_two_towers_find_more_films_than_popularity() -> None:
     text = run("two_towers.py", "--data", DATA / "ml-100k.csv", "--epochs", 3)
     assert figure(text, r"at 10, (\S+) at 50.*by two towers") > 1.4 * figure(text, r"at 10, (\S+) at 50.*by popularity")
+
+
+def test_a_small_llama_tells_stories_and_leaves(tmp_path: Path) -> None:
+    text = run("llama_tinystories.py", "--save", tmp_path)
+    assert figure(text, r"of held-out text (\S+)") < 0.2
+    assert text.count("Once upon a time, ") >= 3 and "was happy." in text
+    config = wy.nn.Decoder.from_pretrained(tmp_path).config
+    assert (config.num_key_value_heads, config.tie_word_embeddings) == (2, True)
+
+
+@needs_data
+def test_a_small_llama_reads_tokens_of_gpt2() -> None:
+    pytest.importorskip("tokenizers")
+    files = ["--vocab-file", DATA / "gpt2-vocab.json", "--merges-file", DATA / "gpt2-merges.txt"]
+    small = ["--epochs", 2, "--characters", 20_000, "--width", 32, "--layers", 1, "--length", 32]
+    text = run("llama_tinystories.py", "--data", DATA / "tinystories.txt", *files, *small)
+    assert figure(text, r"of held-out text (\S+)") < 9.0 and text.count("Once upon a time") >= 3
 
 
 @needs_data

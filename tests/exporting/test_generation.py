@@ -78,7 +78,7 @@ def test_draws_are_repeatable_and_bad_arguments_are_refused(made: tuple[Any, Loa
 def test_draws_are_of_the_logits_of_python(made: tuple[Any, Loaded], top_k: int) -> None:
     model, export = made
     assert export.start() == 0 and export.call("begin")[0] == 0
-    draw, decoder, token = compiled(next_token), wy.nn.generation.CachedDecoder(model), 3
+    draw, decoder, token = compiled(next_token), wy.nn.CachedDecoder(model), 3
     for position in range(POSITIONS):
         (logits,) = decoder.step(np.array([token]))
         wanted = draw(logits, 5.0, top_k, 7, position, np.zeros(top_k, np.int64), np.zeros(top_k))
@@ -164,6 +164,62 @@ def test_layers_share_scratch_memory() -> None:
     assert memory(4) - memory(2) < 2 * (parameters + cache + new + 8192)
 
 
+class Recurrent(wy.nn.Module):
+    """A language model of two recurrent layers, without a longest sequence."""
+
+    vocab_size = 31
+
+    def __init__(self) -> None:
+        self.table = wy.nn.Embedding(31, 8, initializer=wy.nn.initializers.Normal())
+        self.lstm, self.gru, self.head = wy.nn.LSTM(8, 8), wy.nn.GRU(8, 8), wy.nn.Linear(8, 31)
+
+    def logits(self, tokens: Any, past: Any = None) -> Any:
+        hidden = self.lstm(self.table(tokens), past=past).sequence
+        return self.head(self.gru(hidden, past=past).sequence)
+
+
+class Attentive(wy.nn.Module):
+    """A language model with grouped heads, a window, rotations and a state beside its caches."""
+
+    vocab_size, max_position_embeddings = 31, 80
+
+    def __init__(self, *, has_state: bool) -> None:
+        self.table = wy.nn.Embedding(31, 8, initializer=wy.nn.initializers.Normal())
+        self.attention = wy.nn.MultiHeadAttention(
+            8, 4, num_key_value_heads=2, head_dim=6, rotary=True, qk_norm=True, window=7,
+            initializer=wy.nn.initializers.Normal(0.5),
+        )  # fmt: skip
+        self.gru = wy.nn.GRU(8, 8) if has_state else None
+        self.head = wy.nn.Linear(8, 31)
+
+    def logits(self, tokens: Any, past: Any = None) -> Any:
+        hidden: Any = self.table(tokens)
+        if self.gru is not None:
+            hidden = hidden + self.gru(hidden, past=past).sequence
+        return self.head(hidden + self.attention(hidden, past=past))
+
+
+@pytest.mark.parametrize("make", [lambda model: loaded(generate=model), lambda model: in_wasm(generate=model)])
+@pytest.mark.parametrize("kind", ["recurrent", "attentive", "both"])
+def test_any_model_leaves(kind: str, make: Callable[[Any], Any]) -> None:
+    wy.nn.seed(4)
+    model: Any = Recurrent() if kind == "recurrent" else Attentive(has_state=kind == "both")
+    export = make(model)
+    assert export.start() == 0
+    for length in (0, 5, PASS + 9):
+        assert export.call("begin")[0] == 0
+        tokens = np.array(PROMPT[:length], np.int64)
+        assert export.call("read_tokens", length, tokens=tokens)[0] == 0
+        found = [PROMPT[length]]
+        for _ in range(8):
+            code, token = follow(export, found[-1])
+            assert code == 0
+            found.append(token)
+        assert found[1:] == list(wy.nn.generate(model, PROMPT[: length + 1], 8, temperature=0.0))
+
+
 def test_another_model_is_refused() -> None:
-    with pytest.raises(DTypeError, match=r"generate takes a wy\.nn\.GPT2, whose keys .* not Linear"):
+    with pytest.raises(
+        DTypeError, match=r"generate takes a model with a method logits\(tokens, past=None\).* not Linear"
+    ):
         wy.export("unused", generate=wy.nn.Linear(2, 3))  # type: ignore[arg-type]  # on purpose

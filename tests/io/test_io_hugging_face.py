@@ -48,10 +48,12 @@ def compare(model: GPT2, other: Any) -> None:
     mine.backward()
     slopes = dict(other.named_parameters())
     named = dict(model.named_parameters())
-    from wyrm.io.hugging_face import _full, _names
+    from wyrm.io.hugging_face import _layout, _names
+
+    layout = _layout(model.config)
 
     for theirs_name, ours in _names(model.config).items():
-        want, have = slopes[_full(theirs_name)].grad.numpy(), np.asarray(named[ours].gradient)
+        want, have = slopes[layout.full(theirs_name)].grad.numpy(), np.asarray(named[ours].gradient)
         assert np.abs(have - want).max() <= 1e-3 * np.abs(want).max() + 1e-7, theirs_name
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
-from wyrm.nn.generation import CachedDecoder, generate
+from wyrm.nn import CachedDecoder, generate
 
 CONFIG = wy.nn.GPT2Config(vocab_size=11, n_positions=8, n_embd=8, n_layer=2, n_head=2)
 
@@ -41,7 +41,7 @@ def test_the_cached_decoder_equals_the_model(dtype: Any) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("parts", [[1], [2, 1], [19, 20], [39], [12, 1, 26]])
 def test_tokens_that_are_read_at_once_count_as_one_by_one(parts: list[int], dtype: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("wyrm.nn.generation.PASS", 16)
+    monkeypatch.setattr("wyrm.nn.cached_decoder.PASS", 16)
     wy.nn.seed(3)
     made = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=11, n_positions=40, n_embd=8, n_layer=2, n_head=2), dtype=dtype)
     for parameter in made.parameters():
@@ -72,8 +72,8 @@ def test_what_does_not_fit_is_not_read() -> None:
     assert decoder.length == 5
 
 
-def test_what_is_no_gpt2_is_refused() -> None:
-    with pytest.raises(DTypeError, match=r"generate takes a wy.nn.GPT2, whose keys and values it caches, not Linear"):
+def test_what_is_no_language_model_is_refused() -> None:
+    with pytest.raises(DTypeError, match=r"generate takes a model with a method logits\(tokens, past.*, not Linear"):
         generate(cast(Any, wy.nn.Linear(3, 3)), [1], 1)
     with pytest.raises(DTypeError, match=r"not the class GPT2; make one of it first"):
         CachedDecoder(cast(Any, wy.nn.GPT2))

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wyrm as wy
-from wyrm.errors import DTypeError, NotFinite, ShapeError
-from wyrm.nn.generation import sample_tokens
+from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
+from wyrm.nn.sampling import sample_tokens
 
 
 def probabilities(logits: list[float], temperature: float, top_k: int | None, top_p: float | None) -> list[float]:
@@ -223,3 +223,51 @@ def test_logits_that_are_none() -> None:
 
 def test_the_function_stands_with_the_modules() -> None:
     assert wy.nn.sample_tokens is sample_tokens
+
+
+@pytest.mark.parametrize("options", [{"min_p": 0.2}, {"min_p": 0.05, "top_k": 6}, {"min_p": 0.3, "top_p": 0.8}])
+def test_what_min_p_keeps(options: dict[str, Any]) -> None:
+    logits = np.random.default_rng(3).normal(size=(1, 9)) * 2.0
+    weights = np.exp(logits[0] / 1.3)
+    weights /= weights.sum()
+    order = np.argsort(-weights)
+    kept = set(order[: options.get("top_k", 9)].tolist())
+    if "top_p" in options:
+        kept = set(order[: int((np.cumsum(weights[order]) >= options["top_p"]).argmax()) + 1].tolist())
+    kept &= set(np.flatnonzero(weights >= options["min_p"] * weights.max()).tolist())
+    rows = np.broadcast_to(logits, (3000, 9))
+    found = np.bincount(sample_tokens(rows, np.random.default_rng(0), 1.3, **options), minlength=9) / 3000
+    wanted = np.where(np.isin(np.arange(9), list(kept)), weights, 0.0)
+    np.testing.assert_allclose(found, wanted / wanted.sum(), atol=0.03)
+    assert set(np.flatnonzero(found)) == kept
+
+
+def test_penalties_and_min_p_are_those_of_transformers() -> None:
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    logits = np.random.default_rng(5).normal(size=(4, 50)).astype(np.float32) * 2.0
+    previous = np.random.default_rng(6).integers(0, 50, (4, 30))
+    ids, scores = torch.from_numpy(previous), torch.from_numpy(logits.copy())
+    scores = transformers.RepetitionPenaltyLogitsProcessor(1.4)(ids, scores)
+    options: dict[str, Any] = {"repetition_penalty": 1.4, "previous": previous}
+    found = sample_tokens(logits, np.random.default_rng(0), 0.0, **options)
+    np.testing.assert_array_equal(found, scores.argmax(-1).numpy())
+    for warper in (transformers.TemperatureLogitsWarper(0.7), transformers.MinPLogitsWarper(0.1)):
+        scores = warper(ids, scores)
+    drawn = [sample_tokens(logits, np.random.default_rng(i), 0.7, min_p=0.1, **options) for i in range(2000)]
+    for row, column in zip(scores.softmax(-1).numpy(), np.transpose(drawn), strict=True):
+        np.testing.assert_allclose(np.bincount(column, minlength=50) / 2000, row, atol=0.05)
+
+
+def test_options_that_no_sampling_has() -> None:
+    logits, rng = np.zeros((2, 3)), np.random.default_rng(0)
+    for options, error, message in (
+        ({"min_p": 1.5}, OptionError, r"min_p must be in \[0, 1\], not 1.5"),
+        ({"repetition_penalty": 1.2}, OptionError, "repetition_penalty needs previous"),
+        ({"repetition_penalty": 0.0, "previous": np.zeros((2, 1), int)}, OptionError, "must be above 0"),
+        ({"repetition_penalty": 2.0, "previous": np.zeros(2, int)}, ShapeError, r"it must be \(2,\) with an axis"),
+        ({"repetition_penalty": 2.0, "previous": np.full((2, 1), 3)}, IndexOutOfRange, "previous has the token 3"),
+        ({"repetition_penalty": 2.0, "previous": np.zeros((2, 1))}, DTypeError, "the numbers of tokens, not float64"),
+    ):
+        given: dict[str, Any] = options
+        with pytest.raises(error, match=message):
+            sample_tokens(logits, rng, **given)

@@ -70,11 +70,25 @@ def attention_mask(part: int, *operands: Any, **options: Any) -> NDArray[Any]:
     return result
 
 
-def cached_attention(qkv: Any, cache: Any, allowed: Any) -> NDArray[Any]:
-    """Return the value of `CachedAttention`: the last rows of a causal attention to the filled part of the cache."""
-    past = cache[..., allowed].transpose(0, 4, 1, 2, 3)
-    whole = np.concatenate([np.concatenate([past[:, :, :1], past], axis=2), qkv], axis=1)
-    return attention(whole, causal=True)[:, past.shape[1] :]
+def cached_attention(
+    query: Any, key: Any, value: Any, cache: Any, allowed: Any, scale: float | None = None, window: int | None = None
+) -> NDArray[Any]:
+    """Return the value of `CachedAttention`: the softmax over the filled part of the cache and the new positions."""
+    heads, time = query.shape[2], query.shape[1]
+    filled = np.flatnonzero(allowed)
+    first = filled[-1] + 1 if filled.size else 0
+    places = np.concatenate([filled, first + np.arange(time)])
+    past = cache[..., allowed].transpose(1, 0, 4, 2, 3)
+    keys, values = (
+        torch.tensor(np.concatenate([old, new], axis=1)).repeat_interleave(heads // new.shape[2], 2)
+        for old, new in zip(past, (key, value), strict=True)
+    )
+    behind = (first + np.arange(time))[:, None] - places
+    seen = torch.tensor((behind >= 0) & (behind < (window or 10**6)))
+    parts = [each.transpose(1, 2) for each in (torch.tensor(query), keys, values)]
+    found = torch.nn.functional.scaled_dot_product_attention(*parts, attn_mask=seen, scale=scale)
+    result: NDArray[Any] = found.transpose(1, 2).numpy()
+    return result
 
 
 def samples() -> list[Sample]:
@@ -120,14 +134,21 @@ def samples() -> list[Sample]:
                     name=f"AttentionMask-{name}-{part}", empty=False, tags=tags,
                 )
             )  # fmt: skip
+    kinds: list[tuple[str, int, dict[str, Any]]] = [
+        ("", HEADS, {}), ("-grouped", 2 * HEADS, {"scale": 0.3}), ("-windowed", HEADS, {"window": 2}),
+        ("-wider", 2 * HEADS, {"window": 4}),
+    ]  # fmt: skip
     cache = normal(BATCH, 2, HEADS, FEATURES, TIME)
     for op, time in ((CachedAttention, TIME - 1), (CachedStep, 1)):
-        for name, seen in (("begun", [True, True, False, True, False]), ("empty", [False] * TIME)):
-            samples.append(
-                Sample(
-                    op, op, (normal(BATCH, time, 3, HEADS, FEATURES), cache, np.array(seen)), cached_attention,
-                    name=f"{op.__name__}-{name}", empty=False,
-                    misfit=(normal(BATCH, time, 3, HEADS, FEATURES + 1), cache, np.array(seen)),
-                )
-            )  # fmt: skip
+        for kind, heads, chosen in kinds:
+            for name, seen in (("begun", [True, True, False, True, False]), ("empty", [False] * TIME)):
+                key, value = (normal(BATCH, time, HEADS, FEATURES) for _ in range(2))
+                samples.append(
+                    Sample(
+                        op, lambda *o, made=op, p=chosen: made(*o, **p),
+                        (normal(BATCH, time, heads, FEATURES), key, value, cache, np.array(seen)),
+                        lambda *o, p=chosen: cached_attention(*o, **p), name=f"{op.__name__}-{name}{kind}", empty=False,
+                        misfit=(normal(BATCH, time, heads, FEATURES + 1), key, value, cache, np.array(seen)),
+                    )
+                )  # fmt: skip
     return samples

@@ -147,7 +147,7 @@ def _build(
     graphs: list[NativeGraph] = [program._engine.graph for program in programs]
     axes = axes_of(graphs, sizes)
     if decoder is not None:
-        graphs += [decoder.step.graph, decoder.read.graph]
+        graphs += [each.graph for each in decoder.passes]
     check_names(name, predict, graphs)
     for graph in graphs:
         refuse(graph)
@@ -160,8 +160,10 @@ def _build(
     places = ArrayRegions(image)
     embedding = None if embed is None else EmbeddedWeights(embed)  # type: ignore[arg-type]  # checked before
     if decoder is not None:
-        places.share(bound_array(decoder.cache), Kind.EXPANDED)
-    held = _Tensors(graphs, places, embedding, frozenset() if decoder is None else frozenset([decoder.cache]))
+        for slot in decoder.slots:
+            places.share(bound_array(slot.held), Kind.EXPANDED)
+    kept = frozenset[Parameter]() if decoder is None else decoder.kept
+    held = _Tensors(graphs, places, embedding, kept)
     counters = held.count(train)
     training = None if train is None else plan_training(train, code, places, batches, axes, counters)
     predictions = [plan_prediction(each, program, code, places, batches, axes) for each, program in predict.items()]

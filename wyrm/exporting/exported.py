@@ -32,7 +32,7 @@ from wyrm.support.notices import say
 from wyrm.support.options import choice, whole
 
 if TYPE_CHECKING:
-    from wyrm.nn.gpt2 import GPT2
+    from wyrm.nn.cached_decoder import LanguageModel
     from wyrm.train.program import Program
 
 AnyProgram: TypeAlias = "Program[Any, Any]"
@@ -122,7 +122,7 @@ def export(
     batch_sizes: int | Sequence[int] = 32,
     sizes: Mapping[type[Dim], int] | None = None,
     embed: Embed = False,
-    generate: GPT2 | None = None,
+    generate: LanguageModel | None = None,
     ram: int | None = None,
     flash: int | None = None,
     columns: Mapping[Any, Any] | None = None,
@@ -137,8 +137,9 @@ def export(
     - `train`: a program with an optimizer: `NAME_epoch` and `NAME_step` do what `Program.epoch`, with one thread, and a
       call do. Shuffles, random nodes, schedules and counts go on where they are.
     - `predict`: a program without one, `NAME_predict`, or several by name.
-    - `generate`: a `wy.nn.GPT2`: `NAME_begin` begins a sequence, `NAME_read_tokens` takes the tokens of a prompt at
-      once, and `NAME_next` takes a token and draws the next one.
+    - `generate`: a language model, such as a `wy.nn.GPT2`, that `wy.nn.CachedDecoder` takes: `NAME_begin` begins a
+      sequence, `NAME_read_tokens` takes the tokens of a prompt, at once if the model has no recurrent state, and
+      `NAME_next` takes a token and draws the next one.
     - `target`: "c", this processor and system; "wasm32", "cortex-m4", or a triple of LLVM such as "aarch64-linux-gnu",
       "riscv64-linux-gnu", "armv7-linux-gnueabihf", "x86_64-pc-windows-msvc" or "arm64-apple-macosx11.0.0".
     - `cpu` and `features`: LLVM's names, such as "x86-64-v3" or "+avx2,+fma"; code for "c" may need this processor.

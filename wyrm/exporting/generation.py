@@ -1,4 +1,4 @@
-"""Text generation in exported code: a decoder that keeps its keys and values, and the draw of the next token."""
+"""Text generation in exported code: a decoder that keeps what later tokens need, and the draw of the next token."""
 
 from __future__ import annotations
 
@@ -17,17 +17,20 @@ from wyrm.exporting.functions import Model, Module, check_ready, error_of
 from wyrm.exporting.image import Kind, Region
 from wyrm.exporting.interface import FunctionParameter, Role
 from wyrm.exporting.intrinsics import array_at, kernel, view_at
-from wyrm.exporting.kernels import keep_positions, next_token
+from wyrm.exporting.kernels import assign, keep_positions, next_token
 from wyrm.exporting.routines import ArrayRegions, Code
 from wyrm.exporting.runs import ArrayPlace, Axes, BoundRun, place_run
 from wyrm.exporting.tables import fill
+from wyrm.graph.axes import One
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.storage import bound_array
-from wyrm.nn.generation import CachedDecoder, DecoderPass, as_gpt2
-from wyrm.nn.gpt2 import GPT2Config
+from wyrm.nn.cached_decoder import DecoderPass, Limits
+from wyrm.nn.past import Memory
 
 # The most tokens of a pass that reads a prompt: what it computes of them takes memory of the block.
 PASS = 32
+# What stands for the longest sequence of a model that has none: no sequence gets so long.
+_ENDLESS = 2**62
 # The most tokens that a draw chooses from.
 MOST_CANDIDATES = 1024
 
@@ -47,43 +50,70 @@ class Pass:
 
 
 class ExportedDecoder:
-    """A decoder of one sequence whose passes have fixed numbers of tokens: `step` takes one, and `read` several."""
+    """A decoder of one sequence whose passes have fixed numbers of tokens: `step` takes one, and `read` several.
 
-    def __init__(self, model: object) -> None:
-        decoder = CachedDecoder(as_gpt2("generate", model))
-        self.config: GPT2Config = decoder.config
-        self.cache: Parameter = decoder._cache
-        time = min(PASS, self.config.n_positions)
-        self.step = Pass(decoder._step, 1)
-        self.read = Pass(decoder._reader(time), time)
+    A state after several tokens would be that after what stands behind them, too: a model with states reads its prompts
+    by steps.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.limits: Limits = Limits.of("generate", model)
+        memory = Memory(type(model).__name__, 1, self.limits.longest)
+        self.step = Pass(DecoderPass(model, self.limits, memory, One(), with_logits=True), 1)
+        self.slots = memory.slots
+        self.read = self.step
+        if not memory.has_states:
+            time = PASS if self.limits.longest is None else min(PASS, self.limits.longest)
+            self.read = Pass(DecoderPass(model, self.limits, memory, time, with_logits=False), time)
+
+    @property
+    def passes(self) -> tuple[Pass, ...]:
+        """The passes, each once."""
+        return (self.step,) if self.read is self.step else (self.step, self.read)
+
+    @property
+    def kept(self) -> frozenset[Parameter]:
+        """What the decoder keeps between passes."""
+        return frozenset(slot.held for slot in self.slots)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Where an output of a pass goes: to a part of a region, of `shape`, `place` bytes behind its beginning.
+
+    Keys and values, `by_position`, go to a cache of (width, positions), a state over the earlier one.
+    """
+
+    new: ArrayPlace
+    region: Region
+    place: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    by_position: bool
 
 
 @dataclass(eq=False)
 class PlannedPass:
-    """The program of a pass, planned: its inputs, its first output, and the keys and values that it adds to caches.
+    """The program of a pass, planned: its inputs, its first output, and what it keeps.
 
-    A cache has `shape`: layers, the width of keys and values, and positions; a pass gives each layer `width` numbers
-    for each token.
+    An input that the program does not read is None. `last` is the last position of a sequence, 0 without a longest one.
     """
 
     time: int
     run: BoundRun
     tokens: ArrayPlace
-    positions: ArrayPlace
-    length: ArrayPlace
+    positions: ArrayPlace | None
+    length: ArrayPlace | None
     logits: ArrayPlace
-    added: tuple[tuple[ArrayPlace, int], ...]
-    cache: Region
-    dtype: np.dtype
-    shape: tuple[int, int, int]
-    width: int
+    kept: tuple[Kept, ...]
+    last: int
 
 
 @dataclass(eq=False)
 class Generation:
     """A planned decoder; `state` has the number of tokens that its sequence has taken.
 
-    `candidates` is scratch of a draw, which chooses from `room` tokens.
+    `candidates` is scratch of a draw, which chooses from `room` tokens. `positions` is the longest sequence.
     """
 
     step: PlannedPass
@@ -96,24 +126,32 @@ class Generation:
 
 
 def plan_generation(decoder: ExportedDecoder, code: Code, places: ArrayRegions) -> Generation:
-    """Plan the functions of a decoder, whose cache has a place already."""
-    config, image = decoder.config, places.image
-    cache = places.share(bound_array(decoder.cache), Kind.EXPANDED)
+    """Plan the functions of a decoder, whose caches and states have places already."""
+    limits, image = decoder.limits, places.image
+    longest = _ENDLESS if limits.longest is None else limits.longest
 
     def planned(taken: Pass) -> PlannedPass:
         program = taken.program
         run = place_run(taken.graph, code, places, BatchSizes(1), Axes(None, {}), given=taken.graph.inputs)
-        new = run.outputs[program.logits :]
-        return PlannedPass(
-            taken.time, run, run.fed[program.tokens], run.fed[program.positions], run.fed[program.length],
-            run.outputs[0], tuple((array, i * (cache.size // len(new))) for i, array in enumerate(new)), cache,
-            decoder.cache.dtype, (config.n_layer // len(new), 2 * config.n_embd, config.n_positions), 3 * config.n_embd,
-        )  # fmt: skip
+        tokens, positions, length = (run.fed.get(each) for each in program.inputs)
+        assert tokens is not None
+        new, kept = iter(run.outputs[program.with_logits :]), list[Kept]()
+        for slot in decoder.slots:
+            array = bound_array(slot.held)
+            region = places.share(array, Kind.EXPANDED)
+            if slot.by_position:
+                shape, part = (array[0, 0].size // array.shape[-1], array.shape[-1]), array.nbytes // 2
+                kept += [Kept(next(new), region, i * part, shape, array.dtype, True) for i in range(2)]
+            else:
+                kept.append(Kept(next(new), region, 0, array.shape, array.dtype, False))
+        last = 0 if limits.longest is None else longest - 1
+        return PlannedPass(taken.time, run, tokens, positions, length, run.outputs[0], tuple(kept), last)
 
-    room = min(config.vocab_size, MOST_CANDIDATES)
-    step, read = planned(decoder.step), planned(decoder.read)
+    room = min(limits.vocab_size, MOST_CANDIDATES)
+    step = planned(decoder.step)
+    read = step if decoder.read is decoder.step else planned(decoder.read)
     return Generation(
-        step, read, config.vocab_size, config.n_positions, image.add(8, Kind.EXPANDED),
+        step, read, limits.vocab_size, longest, image.add(8, Kind.EXPANDED),
         # A draw reads the logits, which lie in transient memory: it has memory of its own.
         image.add(16 * room, Kind.SCRATCH), room,
     )  # fmt: skip
@@ -213,22 +251,34 @@ def _length(plan: Generation, block: Any) -> Any:
 
 @kernel
 def _take(model: Model, taken: PlannedPass, block: Any, given: Any, length: int) -> int:
-    """Run a pass with tokens that stand behind `length` others, and keep their keys and values; return an error code.
+    """Run a pass with tokens that stand behind `length` others, and keep what later ones need; return an error code.
 
     What stands behind the given tokens, which do not see it, is the last of them.
     """
     table = fill(taken.run.bound.filled, block, 1, 0)
     tokens = as_shape(view_at(block, table, taken.tokens), (taken.time,))
-    positions = as_shape(view_at(block, table, taken.positions), (taken.time,))
     for i in range(taken.time):
         tokens[i] = given[min(i, given.shape[0] - 1)]
-        positions[i] = min(length + i, taken.shape[2] - 1)
-    view_at(block, table, taken.length)[()] = float(length)
+    if taken.positions is not None:
+        positions = as_shape(view_at(block, table, taken.positions), (taken.time,))
+        for i in range(taken.time):
+            positions[i] = length + i if taken.last == 0 else min(length + i, taken.last)
+    if taken.length is not None:
+        view_at(block, table, taken.length)[()] = float(length)
     status = call(taken.run.bound.entry.symbol, table)
     if status != 0:
         return error_of(model, taken.run, block, table, status)
-    for new, place in taken.added:
-        rows = as_shape(view_at(block, table, new), (taken.shape[0], taken.time, taken.width))
-        cache = array_at(block, taken.cache.offset + place, taken.dtype, taken.shape)
-        keep_positions(rows, cache, length, given.shape[0])
+    for each in taken.kept:
+        _keep(taken, each, block, table, length, given.shape[0])
     return errors.OK
+
+
+@kernel
+def _keep(taken: PlannedPass, each: Kept, block: Any, table: Any, length: int, count: int) -> None:
+    """Keep an output of a pass: the keys or values of `count` positions, or a state."""
+    held = array_at(block, each.region.offset + each.place, each.dtype, each.shape)
+    new = view_at(block, table, each.new)
+    if each.by_position:
+        keep_positions(as_shape(new, (taken.time, each.shape[0])), held, length, count)
+    else:
+        assign(new, held)

@@ -133,15 +133,13 @@ def expand_int8(data: np.ndarray, scales: np.ndarray, out: np.ndarray) -> None:
 
 
 def keep_positions(new: np.ndarray, cache: np.ndarray, first: int, count: int) -> None:
-    """Write the keys and values of `count` positions, from `first` on, to the cache of each layer.
+    """Write the keys or values of `count` positions, from `first` on, to a cache of (width, positions).
 
-    `new` has them by layers and positions, each behind the query of its position, and may have more positions.
+    `new` has them by positions, and may have more of these.
     """
-    width = cache.shape[1] // 2
-    for layer in range(cache.shape[0]):
-        for j in range(cache.shape[1]):
-            for i in range(count):
-                cache[layer, j, first + i] = new[layer, i, width + j]
+    for j in range(cache.shape[0]):
+        for i in range(count):
+            cache[j, first + i] = new[i, j]
 
 
 def next_token(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +13,12 @@ import numpy as np
 
 from wyrm.errors import CheckpointError
 from wyrm.graph.typing import DTypeLike
-from wyrm.io.checkpoint import not_finite
-from wyrm.io.files import Outline, replacing, save_arrays, stored_arrays
+from wyrm.io.pretrained import CONFIG, Layout, check_supported, config_of, read_weights, write_folder
 from wyrm.support.files import FilePath
 
 if TYPE_CHECKING:
     from wyrm.nn.gpt2 import GPT2, GPT2Config
 
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _PREFIX = "transformer."
 # The names of a block's modules in wyrm, by the library's names.
 _BLOCK = {
@@ -66,8 +64,10 @@ def _shapes(config: GPT2Config) -> dict[str, tuple[int, ...]]:
     return weights | biases | embeddings | ({} if config.tie_word_embeddings else {"lm_head.weight": table})
 
 
-def _full(name: str) -> str:
-    return name if name.startswith("lm_head") else _PREFIX + name
+def _layout(config: GPT2Config) -> Layout:
+    """Return the arrays of a model in its file."""
+    copied = ("wte.weight", "lm_head.weight") if config.tie_word_embeddings else None
+    return Layout(_PREFIX, partial(_shapes, config), _IGNORED, copied, config.n_layer, "n_layer")
 
 
 def save_pretrained(model: GPT2, directory: FilePath) -> None:
@@ -76,23 +76,15 @@ def save_pretrained(model: GPT2, directory: FilePath) -> None:
     Each file is replaced atomically. A model without biases is written with biases of zero. Raise `CheckpointError`
     for a file that cannot be written.
     """
-    folder = Path(directory)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CheckpointError(f"cannot make the folder {os.fspath(directory)!r}: {error.strerror or error}") from error
-    config, named = model.config, dict(model.named_parameters())
+    config, named, layout = model.config, dict(model.named_parameters()), _layout(model.config)
     arrays: dict[str, np.ndarray] = {}
     for theirs, ours in _names(config).items():
         if ours in named:
-            arrays[_full(theirs)] = named[ours].value
+            arrays[layout.full(theirs)] = named[ours].value
         else:
             weight = named[ours.removesuffix("bias") + "weight"]
-            arrays[_full(theirs)] = np.zeros(weight.shape[-1], weight.dtype)
-    save_arrays(folder / WEIGHTS, arrays, {"format": "pt"})
-    text = json.dumps(_json(config), indent=2) + "\n"
-    with replacing(folder / CONFIG) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+            arrays[layout.full(theirs)] = np.zeros(weight.shape[-1], weight.dtype)
+    write_folder(directory, _json(config), arrays)
 
 
 def _json(config: GPT2Config) -> dict[str, Any]:
@@ -111,28 +103,13 @@ def read_config(kind: type[GPT2Config], path: FilePath) -> GPT2Config:
 
     Raise `CheckpointError` for a file that is missing, damaged, or of a model that `GPT2` cannot be.
     """
-    file = os.fspath(path)
-    try:
-        contents = json.loads(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise CheckpointError(
-            f"no such file: {file!r}; give a folder on this machine, since wyrm downloads no models"
-        ) from error
-    except (OSError, ValueError, RecursionError) as error:  # of text, of JSON, and of its nesting
-        raise CheckpointError(f"cannot read {file!r}: {error}") from error
-    model_type = contents.get("model_type") if isinstance(contents, dict) else None
-    if model_type != "gpt2":
-        raise CheckpointError(f"{file!r} describes a model of type {model_type!r}, not 'gpt2'")
-    for name, supported in _SUPPORTED.items():
-        if name in contents and contents[name] not in supported:
-            raise CheckpointError(
-                f"{file!r} has {name} = {contents[name]!r}; GPT2 supports {' and '.join(map(repr, supported))} only"
-            )
+    contents = config_of(path, ("gpt2",))
+    check_supported(path, contents, "GPT2", _SUPPORTED)
     names = [field.name for field in fields(kind) if field.name != "bias"]
     try:
         return kind(**{name: contents[name] for name in names if name in contents})
     except ValueError as error:
-        raise CheckpointError(f"{file!r}: {error}") from error
+        raise CheckpointError(f"{os.fspath(path)!r}: {error}") from error
 
 
 def from_pretrained(
@@ -148,44 +125,9 @@ def from_pretrained(
     """
     folder = Path(directory)
     config = read_config(kind, folder / CONFIG)
-    file, stored, _ = weights = stored_arrays(folder / WEIGHTS)
-    full = {name.removeprefix(_PREFIX): name for name in stored}
-    # The configuration may ask for more memory than there is: compare everything before allocating or reading arrays.
-    if config.n_layer > len(full):
-        raise CheckpointError(f"{file!r} holds {len(full)} arrays, too few for n_layer {config.n_layer} of {CONFIG}")
-    shapes = _shapes(config)
-    if config.tie_word_embeddings and "lm_head.weight" in full:  # a copy, in older files
-        shapes["lm_head.weight"] = shapes["wte.weight"]
-    missing = [name for name in shapes if name not in full]
-    extra = [name for name in full if name not in shapes and not _IGNORED.fullmatch(name)]
-    twice = [name for name in full if name in stored and _PREFIX + name in stored]
-    problems = [f"  missing: {', '.join(missing)}"] if missing else []
-    problems += [f"  stored with and without {_PREFIX!r}: {', '.join(twice)}"] if twice else []
-    problems += [f"  unknown: {', '.join(extra)}"] if extra else []
-    problems += [
-        f"  {name}: {problem}"
-        for name, shape in shapes.items()
-        if name in full and (problem := _problem(stored[full[name]], shape))
-    ]
-    arrays: dict[str, np.ndarray] = {}
-    if not problems:
-        read = weights.read(full[name] for name in shapes)
-        arrays = {name: read[full[name]] for name in shapes}
-        problems = not_finite(arrays)
-        table = arrays["wte.weight"]
-        if config.tie_word_embeddings and not np.array_equal(arrays.get("lm_head.weight", table), table):
-            problems.append("  lm_head.weight: differs from wte.weight, to which it is tied")
-    if problems:
-        raise CheckpointError("\n".join([f"{file!r} does not match the configuration beside it:", *problems]))
+    arrays = read_weights(folder, _layout(config))
     model = model_class(config, dtype=dtype)
     named = dict(model.named_parameters())
     for theirs, ours in _names(config).items():
         named[ours].set(arrays[theirs].astype(dtype))
     return model.eval()
-
-
-def _problem(stored: Outline, shape: tuple[int, ...]) -> str | None:
-    """Return what is wrong with an array of the file for a parameter of this shape; None if it fits."""
-    if stored.shape != shape:
-        return f"{stored.shape} in the file, {shape} by the configuration"
-    return None if stored.dtype.kind == "f" else f"holds {stored.dtype}, not floats"

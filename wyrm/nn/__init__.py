@@ -8,7 +8,7 @@
 - Normalization and dropout: `BatchNorm2d`, `LayerNorm`, `RMSNorm`, `GroupNorm`, `InstanceNorm2d`, `Dropout`.
 - Sequences: `LSTM`, `GRU`, `StackedLSTM` and `StackedGRU` (also bidirectional), `Recurrent` of a
   step of your own, `EWMA`.
-- Transformers: `MultiHeadAttention`, `TransformerBlock`, `GPT2`, `generate`; fine-tuning by `LoRA`.
+- Transformers: `MultiHeadAttention`, `TransformerBlock`, `GPT2`, `Decoder` as in Llama, `generate`, `LoRA`.
 - Activations as functions, `GLU` and its variants, and `initializers`.
 
 A class of your own derives from `Module`. `seed` makes what is built after it repeatable: weights and random nodes.
@@ -25,7 +25,7 @@ __getattr__, __dir__, __all__ = lazy_imports(
             "GLU Activation PReLU celu elu geglu gelu glu hardsigmoid hardswish hardtanh leaky_relu log_sigmoid mish "
             "reglu relu relu6 selu sigmoid silu softplus softsign swiglu tanh"
         ),
-        "attention": "LearnedPositionalEncoding MultiHeadAttention SinusoidalPositionalEncoding rotary_embedding",
+        "attention": "LearnedPositionalEncoding MultiHeadAttention SinusoidalPositionalEncoding",
         "normalization": (
             "BatchNorm BatchNorm1d BatchNorm2d BatchNorm3d GroupNorm InstanceNorm InstanceNorm1d InstanceNorm2d "
             "InstanceNorm3d LayerNorm RMSNorm group_norm instance_norm"
@@ -34,15 +34,19 @@ __getattr__, __dir__, __all__ = lazy_imports(
             "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d conv1d conv2d conv3d "
             "conv_transpose1d conv_transpose2d conv_transpose3d"
         ),
+        "decoder": "Decoder",
+        "decoder_config": "DecoderConfig",
         "dropout": "Dropout Dropout1d Dropout2d Dropout3d",
         "embedding": "Embedding EmbeddingBag",
-        "generation": "CachedDecoder generate sample_tokens",
+        "cached_decoder": "CachedDecoder",
+        "generation": "generate",
         "gpt2": "GPT2 GPT2Config",
         "layer": "Flatten Layer Pointwise Sequential",
         "linear": "Linear",
         "lora": "AdaptedLinear LoRA",
         "wyrm.module": "Module",
         "moving_average": "EWMA ewma",
+        "past": "Past",
         "pooling": (
             "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d "
             "AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d MaxPool1d MaxPool2d MaxPool3d adaptive_avg_pool1d "
@@ -52,6 +56,8 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "recurrent": "GRU GRUCell LSTM LSTMCell StackedGRU StackedLSTM",
         "recurrent_cells": "Recurrent",
         "recurrent_states": "GRUOutput LSTMOutput LSTMState RecurrentOutput StackedOutput",
+        "rotary": "RotaryEmbedding rotary_embedding",
+        "sampling": "sample_tokens",
         "seeding": "seed seeded",
         "transformer": "FeedForward GatedFeedForward TransformerBlock",
         "upsampling": "Upsample interpolate",

@@ -32,7 +32,7 @@ from wyrm.nn.activation import tanh as tanh
 from wyrm.nn.attention import LearnedPositionalEncoding as LearnedPositionalEncoding
 from wyrm.nn.attention import MultiHeadAttention as MultiHeadAttention
 from wyrm.nn.attention import SinusoidalPositionalEncoding as SinusoidalPositionalEncoding
-from wyrm.nn.attention import rotary_embedding as rotary_embedding
+from wyrm.nn.cached_decoder import CachedDecoder as CachedDecoder
 from wyrm.nn.convolution import Conv1d as Conv1d
 from wyrm.nn.convolution import Conv2d as Conv2d
 from wyrm.nn.convolution import Conv3d as Conv3d
@@ -45,15 +45,15 @@ from wyrm.nn.convolution import conv3d as conv3d
 from wyrm.nn.convolution import conv_transpose1d as conv_transpose1d
 from wyrm.nn.convolution import conv_transpose2d as conv_transpose2d
 from wyrm.nn.convolution import conv_transpose3d as conv_transpose3d
+from wyrm.nn.decoder import Decoder as Decoder
+from wyrm.nn.decoder_config import DecoderConfig as DecoderConfig
 from wyrm.nn.dropout import Dropout as Dropout
 from wyrm.nn.dropout import Dropout1d as Dropout1d
 from wyrm.nn.dropout import Dropout2d as Dropout2d
 from wyrm.nn.dropout import Dropout3d as Dropout3d
 from wyrm.nn.embedding import Embedding as Embedding
 from wyrm.nn.embedding import EmbeddingBag as EmbeddingBag
-from wyrm.nn.generation import CachedDecoder as CachedDecoder
 from wyrm.nn.generation import generate as generate
-from wyrm.nn.generation import sample_tokens as sample_tokens
 from wyrm.nn.gpt2 import GPT2 as GPT2
 from wyrm.nn.gpt2 import GPT2Config as GPT2Config
 from wyrm.nn.layer import Flatten as Flatten
@@ -78,6 +78,7 @@ from wyrm.nn.normalization import LayerNorm as LayerNorm
 from wyrm.nn.normalization import RMSNorm as RMSNorm
 from wyrm.nn.normalization import group_norm as group_norm
 from wyrm.nn.normalization import instance_norm as instance_norm
+from wyrm.nn.past import Past as Past
 from wyrm.nn.pooling import AdaptiveAvgPool1d as AdaptiveAvgPool1d
 from wyrm.nn.pooling import AdaptiveAvgPool2d as AdaptiveAvgPool2d
 from wyrm.nn.pooling import AdaptiveAvgPool3d as AdaptiveAvgPool3d
@@ -114,6 +115,9 @@ from wyrm.nn.recurrent_states import LSTMOutput as LSTMOutput
 from wyrm.nn.recurrent_states import LSTMState as LSTMState
 from wyrm.nn.recurrent_states import RecurrentOutput as RecurrentOutput
 from wyrm.nn.recurrent_states import StackedOutput as StackedOutput
+from wyrm.nn.rotary import RotaryEmbedding as RotaryEmbedding
+from wyrm.nn.rotary import rotary_embedding as rotary_embedding
+from wyrm.nn.sampling import sample_tokens as sample_tokens
 from wyrm.nn.seeding import seed as seed
 from wyrm.nn.seeding import seeded as seeded
 from wyrm.nn.transformer import FeedForward as FeedForward
@@ -150,6 +154,8 @@ __all__ = [
     "ConvTranspose1d",
     "ConvTranspose2d",
     "ConvTranspose3d",
+    "Decoder",
+    "DecoderConfig",
     "Dropout",
     "Dropout1d",
     "Dropout2d",
@@ -181,10 +187,12 @@ __all__ = [
     "Module",
     "MultiHeadAttention",
     "PReLU",
+    "Past",
     "Pointwise",
     "RMSNorm",
     "Recurrent",
     "RecurrentOutput",
+    "RotaryEmbedding",
     "Sequential",
     "SinusoidalPositionalEncoding",
     "StackedGRU",

@@ -1,11 +1,11 @@
-"""Multi-head attention, and encodings of positions: vectors added to a sequence, rotations of queries and keys."""
+"""Multi-head attention, and encodings of positions that are vectors added to a sequence."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Generic, overload
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from wyrm.errors import ShapeError
@@ -13,18 +13,21 @@ from wyrm.graph.axes import Axis, Dim, axis_size, product
 from wyrm.graph.base import describe
 from wyrm.graph.leaves import as_constant, constant_beside
 from wyrm.graph.modes import record_evaluation_mode, record_training_mode
-from wyrm.graph.node import Node, Tensor
+from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.parameters import Parameter
-from wyrm.graph.typing import S2, A, BoolArray, D, DTypeLike, K, N, Unnamed
+from wyrm.graph.typing import BoolArray, DTypeLike, Unnamed
 from wyrm.module import Module
 from wyrm.nn.axes import Axes, B, M, T, Width, sized_axis
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.embedding import Embedding
 from wyrm.nn.initializers import Initializer, Normal
 from wyrm.nn.linear import Linear
+from wyrm.nn.normalization import RMSNorm
+from wyrm.nn.past import Past
+from wyrm.nn.rotary import RotaryEmbedding, angles_of, time_size
 from wyrm.ops.attention.attention import attention
 from wyrm.ops.attention.dot_product_attention import scaled_dot_product_attention
-from wyrm.ops.indexing.joining import concatenate
+from wyrm.ops.indexing.joining import stack
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import whole
 
@@ -32,6 +35,7 @@ from wyrm.support.options import whole
 Keys = TypeVar("Keys", default=Any)
 
 _WEIGHT = Normal(0.02)
+_ROTARY = RotaryEmbedding()
 
 
 class MultiHeadAttention(Module, Generic[Width]):
@@ -45,10 +49,16 @@ class MultiHeadAttention(Module, Generic[Width]):
 
     With `num_key_value_heads`, a divisor of `num_heads`, keys and values have fewer heads, each for as many consecutive
     heads of the queries (Ainslie et al., "GQA", 2023). `qkv` then maps to (num_heads + 2 * num_key_value_heads) times
-    the features of a head. `num_heads` may be a `Dim` with a size, whose class then names the axis of the heads.
+    the features of a head, in this order: queries, keys, values. `num_heads` may be a `Dim` with a size, whose class
+    then names the axis of the heads. `head_dim` gives a head another number of features than `embed_dim / num_heads`.
 
-    Raise `ShapeError` where `embed_dim` is not divisible by `num_heads`, or that by `num_key_value_heads`, `ValueError`
-    for a rate outside [0, 1).
+    `rotary` may be a `RotaryEmbedding` with options of its own. With `qk_norm`, an `RMSNorm` over the features of a
+    head, with `norm_epsilon`, comes before the rotation, for queries and keys. With a `window`, a position attends to
+    so many, up to its own (Beltagy et al., "Longformer", 2020). `output_bias` says whether `out_proj` has a bias, by
+    default as `bias`.
+
+    Raise `ShapeError` where `embed_dim` is not divisible by `num_heads` and there is no `head_dim`, or `num_heads` by
+    `num_key_value_heads`, `ValueError` for a rate outside [0, 1) and a `window` without `causal`.
 
     >>> layer = MultiHeadAttention(8, num_heads=2, causal=False)
     >>> x, memory = wy.Input(dims=(3, 5, 8)), wy.Input(dims=(3, 7, 8))
@@ -66,10 +76,15 @@ class MultiHeadAttention(Module, Generic[Width]):
         *,
         num_key_value_heads: int | None = None,
         causal: bool = True,
+        head_dim: int | None = None,
         alibi: bool = False,
-        rotary: bool = False,
+        rotary: bool | RotaryEmbedding = False,
+        window: int | None = None,
+        qk_norm: bool = False,
+        norm_epsilon: float = 1e-5,
         dropout: float = 0.0,
         bias: bool = True,
+        output_bias: bool | None = None,
         initializer: Initializer = _WEIGHT,
         output_initializer: Initializer | None = None,
         dropout_seed: int = 0,
@@ -78,7 +93,7 @@ class MultiHeadAttention(Module, Generic[Width]):
         size = int(sized_axis("MultiHeadAttention", "embed_dim", embed_dim))
         heads = sized_axis("MultiHeadAttention", "num_heads", num_heads)
         count = int(heads)
-        if count < 1 or size % count:
+        if head_dim is None and size % count:
             raise ShapeError(f"MultiHeadAttention: embed_dim {size} is not divisible by num_heads {count}")
         shared = count
         if num_key_value_heads is not None:
@@ -91,13 +106,20 @@ class MultiHeadAttention(Module, Generic[Width]):
         self.causal = causal
         self.alibi = alibi
         self.rotary = rotary
+        self.window: int | None = None if window is None else whole("MultiHeadAttention: window", window, 1)
+        if window is not None and not causal:
+            raise ValueError("MultiHeadAttention: a window ends at the position of the query, so it needs causal=True")
         self.dropout: Dropout = Dropout(dropout, dropout_seed)
         out = output_initializer or initializer
-        features = size // count
-        projected: Any = product((3, heads, features)) if shared == count else size + 2 * shared * features
+        features = size // count if head_dim is None else whole("MultiHeadAttention: head_dim", head_dim, 1, ShapeError)
+        self.head_dim: int = features
+        projected: Any = product((3, heads, features)) if shared == count else (count + 2 * shared) * features
         concatenated: Any = product((heads, features))
         self.qkv = Linear(embed_dim, projected, bias=bias, initializer=initializer, dtype=dtype)
-        self.out_proj = Linear(concatenated, embed_dim, bias=bias, initializer=out, dtype=dtype)
+        output_bias = bias if output_bias is None else output_bias
+        self.out_proj = Linear(concatenated, embed_dim, bias=output_bias, initializer=out, dtype=dtype)
+        self.query_norm: RMSNorm | None = RMSNorm(features, norm_epsilon, dtype=dtype) if qk_norm else None
+        self.key_norm: RMSNorm | None = RMSNorm(features, norm_epsilon, dtype=dtype) if qk_norm else None
 
     @overload
     def __call__(
@@ -106,6 +128,7 @@ class MultiHeadAttention(Module, Generic[Width]):
         mask: Tensor[B, T, T] | BoolArray | None = None,
         *,
         key_mask: Tensor[B, T] | BoolArray | None = None,
+        past: Past | None = None,
     ) -> Tensor[B, T, Width]: ...
     @overload
     def __call__(
@@ -126,16 +149,19 @@ class MultiHeadAttention(Module, Generic[Width]):
         key: Node | None = None,
         value: Node | None = None,
         key_mask: Node | BoolArray | None = None,
+        past: Past | None = None,
     ) -> Any:
         """Return the attention of `x` to itself or to `key`, of the axes of `x`.
 
         `key`, of the axes (batch, keys, embed_dim), is the sequence to attend to, and `value` of the same axes, by
         default `key`, the one whose values are summed. `mask` has the axes (batch, queries, keys) and is true where a
         query may attend to a key; `key_mask`, of the axes (batch, keys), is true for keys that are no padding. A query
-        that may attend to no key gets the bias of `out_proj`.
+        that may attend to no key gets the bias of `out_proj`. With a `past`, as a `CachedDecoder` gives, the positions
+        of `x` follow earlier ones and attend to these too, without dropout.
 
         Raise `ShapeError` for other axes, `ValueError` for a `key` in a layer with `causal`, `alibi` or `rotary`, which
-        compare positions in one sequence, and for a `value` without a `key`.
+        compare positions in one sequence, for a `value` without a `key`, and for a `past` beside a mask or a `key`, or
+        in a layer without `causal` or with `alibi`.
         """
         for name, node in (("", x), ("key ", key), ("value ", value)):
             if node is not None and len(node.dims) != 3:
@@ -144,14 +170,25 @@ class MultiHeadAttention(Module, Generic[Width]):
                 )
         if key is None and value is not None:
             raise ValueError("MultiHeadAttention: a value needs a key, the sequence that it belongs to")
+        if past is not None:
+            given = [name for name, node in (("mask", mask), ("key_mask", key_mask), ("key", key)) if node is not None]
+            self._check_past(given)
         allowed = _joined_mask(mask, key_mask)
         rate = self.dropout.rate if self.training else 0.0
         if not self.training and self.dropout.rate > 0.0:
             record_evaluation_mode(self)
-        if key is None:
+        heads: Any
+        if past is not None:
+            heads, rate = past.attend(*self._parts(x, past.positions), window=self.window), 0.0
+        elif key is None:
             qkv = self._projected(x)
-            heads: Any = attention(
-                qkv, allowed, causal=self.causal, alibi=self.alibi, dropout_rate=rate, seed=self.dropout.seed
+            heads = attention(
+                qkv,
+                self._in_window(x, allowed),
+                causal=self.causal,
+                alibi=self.alibi,
+                dropout_rate=rate,
+                seed=self.dropout.seed,
             )
         else:
             heads = self._cross(x, key, key if value is None else value, allowed, rate)
@@ -161,21 +198,63 @@ class MultiHeadAttention(Module, Generic[Width]):
         concatenated: Node = heads.reshape((*axes[:2], self.out_proj.weight.dims[0]))
         return self.out_proj(concatenated)
 
+    def _check_past(self, given: Sequence[str]) -> None:
+        """Raise `ValueError` for what a past does not go with."""
+        if given:
+            raise ValueError(f"MultiHeadAttention: past is for one sequence whose tokens all count, without {given[0]}")
+        if not self.causal or self.alibi:
+            option = "alibi" if self.causal else "causal=False"
+            raise ValueError(f"MultiHeadAttention with {option} has no past: make the layer without it")
+
     def _projected(self, x: Node) -> Any:
         """Return queries, keys and values, (batch, time, 3, heads, features)."""
+        if self.num_key_value_heads == self.num_heads and not self.rotary and self.query_norm is None:
+            return self._split(x)
+        queries, *shared = self._parts(x)
+        group = self.num_heads // self.num_key_value_heads
+        axes: Any = queries.dims
+        if group > 1:
+            wide = (*axes[:2], self.num_key_value_heads, group, self.head_dim)
+            shared = [each.expand_dims(3).broadcast_to(wide).reshape(axes) for each in shared]
+        return stack([queries, *shared], axis=2)
+
+    def _split(self, x: Node) -> Any:
+        """Return the projections of `x` where all have the same heads, (batch, time, 3, heads, features)."""
         axes: Any = x.dims
-        batch, time, _ = axes
-        size, count, shared = int(self.out_proj.weight.shape[0]), self.num_heads, self.num_key_value_heads
-        features = size // count
         qkv: Any = self.qkv(x)
+        return qkv.reshape((*axes[:2], 3, self.heads, self.head_dim))
+
+    def _parts(self, x: Node, positions: IndexNode | None = None) -> tuple[Any, Any, Any]:
+        """Return queries, keys and values, (batch, time, heads, features), normalized and rotated."""
+        axes: Any = x.dims
+        count, shared, features = self.num_heads, self.num_key_value_heads, self.head_dim
         if shared == count:
-            qkv = qkv.reshape((batch, time, 3, self.heads, features))
+            split = self._split(x)
+            queries, keys, values = (split[:, :, i] for i in range(3))
         else:
-            repeated = qkv[:, :, size:].reshape((batch, time, 2, shared, 1, features))
-            repeated = repeated.broadcast_to((batch, time, 2, shared, count // shared, features))
-            queries = qkv[:, :, :size].reshape((batch, time, 1, count, features))
-            qkv = concatenate([queries, repeated.reshape((batch, time, 2, count, features))], axis=2)
-        return rotary_embedding(qkv) if self.rotary else qkv
+            qkv: Any = self.qkv(x)
+            ends = [0, count * features, (count + shared) * features, (count + 2 * shared) * features]
+            queries, keys, values = (
+                qkv[:, :, first:last].reshape((*axes[:2], heads, features))
+                for first, last, heads in zip(ends, ends[1:], (self.heads, shared, shared), strict=False)
+            )
+        if self.query_norm is not None and self.key_norm is not None:
+            queries, keys = self.query_norm(queries), self.key_norm(keys)
+        if self.rotary:
+            turn = self.rotary if isinstance(self.rotary, RotaryEmbedding) else _ROTARY
+            queries, keys = turn(queries, positions), turn(keys, positions)
+        return queries, keys, values
+
+    def _in_window(self, x: Node, allowed: Any) -> Any:
+        """Return a mask of (batch, queries, keys) that also hides the positions before the window."""
+        if self.window is None:
+            return allowed
+        time = time_size("MultiHeadAttention", x, 1)
+        if time <= self.window:
+            return allowed
+        places = np.arange(time)
+        near = as_constant((places[:, None] - places < self.window)[None], np.dtype(np.bool_))
+        return near if allowed is None else near & allowed
 
     def _cross(self, x: Node, key: Node, value: Node, mask: Node | None, rate: float) -> Node:
         """Return the results of the heads for queries of `x`, (batch, time, heads, features)."""
@@ -185,9 +264,8 @@ class MultiHeadAttention(Module, Generic[Width]):
                     f"MultiHeadAttention: {name} compares positions in one sequence; for a key of another sequence, "
                     f"make the layer with {name}=False"
                 )
-        size = int(self.out_proj.weight.shape[0])
-        features, shared = size // self.num_heads, self.num_key_value_heads
-        width = shared * features
+        features, shared = self.head_dim, self.num_key_value_heads
+        size, width = self.num_heads * features, shared * features
         weight: Any = self.qkv.weight
         bias: Any = self.qkv.bias
         parts: list[Node] = []
@@ -197,8 +275,10 @@ class MultiHeadAttention(Module, Generic[Width]):
             if bias is not None:
                 projected = projected + bias[columns]
             axes: Any = source.dims
-            parts.append(projected.reshape((*axes[:2], count, features)).transpose(0, 2, 1, 3))
-        queries, keys, values = parts
+            parts.append(projected.reshape((*axes[:2], count, features)))
+        if self.query_norm is not None and self.key_norm is not None:
+            parts[:2] = self.query_norm(parts[0]), self.key_norm(parts[1])
+        queries, keys, values = (each.transpose(0, 2, 1, 3) for each in parts)
         every = None if mask is None else mask.expand_dims(1)
         result: Node = scaled_dot_product_attention(
             queries, keys, values, every, dropout_rate=rate, seed=self.dropout.seed
@@ -216,20 +296,6 @@ def _joined_mask(mask: Node | BoolArray | None, key_mask: Node | BoolArray | Non
         raise ShapeError(f"MultiHeadAttention: key_mask must have the axes (batch, keys), not {describe(other)}")
     every: Node = other.expand_dims(1)
     return every if one is None else one & every
-
-
-# The longest wavelength, divided by 2 pi (Vaswani et al., 2017).
-_MAX_WAVELENGTH = 10_000.0
-
-
-def _time(caller: str, x: Node, axis: int, maximum: int | None = None) -> int:
-    """Return the size of the time axis of `x`."""
-    size = axis_size(x.dims[axis])
-    if size is None:
-        raise ShapeError(f"{caller}: the time axis of {describe(x)} needs a size; give it one, as in Time(128)")
-    if maximum is not None and size > maximum:
-        raise ShapeError(f"{caller}: the sequence has {size} positions, more than num_positions, {maximum}")
-    return size
 
 
 class LearnedPositionalEncoding(Module):
@@ -256,16 +322,15 @@ class LearnedPositionalEncoding(Module):
 
     def __call__(self, x: Tensor[*Axes]) -> Tensor[*Axes]:
         """Return `x` plus the vectors of its positions, of the axes of `x`."""
-        time = _time("LearnedPositionalEncoding", x, -2, self.num_positions)
+        time = time_size("LearnedPositionalEncoding", x, -2)
+        if time > self.num_positions:
+            raise ShapeError(
+                f"LearnedPositionalEncoding: the sequence has {time} positions, more than num_positions, "
+                f"{self.num_positions}"
+            )
         vectors: Any = self.weight if time == self.num_positions else self.weight[:time]
         result: Tensor[*Axes] = x + vectors
         return result
-
-
-def _angles(time: int, pairs: int) -> NDArray[np.float64]:
-    """Return the angle of each position at each frequency, (time, pairs)."""
-    frequencies = _MAX_WAVELENGTH ** (-np.arange(pairs) / max(pairs, 1))
-    return np.arange(time)[:, None] * frequencies
 
 
 class SinusoidalPositionalEncoding(Module):
@@ -281,34 +346,10 @@ class SinusoidalPositionalEncoding(Module):
     def __call__(self, x: Tensor[*Axes]) -> Tensor[*Axes]:
         """Return `x` plus its encoding; raise `ShapeError` for an axis without a size or an odd number of features."""
         dims: Any = x.dims
-        time, features = _time("SinusoidalPositionalEncoding", x, -2), axis_size(dims[-1])
+        time, features = time_size("SinusoidalPositionalEncoding", x, -2), axis_size(dims[-1])
         if features is None or features % 2:
             raise ShapeError(f"SinusoidalPositionalEncoding: the last axis of {describe(x)} needs an even size")
-        angles = _angles(time, features // 2)
+        angles = angles_of(time, RotaryEmbedding().frequencies(features))
         encoding = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
         result: Tensor[*Axes] = x + constant_beside(encoding, x.dtype, dims[-2:])
         return result
-
-
-def rotary_embedding(qkv: Tensor[N, S2, A, K, D]) -> Tensor[N, S2, A, K, D]:
-    """Return queries, keys and values, (batch, time, 3, heads, features), with queries and keys rotated.
-
-    Features i and i + features / 2 form a plane, which turns by an angle proportional to the position, so that the dot
-    product of a query and a key depends on their distance (Su et al., "RoFormer", 2021). Values are unchanged. Raises
-    `ShapeError` for a time axis without a size or an odd number of features.
-
-    >>> rotary_embedding(wy.Constant(np.ones((1, 2, 3, 1, 2)))).forward()[0, 1, 0, 0].round(2).tolist()
-    [-0.3, 1.38]
-    """
-    dims: Any = qkv.dims
-    time, features = _time("rotary_embedding", qkv, 1), axis_size(dims[4])
-    if features is None or features % 2:
-        raise ShapeError(f"rotary_embedding: the last axis of {describe(qkv)} needs an even size")
-    half = features // 2
-    angles = np.zeros((time, 3, 1, half))
-    angles[:, :2] = _angles(time, half)[:, None, None]
-    cosine, sine = constant_beside(np.cos(angles), qkv.dtype), constant_beside(np.sin(angles), qkv.dtype)
-    first, second = qkv.erase()[..., :half], qkv.erase()[..., half:]
-    rotated: Node = concatenate([first * cosine - second * sine, first * sine + second * cosine], axis=-1)
-    result: Tensor[N, S2, A, K, D] = rotated.reshape(dims)
-    return result

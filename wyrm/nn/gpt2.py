@@ -23,6 +23,7 @@ from wyrm.nn.embedding import Embedding
 from wyrm.nn.gpt2_axes import Embed, Heads, Inner, Positions, Vocabulary
 from wyrm.nn.initializers import Normal
 from wyrm.nn.normalization import LayerNorm
+from wyrm.nn.past import Past
 from wyrm.nn.transformer import TransformerBlock
 from wyrm.ops.control.checkpoint import checkpoint as recomputed
 from wyrm.ops.cross_entropy.linear_cross_entropy import linear_cross_entropy
@@ -148,8 +149,8 @@ class GPT2(Module):
         """The weight of the output layer, (vocab_size, n_embd)."""
         return self.tokens.weight if self.head is None else self.head
 
-    def __call__(self, tokens: IndexNode[tuple[B, T]]) -> Tensor[B, T, Any]:
-        """Return the states, (batch, time, n_embd).
+    def __call__(self, tokens: IndexNode[tuple[B, T]], past: Past | None = None) -> Tensor[B, T, Any]:
+        """Return the states, (batch, time, n_embd); with a `past`, of tokens that follow earlier ones.
 
         Raise `ShapeError` unless the tokens have the axes (batch, time), or where time is above `n_positions`.
         """
@@ -157,20 +158,28 @@ class GPT2(Module):
         dims: Dims = tokens.dims
         if len(dims) != 2:
             raise ShapeError(f"GPT2 takes tokens of the axes (batch, time), not {dims}")
+        embedded = (
+            self._embedded(tokens, dims) if past is None else self.tokens(tokens) + self.positions(past.positions)
+        )
+        x: Node = self.dropout(embedded)
+        recomputes = self.checkpoint and self.training and past is None
+        for block in self.blocks:
+            x = recomputed(block, x) if recomputes else block(x, past=past)
+        states: Tensor[B, T, Any] = self.norm(x)
+        return states
+
+    def _embedded(self, tokens: IndexNode, dims: Dims) -> Any:
+        """Return the sums of the embeddings of tokens and their positions, (batch, time, n_embd)."""
         time = axis_size(dims[1])
         if time is None:
             raise ShapeError(f"GPT2: the time axis, {dims[1]!r}, needs a size; give it one, as in Time(128)")
         if time > self.config.n_positions:
             raise ShapeError(f"GPT2: a sequence of {time} tokens is longer than n_positions, {self.config.n_positions}")
-        x: Node = self.dropout(self.tokens.weight.embed(tokens, self.positions.weight))
-        for block in self.blocks:
-            x = recomputed(block, x) if self.checkpoint and self.training else block(x)
-        states: Tensor[B, T, Any] = self.norm(x)
-        return states
+        return self.tokens.weight.embed(tokens, self.positions.weight)
 
-    def logits(self, tokens: IndexNode[tuple[B, T]]) -> Tensor[B, T, Any]:
-        """Return the logits of the next token, (batch, time, vocab_size)."""
-        logits: Tensor[B, T, Any] = self(tokens) @ self.head_weight.matrix_transpose()
+    def logits(self, tokens: IndexNode[tuple[B, T]], past: Past | None = None) -> Tensor[B, T, Any]:
+        """Return the logits of the next token, (batch, time, vocab_size); a `CachedDecoder` gives the `past`."""
+        logits: Tensor[B, T, Any] = self(tokens, past) @ self.head_weight.matrix_transpose()
         return logits
 
     def loss(

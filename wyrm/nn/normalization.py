@@ -33,7 +33,7 @@ from wyrm.ops.control.updating import updating
 from wyrm.ops.elementwise.elementwise import operand
 from wyrm.ops.normalization import batch_norm
 from wyrm.ops.normalization import group_norm as group_norms
-from wyrm.support.options import number, whole
+from wyrm.support.options import flag, number, whole
 
 B = TypeVar("B")
 D = TypeVar("D")
@@ -132,8 +132,10 @@ class LayerNorm(Layer[Features, Features], Generic[Features]):
 class RMSNorm(Layer[Features, Features], Generic[Features]):
     """`x / sqrt(mean(x ** 2) + epsilon) * weight`, with the mean over the last axis of `x`.
 
-    `weight` starts with ones. It has the axis `features`, a `Dim` with a size, which mypy checks, or an integer, which
-    it does not. `dtype` is float32 or float64. Zhang and Sennrich, "Root mean square layer normalization" (2019).
+    `weight` starts with ones. With `zero_centered`, the factor is `1 + weight`, as in Gemma, and `weight` starts with
+    zeros: weight decay then pulls the factor to 1. `weight` has the axis `features`, a `Dim` with a size, which mypy
+    checks, or an integer, which it does not. `dtype` is float32 or float64. Zhang and Sennrich, "Root mean square layer
+    normalization" (2019).
 
     Raise `ShapeError` for an axis without a size or below 1, `DTypeError` for an axis, a number or a dtype of another
     kind, `ValueError` for an epsilon below 0.
@@ -147,9 +149,13 @@ class RMSNorm(Layer[Features, Features], Generic[Features]):
     weight: Parameter[tuple[Features]]
 
     def __init__(
-        self: RMSNorm[M], features: M | Unnamed[M], epsilon: float = 1e-5, *, dtype: DTypeLike = np.float32
-    ) -> None:
+        self: RMSNorm[M], features: M | Unnamed[M], epsilon: float = 1e-5, *, zero_centered: bool = False,
+        dtype: DTypeLike = np.float32,
+    ) -> None:  # fmt: skip
         _, self.epsilon, self.weight, _ = affine_parameters("RMSNorm", "features", features, epsilon, dtype)
+        self.zero_centered: bool = flag("RMSNorm: zero_centered", zero_centered)
+        if self.zero_centered:
+            self.weight.set(np.zeros_like(self.weight.value))
 
     def __call__(self, x: Tensor[*Bs, Features]) -> Tensor[*Bs, Features]:
         """Return `x` normalized, of the same axes.
@@ -158,11 +164,13 @@ class RMSNorm(Layer[Features, Features], Generic[Features]):
         """
         node = operand(x, self.weight)
         refuse_named_elsewhere("RMSNorm", "features", self.weight.dims[0], node)
-        result: Tensor[*Bs, Features] = node.rms_norm(self.weight, self.epsilon)
+        factor: Node = self.weight + 1.0 if self.zero_centered else self.weight
+        result: Tensor[*Bs, Features] = node.rms_norm(factor, self.epsilon)
         return result
 
     def __repr__(self) -> str:
-        return f"RMSNorm({self.weight.dims[0]!r}{shown_epsilon(self.epsilon)})"
+        centered = ", zero_centered=True" if self.zero_centered else ""
+        return f"RMSNorm({self.weight.dims[0]!r}{shown_epsilon(self.epsilon)}{centered})"
 
 
 class _BatchNorm(Module, Generic[Features]):

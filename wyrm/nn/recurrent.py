@@ -25,6 +25,7 @@ from wyrm.module import Module
 from wyrm.nn.axes import B, In, M, N, Out, T, sized_axes, sized_axis
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.initializers import Uniform
+from wyrm.nn.past import Past
 from wyrm.nn.recurrent_states import (
     GRUOutput,
     LSTMOutput,
@@ -202,9 +203,24 @@ class _Recurrent(Module, Generic[In, Out]):
         """Return the states after all steps, from `x @ input_weight + bias`, (batch, time, gates)."""
         raise NotImplementedError
 
-    def _sequence(self, x: Node, state: object, reset: Node | None) -> Any:
-        """Return the states after all steps of `x`, (batch, time, input_size)."""
-        return self._states(self._projected(x, "(batch, time, input_size)", 3), state, reset)
+    def _sequence(self, x: Node, state: object, reset: Node | None, past: Past | None) -> tuple[Any, Any]:
+        """Return the states after all steps of `x`, (batch, time, input_size), and the last one."""
+        projected = self._projected(x, "(batch, time, input_size)", 3)
+        if past is not None:
+            state = past.carry(self._initial(state, projected))
+        states = self._states(projected, state, reset)
+        last = self._last(states)
+        if past is not None:
+            past.keep(state, last)
+        return states, last
+
+    def _initial(self, state: object, projected: Node) -> Any:
+        """Return the state before the first step: `state`, or zeros."""
+        raise NotImplementedError
+
+    def _last(self, states: Any) -> Any:
+        """Return the state after the last of all steps."""
+        raise NotImplementedError
 
     def _step(self, x: Node, state: object) -> Any:
         """Return the states after the step of `x`, (batch, input_size), with an axis of time of size 1."""
@@ -243,10 +259,15 @@ class _LSTM(_Recurrent[In, Out]):
 
     def _states(self, projected: Any, state: Any, reset: Node | None) -> Any:
         """Return the hidden and cell states after all steps, (batch, time, 2, hidden_size)."""
-        width = self.recurrent_weight.dims[0]
-        hidden, cell = initial_lstm_state(type(self).__name__, state, projected, width)
+        hidden, cell = self._initial(state, projected)
         resets = () if reset is None else (reset,)
         return lstm.LSTM(projected, self.recurrent_weight, hidden, cell, *resets, coupled=self.coupled)
+
+    def _initial(self, state: object, projected: Node) -> LSTMState:
+        return initial_lstm_state(type(self).__name__, state, projected, self.recurrent_weight.dims[0])
+
+    def _last(self, states: Any) -> LSTMState:
+        return LSTMState(states[:, -1, 0], states[:, -1, 1])
 
 
 class LSTM(_LSTM[In, Out]):
@@ -280,17 +301,24 @@ class LSTM(_LSTM[In, Out]):
 
     @explains_keywords
     def __call__(
-        self, x: Tensor[B, T, In], state: LSTMState[B, Out] | None = None, reset: Tensor[B, T] | None = None
+        self,
+        x: Tensor[B, T, In],
+        state: LSTMState[B, Out] | None = None,
+        reset: Tensor[B, T] | None = None,
+        *,
+        past: Past | None = None,
     ) -> LSTMOutput[B, T, Out]:
         """Return the hidden states of all steps and the last state, from the initial `state` or zeros.
 
         Where `reset`, a mask of the axes (batch, time), is true, the state becomes zero before that step: one row may
         hold several sequences in turn. For sequences of several lengths, the state of each after its last step is
-        `sequence[wy.arange(batch), lengths - 1]`; `wy.nn.Recurrent` takes `lengths`. Raise `ShapeError` where axes do
-        not match or time has size 0, `DTypeError` for another dtype or a `reset` that is not a mask.
+        `sequence[wy.arange(batch), lengths - 1]`; `wy.nn.Recurrent` takes `lengths`. With a `past`, as a
+        `CachedDecoder` gives, the steps follow earlier ones, before the first of which the state is the initial one.
+        Raise `ShapeError` where axes do not match or time has size 0, `DTypeError` for another dtype or a `reset` that
+        is not a mask.
         """
-        states = self._sequence(x, state, reset)
-        return LSTMOutput(states[:, :, 0], LSTMState(states[:, -1, 0], states[:, -1, 1]))
+        states, last = self._sequence(x, state, reset, past)
+        return LSTMOutput(states[:, :, 0], last)
 
 
 class LSTMCell(_LSTM[In, Out]):
@@ -333,10 +361,15 @@ class _GRU(_Recurrent[In, Out]):
 
     def _states(self, projected: Any, state: Any, reset: Node | None) -> Any:
         """Return the states after all steps, (batch, time, hidden_size)."""
-        width = self.recurrent_weight.dims[0]
-        hidden = initial_state(type(self).__name__, "the state", state, projected, width)
         resets = () if reset is None else (reset,)
+        hidden = self._initial(state, projected)
         return gru.GRU(projected, self.recurrent_weight, self.recurrent_bias, hidden, *resets)
+
+    def _initial(self, state: object, projected: Node) -> Node:
+        return initial_state(type(self).__name__, "the state", state, projected, self.recurrent_weight.dims[0])
+
+    def _last(self, states: Any) -> Any:
+        return states[:, -1]
 
 
 class GRU(_GRU[In, Out]):
@@ -367,14 +400,19 @@ class GRU(_GRU[In, Out]):
 
     @explains_keywords
     def __call__(
-        self, x: Tensor[B, T, In], state: Tensor[B, Out] | None = None, reset: Tensor[B, T] | None = None
+        self,
+        x: Tensor[B, T, In],
+        state: Tensor[B, Out] | None = None,
+        reset: Tensor[B, T] | None = None,
+        *,
+        past: Past | None = None,
     ) -> GRUOutput[B, T, Out]:
         """Return the states of all steps and the last one, from the initial `state` or zeros.
 
-        `reset` and errors are those of `LSTM`.
+        `reset`, `past` and errors are those of `LSTM`.
         """
-        states = self._sequence(x, state, reset)
-        return GRUOutput(states, states[:, -1])
+        states, last = self._sequence(x, state, reset, past)
+        return GRUOutput(states, last)
 
 
 class GRUCell(_GRU[In, Out]):
@@ -442,20 +480,23 @@ class _Stack(Module, Generic[Recurrent]):
         self.forward_layers = layers(0)
         self.backward_layers = layers(count) if bidirectional else []
 
-    def _run(self, x: Node, states: Sequence[Any] | None, reset: Node | None) -> StackedOutput[Any, Any, Any, Any]:
+    def _run(
+        self, x: Node, states: Sequence[Any] | None, reset: Node | None, past: Past | None
+    ) -> StackedOutput[Any, Any, Any, Any]:
         """Return the output of all layers."""
         directions = [self.forward_layers, self.backward_layers] if self.backward_layers else [self.forward_layers]
         count, name = len(directions) * len(self.forward_layers), type(self).__name__
-        if reset is not None and self.backward_layers:
-            raise ValueError(f"{name}: reset is for one direction of time, and bidirectional=True has two")
-        given = iter(states_of_layers(name, states, count))
+        for word, given in (("reset", reset), ("past", past)):
+            if given is not None and self.backward_layers:
+                raise ValueError(f"{name}: {word} is for one direction of time, and bidirectional=True has two")
+        starts = iter(states_of_layers(name, states, count))
         sequence, last = x, []
         for level, layers in enumerate(zip(*directions, strict=True)):
             if level > 0:
                 sequence = self.dropout(sequence)
             parts: list[Node] = []
             for is_backward, layer in enumerate(layers):
-                output = layer(sequence[:, ::-1] if is_backward else sequence, next(given), reset)
+                output = layer(sequence[:, ::-1] if is_backward else sequence, next(starts), reset, past=past)
                 parts.append(output.sequence[:, ::-1] if is_backward else output.sequence)
                 last.append(output.state)
             sequence = parts[0] if len(parts) == 1 else concatenate(parts, axis=2)
@@ -506,13 +547,15 @@ class StackedLSTM(_Stack[LSTM], Generic[In, Out, Width]):
         x: Tensor[B, T, In],
         states: Sequence[LSTMState[B, Out]] | None = None,
         reset: Tensor[B, T] | None = None,
+        *,
+        past: Past | None = None,
     ) -> StackedOutput[B, T, Width, LSTMState[B, Out]]:
         """Return the states of the last layer and the last states of all, from initial `states` or zeros.
 
-        `reset` is that of `LSTM`, for one direction. Raise `ShapeError` where axes or the number of states do not
-        match, `ValueError` for a `reset` with two directions.
+        `reset` and `past` are those of `LSTM`, for one direction. Raise `ShapeError` where axes or the number of states
+        do not match, `ValueError` for a `reset` or a `past` with two directions.
         """
-        return self._run(x, states, reset)
+        return self._run(x, states, reset, past)
 
 
 class StackedGRU(_Stack[GRU], Generic[In, Out, Width]):
@@ -548,6 +591,8 @@ class StackedGRU(_Stack[GRU], Generic[In, Out, Width]):
         x: Tensor[B, T, In],
         states: Sequence[Tensor[B, Out]] | None = None,
         reset: Tensor[B, T] | None = None,
+        *,
+        past: Past | None = None,
     ) -> StackedOutput[B, T, Width, Tensor[B, Out]]:
         """Return the states of the last layer and the last states of all, as `StackedLSTM`."""
-        return self._run(x, states, reset)
+        return self._run(x, states, reset, past)

@@ -22,6 +22,7 @@ from wyrm.graph.shapes import same_sizes
 from wyrm.module import Module
 from wyrm.nn.axes import B, In, M, N, Out, T
 from wyrm.nn.dropout import Dropout
+from wyrm.nn.past import Past
 from wyrm.nn.recurrent import GRUCell, LSTMCell, Sequences, chosen, counted_steps, mapped, mask_by_time
 from wyrm.nn.recurrent_states import RecurrentOutput
 from wyrm.support.options import whole
@@ -233,6 +234,7 @@ class Recurrent(Module, Generic[State, In, Out]):
         mask: Any = None,
         lengths: Any = None,
         forced: Any = None,
+        past: Past | None = None,
     ) -> RecurrentOutput[Any, State]: ...
     @overload
     def __call__(
@@ -244,6 +246,7 @@ class Recurrent(Module, Generic[State, In, Out]):
         mask: Tensor[B, T] | np.ndarray | None = None,
         lengths: IndexNode[tuple[B]] | Sequence[int] | np.ndarray | None = None,
         forced: Tensor[B, T] | Tensor[T] | Tensor[()] | np.ndarray | bool | None = None,
+        past: Past | None = None,
     ) -> RecurrentOutput[Tensor[B, T, Out], State]: ...
     @overload
     def __call__(
@@ -255,6 +258,7 @@ class Recurrent(Module, Generic[State, In, Out]):
         mask: Any = None,
         lengths: Any = None,
         forced: Any = None,
+        past: Past | None = None,
     ) -> RecurrentOutput[Any, State]: ...
     def __call__(
         self,
@@ -265,15 +269,22 @@ class Recurrent(Module, Generic[State, In, Out]):
         mask: Any = None,
         lengths: Any = None,
         forced: Any = None,
+        past: Past | None = None,
     ) -> Any:
         """Return the results of all steps and the last state, from the initial `state` or the cell's own.
 
-        Arguments and errors are those of the class.
+        With a `past`, as a `CachedDecoder` gives, the steps follow earlier ones, before the first of which the state is
+        the initial one. Other arguments and errors are those of the class; raise `OptionError` for a `past` beside
+        `forced` or `backward`.
         """
         rows = Sequences.of(x)
         counted = counted_steps(rows, mask, lengths)
+        if past is not None:
+            self._check_direction("past")
+            if forced is not None:
+                raise OptionError("Recurrent: past is for given tokens, so it takes no forced")
         if forced is None:
-            return self._by_layers(rows, state, context, counted)
+            return self._by_layers(rows, state, context, counted, past)
         self._check_direction("forced")
         masks = mask_by_time("forced", forced, rows, per_row=False), counted
         return self._by_steps(rows.at_step(0), state, context, (rows.by_time, *masks), None)
@@ -322,7 +333,7 @@ class Recurrent(Module, Generic[State, In, Out]):
 
     # --- the loops ------------------------------------------------------------------------------------------------
 
-    def _by_layers(self, rows: Sequences, state: Any, context: object, counted: Any) -> Any:
+    def _by_layers(self, rows: Sequences, state: Any, context: object, counted: Any, past: Past | None) -> Any:
         """Return the output of a loop for each layer and direction."""
         directions = [self.cells, self.backward_cells] if self.backward_cells else [self.cells]
         last: list[Any] = []
@@ -333,7 +344,7 @@ class Recurrent(Module, Generic[State, In, Out]):
                 rows = Sequences(list(map(self._dropped, rows.leaves)), rows.structure)
             made, states = [], []
             for position, (cell, start) in enumerate(zip(cells, starts, strict=True)):
-                found, after = _layer(cell, rows, start, context, counted, reverse=position > 0)
+                found, after = _layer(cell, rows, start, context, counted, past, reverse=position > 0)
                 made.append(found)
                 states.append(after)
             last.append(states[0] if len(states) == 1 else tuple(states))
@@ -402,7 +413,7 @@ class Recurrent(Module, Generic[State, In, Out]):
 
 
 def _layer(
-    cell: Any, rows: Sequences, start: Any, context: object, counted: Any, reverse: bool
+    cell: Any, rows: Sequences, start: Any, context: object, counted: Any, past: Past | None, reverse: bool
 ) -> tuple[Sequences, Any]:
     """Return the results of a cell in all steps and its last state."""
 
@@ -415,9 +426,13 @@ def _layer(
 
     state = _initial(cell, rows.at_step(-1 if reverse else 0)) if start is None else start
     check_state(_cell_name(cell), state, rows)
+    if past is not None:
+        state = past.carry(state)
     names = {"carry": f"the state of {_cell_name(cell)}", "x[0]": f"x of a step{rows.origin}", "x[1]": "mask"}
     called, xs = partial(path_in_words, names), (rows.by_time, counted)
     last, made = scan_of(step, state, xs, None, "Recurrent", reverse=reverse, called=called)
+    if past is not None:
+        past.keep(state, last)
     return Sequences.from_time(made), last
 
 

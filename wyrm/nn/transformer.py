@@ -18,6 +18,7 @@ from wyrm.nn.initializers import Initializer, Normal, XavierUniform
 from wyrm.nn.layer import Layer, Pointwise
 from wyrm.nn.linear import Linear
 from wyrm.nn.normalization import LayerNorm
+from wyrm.nn.past import Past
 
 _WEIGHT, _GATED_WEIGHT = Normal(0.02), XavierUniform()
 _GELU = Activation("gelu", approximate=True)
@@ -82,12 +83,14 @@ class GatedFeedForward(Layer[Width, Width], Generic[Width, Hidden]):
         activation: Pointwise = silu,
         bias: bool = False,
         initializer: Initializer = _GATED_WEIGHT,
+        output_initializer: Initializer | None = None,
         dtype: DTypeLike = np.float32,
     ) -> None:
         self.activation: Pointwise = checked_activation("GatedFeedForward", activation)
         self.gate = Linear(embed_dim, hidden_dim, bias=bias, initializer=initializer, dtype=dtype)
         self.value = Linear(embed_dim, hidden_dim, bias=bias, initializer=initializer, dtype=dtype)
-        self.output = Linear(hidden_dim, embed_dim, bias=bias, initializer=initializer, dtype=dtype)
+        out = output_initializer or initializer
+        self.output = Linear(hidden_dim, embed_dim, bias=bias, initializer=out, dtype=dtype)
 
     def __call__(self, x: Tensor[*Bs, Width]) -> Tensor[*Bs, Width]:
         """Return the result of the layer, of the axes of `x`."""
@@ -143,8 +146,10 @@ class TransformerBlock(Module, Generic[Width, Hidden]):
         )  # fmt: skip
         self.dropout: Dropout = Dropout(dropout, dropout_seed)
 
-    def __call__(self, x: Tensor[B, T, Width], mask: Tensor[B, T, T] | BoolArray | None = None) -> Tensor[B, T, Width]:
-        """Return the result of the block, of the axes of `x`; `mask` is that of `MultiHeadAttention`."""
-        attended: Node = self.attention(self.attention_norm(x), mask)
+    def __call__(
+        self, x: Tensor[B, T, Width], mask: Tensor[B, T, T] | BoolArray | None = None, *, past: Past | None = None
+    ) -> Tensor[B, T, Width]:
+        """Return the result of the block, of the axes of `x`; `mask` and `past` are those of `MultiHeadAttention`."""
+        attended: Node = self.attention(self.attention_norm(x), mask, past=past)
         middle: Tensor[B, T, Width] = self.dropout.add(x, attended)
         return self.dropout.add(middle, self.feed_forward(self.feed_forward_norm(middle)))

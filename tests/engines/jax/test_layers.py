@@ -104,7 +104,25 @@ FAMILIES: dict[str, dict[str, Callable[[], Any]]] = {
             8, 4, num_key_value_heads=2, rotary=True, causal=False
         )(numbers(2, 5, 8)),
         "MultiHeadAttention, dropout": lambda: nn.MultiHeadAttention(8, 2, alibi=True, dropout=0.3)(numbers(2, 5, 8)),
+        "MultiHeadAttention, windowed": lambda: nn.MultiHeadAttention(
+            8, 4, num_key_value_heads=2, head_dim=6, rotary=nn.RotaryEmbedding(50.0), qk_norm=True, window=3
+        )(numbers(2, 5, 8)),
+        "RotaryEmbedding": lambda: nn.RotaryEmbedding()(numbers(2, 5, 2, 4)),
         "TransformerBlock": lambda: nn.TransformerBlock(8, 12, 2)(numbers(2, 5, 8)),
+    },
+    "Decoder": {
+        "Decoder": lambda: nn.Decoder(
+            nn.DecoderConfig(
+                vocab_size=6,
+                hidden_size=8,
+                intermediate_size=12,
+                num_hidden_layers=2,
+                num_attention_heads=4,
+                num_key_value_heads=2,
+                max_position_embeddings=8,
+                sliding_window=3,
+            )
+        ).logits(tokens(2, 5)),
     },
     "GPT2": {
         "GPT2": lambda: nn.GPT2(nn.GPT2Config(vocab_size=6, n_positions=8, n_embd=8, n_layer=2, n_head=2)).eval()(
@@ -123,6 +141,16 @@ def test_layers(family: str) -> None:
 def test_every_layer_is_in_a_family() -> None:
     tested = {name.partition(",")[0] for layers in FAMILIES.values() for name in layers}
     classes = {name for name in nn.__all__ if isinstance(public := getattr(nn, name), type) and callable(public)}
-    # Bases, parts of layers, records of results, and the loop that generates text.
-    others = {"CachedDecoder", "GPT2Config", "GRUOutput", "LSTMOutput", "LSTMState", "Layer", "Module", "Sequential"}
-    assert classes - others - {"RecurrentOutput", "StackedOutput"} <= tested
+    # Bases, parts of layers, records of results, and what generates text.
+    others = {
+        "CachedDecoder",
+        "DecoderConfig",
+        "GPT2Config",
+        "GRUOutput",
+        "LSTMOutput",
+        "LSTMState",
+        "Layer",
+        "Module",
+        "Sequential",
+    }
+    assert classes - others - {"Past", "RecurrentOutput", "StackedOutput"} <= tested

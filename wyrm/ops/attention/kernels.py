@@ -221,29 +221,44 @@ def filled(allowed: BoolArray) -> int:
     return seen
 
 
+def first_visible(position: int, window: int) -> int:
+    """Return the first position that a query may attend to: in a window of so many up to its own, or of all if 0."""
+    return max(0, position + 1 - window) if window > 0 else 0
+
+
 def cached_step_kernel(
-    qkv: FloatArray, cache: FloatArray, allowed: BoolArray, out: FloatArray, scale: np.floating, scores: FloatArray
+    query: FloatArray,
+    key: FloatArray,
+    value: FloatArray,
+    cache: FloatArray,
+    allowed: BoolArray,
+    out: FloatArray,
+    scale: np.floating,
+    window: int,
+    scores: FloatArray,
 ) -> None:
     """Fill `out`, of shape (batch, 1, heads, features), for one new position.
 
     `scores` is scratch memory for one more position than the cache holds.
     """
-    batches, heads, features = cache.shape[0], cache.shape[2], cache.shape[3]
-    seen = filled(allowed)
+    batches, heads, features, shared = cache.shape[0], query.shape[2], cache.shape[3], cache.shape[2]
+    seen, group = filled(allowed), heads // shared
+    first = first_visible(seen, window)
     for b in range(batches):
         for h in range(heads):
-            query = qkv[b, 0, 0, h]
-            row = scores[: seen + 1]
-            for j in range(seen + 1):
+            queries, place = query[b, 0, h], h // group
+            row = scores[first : seen + 1]
+            last = seen - first
+            for j in range(last + 1):
                 row[j] = 0
             for f in range(features):
-                add_scaled(cache[b, 0, h, f][:seen], query[f], row[:seen])
-            row[seen] = dot(query, qkv[b, 0, 1, h])
-            for j in range(seen):
-                row[j] = row[j] if allowed[j] else -np.inf
+                add_scaled(cache[b, 0, place, f][first:seen], queries[f], row[:last])
+            row[last] = dot(queries, key[b, 0, place])
+            for j in range(last):
+                row[j] = row[j] if allowed[first + j] else -np.inf
             softmax_row(row, scale)
             for f in range(features):
-                out[b, 0, h, f] = dot(row[:seen], cache[b, 1, h, f][:seen]) + row[seen] * qkv[b, 0, 2, h, f]
+                out[b, 0, h, f] = dot(row[:last], cache[b, 1, place, f][first:seen]) + row[last] * value[b, 0, place, f]
 
 
 def hide_unfilled(scores: FloatArray, allowed: BoolArray) -> None:
@@ -254,12 +269,22 @@ def hide_unfilled(scores: FloatArray, allowed: BoolArray) -> None:
                 scores[key, i] = -np.inf
 
 
+def hide_before(scores: FloatArray, first: int, window: int) -> None:
+    """Set the scores of keys before the window of their query to -inf; `first` is the first query's position."""
+    for key in range(min(scores.shape[0], first_visible(first + scores.shape[1] - 1, window))):
+        for i in range(scores.shape[1]):
+            scores[key, i] = scores[key, i] if key >= first_visible(first + i, window) else -np.inf
+
+
 def cached_attention_kernel(
-    qkv: FloatArray,
+    query: FloatArray,
+    key: FloatArray,
+    value: FloatArray,
     cache: FloatArray,
     allowed: BoolArray,
     out: FloatArray,
     scale: np.floating,
+    window: int,
     transposed: FloatArray,
     scores: FloatArray,
     sums: FloatArray,
@@ -268,24 +293,26 @@ def cached_attention_kernel(
 
     Slots and scratch memory are as in `attention_kernel`, for the keys of cached and new positions together.
     """
-    heads: int = qkv.shape[3]
-    time, pairs = qkv.shape[1], qkv.shape[0] * heads
+    heads: int = query.shape[2]
+    time, pairs, group = query.shape[1], query.shape[0] * heads, heads // key.shape[2]
     slots, tile, one = sums.shape[0], sums.shape[2], scale.dtype.type(1)
     for slot in shared_turns(slots, pairs * time * (allowed.size + time) // slots):
         seen = filled(allowed)
         for pair in range(pairs * slot // slots, pairs * (slot + 1) // slots):
             b, h = pair // heads, pair % heads
+            place = h // group
             for first in range(0, time, tile):
                 last = min(first + tile, time)
                 count = last - first
                 queries, result = transposed[slot, 0, :, :tile], transposed[slot, 1, :, :count]
                 weights = scores[slot, 0, : seen + last, :tile]
-                transpose_into(qkv[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries[:, :count])
-                multiply(cache[b, 0, h, :, :seen].T, queries, 0, False, count, weights[:seen])
-                multiply(qkv[b, :last, 1, h], queries, first, True, count, weights[seen:])
+                transpose_into(query[b, first:last, h], scale * scale.dtype.type(LOG2_E), queries[:, :count])
+                multiply(cache[b, 0, place, :, :seen].T, queries, 0, False, count, weights[:seen])
+                multiply(key[b, :last, place], queries, first, True, count, weights[seen:])
                 hide_unfilled(weights[:seen, :count], allowed)
+                hide_before(weights[:, :count], seen + first, window)
                 weigh(weights, seen + first, count, True, sums[slot, :, :tile])
-                multiply_into(cache[b, 1, h, :, :seen], weights[:seen, :count], result, 0)
-                multiply_into(qkv[b, :last, 2, h].T, weights[seen:, :count], result, 1)
+                multiply_into(cache[b, 1, place, :, :seen], weights[:seen, :count], result, 0)
+                multiply_into(value[b, :last, place].T, weights[seen:, :count], result, 1)
                 divide_rows(result, sums[slot, 1, :count])
                 transpose_into(result, one, out[b, first:last, h])
