@@ -82,6 +82,22 @@ def test_what_is_saved_is_loaded_and_merged(tmp_path: Path) -> None:
         wy.nn.LoRA(without_dropout(), rank=2, targets="blocks.*").load(tmp_path / "adapter.safetensors")
 
 
+def test_the_files_of_transformers_have_narrow_weights_in_float32_and_no_adapters(tmp_path: Path) -> None:
+    config = wy.nn.DecoderConfig(
+        vocab_size=40, hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=4,
+        max_position_embeddings=16,
+    )  # fmt: skip
+    for model in (without_dropout(), wy.nn.Decoder(config)):
+        tokens = wy.IndexInput([[1, 2, 3]], dims=(1, 3))
+        model.eval().quantize("int8")
+        wanted = model.logits(tokens).forward()
+        model.save_pretrained(tmp_path)
+        np.testing.assert_allclose(type(model).from_pretrained(tmp_path).logits(tokens).forward(), wanted, rtol=1e-5)
+        wy.nn.LoRA(model, rank=2, targets="blocks.*")
+        with pytest.raises(CheckpointError, match=r"no place for: blocks\.0\..*\.down and .* added by adapter\.merge"):
+            model.save_pretrained(tmp_path)
+
+
 def test_a_model_with_an_adapter_generates_text() -> None:
     model = without_dropout()
     adapter = wy.nn.LoRA(model, rank=4, targets="blocks.*")

@@ -15,7 +15,7 @@ import numpy as np
 
 from wyrm.errors import CheckpointError
 from wyrm.graph.typing import DTypeLike
-from wyrm.io.pretrained import CONFIG, Layout, check_supported, config_of, read_weights, write_folder
+from wyrm.io.pretrained import CONFIG, Layout, check_supported, config_of, read_weights, write_folder, written_weights
 from wyrm.support.files import FilePath
 
 if TYPE_CHECKING:
@@ -164,7 +164,9 @@ def save_pretrained(model: Decoder, directory: FilePath) -> None:
     The family is the first of `FAMILIES` that has all options. Raise `CheckpointError` for a file that cannot be
     written, and where no family has them.
     """
-    config, named, layout = model.config, dict(model.named_parameters()), _layout(model.config)
+    config, layout = model.config, _layout(model.config)
+    kinds = {f"{part.ours}.{kind}" for part in _parts(config) for kind in ("weight", "bias")}
+    named = written_weights(model, kinds | {"tokens.weight", "head"})
     family = next((name for name, each in FAMILIES.items() if each.fits(config)), None)
     if family is None:
         raise CheckpointError(f"none of {', '.join(FAMILIES)} has the options of {config}; use model.save(file)")

@@ -13,7 +13,7 @@ import numpy as np
 
 from wyrm.errors import CheckpointError
 from wyrm.graph.typing import DTypeLike
-from wyrm.io.pretrained import CONFIG, Layout, check_supported, config_of, read_weights, write_folder
+from wyrm.io.pretrained import CONFIG, Layout, check_supported, config_of, read_weights, write_folder, written_weights
 from wyrm.support.files import FilePath
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ def save_pretrained(model: GPT2, directory: FilePath) -> None:
     Each file is replaced atomically. A model without biases is written with biases of zero. Raise `CheckpointError`
     for a file that cannot be written.
     """
-    config, named, layout = model.config, dict(model.named_parameters()), _layout(model.config)
+    config, layout = model.config, _layout(model.config)
+    named = written_weights(model, _names(config).values())
     arrays: dict[str, np.ndarray] = {}
     for theirs, ours in _names(config).items():
         if ours in named:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import CheckpointError
+from wyrm.graph.parameters import NarrowWeight, Parameter
 from wyrm.io.checkpoint import not_finite
 from wyrm.io.files import Outline, replacing, save_arrays, stored_arrays
 from wyrm.support.files import FilePath
@@ -52,6 +53,21 @@ def write_folder(directory: FilePath, config: Mapping[str, Any], arrays: Mapping
     text = json.dumps(config, indent=2) + "\n"
     with replacing(folder / CONFIG) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def written_weights(model: Any, paths: Collection[str]) -> dict[str, Parameter | NarrowWeight]:
+    """Return the weights of a model by path, also narrow ones, whose values are written in float32.
+
+    Raise `CheckpointError` for a weight that is not at one of the `paths` that a file has, such as of an adapter.
+    """
+    named: dict[str, Any] = dict([*model.named_parameters(), *model.named_narrow_weights()])
+    extra = [path for path in named if path not in paths]
+    if extra:
+        raise CheckpointError(
+            f"{type(model).__name__} has weights that the file has no place for: {extra[0]} and {len(extra) - 1} more. "
+            f"Those of an adapter, wy.nn.LoRA, are added by adapter.merge(), or written alone by adapter.save(file)"
+        )
+    return named
 
 
 def config_of(path: FilePath, model_types: Collection[str]) -> dict[str, Any]:
