@@ -140,7 +140,7 @@ def _parts(config: DecoderConfig) -> Iterator[Part]:
     yield Part("norm", (("norm", embed),), None, False)
 
 
-def _shapes(config: DecoderConfig) -> dict[str, tuple[int, ...]]:
+def shapes_of(config: DecoderConfig) -> dict[str, tuple[int, ...]]:
     """Return the shapes of all arrays."""
     table = (config.vocab_size, config.hidden_size)
     shapes: dict[str, tuple[int, ...]] = {"embed_tokens.weight": table}
@@ -154,22 +154,23 @@ def _shapes(config: DecoderConfig) -> dict[str, tuple[int, ...]]:
 def _layout(config: DecoderConfig) -> Layout:
     """Return the arrays of a model in its file."""
     copied = ("embed_tokens.weight", "lm_head.weight") if config.tie_word_embeddings else None
-    shapes = partial(_shapes, config)
+    shapes = partial(shapes_of, config)
     return Layout(_PREFIX, shapes, _IGNORED, copied, config.num_hidden_layers, "num_hidden_layers")
 
 
-def save_pretrained(model: Decoder, directory: FilePath) -> None:
-    """Write `config.json` and `model.safetensors`, which transformers read.
-
-    The family is the first of `FAMILIES` that has all options. Raise `CheckpointError` for a file that cannot be
-    written, and where no family has them.
-    """
-    config, layout = model.config, _layout(model.config)
-    kinds = {f"{part.ours}.{kind}" for part in _parts(config) for kind in ("weight", "bias")}
-    named = written_weights(model, kinds | {"tokens.weight", "head"})
+def family_of(config: DecoderConfig) -> str:
+    """Return the name of the first of `FAMILIES` that has all options; raise `CheckpointError` if none has them."""
     family = next((name for name, each in FAMILIES.items() if each.fits(config)), None)
     if family is None:
         raise CheckpointError(f"none of {', '.join(FAMILIES)} has the options of {config}; use model.save(file)")
+    return family
+
+
+def arrays_of(model: Decoder) -> dict[str, np.ndarray]:
+    """Return the weights as transformers store them, by their names without a prefix."""
+    config = model.config
+    kinds = {f"{part.ours}.{kind}" for part in _parts(config) for kind in ("weight", "bias")}
+    named = written_weights(model, kinds | {"tokens.weight", "head"})
     arrays: dict[str, np.ndarray] = {"embed_tokens.weight": named["tokens.weight"].value}
     for part in _parts(config):
         ends = np.cumsum([columns for _, columns in part.theirs])[:-1]
@@ -179,7 +180,31 @@ def save_pretrained(model: Decoder, directory: FilePath) -> None:
                 arrays[f"{name}.{kind}"] = np.ascontiguousarray(piece.T)
     if not config.tie_word_embeddings:
         arrays["lm_head.weight"] = named["head"].value
-    write_folder(directory, _json(family, config), {layout.full(name): array for name, array in arrays.items()})
+    return arrays
+
+
+def set_arrays(model: Decoder, arrays: Mapping[str, np.ndarray]) -> None:
+    """Set the weights from arrays of `arrays_of`."""
+    named = dict(model.named_parameters())
+    dtype = named["tokens.weight"].dtype
+    named["tokens.weight"].set(arrays["embed_tokens.weight"].astype(dtype))
+    for part in _parts(model.config):
+        for each in ("weight", "bias") if part.bias else ("weight",):
+            pieces = [arrays[f"{name}.{each}"].T for name, _ in part.theirs]
+            named[f"{part.ours}.{each}"].set(np.concatenate(pieces, axis=-1).astype(dtype))
+    if not model.config.tie_word_embeddings:
+        named["head"].set(arrays["lm_head.weight"].astype(dtype))
+
+
+def save_pretrained(model: Decoder, directory: FilePath) -> None:
+    """Write `config.json` and `model.safetensors`, which transformers read.
+
+    The family is the first of `FAMILIES` that has all options. Raise `CheckpointError` for a file that cannot be
+    written, and where no family has them.
+    """
+    config, layout, family = model.config, _layout(model.config), family_of(model.config)
+    arrays = {layout.full(name): array for name, array in arrays_of(model).items()}
+    write_folder(directory, _json(family, config), arrays)
 
 
 def _json(name: str, config: DecoderConfig) -> dict[str, Any]:
@@ -291,12 +316,5 @@ def from_pretrained(
     config = read_config(kind, folder / CONFIG)
     arrays = read_weights(folder, _layout(config))
     model = model_class(config, dtype=dtype)
-    named = dict(model.named_parameters())
-    named["tokens.weight"].set(arrays["embed_tokens.weight"].astype(dtype))
-    for part in _parts(config):
-        for each in ("weight", "bias") if part.bias else ("weight",):
-            pieces = [arrays[f"{name}.{each}"].T for name, _ in part.theirs]
-            named[f"{part.ours}.{each}"].set(np.concatenate(pieces, axis=-1).astype(dtype))
-    if not config.tie_word_embeddings:
-        named["head"].set(arrays["lm_head.weight"].astype(dtype))
+    set_arrays(model, arrays)
     return model.eval()

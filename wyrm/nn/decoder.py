@@ -6,7 +6,7 @@ Touvron et al., "LLaMA: open and efficient foundation language models" (2023).
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -30,6 +30,9 @@ from wyrm.nn.transformer import GatedFeedForward
 from wyrm.ops.control.checkpoint import checkpoint as recomputed
 from wyrm.ops.cross_entropy.linear_cross_entropy import linear_cross_entropy
 from wyrm.ops.indexing.index import as_indices
+
+if TYPE_CHECKING:
+    from wyrm.io.gguf_files import GGUFType
 
 B = TypeVar("B", bound=Axis)
 T = TypeVar("T", bound=Axis)
@@ -181,6 +184,29 @@ class Decoder(Module):
         from wyrm.io.decoder_files import save_pretrained
 
         save_pretrained(self, directory)
+
+    def save_gguf(self, path: str | os.PathLike[str], storage: GGUFType = "float32") -> None:
+        """Write a GGUF file without a tokenizer, which llama.cpp reads; it needs the package `gguf`.
+
+        Matrices have the type `storage`: "float32", "bfloat16", or integers of 8 or 4 bits with a factor for each
+        block of 32, "q8_0" or "q4_0". Raise `CheckpointError` for a file that cannot be written, and for options and
+        sizes that the format does not have.
+        """
+        from wyrm.io.gguf_files import save_gguf
+
+        save_gguf(self, path, storage)
+
+    @staticmethod
+    def from_gguf(path: str | os.PathLike[str], *, dtype: DTypeLike = np.float32) -> Decoder:
+        """Return the model in a GGUF file, in evaluation mode; it needs the package `gguf`.
+
+        The architecture is "llama", which Mistral has too, "qwen2", "qwen3" or "gemma". Numbers of all types are
+        widened; `model.quantize` makes them narrow again. Raise `CheckpointError` for a file that is missing, damaged
+        or of another model.
+        """
+        from wyrm.io.gguf_files import from_gguf
+
+        return from_gguf(Decoder, DecoderConfig, path, dtype=dtype)
 
     @staticmethod
     def from_pretrained(directory: str | os.PathLike[str], *, dtype: DTypeLike = np.float32) -> Decoder:
