@@ -200,10 +200,19 @@ class Attentive(wy.nn.Module):
 
 
 @pytest.mark.parametrize("make", [lambda model: loaded(generate=model), lambda model: in_wasm(generate=model)])
-@pytest.mark.parametrize("kind", ["recurrent", "attentive", "both"])
+@pytest.mark.parametrize("kind", ["recurrent", "attentive", "both", "decoder"])
 def test_any_model_leaves(kind: str, make: Callable[[Any], Any]) -> None:
     wy.nn.seed(4)
     model: Any = Recurrent() if kind == "recurrent" else Attentive(has_state=kind == "both")
+    if kind == "decoder":
+        config = wy.nn.DecoderConfig(
+            vocab_size=31, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4,
+            num_key_value_heads=2, max_position_embeddings=80, qk_norm=True, zero_centered_norms=True,
+            embedding_scale=4.0, tie_word_embeddings=True,
+        )  # fmt: skip
+        model = wy.nn.Decoder(config)
+        for parameter in model.parameters():
+            parameter.set(parameter.value + np.random.default_rng(2).normal(size=parameter.shape) * 0.3)
     export = make(model)
     assert export.start() == 0
     for length in (0, 5, PASS + 9):

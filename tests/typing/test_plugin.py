@@ -179,7 +179,7 @@ CALLS = {
         'did you mean "key_mask"?'
     ),
     "wy.nn.MultiHeadAttention(c, 1)(x_ab, x_ab, x_ab)": (
-        "MultiHeadAttention takes x and mask by position, not 3 arguments; key_mask=, key=, value= by name"
+        "MultiHeadAttention takes x and mask by position, not 3 arguments; key_mask=, past=, key=, value= by name"
     ),
 }
 

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 from wyrm.nn.cached_decoder import CachedDecoder, LanguageModel, Limits
 from wyrm.nn.sampling import sample_tokens
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import integer, whole
 
 
+@explains_keywords
 def generate(
     model: LanguageModel | CachedDecoder,
     prompt: Sequence[int],
