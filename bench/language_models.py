@@ -1,0 +1,125 @@
+"""Language models that are read and continued: prompts and tokens, in float32 and narrow numbers, vs llama.cpp.
+
+The models have the shapes of stories15M and SmolLM2 135M, and random weights. llama.cpp, by llama-cpp-python, reads
+them from GGUF: q8_0 stands beside int8, and q4_0 beside int4. Each contender has a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.harness import Case
+from bench.models import THREADS
+from bench.workers import in_worker
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "15M": {
+        "vocab_size": 32000, "hidden_size": 288, "intermediate_size": 768, "num_hidden_layers": 6,
+        "num_attention_heads": 6, "max_position_embeddings": 1024, "tie_word_embeddings": True,
+    },
+    "135M": {
+        "vocab_size": 49152, "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30,
+        "num_attention_heads": 9, "num_key_value_heads": 3, "max_position_embeddings": 1024,
+        "tie_word_embeddings": True,
+    },
+}  # fmt: skip
+# The types of llama.cpp that stand beside those of wyrm.
+TYPES = {"float32": "float32", "bfloat16": "bfloat16", "int8": "q8_0", "int4": "q4_0"}
+# Tokens that follow 64 earlier ones, and those of a prompt.
+TOKENS, EARLIER, PROMPT = 32, 64, 512
+
+
+def _decoder(shape: str) -> Any:
+    import wyrm as wy
+
+    wy.nn.seed(0)
+    return wy.nn.Decoder(wy.nn.DecoderConfig(**SHAPES[shape])).eval()
+
+
+def limit_threads(threads: int) -> None:
+    """Let this process run on so many processors."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+
+
+def wyrm_work(shape: str, storage: str, threads: int, prompt: int) -> Callable[[], object]:
+    """Return the work of reading a prompt, or else of taking tokens one by one."""
+    limit_threads(threads)
+    import wyrm as wy
+
+    model = _decoder(shape)
+    if storage != "float32":
+        model.quantize(storage)
+    decoder, tokens = wy.nn.CachedDecoder(model), np.arange(max(prompt, EARLIER + TOKENS)) % 1000
+
+    def read() -> object:
+        decoder.reset()
+        decoder.read(tokens[None, : prompt - 1])
+        return decoder.step(tokens[prompt - 1 : prompt])
+
+    def follow() -> object:
+        decoder.reset()
+        decoder.read(tokens[None, :EARLIER])
+        for token in tokens[EARLIER:]:
+            decoder.step(token[None])
+        return decoder
+
+    return read if prompt else follow
+
+
+def llama_work(shape: str, storage: str, threads: int, prompt: int) -> Callable[[], object]:
+    """Return the same work of llama.cpp."""
+    limit_threads(threads)
+    from llama_cpp import Llama
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "model.gguf")
+        _decoder(shape).save_gguf(path, TYPES[storage])
+        model = Llama(path, n_ctx=1024, n_threads=threads, n_threads_batch=threads, verbose=False)
+    tokens = [token % 1000 for token in range(max(prompt, EARLIER + TOKENS))]
+
+    def read() -> object:
+        model.reset()
+        return model.eval(tokens[:prompt])
+
+    def follow() -> object:
+        model.reset()
+        model.eval(tokens[:EARLIER])
+        for token in tokens[EARLIER:]:
+            model.eval([token])
+        return model
+
+    return read if prompt else follow
+
+
+def _contender(work: str, shape: str, storage: str, threads: int, prompt: int) -> Any:
+    given = f"{work}({shape!r}, {storage!r}, {threads}, {prompt})"
+    return in_worker(
+        f"from bench.workers import serve\nfrom bench.language_models import {work}\n"
+        f"serve(lambda: {given}, {1 if prompt else TOKENS})"
+    )
+
+
+def _case(shape: str, storage: str, threads: int, prompt: int = 0) -> Case:
+    what = f"a prompt of {prompt} tokens" if prompt else "a token"
+    return Case(
+        "language_models",
+        f"{what}, {shape}, {storage}, {threads} thread{'s' * (threads > 1)}",
+        {
+            "wyrm": _contender("wyrm_work", shape, storage, threads, prompt),
+            "llama.cpp": _contender("llama_work", shape, storage, threads, prompt),
+        },
+        floors={"llama.cpp": 1.0},
+        quick=storage != "bfloat16" and (threads == 1 or shape == "135M"),
+    )
+
+
+def cases() -> list[Case]:
+    """A token after 64 others, with 64 of these read at once, and a prompt."""
+    found = [_case(shape, storage, threads) for threads in (1, THREADS) for shape in SHAPES for storage in TYPES]
+    return found + [_case("135M", storage, 1, PROMPT) for storage in ("float32", "int8", "int4")]
