@@ -221,6 +221,7 @@ OPTIONS: dict[str, Call] = {
         ),
         seed=i(1),
     ),
+    "CachedDecoder": lambda i: wy.nn.CachedDecoder(MODEL, i(2), max_length=i(3)).step(np.array([1, 2])),
     "generate": lambda i: list(wy.nn.generate(MODEL, [1, 2], max_new_tokens=i(4), top_k=i(3), stop=i(2), seed=i(1))),
     "sample_tokens": lambda i: wy.nn.sample_tokens(np.eye(3), np.random.default_rng(0), top_k=i(2)),
     "seed": lambda i: _seeded(number=i(3)),

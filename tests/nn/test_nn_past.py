@@ -153,6 +153,22 @@ def test_a_recurrent_text_has_no_end_and_a_decoder_goes_on() -> None:
         generate(model, [], 1)
 
 
+def test_a_shorter_cache_has_room_for_fewer_tokens() -> None:
+    model = made("grouped")
+    decoder = CachedDecoder(model, max_length=6)
+    np.testing.assert_allclose(
+        decoder.logits_after(TEXTS[:1, :6]), CachedDecoder(model).logits_after(TEXTS[:1, :6]), rtol=1e-5, atol=1e-6
+    )
+    with pytest.raises(ShapeError, match="the cache holds 6 tokens of max_length, 6, and has no room for 1 more"):
+        decoder.step(TEXTS[0, :1])
+    assert len(list(generate(decoder, [1, 2, 3], 20, seed=1))) == 20
+    assert CachedDecoder(model, max_length=1000).limits.longest == LONGEST
+    endless = Broken(_attended, max_position_embeddings=None)
+    assert len(list(generate(CachedDecoder(endless, max_length=8), [1], 20))) == 20
+    with pytest.raises(ValueError, match="max_length must be an integer of at least 1"):
+        CachedDecoder(model, max_length=0)
+
+
 def test_stop_tokens_end_a_text() -> None:
     model = made("attention")
     whole = list(generate(model, [1, 2], 20, seed=4))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -74,6 +74,14 @@ class Limits:
             raise DTypeError(f"{caller}: {kind} needs vocab_size, the number of its tokens, in itself or its config")
         longest = None if longest is None else whole(f"{kind}: {name}", longest, 1)
         return cls(whole(f"{kind}: vocab_size", size, 1), longest, name)
+
+    def within(self, max_length: int | None) -> Limits:
+        """Return the limits of sequences of at most so many tokens, and of no longer ones than the model takes."""
+        if max_length is None:
+            return self
+        length = whole("CachedDecoder: max_length", max_length, 1)
+        is_shorter = self.longest is None or length < self.longest
+        return replace(self, longest=length, name="max_length") if is_shorter else self
 
 
 def _takes_past(method: Any) -> bool:
@@ -184,7 +192,8 @@ class CachedDecoder:
     values of the parameters. `decoder.read(tokens)` takes several tokens of each, (batch_size, time), at once, such as
     a prompt without its last token, and returns nothing. `decoder.logits_after(tokens)` takes whole sequences, of which
     it reads what differs from the tokens that it has. `reset()` starts new sequences. `length` is the number of tokens
-    of each sequence since then, and `tokens` has them.
+    of each sequence since then, and `tokens` has them. `max_length` is for how many tokens of a sequence there is room,
+    by default the longest sequence of the model: the caches of models with long ones take much memory.
 
     A model has a method `logits(tokens, past=None)`: with a `wy.nn.Past`, tokens follow those of earlier passes. It
     also has `vocab_size`, the number of tokens, and, if it attends, the longest sequence, as `max_position_embeddings`
@@ -192,7 +201,7 @@ class CachedDecoder:
     take `past`, such as `MultiHeadAttention`, `TransformerBlock`, `LSTM` and `GRU`.
 
     Raise `DTypeError` for what is no such model, `ShapeError` for a model that keeps nothing of earlier tokens or whose
-    logits have other axes.
+    logits have other axes, and what `batch_size` and `max_length` raise that are no integers of at least 1.
 
     >>> config = wy.nn.GPT2Config(vocab_size=7, n_positions=5, n_embd=4, n_layer=1, n_head=2)
     >>> decoder = CachedDecoder(wy.nn.GPT2(config))
@@ -201,8 +210,8 @@ class CachedDecoder:
     ((1, 7), 4)
     """
 
-    def __init__(self, model: LanguageModel, batch_size: int = 1) -> None:
-        self.limits: Limits = Limits.of("CachedDecoder", model)
+    def __init__(self, model: LanguageModel, batch_size: int = 1, *, max_length: int | None = None) -> None:
+        self.limits: Limits = Limits.of("CachedDecoder", model).within(max_length)
         self.batch_size: int = whole("batch_size", batch_size, 1)
         self._memory = Memory(type(model).__name__, self.batch_size, self.limits.longest)
         # The graph for prompts comes first: its time axis, of a name, shows what a model confuses with another one.

@@ -37,7 +37,8 @@ def generate(
 
     The prompt is read in passes of many tokens at once. A `CachedDecoder` of one sequence in the place of the model
     reads only what differs from the tokens that it has, such as the new part of a conversation. When the sequence
-    reaches the longest one of the model, generation goes on from its second half, which is read so again.
+    reaches the longest one of the model, or the `max_length` of the decoder, generation goes on from its second half,
+    which is read so again.
 
     Raise `DTypeError` for what is no such model and for a prompt or `stop` that has no integers, `ShapeError` for a
     prompt that is empty or longer than the longest sequence and for a decoder of several sequences, `IndexOutOfRange`

@@ -17,8 +17,10 @@ from wyrm.graph.leaves import Input, as_constant
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.shapes import same_sizes
+from wyrm.graph.storage import stored
 from wyrm.ops.attention.cached_attention import CachedAttention, CachedStep
 from wyrm.ops.elementwise.comparison import where
+from wyrm.support.memory import aligned
 
 Tree = TypeVar("Tree")
 
@@ -78,6 +80,7 @@ class Past:
         self._memory = memory
         self._makes_slots = not memory.slots
         self._used = 0
+        self._mask: Node | None = None
         # The states that the pass carries, by the identities of their nodes.
         self._carried: dict[int, tuple[Node, Slot]] = {}
 
@@ -114,10 +117,15 @@ class Past:
         if axis_size(heads) is None or axis_size(features) is None:
             raise ShapeError(f"past.attend: the axes of heads and features of {describe(key)} need sizes")
         slot = self._slot(True, (memory.batch, 2, heads, features, memory.longest), key)
-        filled: Node = as_constant(np.arange(memory.longest, dtype=np.float64), np.dtype(np.float64)) < self.length
         attention = CachedStep if axis_size(time) == 1 else CachedAttention
         self.kept[slot] = (key, value)
-        return attention(query, key, value, slot.held, filled, scale=scale, window=window)
+        return attention(query, key, value, slot.held, self._filled(memory.longest), scale=scale, window=window)
+
+    def _filled(self, longest: int) -> Node:
+        """Return which positions of caches have keys and values, of the axis (positions,): one node for all layers."""
+        if self._mask is None:
+            self._mask = as_constant(np.arange(longest, dtype=np.float64), np.dtype(np.float64)) < self.length
+        return self._mask
 
     def carry(self, initial: Tree) -> Tree:
         """Return what the pass before this one kept, and `initial` where there are no earlier tokens.
@@ -192,6 +200,8 @@ class Past:
             held: Parameter = Parameter(
                 np.zeros([axis_size(axis) or 0 for axis in dims]), dims, name=name, dtype=like.dtype
             )
+            # Instead of a copy of zeros, memory whose pages the system need not provide before they are written.
+            stored(held).array = aligned(held.value.shape, held.dtype)
             memory.slots.append(Slot(held, by_position))
         slot = memory.slots[place] if place < len(memory.slots) else None
         same = slot is not None and slot.by_position == by_position and same_sizes(slot.held.dims, dims)
