@@ -206,6 +206,34 @@ def test_evaluations_and_loaders_take_rows_and_a_copy_trains_on() -> None:
     check_values(problem.values, other.reference(8))
 
 
+def test_draws_for_each_entry_are_the_same_in_every_engine_and_for_every_number_of_threads() -> None:
+    def trained(**options: Any) -> float:
+        random = np.random.default_rng(4)
+        batch, engine = Batch(), options.pop("engine")
+        x = wy.Input(dims=(batch, Words()), name="x", dtype=np.float64)
+        y = wy.Input(dims=(batch, Tags()), name="y", dtype=np.float64)
+        scale = wy.Parameter(np.float64(1.0), name="scale")
+        joined: Any = wy.concatenate((x * scale, y * scale), axis=1)
+        left, right = wy.row_pairs(x * scale)
+        kept = joined.dropout(0.5, stream=1).sum(axis=1)
+        noisy = (left * right * wy.random.normal(left.dims, stream=2, dtype=np.float64)).sum(axis=1)
+        program = wy.compile((kept + noisy).square().sum(), wy.optim.SGD([scale], 1e-7), engine=engine)
+        data: dict[Any, Any] = {x: [random.normal(size=n) for n in WORDS], y: [random.normal(size=n) for n in TAGS]}
+        for _ in range(2):
+            program.epoch(data, batch_size=8, **options)
+        return float(scale)
+
+    def check(options: dict[str, Any]) -> None:
+        assert trained(**options) == pytest.approx(trained(engine="native"), rel=1e-12)
+
+    cases: list[dict[str, Any]] = [
+        {"engine": "jax"}, {"engine": "native", "threads": 2, "mode": "synchronized"},
+    ]  # fmt: skip
+    check_each(cases, check)
+    accumulated = trained(engine="native", accumulate=3)
+    assert accumulated == pytest.approx(trained(engine="jax", accumulate=3), rel=1e-12)
+
+
 def test_data_of_one_part_without_the_other_is_refused_in_an_epoch() -> None:
     problem = Problem("attention")
     problem.tags.set(problem.data[problem.tags][:8])

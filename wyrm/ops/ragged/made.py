@@ -63,11 +63,13 @@ class _InterleavedRules(HasIndexOperands[Any, Axes], abstract=True):
     def evaluate(self, xp: Any, *operands: Any, shape: tuple[int, ...]) -> Any:
         x, y, *places, sources = operands
         if self.gathers:
-            if not (len(x) and len(y)):
-                return xp.take(x, sources, axis=0) if len(x) else xp.take(y, -1 - sources, axis=0)
+            # A row that repeats none, because there is none, is the first one of an operand that has one.
             zero = 0 * sources
-            found = xp.take(x, xp.maximum(sources, zero), axis=0), xp.take(y, xp.maximum(-1 - sources, zero), axis=0)
-            return xp.where(xp.reshape(sources >= 0, (-1, *(1 for _ in shape[1:]))), *found)
+            of_x, of_y = xp.maximum(sources, zero), xp.maximum(-1 - sources, zero)
+            if not (len(x) and len(y)):
+                return xp.take(x, of_x, axis=0) if len(x) else xp.take(y, of_y, axis=0)
+            is_x = xp.reshape(sources >= 0, (-1, *(1 for _ in shape[1:])))
+            return xp.where(is_x, xp.take(x, of_x, axis=0), xp.take(y, of_y, axis=0))
         result: Any = xp.zeros(shape, x.dtype)
         for values, at in zip((x, y), places, strict=True):
             if hasattr(result, "at"):
