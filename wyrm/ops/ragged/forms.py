@@ -137,4 +137,7 @@ def aligned(given: BaseNode, flat: Any, dims: Dims, parts: PartsOf) -> Any:
     rest = own[2 - extra :]
     if extra == 1 or axis_size(own[0]) == 1:
         return with_axes(flat, rest)
-    return repeated(parts(axis), with_axes(flat, (own[0], *rest)))
+    found = repeated(parts(axis), with_axes(flat, (own[0], *rest)))
+    # Without any entry, those that fill up would read a row without entries: its maximum is infinite, its sum 0. By 1
+    # no op is undefined.
+    return parts.counted(parts(axis), found, 1.0) if found.dtype.kind == "f" else found
