@@ -53,7 +53,8 @@ def _cumulative(node: Any, operands: list[Any], parts: PartsOf) -> Any:
         return row_products(x, own, reverse)
     if isinstance(node, IndexCumSum):
         # Integers lose nothing: what the entries before the row add up to is taken away again.
-        return (sums := IndexCumSum(x, 0)) - IndexGather(sums - x, (repeated(own, own.starts),), (0,), 0)
+        sums = IndexCumSum(x, 0)
+        return sums - IndexGather(sums - x, (repeated(own, own.starts),), (0,), 0)
     goes_on = _goes_on(x, own, reverse)
     if isinstance(node, CumSum):
         return Recurrence(goes_on, x, goes_on, axis=0, reverse=reverse)
