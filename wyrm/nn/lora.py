@@ -29,6 +29,11 @@ class AdaptedLinear(Linear[In, Out]):
 
     It returns `x @ weight + bias + scale * (dropout(x) @ down @ up)`. `down` has the axes (in_features, rank), `up`
     (rank, out_features). `weight` and `bias` are those of the layer that it replaces.
+
+    >>> model = wy.nn.Linear(8, 16) >> wy.nn.relu
+    >>> adapter = LoRA(model, rank=2)
+    >>> adapter.layers["layers.0"](wy.Input(dims=(3, 8))).shape
+    (3, 16)
     """
 
     down: Parameter[tuple[In, Any]]
