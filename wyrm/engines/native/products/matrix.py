@@ -45,6 +45,8 @@ _COPIES_PAY = 4
 _SHARES_SETS = 4096
 # Threads share products of at least this many multiplications: less is done before another thread has begun.
 SHARED_PRODUCTS = 1_500_000
+# Those of few rows wait for memory: threads share what reads so many numbers of the right operand.
+_SHARED_READS = 300_000
 # Packed blocks that are kept for the next product, one for each thread that runs at the same time.
 _KEPT_BUFFERS = 16
 _OPERANDS = (
@@ -340,7 +342,9 @@ def _exported_product(vectors: Vectors, elements: int, pool: str | None) -> str:
     by_dots = to.both(to.both(to.compare("eq", "%ac", 1), long), to.one_of(slim_dots, few))
     function = to.select(across, "ptr", "@across", "@one_thread")
     function = to.select(by_dots, "ptr", "@dot_products", function)
-    large = to.compare("sge", work, SHARED_PRODUCTS)
+    thin = to.compare("sle", "%rows", narrow.FEW_ROWS)
+    read = to.compare("sge", to.multiply("%columns", "%inner"), _SHARED_READS)
+    large = to.one_of(to.compare("sge", work, SHARED_PRODUCTS), to.both(thin, read))
     short = to.compare("sle", "%inner", low.LONGEST_SUM)
     in_order = to.both(to.both(short, to.compare("sgt", "%inner", 0)), to.compare("eq", "%bc", 1))
     for rows, pays in enumerate(() if vectors.blocks else _low_pays(to, tiny, long, large), start=1):
