@@ -141,6 +141,18 @@ def test_a_model_is_quantized_saved_and_loaded(storage: Any, tmp_path: Path) -> 
     assert storage in repr(narrow.blocks[0].attention) or "Linear" in repr(narrow)
 
 
+def test_a_decoder_reads_a_text_again_after_its_narrow_weights_changed() -> None:
+    config = wy.nn.GPT2Config(vocab_size=50, n_positions=16, n_embd=32, n_layer=1, n_head=4)
+    models = [wy.nn.GPT2(config).eval() for _ in range(2)]
+    for model in models:
+        model.quantize("int8")
+    decoder, text = wy.nn.CachedDecoder(models[0]), np.array([[1, 2, 3, 4]])
+    decoder.logits_after(text)
+    models[0].load_state_dict(models[1].state_dict())
+    wanted = wy.nn.CachedDecoder(models[1]).logits_after(text)
+    np.testing.assert_array_equal(decoder.logits_after(text), wanted)
+
+
 def test_what_is_around_a_narrow_model_is_trained() -> None:
     wy.nn.seed(0)
     base, extra = wy.nn.Linear(8, 16), wy.nn.Linear(16, 3)

@@ -190,7 +190,7 @@ def test_what_a_decoder_takes() -> None:
     with pytest.raises(ShapeError, match="a sequence of 25 tokens is longer than max_position_embeddings, 24"):
         model(wy.IndexInput(dims=(1, 25)))
     with pytest.raises(ShapeError, match=r"Decoder takes tokens of the axes \(batch, time\)"):
-        model(wy.IndexInput(dims=(5,)))
+        model(wy.IndexInput(dims=(5,)))  # type: ignore[arg-type]  # what the test is about
     with pytest.raises(ShapeError, match="needs a size"):
         model(wy.IndexInput(dims=(1, wy.Dim())))
     with pytest.raises(DTypeError, match="Decoder takes a configuration"):
@@ -207,7 +207,7 @@ def test_rotations_refuse_what_they_cannot_turn() -> None:
     with pytest.raises(ShapeError, match="needs an even size"):
         rotary(wy.Input(dims=(1, 2, 3, 5)))
     with pytest.raises(ShapeError, match=r"RotaryEmbedding takes the axes \(batch, time, heads, features\)"):
-        rotary(wy.Input(dims=(1, 2, 4)))  # type: ignore[arg-type]  # what the test is about
+        rotary(wy.Input(dims=(1, 2, 4)))
     with pytest.raises(OptionError, match="theta must be above 0"):
         wy.nn.RotaryEmbedding(0.0)
     x = np.random.default_rng(0).normal(size=(1, 9, 2, 6))

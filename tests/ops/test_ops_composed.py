@@ -373,5 +373,5 @@ def test_what_is_not_finite_stays_out_of_earlier_positions() -> None:
     cache, allowed = wy.Constant(np.ones((1, 2, 1, 2, 1), np.float32)), wy.Constant(np.array([True]))
     query, key, value = (wy.Constant(qkv[:, :, i]) for i in range(3))
     node = CachedAttention(query, key, value, cache, allowed)
-    for value in (node.forward(), wy.compile(node)(), wy.compile(node, engine="jax")()):
-        np.testing.assert_allclose(value[0, 0], np.ones((1, 2)), rtol=1e-6)
+    for found in (node.forward(), wy.compile(node)(), wy.compile(node, engine="jax")()):
+        np.testing.assert_allclose(found[0, 0], np.ones((1, 2)), rtol=1e-6)

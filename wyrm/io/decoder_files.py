@@ -140,6 +140,15 @@ def _parts(config: DecoderConfig) -> Iterator[Part]:
     yield Part("norm", (("norm", embed),), None, False)
 
 
+def linear_modules(config: DecoderConfig) -> dict[str, list[tuple[str, int]]]:
+    """Return transformers' paths of the parts of each linear module, with their columns, by the path here."""
+    return {
+        part.ours: [(f"{_PREFIX}{name}", columns) for name, columns in part.theirs]
+        for part in _parts(config)
+        if part.rows is not None
+    }
+
+
 def shapes_of(config: DecoderConfig) -> dict[str, tuple[int, ...]]:
     """Return the shapes of all arrays."""
     table = (config.vocab_size, config.hidden_size)

@@ -35,6 +35,17 @@ _SUPPORTED: dict[str, tuple[object, ...]] = {
 _IGNORED = re.compile(r"h\.[0-9]+\.attn\.(bias|masked_bias)")
 
 
+def linear_modules(config: GPT2Config) -> dict[str, list[tuple[str, int]]]:
+    """Return transformers' path of each linear module, with its columns, by the path here."""
+    shapes = _shapes(config)
+    return {
+        f"blocks.{block}.{ours}": [(f"{_PREFIX}h.{block}.{theirs}", shapes[f"h.{block}.{theirs}.weight"][1])]
+        for block in range(config.n_layer)
+        for theirs, ours in _BLOCK.items()
+        if not theirs.startswith("ln_")
+    }
+
+
 def _names(config: GPT2Config) -> dict[str, str]:
     """Return wyrm's names of all parameters, also of biases, by the library's names without their prefix."""
     names = {"wte.weight": "tokens.weight", "wpe.weight": "positions.weight"}

@@ -17,7 +17,7 @@ from wyrm.graph.axes import Axis, Dim, One
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.node import Node
-from wyrm.graph.parameters import Buffer, Parameter
+from wyrm.graph.parameters import Buffer, NarrowWeight, Parameter
 from wyrm.graph.shapes import same_sizes
 from wyrm.graph.storage import bound_array, stored
 from wyrm.graph.traversal import topological_order
@@ -218,10 +218,10 @@ class CachedDecoder:
         self._read = DecoderPass(model, self.limits, self._memory, New(), with_logits=False)
         self._step = DecoderPass(model, self.limits, self._memory, One(), with_logits=True)
         held = {slot.held for slot in self._memory.slots}
-        self._leaves = [
-            stored(leaf) for leaf in topological_order(self._step.outputs)
-            if isinstance(leaf, Parameter | Buffer) and leaf not in held
-        ]  # fmt: skip
+        leaves = [leaf for leaf in topological_order(self._step.outputs) if leaf not in held]
+        self._leaves = [stored(leaf) for leaf in leaves if isinstance(leaf, Parameter | Buffer)]
+        narrow = [leaf for leaf in leaves if isinstance(leaf, NarrowWeight)]
+        self._leaves += [stored(part) for weight in narrow for _, part in weight.parts("")]
         self._parameters = _identities(model)
         self._text = np.zeros((self.batch_size, 0), np.int64)
         self._version = 0
@@ -340,5 +340,7 @@ class CachedDecoder:
 
 
 def _identities(model: object) -> list[int] | None:
-    """Return which parameters a model has; None for an object that does not list them."""
-    return [id(parameter) for parameter in model.parameters()] if isinstance(model, Module) else None
+    """Return which parameters and narrow weights a model has; None for an object that does not list them."""
+    if not isinstance(model, Module):
+        return None
+    return [id(weight) for weight in (*model.parameters(), *(narrow for _, narrow in model.named_narrow_weights()))]

@@ -12,12 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.errors import DTypeError, OptionError
+from wyrm.errors import CheckpointError, DTypeError, OptionError
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Parameter
+from wyrm.graph.typing import FloatArray
+from wyrm.io import decoder_files, hugging_face
+from wyrm.io.peft_files import LinearModules, Matrices, save_pretrained
 from wyrm.module import Module, replace_members
 from wyrm.nn.axes import Bs, In, Out
+from wyrm.nn.decoder import Decoder
 from wyrm.nn.dropout import Dropout
+from wyrm.nn.gpt2 import GPT2
 from wyrm.nn.initializers import Uniform, initialized
 from wyrm.nn.linear import Linear
 from wyrm.nn.seeding import generator
@@ -42,15 +47,19 @@ class AdaptedLinear(Linear[In, Out]):
     def __init__(self, base: Linear[In, Out], rank: int, scale: float, dropout: float, seed: int | None) -> None:
         self.weight = base.weight
         self.bias = base.bias
-        inputs, outputs = base.weight.dims
-        bound = int(inputs) ** -0.5
-        start = initialized(
-            "LoRA", "down", Uniform(-bound, bound), (int(inputs), rank), generator(seed), base.weight.dtype
-        )
-        self.down = Parameter(start, (inputs, rank), name="down", dtype=base.weight.dtype)
-        self.up = Parameter(np.zeros((rank, int(outputs))), (rank, outputs), name="up", dtype=base.weight.dtype)
+        inputs, outputs = map(int, base.weight.dims)
+        start = Uniform(-(inputs**-0.5), inputs**-0.5)
+        down = initialized("LoRA", "down", start, (inputs, rank), generator(seed), base.weight.dtype)
+        self.set_matrices(down, np.zeros((rank, outputs)))
         self.scale: float = scale
         self.dropout: Dropout = Dropout(dropout, 0 if seed is None else seed)
+
+    def set_matrices(self, down: FloatArray, up: FloatArray) -> None:
+        """Replace the matrices by parameters of these numbers, (in_features, rank) and (rank, out_features)."""
+        inputs, outputs = self.weight.dims
+        dtype, rank = self.weight.dtype, down.shape[1]
+        self.down = Parameter(down, (inputs, rank), name="down", dtype=dtype)
+        self.up = Parameter(up, (rank, outputs), name="up", dtype=dtype)
 
     def __call__(self, x: Tensor[*Bs, In]) -> Tensor[*Bs, Out]:
         """Return the result of the layer and of the matrices: the leading axes of `x`, then `out_features`."""
@@ -86,7 +95,8 @@ class LoRA:
     them. The optimizer gets `adapter.parameters()` alone, so neither gradients nor its state are computed for the
     model, whose weights may be narrow (see `wyrm.nn.Module.quantize`).
 
-    `adapter.save(path)` and `load(path)` keep the matrices, `merge()` adds them to the weights.
+    `adapter.save(path)` and `load(path)` keep the matrices, `save_pretrained(folder)` and `from_pretrained` do so in
+    the files of peft, and `merge()` adds them to the weights.
 
     Raise `OptionError` where no linear layer has such a path, for a rank below 1 or above a layer's features, and for
     an `alpha` or a `dropout` out of range; the model is then unchanged.
@@ -125,6 +135,7 @@ class LoRA:
                 raise OptionError(f"LoRA: rank {rank} is above the features of {path}, {layer!r}")
         self.rank: int = rank
         self.alpha: float = float(alpha)
+        self.dropout: float = float(dropout)
         self._model: Module = model
         self.layers: dict[str, AdaptedLinear] = {
             path: AdaptedLinear(layer, rank, scale, dropout, seed) for path, layer in chosen.items()
@@ -161,6 +172,26 @@ class LoRA:
 
         load(self, path)
 
+    def save_pretrained(self, directory: str | os.PathLike[str]) -> None:
+        """Write `adapter_config.json` and `adapter_model.safetensors` as peft reads them, for a `GPT2` or a `Decoder`.
+
+        Raise `CheckpointError` for a file that cannot be written, and for another model.
+        """
+        save_pretrained(self, _linear_modules(self._model), directory)
+
+    @classmethod
+    def from_pretrained(cls, model: Module, directory: str | os.PathLike[str]) -> LoRA:
+        """Return the adapter that peft, or `save_pretrained`, wrote to a folder, beside the layers of a model.
+
+        Raise `CheckpointError` for a file that is missing, damaged, or of an adapter that the model cannot have; the
+        model is then unchanged.
+        """
+        found = Matrices(model, _linear_modules(model), directory)
+        adapter = cls(model, found.rank, alpha=found.alpha, dropout=found.dropout, targets=list(found.layers))
+        for path, (down, up) in found.layers.items():
+            adapter.layers[path].set_matrices(down, up)
+        return adapter
+
     def merge(self) -> None:
         """Add the matrices to the weights of the model, whose layers are then linear layers as before.
 
@@ -174,3 +205,15 @@ class LoRA:
 
     def __repr__(self) -> str:
         return f"LoRA(rank={self.rank}, alpha={self.alpha:g}, layers={len(self.layers)})"
+
+
+def _linear_modules(model: Module) -> LinearModules:
+    """Return transformers' linear modules by the path of the layer; raise `CheckpointError` for another model."""
+    if isinstance(model, GPT2):
+        return hugging_face.linear_modules(model.config)
+    if isinstance(model, Decoder):
+        return decoder_files.linear_modules(model.config)
+    raise CheckpointError(
+        f"{type(model).__name__} is no model of transformers, such as wy.nn.GPT2 and wy.nn.Decoder, whose adapters "
+        f"peft has: adapter.save(file) and load(file) keep those of any model"
+    )
