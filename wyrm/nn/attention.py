@@ -241,7 +241,7 @@ class MultiHeadAttention(Module, Generic[Width]):
         if self.query_norm is not None and self.key_norm is not None:
             queries, keys = self.query_norm(queries), self.key_norm(keys)
         if self.rotary:
-            turn = self.rotary if isinstance(self.rotary, RotaryEmbedding) else _ROTARY
+            turn: Any = self.rotary if isinstance(self.rotary, RotaryEmbedding) else _ROTARY
             queries, keys = turn(queries, positions), turn(keys, positions)
         return queries, keys, values
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -160,8 +159,8 @@ class Past:
         after, beside = flatten(new, "the new state of past.keep")
         if structure != beside:
             raise ShapeError(f"past.keep: the state has the structure {structure}, and the new one {beside}")
-        olds: Sequence[Any] = before
-        for old, value in zip(olds, after, strict=True):
+        pairs: list[tuple[Any, Any]] = list(zip(before, after, strict=True))
+        for old, value in pairs:
             _, slot = self._carried.get(id(old), (None, None))
             if slot is None or slot in self.kept:
                 what = "is kept already" if slot is not None else "is no result of past.carry"

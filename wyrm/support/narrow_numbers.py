@@ -53,7 +53,7 @@ def as_int8(array: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.fl
 def as_int4(array: NDArray[np.float32]) -> NDArray[np.uint8]:
     """Return the rows of a matrix in blocks of integers from -8 to 7; the size of a row is a multiple of 32.
 
-    The number that is farthest from 0 becomes -8, so that the largest error is a sixteenth of it.
+    The number that is farthest from 0 becomes -8, so that the largest error is an eighth of it.
 
     >>> as_int4(np.zeros((2, 64), np.float32)).shape
     (2, 40)
@@ -64,8 +64,8 @@ def as_int4(array: NDArray[np.float32]) -> NDArray[np.uint8]:
     safe = np.where(factors == 0.0, np.float32(1.0), factors)
     integers = (np.rint(blocks / safe).clip(-8, 7) + 8).astype(np.uint8)
     half = INT4_BLOCK // 2
-    packed = integers[:, :half] | (integers[:, half:] << 4)
-    whole = np.concatenate([factors.view(np.uint8).reshape(len(blocks), 4), packed], axis=1)
+    packed = (integers[:, :half] + 16 * integers[:, half:]).astype(np.uint8)
+    whole: NDArray[np.uint8] = np.concatenate([factors.view(np.uint8).reshape(len(blocks), 4), packed], axis=1)
     return whole.reshape(array.shape[0], array.shape[1] // INT4_BLOCK * INT4_BYTES)
 
 

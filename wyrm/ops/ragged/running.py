@@ -81,7 +81,7 @@ def _products_before(x: Any, *directions: Any, reverse: bool) -> list[Any]:
     products = CumProd(x, axis=1, reverse=reverse)
     before: list[Any] = [Shift(products, axis=1, reverse=reverse, fill=1.0)]
     for s in range(1, 2 ** len(directions)):
-        terms = [along * before[s ^ (1 << i)] for i, along in enumerate(directions) if s >> i & 1]
+        terms: list[Any] = [along * before[s ^ (1 << i)] for i, along in enumerate(directions) if s >> i & 1]
         coefficients = Recurrence(x, sum(terms[1:], terms[0]), axis=1, reverse=reverse)
         before.append(Shift(coefficients, axis=1, reverse=reverse, fill=0.0))
     return before
