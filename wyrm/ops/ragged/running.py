@@ -82,6 +82,7 @@ def _products_before(x: Any, *directions: Any, reverse: bool) -> list[Any]:
     before: list[Any] = [Shift(products, axis=1, reverse=reverse, fill=1.0)]
     for s in range(1, 2 ** len(directions)):
         terms: list[Any] = [along * before[s ^ (1 << i)] for i, along in enumerate(directions) if s >> i & 1]
-        coefficients = Recurrence(x, sum(terms[1:], terms[0]), axis=1, reverse=reverse)
+        total: Any = sum(terms[1:], terms[0])
+        coefficients = Recurrence(x, total, axis=1, reverse=reverse)
         before.append(Shift(coefficients, axis=1, reverse=reverse, fill=0.0))
     return before
