@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import wraps
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, TypeVar, cast, get_args
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from wyrm.graph.source_location import ModuleCall, Place, end_call, running, sta
 from wyrm.support.foreign_names import ExplainsNames, explains_keywords
 from wyrm.support.imports import Late
 from wyrm.support.narrow_numbers import INT4_BLOCK
+from wyrm.support.options import choice
 from wyrm.support.texts import encodable
 
 if TYPE_CHECKING:
@@ -250,6 +251,7 @@ class Module(ExplainsNames):
         >>> errors["weight"] < 0.01, bool(abs(model(x).forward() - exact).max() < 0.1)
         (True, True)
         """
+        choice("quantize: storage", storage, get_args(NarrowType))
         patterns = [only] if isinstance(only, str) else list(only)
         narrow: dict[int, NarrowWeight] = {}
         errors: dict[str, float] = {}
@@ -267,10 +269,11 @@ class Module(ExplainsNames):
                 error = float(np.square(weight.value - exact, dtype=np.float64).mean())
                 errors[path] = (error / size) ** 0.5 if size else 0.0
         if not narrow:
-            known = ", ".join(path for path, each in self.named_parameters() if each.ndim == 2) or "none"
+            matrices = [f"{path} of {each.dtype}" for path, each in self.named_parameters() if each.ndim == 2]
+            matrices += [f"{path} of {each.storage}" for path, each in self.named_narrow_weights()]
             raise OptionError(
-                f"{type(self).__name__} has no matrix of float32 at {' or '.join(map(repr, patterns))}; the paths of "
-                f"its matrices are: {known}"
+                f"{type(self).__name__} has no matrix of float32 at {' or '.join(map(repr, patterns))}; its matrices "
+                f"are: {', '.join(matrices) or 'none'}"
             )
         replace_members(self, narrow)
         return errors

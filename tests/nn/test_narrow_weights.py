@@ -194,10 +194,14 @@ def test_mistakes_are_named() -> None:
         wy.NarrowWeight([[1.0, np.nan]])
     with pytest.raises(OptionError, match="storage must be 'int8', 'bfloat16' or 'int4', not 'int2'"):
         wy.NarrowWeight([[1.0]], storage="int2")  # type: ignore[arg-type]  # the mistake
-    with pytest.raises(
-        OptionError, match=r"no matrix of float32 at 'blocks\.\*'; the paths of its matrices are: weight"
-    ):
+    with pytest.raises(OptionError, match=r"no matrix of float32 at 'blocks\.\*'; its matrices are: weight of float32"):
         wy.nn.Linear(2, 3).quantize(only="blocks.*")
+    with pytest.raises(OptionError, match="storage must be 'int8', 'bfloat16' or 'int4', not 'fp8'"):
+        wy.nn.Linear(2, 3).quantize("fp8")  # type: ignore[arg-type]  # the mistake
+    twice = wy.nn.Linear(2, 3)
+    twice.quantize("int8")
+    with pytest.raises(OptionError, match="its matrices are: weight of int8"):
+        twice.quantize("bfloat16")
     with pytest.raises(ShapeError, match=r"axis 1 of the shape \(32, 33\) is divided into blocks of 32"):
         wy.NarrowWeight(np.ones((32, 33), np.float32), storage="int4")
     with pytest.raises(OptionError, match="along must be 0 or 1, not 2"):
