@@ -124,7 +124,7 @@ EXHAUSTIVE = [
     "engines/jax/test_stacks.py",
     "engines/jax/test_training_loops.py::test_bfloat16_drops_the_same_elements",
     "engines/jax/test_training_loops.py::test_losses_and_parameters",
-    "engines/test_made_axes_epochs.py::test_an_epoch_moves_the_parameters_as_steps_of_the_reference_do[{'engine': 'jax'}]",
+    "engines/test_made_axes_epochs.py::test_an_epoch_moves_the_parameters_as_steps_of_the_reference_do[{'engine': 'jax'}]",  # noqa: E501  # one name
     "engines/test_made_axes_epochs.py::test_draws_for_each_entry_are_the_same_in_every_engine_and_for_every_number_of_threads",
     "engines/test_made_axes_epochs.py::test_shuffled_epochs_are_those_of_steps_in_that_order",
     "engines/native/kernels/test_random_kernels.py::test_random_kernels",
