@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,8 @@ import numpy as np
 
 from wyrm.errors import CheckpointError
 from wyrm.io.checkpoint import not_finite
-from wyrm.io.files import load_arrays, replacing, save_arrays
+from wyrm.io.files import load_arrays
+from wyrm.io.pretrained import read_json, write_folder
 from wyrm.support.files import FilePath
 
 if TYPE_CHECKING:
@@ -43,20 +43,13 @@ def save_pretrained(adapter: LoRA, modules: LinearModules, directory: FilePath) 
         for (name, _), up in zip(modules[path], np.split(layer.up.value, ends, axis=1), strict=True):
             arrays[f"{_PREFIX}{name}.lora_A.weight"] = np.ascontiguousarray(layer.down.value.T)
             arrays[f"{_PREFIX}{name}.lora_B.weight"] = np.ascontiguousarray(up.T)
-    folder = Path(directory)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CheckpointError(f"cannot make the folder {os.fspath(directory)!r}: {error.strerror or error}") from error
-    save_arrays(folder / WEIGHTS, arrays, {"format": "pt"})
     names = sorted({name for path in adapter.layers for name, _ in modules[path]})
     contents = {
         "peft_type": "LORA", "task_type": "CAUSAL_LM", "r": adapter.rank, "lora_alpha": adapter.alpha, "bias": "none",
         "lora_dropout": adapter.dropout, "target_modules": names, "inference_mode": True,
         "fan_in_fan_out": any(name.startswith("transformer.h.") for name in names), "base_model_name_or_path": None,
     }  # fmt: skip
-    with replacing(folder / CONFIG) as temporary:
-        temporary.write_text(json.dumps(contents, indent=2) + "\n", encoding="utf-8")
+    write_folder(directory, contents, arrays, (CONFIG, WEIGHTS))
 
 
 class Matrices:
@@ -75,7 +68,7 @@ class Matrices:
         self.dropout: float = float(contents.get("lora_dropout", 0.0))
         arrays, _ = load_arrays(folder / WEIGHTS)
         found = _by_module(folder / WEIGHTS, arrays)
-        layers = {name: (path, position) for path, each in modules.items() for position, (name, _) in enumerate(each)}
+        layers = {name: path for path, each in modules.items() for name, _ in each}
         strange = [name for name in found if name not in layers]
         if strange:
             raise CheckpointError(
@@ -84,11 +77,11 @@ class Matrices:
             )
         self.layers: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         inputs = {path: int(layer.weight.shape[0]) for path, layer in model.named_modules() if path in modules}
-        for path in dict.fromkeys(layers[name][0] for name in found):
-            self.layers[path] = self._of_layer(path, modules[path], inputs[path], found)
+        for path in dict.fromkeys(layers[name] for name in found):
+            self.layers[path] = self._of_layer(modules[path], inputs[path], found)
 
     def _of_layer(
-        self, path: str, parts: Sequence[tuple[str, int]], inputs: int, found: Mapping[str, dict[str, np.ndarray]]
+        self, parts: Sequence[tuple[str, int]], inputs: int, found: Mapping[str, dict[str, np.ndarray]]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the matrices of a layer, of which transformers have parts of so many columns."""
         given = [found[name] for name, _ in parts if name in found]
@@ -115,17 +108,11 @@ class Matrices:
 
 def _contents(path: Path) -> dict[str, Any]:
     """Return the contents of a configuration, checked."""
-    file = os.fspath(path)
-    try:
-        contents = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise CheckpointError(f"no such file: {file!r}") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"cannot read {file!r}: {error}") from error
+    file, contents = os.fspath(path), read_json(path)
     if not isinstance(contents, dict):
         raise CheckpointError(f"{file!r} has no configuration of an adapter")
     for name, supported in _SUPPORTED.items():
-        if contents.get(name) not in supported and not (name != "peft_type" and name not in contents):
+        if contents.get(name) not in supported:
             raise CheckpointError(f"{file!r} has {name} = {contents.get(name)!r}, which wy.nn.LoRA does not have")
     rank, alpha = contents.get("r"), contents.get("lora_alpha")
     if not isinstance(rank, int) or rank < 1 or not isinstance(alpha, int | float):

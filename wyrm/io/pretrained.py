@@ -42,16 +42,24 @@ class Layout:
         return name if name.startswith("lm_head") else self.prefix + name
 
 
-def write_folder(directory: FilePath, config: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Write `config.json` and `model.safetensors`, each atomically; raise `CheckpointError` where that fails."""
+def write_folder(
+    directory: FilePath,
+    config: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray],
+    names: tuple[str, str] = (CONFIG, WEIGHTS),
+) -> None:
+    """Write a configuration and weights to files of these names, each atomically.
+
+    Raise `CheckpointError` where that fails.
+    """
     folder = Path(directory)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CheckpointError(f"cannot make the folder {os.fspath(directory)!r}: {error.strerror or error}") from error
-    save_arrays(folder / WEIGHTS, dict(arrays), {"format": "pt"})
+    save_arrays(folder / names[1], dict(arrays), {"format": "pt"})
     text = json.dumps(config, indent=2) + "\n"
-    with replacing(folder / CONFIG) as temporary:
+    with replacing(folder / names[0]) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
@@ -75,21 +83,26 @@ def config_of(path: FilePath, model_types: Collection[str]) -> dict[str, Any]:
 
     Raise `CheckpointError` for a file that is missing, damaged or of another model.
     """
+    contents = read_json(path)
+    model_type = contents.get("model_type") if isinstance(contents, dict) else None
+    if model_type not in model_types:
+        wanted = " or ".join(map(repr, model_types))
+        raise CheckpointError(f"{os.fspath(path)!r} describes a model of type {model_type!r}, not {wanted}")
+    found: dict[str, Any] = contents
+    return found
+
+
+def read_json(path: FilePath) -> Any:
+    """Return the contents of a configuration; raise `CheckpointError` for a file that is missing or damaged."""
     file = os.fspath(path)
     try:
-        contents = json.loads(Path(path).read_text(encoding="utf-8"))
+        return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise CheckpointError(
             f"no such file: {file!r}; give a folder on this machine, since wyrm downloads no models"
         ) from error
     except (OSError, ValueError, RecursionError) as error:  # of text, of JSON, and of its nesting
         raise CheckpointError(f"cannot read {file!r}: {error}") from error
-    model_type = contents.get("model_type") if isinstance(contents, dict) else None
-    if model_type not in model_types:
-        wanted = " or ".join(map(repr, model_types))
-        raise CheckpointError(f"{file!r} describes a model of type {model_type!r}, not {wanted}")
-    found: dict[str, Any] = contents
-    return found
 
 
 def check_supported(

@@ -17,7 +17,7 @@ from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.parameters import NarrowWeight
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes
-from wyrm.support.narrow_numbers import INT4_BYTES, from_int4
+from wyrm.support.narrow_numbers import INT4_BLOCK, INT4_BYTES, from_bfloat16, from_int4
 
 
 def widened(xp: ArrayNamespace, numbers: Any) -> Any:
@@ -28,13 +28,11 @@ def widened(xp: ArrayNamespace, numbers: Any) -> Any:
         return _from_blocks(xp, numbers)
     if numbers.dtype != np.uint16:
         return numbers
-    bits: Any = xp.astype(numbers, np.uint32)
-    bits = bits << 16
     if xp is np:
-        return bits.view(np.float32)
+        return from_bfloat16(numbers)
     from jax.lax import bitcast_convert_type
 
-    return bitcast_convert_type(bits, np.float32)
+    return bitcast_convert_type(numbers.astype(np.uint32) << 16, np.float32)
 
 
 def _from_blocks(xp: ArrayNamespace, held: Any) -> Any:
@@ -118,19 +116,20 @@ def bfloat16_rows_kernel(indices: IntegerArray, numbers: IntegerArray, out: Floa
 
 
 def int4_rows_kernel(indices: IntegerArray, numbers: IntegerArray, out: FloatArray) -> None:
-    """Fill the rows of `out` from blocks of 20 bytes: a factor, and two of 32 integers in each byte."""
+    """Fill the rows of `out` from blocks of bytes: a factor, and then two integers in each byte."""
+    half = INT4_BLOCK // 2
     for i in range(out.shape[0]):
         row = indices[i]
-        for block in range(out.shape[1] // 32):
-            start = 20 * block
+        for block in range(out.shape[1] // INT4_BLOCK):
+            start, first = INT4_BYTES * block, INT4_BLOCK * block
             bits = np.int32(0)
             for place in range(4):
                 bits = np.int32(bits | np.int32(np.int32(numbers[row, start + place]) << np.int32(8 * place)))
             factor = np.int32(bits).view(np.float32)
-            for place in range(16):
+            for place in range(half):
                 both = np.int32(numbers[row, start + 4 + place])
-                out[i, 32 * block + place] = np.float32(np.int32(both & 15) - 8) * factor
-                out[i, 32 * block + 16 + place] = np.float32(np.int32(both >> 4) - 8) * factor
+                out[i, first + place] = np.float32(np.int32(both & 15) - 8) * factor
+                out[i, first + half + place] = np.float32(np.int32(both >> 4) - 8) * factor
 
 
 class _RowsLoops(ByKernel):
