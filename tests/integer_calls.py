@@ -225,6 +225,7 @@ OPTIONS: dict[str, Call] = {
     "CachedDecoder": lambda i: wy.nn.CachedDecoder(MODEL, i(2), max_length=i(3)).step(np.array([1, 2])),
     "generate": lambda i: list(wy.nn.generate(MODEL, [1, 2], max_new_tokens=i(4), top_k=i(3), stop=i(2), seed=i(1))),
     "generate_text": lambda i: list(wy.nn.generate_text(MODEL, BYTES, [1, 2], i(4), top_k=i(3), seed=i(1))),
+    "sampled_tokens": lambda i: wy.nn.sampled_tokens(wy.Constant(np.eye(3)), wy.Constant(np.zeros(3)), top_k=i(2)),
     "sample_tokens": lambda i: wy.nn.sample_tokens(np.eye(3), np.random.default_rng(0), top_k=i(2)),
     "seed": lambda i: _seeded(number=i(3)),
     "Checkpoints.save": lambda i: _saved(step=i(3)),

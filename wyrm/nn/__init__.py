@@ -59,6 +59,7 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "recurrent_states": "GRUOutput LSTMOutput LSTMState RecurrentOutput StackedOutput",
         "rotary": "RotaryEmbedding rotary_embedding",
         "sampling": "sample_tokens",
+        "sampling_nodes": "sampled_tokens",
         "seeding": "seed seeded",
         "text_generation": "generate_text",
         "transformer": "FeedForward GatedFeedForward TransformerBlock",
