@@ -127,7 +127,7 @@ EXHAUSTIVE = [
     "engines/test_made_axes_epochs.py::test_an_epoch_moves_the_parameters_as_steps_of_the_reference_do[{'engine': 'jax'}]",  # noqa: E501  # one name
     "engines/test_made_axes_epochs.py::test_draws_for_each_entry_are_the_same_in_every_engine_and_for_every_number_of_threads",
     "engines/test_made_axes_epochs.py::test_shuffled_epochs_are_those_of_steps_in_that_order",
-    "engines/test_ragged_epochs.py::test_an_epoch_moves_the_parameters_as_steps_of_the_reference_do[{'engine': 'jax'}]",  # noqa: E501  # one name
+    "engines/test_ragged_epochs.py::test_an_epoch_moves_the_parameters_as_steps_of_the_reference_do[{'engine': 'jax'}]",
     "engines/native/kernels/test_random_kernels.py::test_random_kernels",
     "engines/native/test_bad_input.py::test_an_interrupt_stops_the_epoch_soon",
     "engines/native/test_cache.py::test_a_loaded_program_rounds_as_the_compiled_one_did",
