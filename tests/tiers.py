@@ -259,6 +259,7 @@ EXHAUSTIVE = [
     "guide/test_guide.py::test_the_extensions_work",
     "guide/test_guide.py::test_the_outputs_are_those_of_today",
     "io/test_io_damage.py::test_a_damaged_model_is_refused_or_loads_what_was_saved",
+    "io/test_io_every_decoder.py",
     "io/test_io_hugging_face.py::test_a_model_of_ours_gives_the_same_there",
     "io/test_io_hugging_face.py::test_a_model_of_theirs_gives_the_same_here",
     "io/test_io_hugging_face.py::test_each_rate_of_dropout_is_kept",
