@@ -217,7 +217,7 @@ _MULTIPLY_ADDS: dict[type[BaseNode], Callable[[Sequence[Shape], Shape], int]] = 
     ConvolutionWeightGradient: lambda parents, own: math.prod(parents[1]) * math.prod(own[1:]),
     # Of queries and keys, and of weights and values; masked positions count too.
     Attention: lambda parents, own: 2 * math.prod(own) * own[1],
-    CachedAttention: lambda parents, own: 2 * math.prod(own) * (parents[3][4] + own[1]),
+    CachedAttention: lambda parents, own: 2 * math.prod(own) * (parents[3][2] + own[1]),
     LinearCrossEntropy: lambda parents, own: math.prod(parents[0]) * parents[1][0],
     # The product of the state with the weights, in each step.
     Residuals: lambda parents, own: math.prod(parents[0][:2]) * math.prod(parents[1]),
