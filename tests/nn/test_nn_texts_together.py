@@ -55,8 +55,7 @@ def test_sequences_of_different_lengths_equal_the_model(kind: str) -> None:
     for row, length in enumerate([11, 4, 7]):
         assert decoder.tokens[row].tolist() == TEXTS[row, :length].tolist() + [0] * (11 - length)
     # One goes on by a token, one by several, and one begins anew.
-    texts: list[Any] = [TEXTS[0, :12], TEXTS[1, :9], TEXTS[2, :3]]
-    check(decoder.logits_after(texts), [0, 1, 2])
+    check(decoder.logits_after([TEXTS[0, :12], TEXTS[1, :9], TEXTS[2, :3]]), [0, 1, 2])
     decoder.read(np.stack([TEXTS[0, 12:15], TEXTS[1, 9:12], TEXTS[2, 3:6]]))
     check(decoder.step(np.array([TEXTS[0, 15], TEXTS[1, 12], TEXTS[2, 6]])), [0, 1, 2])
     model.head.bias.set(model.head.bias.value + 1.0)
@@ -103,10 +102,13 @@ def test_a_prefix_is_read_once_for_all_texts(monkeypatch: Any) -> None:
     alone = [list(generate(model, prompt, 5, temperature=0.0)) for prompt in prompts]
     decoder, taken = CachedDecoder(model, 4), list[int]()
     reader: Any = decoder._reader
-    run = reader._read.run
-    monkeypatch.setattr(reader._read, "run", lambda part, *rest: (taken.append(part.shape[1]), run(part, *rest))[1])
-    step = reader._step.run
-    monkeypatch.setattr(reader._step, "run", lambda part, *rest: (taken.append(part.shape[1]), step(part, *rest))[1])
+    for taking in (reader._read, reader._step):
+
+        def run(part: Any, *rest: Any, run: Any = taking.run) -> Any:
+            taken.append(part.shape[1])
+            return run(part, *rest)
+
+        monkeypatch.setattr(taking, "run", run)
     assert [list(text) for text in generate(decoder, prompts, 5, temperature=0.0)] == alone
     assert sum(taken) == len(prompts[0]) + 2 * 5
     # The reader has another text; a sequence still has the prefix.

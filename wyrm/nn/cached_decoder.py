@@ -294,7 +294,9 @@ class CachedDecoder:
             self._note(part, rows)
 
     def logits_after(
-        self, tokens: NDArray[np.int64] | Sequence[Sequence[int]], rows: Sequence[int] | None = None
+        self,
+        tokens: NDArray[np.int64] | Sequence[Sequence[int] | NDArray[np.int64]],
+        rows: Sequence[int] | None = None,
     ) -> np.ndarray:
         """Return the logits after the last token of each of these texts, (batch_size, vocab_size).
 
