@@ -54,7 +54,7 @@ class _AttentionForm(ProductForm):
             arrays.append(lowering.xp.broadcast_to(mask, (batch, *mask.shape[1:])))
         if node.dropout_rate > 0.0:
             seed, stream = (lowering.attribute(node, name) for name in ("seed", "stream"))
-            keys = row_keys(batch * heads * time, operands[-1], seed, stream)
+            keys = row_keys(lowering, batch * heads * time, operands[-1], seed, stream)
             arrays += [words.reshape(batch, heads, time) for words in keys]
         return floats, arrays
 
