@@ -221,9 +221,9 @@ class Emitter:
         if isinstance(first, Integer):
             if first == second:
                 return first
-            ends = first.bounds(), second.bounds()
-            known = (min(ends[0][0], ends[1][0]), max(ends[0][1], ends[1][1])) if ends[0] and ends[1] else None
-            return traced(either(condition, first.array(), second.array()), known)
+            lows, highs = zip(first.ends(), second.ends(), strict=True)
+            found = either(condition, first.array(), second.array())
+            return traced(found, None if None in lows else min(lows), None if None in highs else max(highs))
         if isinstance(first, np.generic) and isinstance(second, np.generic) and first.tobytes() == second.tobytes():
             return first
         return either(condition, first, second)
@@ -340,7 +340,7 @@ class Emitter:
         top = None if number is None else number - 1
 
         def turn(i: Any) -> None:
-            self.variables[loop.index.name] = traced(i, None if top is None else (0, top))
+            self.variables[loop.index.name] = traced(i, 0, top)
             self.block(loop.body)
 
         if number is not None and not leaves and self.mask is None:
@@ -561,7 +561,7 @@ class Emitter:
             case Operation():
                 return self._operation(expression)
             case Select(condition, chosen, otherwise):
-                return self._select(self.value(condition), chosen, otherwise)
+                return self._select(condition, chosen, otherwise)
             case Conversion(operand, type):
                 if isinstance(type, PointerType) or isinstance(operand.type, PointerType):
                     raise self.refused("have no addresses")
@@ -586,10 +586,22 @@ class Emitter:
             raise InOrder(found.loop)
         return found
 
-    def _select(self, condition: Any, chosen: Expression, otherwise: Expression) -> Value:
+    def _select(self, test: Expression, chosen: Expression, otherwise: Expression) -> Value:
+        condition = self.value(test)
         if isinstance(condition, np.bool_):
             return self.value(chosen if condition else otherwise)
-        return self._merged(condition, self.value(chosen), self.value(otherwise))
+        first, second = self.value(chosen), self.value(otherwise)
+        found = self._merged(condition, first, second)
+        if not isinstance(found, Integer) or found.bounds() is not None:
+            return found
+        # The smaller or the larger of two integers: one bound may be that of one of them.
+        ends = list(zip(first.ends(), second.ends(), strict=True))
+        low, high = found.ends()
+        if _is(test, "less", chosen, otherwise) or _is(test, "greater", otherwise, chosen):
+            high = min((each for each in ends[1] if each is not None), default=None)
+        elif _is(test, "greater", chosen, otherwise) or _is(test, "less", otherwise, chosen):
+            low = max((each for each in ends[0] if each is not None), default=None)
+        return traced(found.array(), low, high)
 
     def _operation(self, operation: Operation) -> Value:
         name, type = operation.name, operation.type
@@ -612,6 +624,10 @@ class Emitter:
         if type != INT64:
             return result
         return self._as_integer(result)
+
+
+def _is(test: Expression, name: str, x: Expression, y: Expression) -> bool:
+    return isinstance(test, Operation) and test.name == name and test.operands == (x, y)
 
 
 def _compared(name: str, difference: Integer, operands: Sequence[Integer]) -> np.bool_ | None:

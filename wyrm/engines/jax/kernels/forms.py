@@ -90,7 +90,7 @@ def _elements(function: Any, numbers: tuple[tuple[int, type, str, Any], ...]) ->
         given = iter(arrays)
         fixed = {position: number for position, _, _, number in numbers}
         arguments = [fixed[i] if i in fixed else next(given) for i in range(len(arrays) + len(fixed))]
-        shape = np.broadcast_shapes(*(each.shape for each in arrays))
+        shape = jnp.broadcast_shapes(*(each.shape for each in arrays))
         kinds = tuple(NumKind(_type(each)) for each in arguments)
         translation = Translation(checked=False)
         found = translation.specialized(routine, kinds)

@@ -70,15 +70,21 @@ class Integer:
         terms = ((term, own * factor) for term, own in self.terms) if factor else ()
         return Integer(self.constant * factor, tuple(terms))
 
-    def bounds(self) -> tuple[int, int] | None:
-        """Return the least and the largest value; None if they are not known."""
-        low = high = self.constant
+    def ends(self) -> tuple[int | None, int | None]:
+        """Return the least and the largest value, each None if it is not known."""
+        low: int | None = self.constant
+        high: int | None = self.constant
         for term, factor in self.terms:
-            if term.low is None or term.high is None:
-                return None
-            ends = factor * term.low, factor * term.high
-            low, high = low + min(ends), high + max(ends)
-        return (low, high) if -(2**63) <= low <= high < 2**63 else None
+            below, above = (term.low, term.high) if factor > 0 else (term.high, term.low)
+            low = None if low is None or below is None else low + factor * below
+            high = None if high is None or above is None else high + factor * above
+        fit = all(end is None or -(2**63) <= end < 2**63 for end in (low, high))
+        return (low, high) if fit else (None, None)
+
+    def bounds(self) -> tuple[int, int] | None:
+        """Return the least and the largest value; None if they are not both known."""
+        low, high = self.ends()
+        return None if low is None or high is None else (low, high)
 
     def array(self) -> Any:
         """Return its value as an array with an axis for each level of lanes."""
@@ -103,9 +109,9 @@ def wrapped(value: int) -> int:
     return (value + 2**63) % 2**64 - 2**63
 
 
-def traced(value: Any, bounds: tuple[int, int] | None = None) -> Integer:
-    """Return an array of int64 as an integer."""
-    return Integer(0, ((Traced(value, *(bounds or (None, None))), 1),))
+def traced(value: Any, low: int | None = None, high: int | None = None) -> Integer:
+    """Return an array of int64 as an integer, with the bounds that are known."""
+    return Integer(0, ((Traced(value, low, high), 1),))
 
 
 def aligned(*values: Any) -> list[Any]:
