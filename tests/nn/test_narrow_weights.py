@@ -75,10 +75,11 @@ def test_native_products_read_the_narrow_numbers(storage: Any) -> None:
     # The operand of the product is the leaf of the numbers itself, and no array of the program has the weight's size.
     weight = weight_of((40, 32), storage)
     x = wy.Input(dims=(Batch(), 32), name="x")
-    program = wy.compile((x @ weight.T, weight.index(wy.IndexConstant([3, 1]))))
+    hidden: Any = x @ weight.T
+    program = wy.compile((hidden, weight.index(wy.IndexConstant([3, 1])), wy.grad((hidden * hidden).sum(), x)))
     graph: Any = program._engine.graph
     products = [node for node in graph.schedule.nodes if isinstance(node, NarrowProduct)]
-    assert [type(node.parents[1]) for node in products] == [NarrowNumbers]
+    assert [type(node.parents[1]) for node in products] == [NarrowNumbers] * 2
     assert products[0].parents[1].dtype == {"int8": "int8", "bfloat16": "uint16", "int4": "uint8"}[storage]
     assert [leaf for leaf in graph.schedule.leaves if leaf.dtype == np.float32 and leaf.dims == weight.dims] == []
     assert "narrow_product_kernel(" in program.source
