@@ -201,10 +201,10 @@ CONTENTS = (
                     _NN + each
                     for each in (
                         "generation",
-                        "text_generation",
+                        "texts.text_generation",
                         "cached_decoder",
                         "sampling",
-                        "sampling_nodes",
+                        "texts.sampling_nodes",
                         "past",
                     )
                 ),
