@@ -21,7 +21,14 @@ class DTypeOptions(TypedDict, total=False):
 
 
 def check_dtype(options: Mapping[str, Any]) -> None:
-    """Raise `OptionError` for a `compute_dtype` that no engine has."""
+    """Raise `OptionError` for a `compute_dtype` that no engine has, with the reason for float16.
+
+    >>> check_dtype({})
+    >>> check_dtype({"compute_dtype": "bfloat16"})
+    >>> check_dtype({"compute_dtype": "int8"})
+    Traceback (most recent call last):
+    wyrm.errors.OptionError: compute_dtype must be 'float32' or 'bfloat16', not 'int8'
+    """
     chosen = options.get("compute_dtype")
     if str(chosen) in ("float16", "half"):
         raise OptionError(

@@ -40,7 +40,7 @@ from wyrm.ops.shaping.arange import positions
 
 # Bytes of logits in a block of rows, or the share of the weight's bytes if that is more: each block reads the weight
 # twice, and reads and writes its gradient.
-_LOGITS_BYTES, _SHARE_OF_WEIGHT = 2**21, 3
+_LOGITS_BYTES, _SHARE_OF_WEIGHT = 2**21, 1
 # Least number of rows in a block: matrix products of fewer rows are slow.
 _FEWEST_ROWS = 64
 # Gradients of fewer rows or classes, or of wider rows, are computed by rows: by classes, their products and loops are

@@ -421,8 +421,9 @@ def _lines(body: Sequence[Statement], indent: str) -> Iterator[str]:
                 yield f"{indent}fail {_expression_text(code)}"
             case Invoke(_, function, arguments):
                 yield f"{indent}{_assigning(statement)}{function}({_list(arguments)})"
-            case TiledProduct(operands):
-                yield f"{indent}product({_list(operands)})"
+            case TiledProduct(operands, type, right, rounds):
+                types = "rounded to bfloat16" if rounds else f"{type} @ {right}"
+                yield f"{indent}product({_list(operands)})  # {types}"
             case ShiftedSums(operands):
                 yield f"{indent}shifted_sums({_list(operands)})"
             case LibraryCall(function, arguments):

@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 import llvmlite.binding as llvm
 
+from wyrm.support.notices import say
+
 # The cache of a core if the system does not tell its size.
 _USUAL_CACHE = 512 * 1024
 _LINUX_CACHE = Path("/sys/devices/system/cpu/cpu0/cache/index2/size")
@@ -106,7 +108,12 @@ def rounding_host() -> Target:
     That asks the system for the registers of AMX.
     """
     target = host().rounding()
-    return replace(target, pairs=None) if target.pairs == "tiles" and not _tiles_allowed() else target
+    if target.pairs == "tiles" and not _tiles_allowed():
+        say("compute_dtype='bfloat16' keeps products in float32: the system does not let this process use AMX")
+        return replace(target, pairs=None)
+    if target.pairs is None:
+        say("compute_dtype='bfloat16' keeps products in float32, which this processor multiplies as fast")
+    return target
 
 
 def _tiles_allowed() -> bool:
