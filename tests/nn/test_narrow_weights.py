@@ -58,6 +58,20 @@ def test_products_and_rows_in_every_engine(storage: Any, along: Any, shape: tupl
                 np.testing.assert_allclose(value, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
 
 
+@pytest.mark.parametrize("storage", ["int8", "bfloat16"])
+def test_products_of_few_rows_of_any_size(storage: Any) -> None:
+    # Rows of the weight in groups of 8, 4, 2 and 1, and columns that are no whole vectors or cache lines.
+    random, batch = np.random.default_rng(2), Batch()
+    for shape in ((15, 131), (300, 64), (8, 5), (1, 33)):
+        weight = weight_of(shape, storage)
+        x = wy.Input(dims=(batch, shape[0]), name="x")
+        program = wy.compile(x @ weight)
+        for count in (1, 2, 3, 4, 5, 7, 8, 9):
+            data = random.normal(size=(count, shape[0])).astype(np.float32)
+            wanted = data.astype(np.float64) @ weight.value
+            np.testing.assert_allclose(program({x: data}), wanted, rtol=1e-5, atol=2e-6 * np.abs(wanted).max())
+
+
 @pytest.mark.parametrize("storage", STORAGES)
 def test_native_products_read_the_narrow_numbers(storage: Any) -> None:
     # The operand of the product is the leaf of the numbers itself, and no array of the program has the weight's size.

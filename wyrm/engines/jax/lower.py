@@ -14,6 +14,7 @@ import numpy as np
 from wyrm.engines.evaluated import check_shape
 from wyrm.engines.jax.divided_tables import DividedTables, largest, largest_of_all
 from wyrm.engines.jax.host import call_evaluate, evaluated_in_numpy, refusal, untraceable
+from wyrm.engines.jax.kernels.forms import elementwise, jax_form
 from wyrm.engines.jax.loops import NO_ATTRIBUTES, Attributes, Repeat, Values, compute_repeat, find_repeats
 from wyrm.engines.jax.namespace import JaxNamespace, namespace, narrowed
 from wyrm.engines.jax.partial_sums import PartialSum, PartialSums, whole
@@ -124,6 +125,14 @@ class Lowerer:
         """Return `x @ y` with operands in the dtype of activations and sums in float32 or wider."""
         narrow = self._of_products
         return matmul(*(x, y) if narrow is None else (x.astype(narrow), y.astype(narrow)))
+
+    def elementwise(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what a function of numbers gives for the elements of arrays; see `Lowering`."""
+        return elementwise(function, *arguments)
+
+    def kernel(self, kernel: Callable[..., Any], *arguments: Any) -> tuple[Any, ...]:
+        """Return what a kernel returns, and the arrays that it may write to; see `Lowering`."""
+        return jax_form(kernel)(*arguments)
 
     def inside_op(self) -> Self:
         """Return what lowers the nodes that an op is composed of; see `Lowering`."""

@@ -351,7 +351,9 @@ def _exported_product(vectors: Vectors, elements: int, pool: str | None) -> str:
     large = to.one_of(to.compare("sge", work, SHARED_PRODUCTS), to.both(thin, read))
     short = to.compare("sle", "%inner", low.LONGEST_SUM)
     in_order = to.both(to.both(short, to.compare("sgt", "%inner", 0)), to.compare("eq", "%bc", 1))
-    for rows, pays in enumerate(() if vectors.blocks else _low_pays(to, tiny, long, large), start=1):
+    pay = () if vectors.blocks else _low_pays(to, tiny, long, large)
+    # Of numbers that are widened, more rows pay as soon as one does.
+    for rows, pays in zip(low.heights(vectors), (*pay, *pay[:1] * 2), strict=False):
         chosen = to.both(to.both(in_order, pays), to.compare("eq", "%rows", rows))
         function = to.select(chosen, "ptr", f"@low_{rows}", function)
 
