@@ -1,7 +1,8 @@
-"""Language models that are read and continued: prompts and tokens, in float32 and narrow numbers, vs llama.cpp.
+"""Language models that are read and continued, vs llama.cpp, and trained in bfloat16, vs PyTorch's autocast.
 
-The models have the shapes of stories15M and SmolLM2 135M, and random weights. llama.cpp, by llama-cpp-python, reads
-them from GGUF: q8_0 stands beside int8, and q4_0 beside int4. Each contender has a process of its own.
+The models have the shapes of stories15M, SmolLM2 135M and GPT-2 124M, and random weights. llama.cpp, by
+llama-cpp-python, reads them from GGUF: q8_0 stands beside int8, and q4_0 beside int4. PyTorch trains those of
+transformers, with the fused AdamW. Each contender has a process of its own.
 """
 
 from __future__ import annotations
@@ -117,6 +118,83 @@ def llama_work(shape: str, storage: str, threads: int, prompt: int) -> Callable[
     return read if prompt else follow
 
 
+# Sequences and tokens of a training step.
+STEPS = (("15M", 4, 64), ("15M", 8, 256), ("124M", 4, 128))
+RATE = 1e-3
+
+
+def _batch(sequences: int, tokens: int) -> Any:
+    return np.random.default_rng(0).integers(0, 32000, (sequences, tokens + 1))
+
+
+def wyrm_step(shape: str, compute_dtype: Any, threads: int, sequences: int, tokens: int) -> Callable[[], object]:
+    """Return a training step with AdamW; threads divide the rows of a small model, and products of a large one."""
+    limit_threads(threads)
+    import wyrm as wy
+
+    if shape == "124M":
+        wy.nn.seed(0)
+        model: Any = wy.nn.GPT2(wy.nn.GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0))
+    else:
+        model = _decoder(shape).train()
+    batch = wy.Dim()
+    inputs = [wy.IndexInput(dims=(batch, tokens), name=name) for name in ("tokens", "targets")]
+    loss = model.loss(*inputs)
+    program: Any = wy.compile(loss, wy.optim.AdamW(loss.parameters(), RATE), compute_dtype=compute_dtype)
+    drawn = _batch(sequences, tokens)
+    data = dict(zip(inputs, (drawn[:, :-1].copy(), drawn[:, 1:].copy()), strict=True))
+
+    def step() -> object:
+        if shape == "124M":
+            return float(program(data))
+        return program.epoch(data, batch_size=sequences, threads=threads, mode="synchronized")
+
+    return step
+
+
+def torch_step(shape: str, compute_dtype: Any, threads: int, sequences: int, tokens: int) -> Callable[[], object]:
+    """Return the same step of PyTorch, by autocast for bfloat16."""
+    limit_threads(threads)
+    import torch
+    import transformers
+
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    if shape == "124M":
+        of_gpt2 = transformers.GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False)
+        model: Any = transformers.GPT2LMHeadModel(of_gpt2)
+    else:
+        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**SHAPES[shape], use_cache=False))
+    optimizer = torch.optim.AdamW(model.parameters(), RATE, fused=True)
+    read = torch.from_numpy(_batch(sequences, tokens)[:, :-1].copy())
+
+    def step() -> object:
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cpu", torch.bfloat16, enabled=compute_dtype == "bfloat16"):
+            loss = model(input_ids=read, labels=read).loss
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def _step_case(shape: str, sequences: int, tokens: int, threads: int) -> Case:
+    def contender(work: str) -> Any:
+        given = f"{work}({shape!r}, 'bfloat16', {threads}, {sequences}, {tokens})"
+        return in_worker(
+            f"from bench.workers import serve\nfrom bench.language_models import {work}\nserve(lambda: {given})"
+        )
+
+    return Case(
+        "language_models",
+        f"a training step in bfloat16, {shape}, {sequences} x {tokens}, {threads} thread{'s' * (threads > 1)}",
+        {"wyrm": contender("wyrm_step"), "torch autocast": contender("torch_step")},
+        floors={"torch autocast": 1.5},
+        quick=shape == "15M" and threads == 1,
+    )
+
+
 def _contender(work: str, shape: str, storage: str, threads: int, prompt: int, units: int = 0) -> Any:
     given = f"{work}({shape!r}, {storage!r}, {threads}, {prompt})"
     return in_worker(
@@ -155,7 +233,8 @@ def _texts(shape: str, storage: str) -> Case:
 
 
 def cases() -> list[Case]:
-    """A token after 64 others, with 64 of these read at once, a prompt, and several texts at once."""
+    """A token after 64 others, with 64 of these read at once, a prompt, several texts at once, and a training step."""
     found = [_case(shape, storage, threads) for threads in (1, THREADS) for shape in SHAPES for storage in TYPES]
     found += [_case("135M", storage, 1, PROMPT) for storage in ("float32", "int8", "int4")]
-    return found + [_texts(shape, storage) for shape in SHAPES for storage in ("float32", "int8")]
+    found += [_texts(shape, storage) for shape in SHAPES for storage in ("float32", "int8")]
+    return found + [_step_case(*step, threads) for threads in (1, THREADS) for step in STEPS]

@@ -13,8 +13,10 @@ from safetensors.numpy import load_file, save_file
 import wyrm as wy
 from tests.exporting.in_wasm import in_wasm
 from tests.exporting.loaded import loaded
+from wyrm.exporting.building import build
 from wyrm.exporting.c import FORMAT
 from wyrm.exporting.exported import tensors_of
+from wyrm.exporting.targets import target_named
 
 ROWS, LENGTH, BATCH = 8, 8, 4
 TEXTS = np.arange(ROWS * (LENGTH + 1)).reshape(ROWS, LENGTH + 1) % 7
@@ -92,3 +94,21 @@ def test_a_file_of_exported_code_has_the_names_of_state_dict(tmp_path: Path) -> 
     save_file(arrays, file, {"wyrm": FORMAT})
     exported.load(file)
     assert all((array == arrays[name]).all() for name, array in model.state_dict().items())
+
+
+@pytest.mark.parametrize("storage, ratio", [("int8", 0.27), ("bfloat16", 0.51), ("int4", 0.17)])
+def test_narrow_weights_are_narrow_in_memory_and_are_not_copied_by_steps(storage: Any, ratio: float) -> None:
+    target = target_named("c", None, None)
+
+    def built(storage: Any) -> tuple[int, int, int]:
+        model, adapter, train, _ = adapted(storage, width=256)
+        found = build("model", target, train, {}, BATCH, {}, None, model)
+        weights = sum(array.nbytes for name, array in model.state_dict().items() if not name.endswith(("up", "down")))
+        low = sum(each.value.nbytes for each in adapter.parameters())
+        return found.interface.memory_bytes, weights, low
+
+    (wide, exact, low), (narrow, weights, _) = built(None), built(storage)
+    assert weights < ratio * exact
+    # What a step copies is the adapter and its state, and nothing is widened.
+    assert wide - narrow >= exact - weights
+    assert narrow < weights + 8 * low + 2_000_000

@@ -13,6 +13,8 @@ import wyrm as wy
 from tests.exporting.loaded import loaded
 from wyrm.errors import CheckpointError, DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
 from wyrm.graph.parameters import NarrowNumbers
+from wyrm.graph.storage import bound_array
+from wyrm.ops.cross_entropy.narrow_head import NarrowHeadSlopes
 from wyrm.ops.products.narrow_product import NarrowProduct
 from wyrm.support.narrow_numbers import as_bfloat16, from_bfloat16
 
@@ -228,3 +230,42 @@ def test_mistakes_are_named() -> None:
         program({rows: np.array([3])})
     with pytest.raises(ShapeError, match="do not match"):
         wy.Input(dims=(4, 5)) @ table
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_narrow_output_layer_is_read_as_it_is(storage: Any, weighted: bool) -> None:
+    # The loss and its gradient with respect to x are those of the widened weight, and no array has the weight's size.
+    random, weight = np.random.default_rng(3), weight_of((200, 32), storage)
+    labels = random.integers(0, 200, 301)
+    labels[::7] = -1
+    x = wy.Parameter(random.normal(size=(301, 32)).astype(np.float32))
+    options: dict[str, Any] = {"ignore_index": -1, "label_smoothing": 0.1 if weighted else 0.0}
+    if weighted:
+        options["sample_weight"] = random.uniform(size=301).astype(np.float32)
+    loss = wy.linear_cross_entropy(x, weight, wy.IndexConstant(labels), **options)
+    wide = wy.linear_cross_entropy(x, wy.Constant(weight.value), wy.IndexConstant(labels), **options)
+    program = wy.compile((loss, wy.grad(loss, x)))
+    wanted = [wide.forward(), wy.grad(wide, x).forward()]
+    for found in (program({}), [wy.compile(loss)({}), wanted[1]], [loss.forward(), wy.grad(loss, x).forward()]):
+        np.testing.assert_allclose(found[0], wanted[0], rtol=1e-6)
+        np.testing.assert_allclose(found[1], wanted[1], rtol=1e-5, atol=1e-6 * np.abs(wanted[1]).max())
+    graph: Any = program._engine.graph
+    assert not any(isinstance(leaf, wy.NarrowWeight) for leaf in graph.schedule.leaves)
+    (slopes,) = [node for node in graph.schedule.nodes if isinstance(node, NarrowHeadSlopes)]
+    operands = [bound_array(parent) for parent in slopes.parents]
+    evaluated = slopes.evaluate(np, *operands, shape=(302, 32))
+    np.testing.assert_allclose(evaluated[1:], wanted[1], rtol=1e-5, atol=1e-6 * np.abs(wanted[1]).max())
+
+
+def test_a_copy_in_float32_is_made_once_and_again_after_a_change() -> None:
+    weight = weight_of((6, 4), "int8")
+    program = wy.compile(weight.sum())  # an op that reads a copy
+    first = float(program({}))
+    runner: Any = program._engine.runner  # type: ignore[attr-defined]  # the native engine's
+    (binding,) = runner._held()
+    assert float(program({})) == first and list(runner._held()) == [binding]
+    weight.numbers.set(np.zeros_like(weight.numbers.value))
+    assert float(program({})) == 0.0
+    with pytest.raises(ValueError, match="read-only"):
+        weight.value[0, 0] = 1.0

@@ -35,6 +35,10 @@ from wyrm.ops.adjoints.writing import Sizes, function_source, sizes, with_short_
 _DTYPES = {"f8": np.float64, "f4": np.float32, "i": np.int64, "b": np.bool_}
 
 
+# The error of a tape that is full, where only running a kernel tells how many values it needs.
+FULL = "the tape of a kernel is full"
+
+
 @dataclass(frozen=True)
 class Derived:
     """A kernel that was made from another one.
@@ -56,6 +60,8 @@ class Derived:
     scalars: tuple[str, ...]
     results: int
     sizes: Sizes
+    kinds_of_scratch: tuple[Kind, ...]
+    written: frozenset[str]
     sizer: Callable[..., tuple[tuple[int, ...], ...]]
 
     @property
@@ -92,6 +98,11 @@ def forward_and_backward(
     return made.forward(), made.backward()
 
 
+def value(function: Callable[..., Any], kinds: Sequence[Kind]) -> Derived:
+    """Return the kernel itself, with the kernels that it calls inlined, and the arrays that it makes as arguments."""
+    return _Value(function, kinds, ()).whole()
+
+
 def tangent(function: Callable[..., Any], kinds: Sequence[Kind], wrt: Sequence[str] | None = None) -> Derived:
     """Return the kernel that computes the results of a kernel and their derivatives along tangents of the arguments."""
     return _Tangent(function, kinds, wrt).whole()
@@ -126,6 +137,8 @@ def compiled(source: str, space: Mapping[str, Any], module: str) -> Callable[...
     scope: dict[str, Any] = {**space, "np": np, "__name__": module}
     exec(compile(source, file, "exec"), scope)  # the source is made here
     function: Callable[..., Any] = scope[found[1]]
+    # Indices of users are not proved to be in range, so native code checks them.
+    vars(function)["guarded"] = True
     return function
 
 
@@ -269,6 +282,7 @@ class _Adjoint(_Made):
             self.function(source), source, tuple(kernel.parameters), tuple(scratch), tuple(cotangents),
             tuple(self.prefix + each for each in own), tuple(seeds), tuple((tape.array, type) for tape, type in tapes),
             tuple(scalars), len(kernel.results) if forward else 0, found,
+            tuple(kernel.kinds[each] for each in scratch), frozenset(kernel.written()),
             compiled(found.source, kernel.space, self.module),
         )  # fmt: skip
 
@@ -281,12 +295,28 @@ class _Adjoint(_Made):
     def _guarded(self, split: bool) -> Callable[[Block], list[ast.stmt]]:
         """Return the pushes, with a test of the room on the tape in loops of which the number of turns is not known."""
         push = self.pushes(split)
+        known = dict(zip(self._sizes(split).names, self._sizes(split).known, strict=True))
 
         def at_end(block: Block) -> list[ast.stmt]:
-            found = push(block)
-            return found
+            out: list[ast.stmt] = []
+            for tape, _ in self.tapes:
+                count = self._count(tape, split)(block)
+                if count and not known[tape.array]:
+                    test = f"if {tape.place} + {count} > {tape.array}.size:"
+                    out += statements_of(f"{test}\n    raise IndexError({FULL!r})")
+            return [*out, *push(block)]
 
         return at_end
+
+    def _sizes(self, split: bool) -> Sizes:
+        shapes = dict(self.scratch())
+        own = self._arrays()[1]
+        return sizes(
+            self.kernel,
+            [*shapes.items(), *((self.prefix + each, shapes[each]) for each in own)],
+            [(tape.array, self._count(tape, split)) for tape, _ in self.tapes],
+            len(self.tapes) if split else 0,
+        )
 
     def whole(self) -> Derived:
         kernel = self.kernel
@@ -365,6 +395,26 @@ def _is_zero(s: ast.stmt) -> bool:
     return isinstance(s, ast.Assign) and isinstance(s.value, ast.Constant) and s.value.value == 0.0
 
 
+class _Value(_Made):
+    """The kernel in the simple form."""
+
+    def whole(self) -> Derived:
+        kernel = self.kernel
+        scratch = [each.name for each in kernel.scratch]
+        parameters = [*kernel.parameters, *scratch]
+        body, out = with_short_names(
+            written(kernel.body), kernel.results, kernel.own, {*parameters, *kernel.space}, "\0"
+        )
+        source = function_source(f"{kernel.name}_value", parameters, body, out)
+        found = sizes(kernel, self.scratch(), [], 0)
+        return Derived(
+            self.function(source), source, tuple(kernel.parameters), tuple(scratch), (), (), (), (), (),
+            len(kernel.results), found,
+            tuple(kernel.kinds[each] for each in scratch), frozenset(kernel.written()),
+            compiled(found.source, kernel.space, self.module),
+        )  # fmt: skip
+
+
 class _Tangent(_Made):
     """The derivative along a direction: each active value has a tangent, computed beside it."""
 
@@ -392,6 +442,7 @@ class _Tangent(_Made):
         return Derived(
             self.function(source), source, tuple(kernel.parameters), tuple(scratch), tuple(arrays),
             tuple(self.prefix + each for each in own), tuple(scalars), (), tuple(floats), len(kernel.results), found,
+            tuple(kernel.kinds[each] for each in scratch), frozenset(kernel.written()),
             compiled(found.source, kernel.space, self.module),
         )  # fmt: skip
 

@@ -112,7 +112,7 @@ class Reader:
                     self.where = f"{function.__name__}, {function.__code__.co_filename}"
                     self.fail(f"{each} is not defined")
                 continue
-            value = function.__globals__[each]
+            value = getattr(function.__globals__[each], "kernel_function", function.__globals__[each])
             if (isinstance(value, bool | int | float) and not isinstance(value, float | int)) or (
                 isinstance(value, bool | int | float) and math.isfinite(value)
             ):
