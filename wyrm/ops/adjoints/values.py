@@ -51,7 +51,7 @@ class Kernel:
         self.parameters = reader.parameters
         self.scratch: list[Scratch] = []
         self.kinds: dict[str, Kind] = {each: kinds[each] for each in self.parameters}
-        self.fresh, self.own = reader.fresh, reader.own
+        self.fresh, self.own, self.lines = reader.fresh, reader.own, reader.lines
         self.where = reader.where
         self.views: dict[str, Let] = {}
         self.definitions: dict[str, Let] = {}
