@@ -85,6 +85,13 @@ class Kernel:
         return Kind({"wf": "f8", "wi": "i"}.get(found.type, found.type), found.axes)
 
 
+def _both(first: str, second: str) -> str:
+    """Return the type of a variable that holds numbers of two types, as the compiler chooses it."""
+    if {first, second} == {"i", "f4"}:
+        return "f8"
+    return max(first, second, key=_ORDER.index)
+
+
 def _above(*kinds: str) -> str:
     """Return the type of arithmetic with operands of these types; "wf" and "wi" are those of literals."""
     if "f8" in kinds:
@@ -200,7 +207,7 @@ class _Conversion:
                     continue
                 old = self.kinds.get(text, Kind("b")).type
                 new = {"wf": "f8", "wi": "i"}.get(kind.type, kind.type)
-                self.kinds[text] = Kind(max(old, new, key=_ORDER.index))
+                self.kinds[text] = Kind(_both(old, new))
             if before == self.kinds:
                 break
 
@@ -346,9 +353,8 @@ class _Conversion:
             if self.kinds[text].is_array:  # after the branch it is not known which array it is
                 env.pop(text, None)
                 continue
-            kind = max(
-                (self.kernel.kinds[each[text]].type for each in (first, second) if text in each), key=_ORDER.index
-            )
+            types = [self.kernel.kinds[each[text]].type for each in (first, second) if text in each]
+            kind = _both(types[0], types[-1])
             joined = self.kernel.new(text, Kind(kind))
             for inner, found in ((branch.body, first), (branch.orelse, second)):
                 value = name(found[text]) if text in found else self._zero(text)
