@@ -197,7 +197,17 @@ CONTENTS = (
             Group(
                 "Generation of text",
                 (),
-                tuple(_NN + each for each in ("generation", "cached_decoder", "sampling", "past")),
+                tuple(
+                    _NN + each
+                    for each in (
+                        "generation",
+                        "text_generation",
+                        "cached_decoder",
+                        "sampling",
+                        "sampling_nodes",
+                        "past",
+                    )
+                ),
             ),
         ),
         "Layers of attention, GPT-2 and decoders with the files of Hugging Face, and generation with a cache.",
