@@ -19,6 +19,7 @@ from wyrm.graph.base import BaseNode, Gradient, describe, label
 from wyrm.graph.drafts import binary, can_be_drafted, unary
 from wyrm.graph.leaves import Constant, as_constant, float_constant
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.op import NUMPY
 from wyrm.graph.registration import FUNCTIONS, lacking, method
 from wyrm.graph.typing import Shaped
 from wyrm.graph.weak_types import FLOATS, default_type
@@ -26,7 +27,8 @@ from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise.broadcasts import operator_of_floats
 from wyrm.ops.elementwise.derivation import VJP, add_op, check_rules, derived_vjp
 from wyrm.ops.elementwise.derivatives import Rule
-from wyrm.ops.elementwise.formula import OPERANDS, Attribute, Operand, operand_count, parse
+from wyrm.ops.elementwise.formula import OPERANDS, Attribute, Operand, formula_value, operand_count, parse
+from wyrm.reach.rules import REACH, Pointwise
 from wyrm.support.foreign_names import explain, explain_count, keywords_of
 
 # The classes of the operands and the axes of the result, as parameters of a class of ops. They have defaults, so that
@@ -290,6 +292,16 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
         if dtype.kind != "f":
             raise DTypeError("a mask has no arithmetic; convert it with mask.astype(np.float32), or use wy.where")
         return dtype
+
+
+@REACH.register(Elementwise)
+class _ElementwiseReach(Pointwise):
+    """The formula at each position."""
+
+    def value(self, node: BaseNode, arrays: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray | None:
+        if not node.formula:
+            return super().value(node, arrays, shape)
+        return np.broadcast_to(np.asarray(formula_value(NUMPY, node, arrays), node.dtype), shape)
 
 
 class Unary(Elementwise[tuple[Left_co], Axes], abstract=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Generic, Literal, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 import numpy as np
 
@@ -29,7 +29,11 @@ from wyrm.ops.normalization.kernels import (
     weight_gradient_kernel,
 )
 from wyrm.ops.reducing.reduction import Sum
+from wyrm.reach.rules import REACH, Reach, Reached
 from wyrm.support.foreign_names import explains_keywords
+
+if TYPE_CHECKING:
+    from wyrm.reach.facts import Analysis
 
 # --- the formulas -----------------------------------------------------------------------------------------------------
 
@@ -129,6 +133,17 @@ class _ForwardLoops(_NormalizationLoops):
         x, weight, *biases = operands
         bias = biases[0] if biases else np.zeros(0, out.dtype)
         return self.rows(x), weight, bias, self.rows(out), *self.numbers(node, x)
+
+
+@REACH.register(_Forward)
+class _ForwardReach(Reach):
+    """An element depends on all along the last axis."""
+
+    ignores_sizes = True
+
+    def reached(self, node: _Forward, operands: Sequence[Reached], analysis: Analysis) -> Reached:
+        x, *vectors = operands
+        return analysis.pointwise(node, [analysis.along(node, [x], node.ndim - 1), *vectors], "")
 
 
 class LayerNorm(_Forward[Left_co, Axes]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -30,7 +30,11 @@ from wyrm.ops.elementwise.elementwise import (
 )
 from wyrm.ops.kernels.sums import summed
 from wyrm.ops.reducing.reduction import Sum
+from wyrm.reach.rules import REACH, Reach, Reached
 from wyrm.support.imports import jnp
+
+if TYPE_CHECKING:
+    from wyrm.reach.facts import Analysis
 
 
 def sum_dtype(*operands: Any) -> Any:
@@ -209,6 +213,23 @@ def {method}(self: Shaped[R, tuple[A, *Bs, K, N]], other: OfShape[L, tuple[*Bs, 
 
 def _which(dims: Dims) -> str:
     return "only" if len(dims) == 1 else "second-to-last"
+
+
+@REACH.register(MatMul)
+class _MatMulReach(Reach):
+    """The sum over one axis of the products of rows and columns."""
+
+    ignores_sizes = True
+
+    def reached(self, node: MatMul, operands: Sequence[Reached], analysis: Analysis) -> Reached:
+        x, y = (list(each.axes) for each in operands)
+        of_rows, of_columns = len(x) > 1, len(y) > 1
+        x, y = [*([] if of_rows else [()]), *x, ()], [*y, *([] if of_columns else [()])]
+        y.insert(len(y) - 2, ())
+        rank = max(len(x), len(y))
+        terms = analysis.pointwise(node, operands, "x * y", [x, y], rank)  # (..., rows, terms, columns)
+        gone = {rank - 2, *([] if of_rows else [rank - 3]), *([] if of_columns else [rank - 1])}
+        return analysis.without(node, terms, gone, keepdims=False)
 
 
 JAX.register(MatMul)(MatMulForm)
