@@ -51,12 +51,14 @@ def main(count: int, first: int = 0) -> int:
             found = check(name, seed, min(100, end - seed), ops)
             if found is not None:
                 failed += 1
-                print(found, flush=True)
+                sys.stdout.write(f"{found}\n")
+                sys.stdout.flush()
                 seed = int(found.split(":")[0].split()[1]) + 1
             else:
                 seed += 100
-        print(f"{name}: {share} graphs", flush=True)
-    print(f"{failed} unsound; {len(ops)} classes of ops: {', '.join(sorted(ops))}")
+        sys.stdout.write(f"{name}: {share} graphs\n")
+        sys.stdout.flush()
+    sys.stdout.write(f"{failed} unsound; {len(ops)} classes of ops: {', '.join(sorted(ops))}\n")
     return int(failed > 0)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -56,7 +57,7 @@ class Analysis(Atoms):
     def run(self, outputs: Iterable[BaseNode]) -> None:
         """Find what is known of nodes and of those before them."""
         for node in topological_order(outputs, self.known):
-            found = self._of_leaf(node) if node.is_leaf else self._of_op(node)
+            found = self._of_leaf(node) if node.is_leaf or node in self.sources else self._of_op(node)
             found.zones = self.united(found.zones)
             self.known[node] = found
 
@@ -124,17 +125,43 @@ class Analysis(Atoms):
 
     def composed(self, node: BaseNode, operands: Sequence[Reached]) -> Reached | None:
         """Return what the composition of an op says if this is known of its operands; None if it has none."""
+        composition = node.composition()
+        if composition is not None:
+            return self._of_graph(node, composition.inputs, composition.outputs[0], composition.order, operands)
         with located_at(node.origin):
             simpler = LOOPS.of(node).decompose(node)
-        if simpler is None:
-            return None
-        before = {parent: self.known[parent] for parent in node.parents}
-        self.known.update(zip(node.parents, operands, strict=True))
+        return None if simpler is None else self._of_graph(node, node.parents, simpler, (), operands)
+
+    def _of_graph(
+        self,
+        node: BaseNode,
+        inputs: Sequence[BaseNode],
+        output: BaseNode,
+        inner: Sequence[BaseNode],
+        operands: Sequence[Reached],
+    ) -> Reached:
+        """Return what a graph from `inputs` says of a node; several nodes may share the `inner` ones."""
+        around = {each: self.known[each] for each in inputs if each in self.known}
+        self.known.update(zip(inputs, operands, strict=True))
         try:
-            self.run([simpler])
+            self.run([output])
+            found = self.known[output]
         finally:
-            self.known.update(before)
-        return self.known[simpler]
+            for each in (*inner, *inputs):
+                self.known.pop(each, None)
+                self._constants.pop(each, None) if each not in around else None
+            self.known.update(around)
+        if not inner:
+            return found
+        # The nodes of a shared graph have another user's lines.
+        within = set(inner)
+        zones = []
+        for zone in found.zones:
+            origin: Zone | None = zone
+            while origin is not None and origin.node in within:
+                origin = origin.origin
+            zones.append(Zone(zone.bounds, node, origin, zone.mask))
+        return replace(found, zones=zones)
 
     def moved(
         self,
@@ -166,6 +193,8 @@ class Analysis(Atoms):
 
     def joined(self, operands: Sequence[Reached], lists: Sequence[Sequence[Entry]], rank: int) -> Joined:
         """Return the axes of broadcast operands, whose `lists` of axes end together, and the names of each one's."""
+        if len(operands) == 1 and len(lists[0]) == rank:  # and no atom twice, of which no axes are made
+            return tuple(lists[0]), [{abs(atom): abs(atom) for entry in lists[0] for atom in entry}]
         padded = [[()] * (rank - len(axes)) + list(axes) for axes in lists]
         used, axes, names = set[int](), list[Entry](), [Names() for _ in operands]
         for k in range(rank):

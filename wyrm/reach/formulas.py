@@ -13,7 +13,7 @@ import numpy as np
 from wyrm.graph.base import BaseNode
 from wyrm.graph.loop_form import Reducer
 from wyrm.reach.rules import HIGH, LOW, REACH, Numbers, Reached
-from wyrm.reach.zones import EVERYWHERE, ZERO, Bounds, Zone, cancelled, is_everywhere, linked
+from wyrm.reach.zones import EVERYWHERE, ZERO, Bounds, Variable, Zone, cancelled, is_everywhere, linked
 
 if TYPE_CHECKING:
     from wyrm.reach.facts import Analysis
@@ -52,11 +52,13 @@ def known_of_formula(analysis: Analysis, node: BaseNode, formula: str, operands:
     if formula == "x * y":
         zones = [met(zones[0], outside(1, 0.0)), met(zones[1], outside(0, 0.0))]
         values[0.0] = met(outside(0, 0.0), outside(1, 0.0))
-        values[LOW] = met([*outside(0, 1.0), *outside(1, LOW)], [*outside(0, LOW), *outside(1, 1.0)])
+        for value in (LOW, HIGH):
+            values[value] = met([*outside(0, 1.0), *outside(1, value)], [*outside(0, value), *outside(1, 1.0)])
     elif formula in ("x + y", "x - y"):
         zones = [met(zones[0], outside(1, -inf)), met(zones[1], outside(0, -inf))]
         values[-inf] = met(outside(0, -inf), outside(1, -inf)) if formula == "x + y" else outside(0, -inf)
-        values[LOW] = met(outside(0, LOW), outside(1, LOW if formula == "x + y" else HIGH))
+        for value, other in ((LOW, HIGH), (HIGH, LOW)):
+            values[value] = met(outside(0, value), outside(1, value if formula == "x + y" else other))
     elif formula == "x / y":
         zones = [zones[0], met(zones[1], outside(0, 0.0))]
         values[0.0] = outside(0, 0.0)
@@ -150,7 +152,21 @@ def _numbers(node: BaseNode, formula: str, operands: Sequence[Reached]) -> Numbe
         return operands[0].numbers
     if formula in ("x + y", "x - y") and node.dtype.kind == "i" and operands[0].numbers and operands[1].numbers:
         return summed(operands[0].numbers, operands[1].numbers, 1 if formula == "x + y" else -1)
+    if formula in ("where(x, y, z)", "maximum(x, y)", "minimum(x, y)") and node.dtype.kind == "i":
+        x, y = (each.numbers or {} for each in operands[-2:])
+        pairs = x.keys() | y.keys()
+        return {pair: _either(_limits(x, pair), _limits(y, pair)) for pair in pairs}
     return None
+
+
+def _limits(numbers: Numbers, pair: tuple[Variable, Variable]) -> tuple[float, float]:
+    """Return the bounds of `value - u + v`, where positions `u` are at least 0."""
+    low, high = numbers.get((ZERO, ZERO), (-inf, inf))
+    return numbers.get(pair, (-inf, high) if pair[1] == ZERO else (low, inf) if pair[0] == ZERO else (-inf, inf))
+
+
+def _either(x: tuple[float, float], y: tuple[float, float]) -> tuple[float, float]:
+    return min(x[0], y[0]), max(x[1], y[1])
 
 
 def _compared(sign: str, x: Numbers, y: Numbers) -> _Values:

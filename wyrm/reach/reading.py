@@ -258,7 +258,7 @@ def reshaped(analysis: Analysis, node: BaseNode, x: Reached) -> Reached:
             continue
         for k in right:
             axes[k] = (analysis.fresh(size_of(node.dims[k])),)
-        if len(left) == 1 and left[0] > 0:
+        if len(left) == 1 and left[0] > 0 and right:
             parts = tuple(axes[k][0] for k in right)
             wholes[parts] = left[0]
             kept.update((left[0], *parts))

@@ -106,6 +106,8 @@ def linked(positive: Iterable[Variable], negative: Iterable[Variable], low: floa
 
 def size_of(axis: Axis) -> Size:
     """Return the size of an axis."""
+    if type(axis) is int:
+        return ZERO, axis
     size = axis_size(axis)
     if size is not None:
         return ZERO, size
@@ -172,6 +174,10 @@ class Atoms:
         edges = self.closed({**bounds, (u, v): min(bounds.get((u, v), inf), _LARGE)})
         return edges is None or edges.get((u, v), inf) <= limit
 
+    def inside(self, zone: Zone, other: Zone) -> bool:
+        """Return whether the bounds of another zone follow from those of a zone."""
+        return all(self.limited(zone.bounds, *key, limit) for key, limit in other.bounds.items())
+
     def projected(self, bounds: Bounds, variable: Variable) -> Bounds | None:
         """Return the bounds that remain without a variable, by Fourier-Motzkin; None if they contradict each other."""
         if not any(variable in key for key in bounds):
@@ -199,13 +205,10 @@ class Atoms:
 
     def hull(self, zones: Sequence[Zone]) -> Zone:
         """Return a zone that contains some others."""
-        closed = []
-        for zone in zones:
-            turned = {(v, u): min(zone.bounds.get((v, u), inf), _LARGE) for u, v in zone.bounds}
-            edges = self.closed({**zone.bounds, **turned})
-            if edges is not None:
-                closed.append(edges)
         first = zones[0]
+        pairs = {pair for zone in zones for u, v in zone.bounds for pair in ((u, v), (v, u))}
+        far: Bounds = dict.fromkeys(pairs, _LARGE)  # bounds that always hold, so that all variables are known
+        closed = [c for c in (self.closed({**far, **zone.bounds}) for zone in zones) if c is not None]
         if not closed:
             return first
         keys = {key for zone in zones for key in zone.bounds} | {key for c in closed for key in c if SOURCE in key}
@@ -215,6 +218,9 @@ class Atoms:
 
     def united(self, zones: Iterable[Zone]) -> list[Zone]:
         """Return zones without those within others; one that contains all if there are many."""
+        zones = list(zones)
+        if len(zones) < 2:
+            return zones
         kept: list[Zone] = []
         for zone in sorted(zones, key=lambda each: (len(each.bounds), each.depth)):
             if not any(zone.within(other) for other in kept):
@@ -248,13 +254,16 @@ class Atoms:
 
         The atoms that `names` lacks are projected before the bounds are added, and temporary ones afterwards.
         """
-        found, gone = [], set(temporary)
+        found, gone, visible = [], set(temporary), names.keys() | self.kept
+        moves = any(name != atom for atom, name in names.items())
         for zone in zones:
-            bounds = self._without(zone.bounds, lambda atom: atom not in names and atom not in self.kept)
+            bounds = self._without(zone.bounds, lambda atom: atom not in visible)
             if bounds is None:
                 continue
-            bounds = {(renamed(u, names), renamed(v, names)): limit for (u, v), limit in bounds.items()}
+            if moves:
+                bounds = {(renamed(u, names), renamed(v, names)): limit for (u, v), limit in bounds.items()}
             if extra:
+                bounds = dict(bounds)
                 factors = {x[1] for key in bounds for x in key if type(x) is Multiple}
                 for u, v, limit in extra:
                     bounds[u, v] = min(limit, bounds.get((u, v), inf))
@@ -262,7 +271,7 @@ class Atoms:
                         for factor in factors:
                             key = multiple(u, factor), multiple(v, factor)
                             bounds[key] = min(limit * factor, bounds.get(key, inf))
-                if self.closed(bounds) is None:
+                if not gone and self.closed(bounds) is None:  # the projection finds contradictions too
                     continue
             made = self._without(bounds, gone.__contains__) if gone else bounds
             if made is not None:
@@ -271,6 +280,8 @@ class Atoms:
 
     def _without(self, bounds: Bounds, is_gone: Callable[[int], bool]) -> Bounds | None:
         """Return bounds without the variables whose atoms are gone."""
+        if not bounds:
+            return bounds
         rest: Bounds | None = bounds
         for variable in {x for key in bounds for x in key}:
             atom = atom_of(variable)

@@ -166,4 +166,5 @@ def _equal(before: np.ndarray, after: np.ndarray) -> np.ndarray:
         return np.asarray(before == after)
     finite = before[np.isfinite(before)]
     scale = float(np.abs(finite).max(initial=0.0))
-    return np.isclose(before, after, rtol=1e-9, atol=1e-11 * min(scale, 1e12), equal_nan=True)
+    with np.errstate(all="ignore"):
+        return np.isclose(before, after, rtol=1e-9, atol=1e-11 * min(scale, 1e12), equal_nan=True)

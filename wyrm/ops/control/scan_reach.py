@@ -89,7 +89,7 @@ class _Loop:
             for zone in analysis.image(self.node, out.zones, others)
         ]
         zones = analysis.united([*before, *after])
-        if all(any(zone.within(other) for other in before) for zone in zones):
+        if all(any(analysis.inside(zone, other) for other in before) for zone in zones):
             return False
         if turn >= _WIDENS:
             whole = analysis.hull(zones)

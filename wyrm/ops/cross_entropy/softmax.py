@@ -87,7 +87,7 @@ class _SoftmaxReach(Reach):
     def reached(self, node: Softmax, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
         (x,) = operands
         low, infinite = x.values.get(LOW), x.values.get(-inf)
-        if not low or (infinite is not None and all(any(z.within(each) for each in low) for z in infinite)):
+        if low is None or (infinite is not None and all(any(z.within(each) for each in low) for z in infinite)):
             return None
         found = analysis.without(node, replace(x, zones=low), (node.axis,), True)
         if not any(not analysis.tidy(zone).bounds for zone in found.zones):
