@@ -93,7 +93,7 @@ MUTANTS = [
     _of(Atoms.met, "return list(zones)", "return []"),
     _of(Atoms.image, "not in visible)", "not in visible and atom % 2)"),
     _of(formulas.known_of_formula, "met(zones[1], outside(0, 0.0))", "met(zones[1], outside(0, 1.0))"),
-    _of(formulas.known_of_formula, "met(zones[1], outside(0, 0.0)), met(zones[2], outside(0, 1.0))", "met(zones[1], outside(0, 1.0)), met(zones[2], outside(0, 0.0))"),
+    _of(formulas.known_of_formula, "met(zones[2], outside(0, 1.0))]", "met(zones[2], outside(0, 0.0))]"),
     _of(formulas.known_of_formula, 'if formula == "x & y" else (1.0, 0.0)', 'if formula == "x | y" else (1.0, 0.0)'),
     _of(formulas.known_of_formula, "met(zones[0], outside(1, -inf))", "met(zones[0], outside(1, 0.0))"),
     _of(formulas._at_most, "up - low + most", "up - low + most - 1"),

@@ -260,11 +260,8 @@ def of_reach(each: Alone) -> list[Finding]:
     if found is None:
         return []
     rule = REACH.of(each.node)
-    return [
-        Finding(
-            f"{type(rule).__name__}.reached" if type(rule) is not Reach else _shown_by(each.node), "reach", found.text
-        )
-    ]
+    name = _shown_by(each.node) if type(rule) is Reach else f"{type(rule).__name__}.reached"
+    return [Finding(name, "reach", found.text)]
 
 
 def _row_choices(each: Alone) -> Iterator[tuple[int, tuple[int | None, ...]]]:

@@ -7,7 +7,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Number
-from typing import Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -28,8 +28,11 @@ from wyrm.ops.elementwise.broadcasts import operator_of_floats
 from wyrm.ops.elementwise.derivation import VJP, add_op, check_rules, derived_vjp
 from wyrm.ops.elementwise.derivatives import Rule
 from wyrm.ops.elementwise.formula import OPERANDS, Attribute, Operand, formula_value, operand_count, parse
-from wyrm.reach.rules import REACH, Pointwise
+from wyrm.reach.rules import REACH, Pointwise, Reached
 from wyrm.support.foreign_names import explain, explain_count, keywords_of
+
+if TYPE_CHECKING:
+    from wyrm.reach.facts import Analysis
 
 # The classes of the operands and the axes of the result, as parameters of a class of ops. They have defaults, so that
 # `class Cube(Unary)` is an op of any operand. The type parameters of functions have none, because mypy would use the
@@ -296,7 +299,10 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
 
 @REACH.register(Elementwise)
 class _ElementwiseReach(Pointwise):
-    """The formula at each position."""
+    """The formula at each position; an op without one may read any."""
+
+    def reached(self, node: BaseNode, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
+        return analysis.pointwise(node, operands) if node.formula else None
 
     def value(self, node: BaseNode, arrays: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray | None:
         if not node.formula:
