@@ -109,7 +109,7 @@ MUTANTS = [
     _of(reading._numbers_of, "1 if isinstance(entry, SumOfIndices) else -1", "1"),
     _of(reading._kept_axis, "and size_of(dims[entry.depth]) == size_of(axis)", ""),
     _of(reading.reshaped, "analysis.sizes[parts[-1]]", "analysis.sizes[parts[0]]"),
-    _of(reading._groups, "have[0] < want[0]", "have[0] > want[0]"),
+    _of(reading.groups, "have[0] < want[0]", "have[0] > want[0]"),
     _of(Analysis.without, "out = set(gone)", "out = set(gone) - {1}"),
     _of(Analysis.along, "low, high = -high, -low", "pass"),
     _of(Analysis.along, "linked([atom], [new], low, high)", "linked([new], [atom], low, high)"),

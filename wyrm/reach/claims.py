@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 from typing_extensions import TypeVarTuple
 
 from wyrm.errors import NotProved, ShapeError
-from wyrm.graph.axes import Dim, Times
+from wyrm.graph.axes import Dim, Times, axis_size
 from wyrm.graph.base import BaseNode, describe, format_dims, label
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
@@ -17,6 +17,8 @@ from wyrm.graph.node import Node
 from wyrm.graph.quotients import expression_of
 from wyrm.graph.traversal import topological_order
 from wyrm.reach.facts import Analysis
+from wyrm.reach.sizes import SizeAnalysis
+from wyrm.reach.symmetry import SymmetryAnalysis
 from wyrm.reach.zones import SOURCE, Bounds, Zone
 
 S = TypeVar("S")
@@ -103,6 +105,45 @@ class Claims(Generic[S]):
         """
         return self._within(axis, "excludes", None, None, "depends on its own position of")
 
+    def prefix(self, axis: type[Dim] | Dim) -> Node[Any, S]:
+        """Prove that a shorter input, the first positions along an axis, gives the same numbers at these positions.
+
+        That is more than being causal: `x * t / T` for position t of T is causal, and changes with the number T of
+        positions. Raise `NotProved` where it does not follow, and `ShapeError` for an axis that the node or all inputs
+        lack, or that has a size: there is no shorter input.
+        """
+        kind = named_axis(axis, "prefix")
+        claim = f"prefix({kind.__name__})"
+        place = position_of(self.node, kind, claim)
+        assert place is not None
+        size = axis_size(self.node.dims[place])
+        if size is not None:
+            raise ShapeError(
+                f"{claim}: {describe(self.node)} has {size} positions for all inputs, so there is no shorter one: "
+                f"leave the size to the data, {kind.__name__}()"
+            )
+        self._within(axis, "prefix", -inf, 0, "depends on later positions of")
+        analysis = SizeAnalysis(self.node, kind)
+        zones = analysis.known[self.node].zones
+        what = f"elements depend on the number of positions along {kind.__name__}"
+        self._decide(analysis, claim, zones, None, lambda bounds, atom: False, what)
+        return self._proved()
+
+    def equivariant(self, axis: type[Dim] | Dim) -> Node[Any, S]:
+        """Prove that a permutation of all inputs along an axis permutes the result in the same way.
+
+        Raise `NotProved` where that does not follow, as for a parameter with that axis, and `ShapeError` for an axis
+        that the node or all inputs lack.
+        """
+        return self._symmetric(axis, "equivariant")
+
+    def invariant(self, axis: type[Dim] | Dim) -> Node[Any, S]:
+        """Prove that a permutation of all inputs along an axis does not change the node, which lacks the axis.
+
+        Raise `NotProved` where that does not follow, and `ShapeError` for an axis that the node has or all inputs lack.
+        """
+        return self._symmetric(axis, "invariant")
+
     def ignores(self, *others: BaseNode) -> Node[Any, S]:
         """Prove that the node depends on none of some nodes before it, such as the labels.
 
@@ -125,12 +166,7 @@ class Claims(Generic[S]):
         kind = named_axis(axis, name)
         claim = f"{name}({', '.join(filter(None, (kind.__name__, options)))})"
         place = position_of(self.node, kind, claim)
-        sources = {leaf: k for leaf in self._inputs if (k := position_of(leaf, kind, claim, optional=True)) is not None}
-        if not sources:
-            raise ShapeError(
-                f"{claim}: no input of {describe(self.node)} has the axis {kind.__name__}; its inputs are "
-                f"{', '.join(f'{label(leaf)} {format_dims(leaf.dims)}' for leaf in self._inputs) or 'none'}"
-            )
+        sources = self._sources(kind, claim)
         assert place is not None
         analysis = Analysis([self.node], sources)
         known = analysis.known[self.node]
@@ -149,6 +185,32 @@ class Claims(Generic[S]):
         atom = entry[0] if len(entry) == 1 and entry[0] > 0 else None
         self._decide(analysis, claim, known.zones, atom, fits, f"a position along {kind.__name__} {what}")
         return self._proved()
+
+    def _symmetric(self, axis: Any, name: str) -> Any:
+        kind = named_axis(axis, name)
+        claim = f"{name}({kind.__name__})"
+        analysis = SymmetryAnalysis(self.node, kind)
+        made = [axis for axis in self.node.dims if analysis.is_made_of((axis,))]
+        if name == "invariant" and made:
+            raise ShapeError(f"{claim}: {describe(self.node)} has that axis: claim equivariant({kind.__name__})")
+        if name == "equivariant" and (
+            position_of(self.node, kind, claim) is None or not all(map(analysis.is_of, made))
+        ):
+            raise ShapeError(f"{claim}: {describe(self.node)} has {made[0]!r}, which is made of that axis")
+        self._sources(kind, claim)
+        what = f"an op treats positions along {kind.__name__} in different ways, by their order"
+        self._decide(analysis, claim, analysis.known[self.node].zones, None, lambda bounds, atom: False, what)
+        return self._proved()
+
+    def _sources(self, kind: type[Dim], claim: str) -> dict[BaseNode, int]:
+        """Return the inputs with an axis, and its position; raise `ShapeError` if there is none."""
+        sources = {leaf: k for leaf in self._inputs if (k := position_of(leaf, kind, claim, optional=True)) is not None}
+        if not sources:
+            raise ShapeError(
+                f"{claim}: no input of {describe(self.node)} has the axis {kind.__name__}; its inputs are "
+                f"{', '.join(f'{label(leaf)} {format_dims(leaf.dims)}' for leaf in self._inputs) or 'none'}"
+            )
+        return sources
 
     def _decide(
         self,

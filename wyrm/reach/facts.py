@@ -32,6 +32,8 @@ from wyrm.reach.zones import SOURCE, ZERO, Atoms, Bound, Size, Zone, atom_of, li
 # The most elements of a constant that is computed from others, such as a mask.
 _FOLDED = 2**22
 Names = dict[int, int]
+# For a step of a reduction, the value of elements that change nothing.
+NEUTRAL = {"total + x": 0.0, "total + x * y": 0.0, "maximum(total, x)": -inf, "total * x": 1.0}
 
 
 class Analysis(Atoms):
@@ -40,6 +42,9 @@ class Analysis(Atoms):
     `sources` are the leaves whose influence is followed: from the positions along an axis of each, or from all of its
     elements alike where the axis is None.
     """
+
+    # Whether ops are looked at of whose operands nothing is known.
+    follows_all = False
 
     def __init__(self, outputs: Sequence[BaseNode], sources: Mapping[BaseNode, int | None]) -> None:
         super().__init__()
@@ -76,7 +81,7 @@ class Analysis(Atoms):
         if node.same_value:
             return self.known[node.parents[0]]
         operands = [self.known[parent] for parent in node.parents]
-        if not any(operand.is_known for operand in operands) or node.shape_only:
+        if node.shape_only or not (self.follows_all or any(operand.is_known for operand in operands)):
             return self.nothing(node)
         rule = REACH.of(node)
         if _is_small(node) and all(parent in self._constants for parent in node.parents):
@@ -230,8 +235,13 @@ class Analysis(Atoms):
         found.wholes = {parts: whole for each in placed for parts, whole in each.wholes.items()}
         return found
 
-    def without(self, node: BaseNode, operand: Reached, gone: Iterable[int], keepdims: bool) -> Reached:
-        """Return what is known of an operand for all positions along some axes, which go or get size 1."""
+    def without(
+        self, node: BaseNode, operand: Reached, gone: Iterable[int], keepdims: bool, neutral: float | None = None
+    ) -> Reached:
+        """Return what is known of an operand for all positions along some axes, which go or get size 1.
+
+        Elements of the value `neutral` do not count.
+        """
         out = set(gone)
         axes = [() if k in out else entry for k, entry in enumerate(operand.axes) if keepdims or k not in out]
         made = self.moved(node, operand, {abs(a): abs(a) for entry in axes for a in entry}, axes=axes)
@@ -248,7 +258,8 @@ class Analysis(Atoms):
         )
         sized = all(size_of(node.parents[0].dims[k])[1] > 0 for k in gone) if len(operands) == 1 else False
         whole.values = {v: zones for v, zones in whole.values.items() if reduces_to(reducer, v, is_product, sized)}
-        return self.without(node, whole, gone, node.ndim == rank)
+        neutral = None if reducer is None or reducer.finish else NEUTRAL.get(reducer.step)
+        return self.without(node, whole, gone, node.ndim == rank, neutral)
 
     def along(
         self, node: BaseNode, operands: Sequence[Reached], axis: int, low: float = -inf, high: float = inf

@@ -24,7 +24,7 @@ from wyrm.graph.index_maps import (
 from wyrm.graph.loop_form import ScatterTarget
 from wyrm.reach.formulas import summed
 from wyrm.reach.rules import LOW, Entry, Numbers, Reached
-from wyrm.reach.zones import EVERYWHERE, ZERO, Bound, Multiple, Size, Variable, linked, multiple, size_of
+from wyrm.reach.zones import EVERYWHERE, ZERO, Atoms, Bound, Multiple, Size, Variable, linked, multiple, size_of
 
 if TYPE_CHECKING:
     from wyrm.reach.facts import Analysis
@@ -250,7 +250,7 @@ def reshaped(analysis: Analysis, node: BaseNode, x: Reached) -> Reached:
     """
     axes: list[Entry] = [()] * node.ndim
     wholes, kept, extra, temporary = dict(x.wholes), set[int](), list[Bound](), list[int]()
-    for left, right in _groups(analysis, node, x):
+    for left, right in groups(analysis, node, x):
         if len(right) == 1:
             (k,) = right
             axes[k] = _flattened(analysis, tuple(left), size_of(node.dims[k]), x, extra, temporary, kept)
@@ -271,7 +271,7 @@ def reshaped(analysis: Analysis, node: BaseNode, x: Reached) -> Reached:
     return made
 
 
-def _groups(analysis: Analysis, node: BaseNode, x: Reached) -> list[tuple[list[int], list[int]]]:
+def groups(analysis: Atoms, node: BaseNode, x: Reached) -> list[tuple[list[int], list[int]]]:
     """Return the atoms of an operand and the axes of the result in groups of as many elements."""
     source = [(atom, _factors(analysis.sizes[abs(atom)])) for entry in x.axes for atom in entry]
     target = [(k, _factors(size_of(axis), axis)) for k, axis in enumerate(node.dims) if axis_size(axis) != 1]

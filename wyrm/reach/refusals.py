@@ -21,8 +21,8 @@ def refusal(node: BaseNode, claim: str, what: str, analysis: Analysis, zone: Zon
     path = [each.node for each in reversed(chain) if each.node is not None]
     lost, mask = _lost(chain, fits)
     source = next((each for each in path if each in analysis.sources), None)
-    of = "an input" if source is None else label(source)
-    lines = [f"not proved: {claim} of {describe(node)}: {what} {of}{_extent(analysis, zone, atom)}"]
+    of = "" if source is None else f" {label(source)}"
+    lines = [f"not proved: {claim} of {describe(node)}: {what}{of}{_extent(analysis, zone, atom)}"]
     if lost is not None and not lost.is_leaf:
         lines.append(f"  lost by {lost.op_name()} at {_line(lost)}")
     if mask is not None:
@@ -46,7 +46,7 @@ def _lost(chain: list[Zone], fits: Fits) -> tuple[BaseNode | None, BaseNode | No
     for k in range(len(chain) - 1):
         if holds[k + 1] and not holds[k]:
             return chain[k].node, chain[k].mask
-    return chain[0].node, chain[0].mask
+    return chain[-1].node, None
 
 
 def _line(node: BaseNode) -> str:
@@ -101,5 +101,5 @@ def _helps(
         yield "compare the positions in the mask with those that the claim allows"
     elif given:
         yield f"the mask {label(given[0])} is data: a proof needs one made of wy.arange, constants and comparisons"
-    elif lost is not None and not lost.is_leaf and lost not in analysis.unknown:
+    elif lost is not None and (not path or path[0] is not lost) and lost not in analysis.unknown:
         yield f"mask what {lost.op_name()} reads, or leave the axis out of what it reduces, moves or reorders"

@@ -6,13 +6,14 @@ without a rule is taken to depend on everything, which is always right.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
+from wyrm.graph.axes import Axis, Times
 from wyrm.graph.op import NUMPY
 from wyrm.graph.registration import Rules
 
@@ -69,12 +70,23 @@ class Reach:
         REACH.register(MySmoothing)(Along(-2, 0))
     """
 
-    # Whether elements at a position stay the same if an axis becomes longer.
-    ignores_sizes: bool = False
+    # Whether what is known of a node is what its composition says, perhaps of operands of which more is known.
+    composes: bool = False
 
     def reached(self, node: Any, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
         """Return what is known of the node; None leaves it to the op's formula, composition or loop form."""
         return None
+
+    def ignores_sizes(self, node: Any, is_long: Callable[[Axis], bool]) -> bool:
+        """Return whether elements stay the same where axes become longer, of those that `is_long` is true of.
+
+        The elements of the operands at the positions before stay the same.
+        """
+        return False
+
+    def ignores_order(self, node: Any, is_permuted: Callable[[Axis], bool]) -> bool:
+        """Return whether operands whose axes are permuted, those that `is_permuted` is true of, permute the result."""
+        return False
 
     def value(self, node: BaseNode, arrays: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray | None:
         """Return the value of the node for these operands; None if it is not computed here."""
@@ -84,7 +96,8 @@ class Reach:
 class Pointwise(Reach):
     """The rule of an op whose elements depend on those at the same place of the broadcast operands."""
 
-    ignores_sizes = True
+    def ignores_sizes(self, node: Any, is_long: Callable[[Axis], bool]) -> bool:
+        return True
 
     def reached(self, node: Any, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
         return analysis.pointwise(node, operands)
@@ -100,9 +113,10 @@ class Along(Reach):
         self.low: int | None = low
         self.high: int | None = high
 
-    @property
-    def ignores_sizes(self) -> bool:  # type: ignore[override]  # read-only here
-        return self.high is not None and self.high <= 0
+    def ignores_sizes(self, node: Any, is_long: Callable[[Axis], bool]) -> bool:
+        axis = node.parents[0].dims[self.axis(node)]
+        earlier = self.high is not None and self.high <= 0 and not getattr(node, "reverse", False)
+        return not is_long(axis) or (earlier and not isinstance(axis, Times))
 
     def axis(self, node: Any) -> int:
         """Return the position of the axis."""
@@ -121,6 +135,9 @@ class Leading(Reach):
 
     def __init__(self, core: int = 2) -> None:
         self.core: int = core
+
+    def ignores_sizes(self, node: Any, is_long: Callable[[Axis], bool]) -> bool:
+        return not any(is_long(axis) for each in (node, *node.parents) for axis in each.dims[-self.core :])
 
     def reached(self, node: Any, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
         lists = [operand.axes[: max(0, len(operand.axes) - self.core)] for operand in operands]
@@ -142,6 +159,15 @@ class Windowed(Reach):
     def windows(self, node: Any) -> Sequence[Any]:
         """Return for each axis its `Window`, `KEPT`, or None where an element depends on all positions."""
         raise NotImplementedError
+
+    def ignores_sizes(self, node: Any, is_long: Callable[[Axis], bool]) -> bool:
+        axes = node.parents[0].dims
+        if any(is_long(axis) for each in node.parents[1:] for axis in each.dims):
+            return False
+        return not any(
+            is_long(axis) and window != KEPT and (window is None or window.extent - 1 - window.before > 0)
+            for axis, window in zip(axes, self.windows(node), strict=True)
+        )
 
     def reached(self, node: Any, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
         return analysis.windowed(node, operands, self.windows(node))

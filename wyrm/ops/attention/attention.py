@@ -6,7 +6,7 @@ The kernels never materialize the attention matrix: they work on a tile of queri
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import numpy as np
@@ -420,7 +420,13 @@ class _ForwardLoops(_AttentionLoops):
 class _AttentionReach(Reach):
     """A query reads its own place, and the keys and values of the places that it may attend to."""
 
-    ignores_sizes = True
+    def ignores_sizes(self, node: Attention, is_long: Callable[[Axis], bool]) -> bool:
+        return node.causal
+
+    def ignores_order(self, node: Attention, is_permuted: Callable[[Axis], bool]) -> bool:
+        _, _, *rest = node.parents[0].dims
+        alike = not (node.causal or node.alibi or node.masked or node.dropout_rate)
+        return alike and not any(map(is_permuted, rest))
 
     def reached(self, node: Attention, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
         qkv = operands[0]

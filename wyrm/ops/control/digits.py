@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Dims, axis_size
+from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.base import ZERO, Gradient, format_dims
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
@@ -83,7 +83,8 @@ class _ToDigitsLoops(ByKernel):
 class _ToDigitsReach(Reach):
     """Each digit depends on its integer."""
 
-    ignores_sizes = True
+    def ignores_sizes(self, node: ToDigits, is_long: Callable[[Axis], bool]) -> bool:
+        return True
 
     def reached(self, node: ToDigits, operands: Sequence[Reached], analysis: Analysis) -> Reached:
         (x,) = operands
@@ -125,7 +126,8 @@ class FromDigits(IndexNode[Axes]):
 class _FromDigitsReach(Reach):
     """An integer depends on its digits."""
 
-    ignores_sizes = True
+    def ignores_sizes(self, node: FromDigits, is_long: Callable[[Axis], bool]) -> bool:
+        return True
 
     def reached(self, node: FromDigits, operands: Sequence[Reached], analysis: Analysis) -> Reached:
         return replace(analysis.without(node, operands[0], (node.ndim,), keepdims=False), values={})

@@ -84,6 +84,8 @@ class Softmax(_Normalized[Left_co, Axes]):
 class _SoftmaxReach(Reach):
     """The composition, where scores that a mask made very low have no weight if the row keeps another score."""
 
+    composes = True
+
     def reached(self, node: Softmax, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
         (x,) = operands
         low, infinite = x.values.get(LOW), x.values.get(-inf)

@@ -8,13 +8,13 @@ weight and bias in one pass. The kernels compute what the compositions say in fe
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Dims, axis_size, unify
+from wyrm.graph.axes import Axis, Dims, axis_size, unify
 from wyrm.graph.base import explain, format_dims, label
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.node import Node
@@ -139,7 +139,11 @@ class _ForwardLoops(_NormalizationLoops):
 class _ForwardReach(Reach):
     """An element depends on all along the last axis."""
 
-    ignores_sizes = True
+    def ignores_sizes(self, node: _Forward, is_long: Callable[[Axis], bool]) -> bool:
+        return not is_long(node.dims[-1])
+
+    def ignores_order(self, node: _Forward, is_permuted: Callable[[Axis], bool]) -> bool:
+        return not is_permuted(node.dims[-1])
 
     def reached(self, node: _Forward, operands: Sequence[Reached], analysis: Analysis) -> Reached:
         x, *vectors = operands

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,7 +64,8 @@ class _ArangeLoops(ByFlatIndex):
 class _ArangeReach(Reach):
     """The positions, after the start."""
 
-    ignores_sizes = True
+    def ignores_sizes(self, node: Arange, is_long: Callable[[Axis], bool]) -> bool:
+        return True
 
     def reached(self, node: Arange, operands: Sequence[Reached], analysis: Analysis) -> Reached:
         found = analysis.nothing(node)
