@@ -66,7 +66,7 @@ def _forget() -> None:
     formulas.reduces_to.cache_clear()
 
 
-def noticed(mutant: Mutant, most: int = 400) -> tuple[str, int] | None:
+def noticed(mutant: Mutant, most: int = 160) -> tuple[str, int] | None:
     """Return the generator and the seed of the first graph that notices a mutant, of at most so many of each."""
     with mutated(mutant):
         for first in range(0, most, 20):

@@ -91,6 +91,7 @@ def _helps(
         yield f"{name} says nothing of what its elements depend on: register a rule, @wy.REACH.register({name})"
     if any("batch_norm" in each.op_name() or "batch_moments" in each.op_name() for each in path):
         yield "batch normalization in training reads all rows: prove the model in evaluation, after model.eval()"
+        return
     yield from dict.fromkeys(analysis.doubts)
     given = [
         each
