@@ -25,9 +25,6 @@ class Width(wy.Dim): ...
 class Items(wy.Dim): ...
 
 
-class Words(wy.Ragged): ...
-
-
 def data(*dims: Any, name: str = "x") -> Any:
     return wy.Input(dims=dims or (Batch(), Time(), Width(8)), name=name)
 
@@ -109,14 +106,15 @@ def test_layers_over_time_are_causal_and_keep_rows_apart(layer: str) -> None:
     refused(lambda: wy.prove(y).causal(Time, strict=True))
 
 
-@pytest.mark.parametrize("size", [16, None])
-def test_decoders_are_causal(size: int | None) -> None:
+def test_decoders_are_causal() -> None:
     tokens = wy.IndexInput(dims=(Batch(), Time(16)), name="tokens")
     config = wy.nn.GPT2Config(vocab_size=20, n_positions=16, n_embd=8, n_head=2, n_layer=2)
-    gpt2 = wy.nn.GPT2(config)(tokens)
-    assert wy.prove(gpt2).causal(Time) is gpt2
-    assert wy.prove(gpt2).independent(Batch) is gpt2
-    refused(lambda: wy.prove(gpt2).causal(Time, strict=True))
+    sizes: Any = {"vocab_size": 20, "hidden_size": 8, "intermediate_size": 12, "num_attention_heads": 2}
+    decoder = wy.nn.Decoder(wy.nn.DecoderConfig(num_hidden_layers=2, **sizes))
+    for logits in (wy.nn.GPT2(config)(tokens), decoder.logits(tokens)):
+        assert wy.prove(logits).causal(Time) is logits
+        assert wy.prove(logits).independent(Batch) is logits
+        refused(lambda logits=logits: wy.prove(logits).causal(Time, strict=True))
 
 
 def test_the_loss_of_a_language_model_depends_on_everything() -> None:
@@ -144,15 +142,6 @@ def test_gradients_of_a_causal_model_reach_back_only_in_the_other_direction() ->
     turned = wy.flip(gradient, 0)
     assert wy.prove(wy.flip(turned, 0)).ignores(x) is not None
     refused(lambda: wy.prove(gradient).causal(Time))
-
-
-# --- rows of any length -----------------------------------------------------------------------------------------------
-
-
-def test_rows_of_any_length_stay_apart() -> None:
-    x = wy.Input(dims=(Batch(), Words(), Width(4)), name="x")
-    y = x.tanh().sum(1)
-    assert wy.prove(y).independent(Batch) is y
 
 
 # --- masks ------------------------------------------------------------------------------------------------------------
@@ -215,6 +204,49 @@ def test_a_mask_that_is_data_is_named() -> None:
     y = wy.where(given, x @ x.swapaxes(1, 2), -np.inf).softmax() @ x
     with pytest.raises(ShapeError, match=r"seen .* has that axis twice"):
         wy.prove(y).causal(Time)
+
+
+# --- shorter and permuted inputs --------------------------------------------------------------------------------------
+
+
+def test_a_prefix_is_more_than_causal() -> None:
+    x = data()
+    t = wy.arange(x.dims[1]).astype(np.float32)[:, None]
+    for y in (x.cumsum(axis=1), wy.nn.GRU(Width(8), Width(4))(x).sequence, wy.nn.TransformerBlock(8, 16, 2)(x), x * t):
+        assert wy.prove(y).prefix(Time) is y
+    share = x * (t / x.dims[1])
+    assert wy.prove(share).causal(Time) is share
+    message = refused(lambda: wy.prove(share).prefix(Time))
+    assert "elements depend on the number of positions along Time" in message
+    assert "lost by count at" in message
+    with pytest.raises(ShapeError, match="has 4 positions for all inputs, so there is no shorter one"):
+        wy.prove(data(Time(4)) * 2.0).prefix(Time)
+
+
+def test_masked_elements_are_neutral_in_a_shorter_input_or_not() -> None:
+    x = data()
+    query, key = seen(x)
+    scores = x @ x.swapaxes(1, 2)
+    neutral = wy.where(query >= key, scores, -np.inf).max(-1)
+    assert wy.prove(neutral).prefix(Time) is neutral
+    zeros = wy.where(query >= key, scores, 0.0)
+    assert wy.prove(zeros.sum(-1)).prefix(Time) is not None
+    assert wy.prove(zeros.max(-1)).causal(Time) is not None  # but the last position has no zero beside it
+    refused(lambda: wy.prove(zeros.max(-1)).prefix(Time))
+
+
+def test_sets_are_permuted() -> None:
+    x = data(Batch(), Items(), Width(8))
+    attended = wy.nn.MultiHeadAttention(8, 2, causal=False)(wy.nn.LayerNorm(8)(x))
+    assert wy.prove(attended).equivariant(Items) is attended
+    pooled = attended.max(1)
+    assert wy.prove(pooled).invariant(Items) is pooled
+    ordered = wy.nn.MultiHeadAttention(8, 2, causal=True)(x)
+    assert "treats positions along Items in different ways" in refused(lambda: wy.prove(ordered).equivariant(Items))
+    for y in (x[:, 0], x.cumsum(axis=1).sum(1), (x * wy.arange(x.dims[1]).astype(np.float32)[:, None]).sum(1)):
+        refused(lambda y=y: wy.prove(y).invariant(Items))
+    with pytest.raises(ShapeError, match="has that axis: claim equivariant"):
+        wy.prove(x).invariant(Items)
 
 
 # --- bad claims -------------------------------------------------------------------------------------------------------
