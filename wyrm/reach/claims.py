@@ -78,7 +78,9 @@ class Claims(Generic[S]):
         Raise `NotProved` where that does not follow, `ShapeError` for an axis that the node or all inputs lack.
         """
         what = "depends on " + ("its own or " if strict else "") + "later positions of"
-        proved: Any = self._within(axis, "causal", -inf, -1 if strict else 0, what, "strict=True" if strict else "")
+        proved: Causal[A, *Bs] = self._within(
+            axis, "causal", -inf, -1 if strict else 0, what, "strict=True" if strict else ""
+        )
         return proved
 
     def independent(self: Claims[tuple[*Bs]], axis: type[A] | A) -> Independent[A, *Bs]:
@@ -87,7 +89,7 @@ class Claims(Generic[S]):
         Raise `NotProved` where that does not follow, as for batch normalization in training, whose statistics are those
         of all rows; `ShapeError` for an axis that the node or all inputs lack.
         """
-        proved: Any = self._within(axis, "independent", 0, 0, "depends on other positions of")
+        proved: Independent[A, *Bs] = self._within(axis, "independent", 0, 0, "depends on other positions of")
         return proved
 
     def local(self, axis: type[Dim] | Dim, *, before: int, after: int = 0) -> Node[Any, S]:
@@ -96,14 +98,18 @@ class Claims(Generic[S]):
         Raise `NotProved` where that does not follow, `ShapeError` for an axis that the node or all inputs lack.
         """
         options = f"before={before}, after={after}"
-        return self._within(axis, "local", -before, after, "depends on positions outside of its window of", options)
+        proved: Node[Any, S] = self._within(
+            axis, "local", -before, after, "depends on positions outside of its window of", options
+        )
+        return proved
 
     def excludes(self, axis: type[Dim] | Dim) -> Node[Any, S]:
         """Prove that no position along an axis depends on that position of the inputs, as negatives of a batch.
 
         Raise `NotProved` where that does not follow, `ShapeError` for an axis that the node or all inputs lack.
         """
-        return self._within(axis, "excludes", None, None, "depends on its own position of")
+        proved: Node[Any, S] = self._within(axis, "excludes", None, None, "depends on its own position of")
+        return proved
 
     def prefix(self, axis: type[Dim] | Dim) -> Node[Any, S]:
         """Prove that a shorter input, the first positions along an axis, gives the same numbers at these positions.
@@ -127,7 +133,8 @@ class Claims(Generic[S]):
         zones = analysis.known[self.node].zones
         what = f"elements depend on the number of positions along {kind.__name__}"
         self._decide(analysis, claim, zones, None, lambda bounds, atom: False, what)
-        return self._proved()
+        proved: Node[Any, S] = self._proved()
+        return proved
 
     def equivariant(self, axis: type[Dim] | Dim) -> Node[Any, S]:
         """Prove that a permutation of all inputs along an axis permutes the result in the same way.
@@ -135,14 +142,16 @@ class Claims(Generic[S]):
         Raise `NotProved` where that does not follow, as for a parameter with that axis, and `ShapeError` for an axis
         that the node or all inputs lack.
         """
-        return self._symmetric(axis, "equivariant")
+        proved: Node[Any, S] = self._symmetric(axis, "equivariant")
+        return proved
 
     def invariant(self, axis: type[Dim] | Dim) -> Node[Any, S]:
         """Prove that a permutation of all inputs along an axis does not change the node, which lacks the axis.
 
         Raise `NotProved` where that does not follow, and `ShapeError` for an axis that the node has or all inputs lack.
         """
-        return self._symmetric(axis, "invariant")
+        proved: Node[Any, S] = self._symmetric(axis, "invariant")
+        return proved
 
     def ignores(self, *others: BaseNode) -> Node[Any, S]:
         """Prove that the node depends on none of some nodes before it, such as the labels.
@@ -157,7 +166,8 @@ class Claims(Generic[S]):
             self._decide(
                 analysis, claim, analysis.known[self.node].zones, None, lambda bounds, atom: False, "it depends on"
             )
-        return self._proved()
+        proved: Node[Any, S] = self._proved()
+        return proved
 
     # --- the proof ------------------------------------------------------------------------------------------------
 

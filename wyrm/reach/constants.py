@@ -25,7 +25,7 @@ def known_constant(atoms: Atoms, node: BaseNode, array: np.ndarray, axes: Sequen
     if array.dtype.kind == "i":
         found.numbers, found.cases = _numbers(array, axes), _cases(array, axes)
         return found
-    where = {0.0: array == 0, 1.0: array == 1}
+    where: dict[float | str, Any] = {0.0: array == 0, 1.0: array == 1}
     if array.dtype.kind == "f":
         where |= {-inf: array == -inf, LOW: array <= -LARGE_SCORE, HIGH: array >= LARGE_SCORE}
     for value, mask in where.items():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -166,7 +165,7 @@ class Analysis(Atoms):
             while origin is not None and origin.node in within:
                 origin = origin.origin
             zones.append(Zone(zone.bounds, node, origin, zone.mask))
-        return replace(found, zones=zones)
+        return found.replaced(zones=zones)
 
     def moved(
         self,
@@ -327,4 +326,5 @@ def _names(entry: Entry, other: Entry) -> Names:
 def _is_small(node: BaseNode) -> bool:
     """Return whether a node of constants is computed: masks are often made of several."""
     sizes = [axis_size(axis) for axis in node.dims]
-    return node.dtype.kind in "fb" and None not in sizes and math.prod(map(int, sizes)) <= _FOLDED
+    known = [size for size in sizes if size is not None]
+    return node.dtype.kind in "fb" and len(known) == len(sizes) and math.prod(known) <= _FOLDED

@@ -30,7 +30,7 @@ _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 def known_of_formula(analysis: Analysis, node: BaseNode, formula: str, operands: Sequence[Reached]) -> Reached:
     """Return what is known of a formula of operands at the same positions; its axes are theirs."""
     met, values = analysis.met, _Values()
-    zones = [each.zones for each in operands]
+    zones = [operand.zones for operand in operands]
 
     def outside(k: int, value: float | str) -> list[Zone]:
         return operands[k].values.get(value, EVERYWHERE)
@@ -52,20 +52,20 @@ def known_of_formula(analysis: Analysis, node: BaseNode, formula: str, operands:
     if formula == "x * y":
         zones = [met(zones[0], outside(1, 0.0)), met(zones[1], outside(0, 0.0))]
         values[0.0] = met(outside(0, 0.0), outside(1, 0.0))
-        for value in (LOW, HIGH):
-            values[value] = met([*outside(0, 1.0), *outside(1, value)], [*outside(0, value), *outside(1, 1.0)])
+        for large in (LOW, HIGH):
+            values[large] = met([*outside(0, 1.0), *outside(1, large)], [*outside(0, large), *outside(1, 1.0)])
     elif formula in ("x + y", "x - y"):
         zones = [met(zones[0], outside(1, -inf)), met(zones[1], outside(0, -inf))]
         values[-inf] = met(outside(0, -inf), outside(1, -inf)) if formula == "x + y" else outside(0, -inf)
-        for value, other in ((LOW, HIGH), (HIGH, LOW)):
-            values[value] = met(outside(0, value), outside(1, value if formula == "x + y" else other))
+        for large, other in ((LOW, HIGH), (HIGH, LOW)):
+            values[large] = met(outside(0, large), outside(1, large if formula == "x + y" else other))
     elif formula == "x / y":
         zones = [zones[0], met(zones[1], outside(0, 0.0))]
         values[0.0] = outside(0, 0.0)
     elif formula == "where(x, y, z)":
         zones = [zones[0], met(zones[1], outside(0, 0.0)), met(zones[2], outside(0, 1.0))]
-        for value in (*_VALUES, LOW, HIGH):
-            values[value] = [*met(outside(1, value), outside(0, 0.0)), *met(outside(2, value), outside(0, 1.0))]
+        for each in (*_VALUES, LOW, HIGH):
+            values[each] = [*met(outside(1, each), outside(0, 0.0)), *met(outside(2, each), outside(0, 1.0))]
     elif formula in ("x & y", "x | y"):
         one, two = (0.0, 1.0) if formula == "x & y" else (1.0, 0.0)
         zones = [met(zones[0], outside(1, one)), met(zones[1], outside(0, one))]

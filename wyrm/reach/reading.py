@@ -96,14 +96,14 @@ def gathered(analysis: Analysis, node: BaseNode, operands: Sequence[Reached], en
         moved = analysis.moved(node, integers, names)
         loads[load] = moved.numbers or _UNKNOWN
         zones += moved.zones
-    names, temporary = {abs(a): abs(a) for k in taken for a in x.axes[k]}, []
+    names, temporary = {abs(a): abs(a) for k in taken for a in x.axes[k]}, list[int]()
     own: dict[int, tuple[list[Variable], list[Variable], int]] = {}  # the position along an axis of the operand
     for k, atoms in enumerate(x.axes):
         if k not in taken and len(atoms) == 1:
             variable, number = size = analysis.sizes[abs(atoms[0])]
-            place = names[abs(atoms[0])] = analysis.fresh(size)
-            temporary.append(place)
-            own[k] = ([place], [], 0) if atoms[0] > 0 else ([variable], [place], number - 1)
+            old = names[abs(atoms[0])] = analysis.fresh(size)
+            temporary.append(old)
+            own[k] = ([old], [], 0) if atoms[0] > 0 else ([variable], [old], number - 1)
     found = []
     for where, chosen in _alternatives(loads, operands, axes):
         extra = list(where)
@@ -215,8 +215,8 @@ def scattered(
             state.values.setdefault(value, anywhere)
         states.append(state)
     made.zones = [zone for state in states for zone in state.zones]
-    for x, target in zip(operands, targets, strict=True):
-        if target is None:  # integers that say where
+    for x, where in zip(operands, targets, strict=True):
+        if where is None:  # integers that say where
             made.zones += analysis.image(node, x.zones, {})
     if not any(target.adds for _, target in written):
         made.values = {v: analysis.united([z for each in states for z in each.values[v]]) for v in values}

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from math import inf
 
 from wyrm.graph.base import BaseNode, describe, label
-from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
 from wyrm.graph.traversal import topological_order
 from wyrm.reach.facts import Analysis
@@ -93,11 +92,7 @@ def _helps(
         yield "batch normalization in training reads all rows: prove the model in evaluation, after model.eval()"
         return
     yield from dict.fromkeys(analysis.doubts)
-    given = [
-        each
-        for each in topological_order([node])
-        if isinstance(each, Input) and each.dtype.kind == "b" and not isinstance(each, IndexInput)
-    ]
+    given = [each for each in topological_order([node]) if isinstance(each, Input) and each.dtype.kind == "b"]
     if mask is not None:
         yield "compare the positions in the mask with those that the claim allows"
     elif given:

@@ -6,9 +6,9 @@ without a rule is taken to depend on everything, which is always right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -31,7 +31,6 @@ LOW, HIGH = "low", "high"
 """The values at most -1e4, and those at least 1e4."""
 
 
-@dataclass(slots=True)
 class Reached:
     """What is known of a node: its axes, and the zones outside of which its elements do not depend on the source.
 
@@ -41,14 +40,34 @@ class Reached:
     residuals.
     """
 
-    axes: tuple[Entry, ...]
-    zones: list[Zone] = field(default_factory=list)
-    values: dict[float | str, list[Zone]] = field(default_factory=dict)
-    numbers: Numbers | None = None
-    wholes: dict[Entry, int] = field(default_factory=dict)
-    cases: Sequence[tuple[list[Bound], Numbers]] = ()
-    parts: Sequence[Reached] = ()
-    after: Sequence[Reached] = ()
+    __slots__ = ("after", "axes", "cases", "numbers", "parts", "values", "wholes", "zones")
+
+    def __init__(
+        self,
+        axes: tuple[Entry, ...],
+        zones: Sequence[Zone] = (),
+        values: Mapping[float | str, list[Zone]] = MappingProxyType({}),
+        numbers: Numbers | None = None,
+        wholes: Mapping[Entry, int] = MappingProxyType({}),
+    ) -> None:
+        self.axes: tuple[Entry, ...] = axes
+        self.zones: list[Zone] = list(zones)
+        self.values: dict[float | str, list[Zone]] = dict(values)
+        self.numbers: Numbers | None = numbers
+        self.wholes: dict[Entry, int] = dict(wholes)
+        self.cases: Sequence[tuple[list[Bound], Numbers]] = ()
+        self.parts: Sequence[Reached] = ()
+        self.after: Sequence[Reached] = ()
+
+    def replaced(
+        self, *, zones: Sequence[Zone] | None = None, values: Mapping[float | str, list[Zone]] | None = None
+    ) -> Reached:
+        """Return this with other zones or values."""
+        found = Reached(self.axes, self.zones, self.values, self.numbers, self.wholes)
+        found.cases, found.parts, found.after = self.cases, self.parts, self.after
+        found.zones = found.zones if zones is None else list(zones)
+        found.values = found.values if values is None else dict(values)
+        return found
 
     @property
     def atoms(self) -> dict[int, int]:

@@ -8,15 +8,15 @@ where one of them does; the empty list holds nowhere.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from wyrm.graph.axes import Axis, Derived, Dims, axis_size
 from wyrm.graph.base import BaseNode
 from wyrm.graph.quotients import expression_of
 
-Variable: TypeAlias = Hashable
+Variable: TypeAlias = int | str | tuple[Any, ...]
 Bound: TypeAlias = tuple[Variable, Variable, float]
 Bounds: TypeAlias = dict[tuple[Variable, Variable], float]
 # A size as (variable, number) is their sum.
@@ -82,7 +82,7 @@ def renamed(variable: Variable, names: Mapping[int, int]) -> Variable:
 
 def multiple(variable: Variable, factor: int) -> Variable:
     """Return the variable that is a number of times a position."""
-    return variable if variable == ZERO or factor == 1 else Multiple((variable, factor))  # type: ignore[arg-type]
+    return Multiple((variable, factor)) if type(variable) is int and factor != 1 else variable
 
 
 def cancelled(positive: Iterable[Variable], negative: Iterable[Variable]) -> tuple[Variable, Variable] | None:

@@ -167,4 +167,4 @@ def _equal(before: np.ndarray, after: np.ndarray) -> np.ndarray:
     finite = before[np.isfinite(before)]
     scale = float(np.abs(finite).max(initial=0.0))
     with np.errstate(all="ignore"):
-        return np.isclose(before, after, rtol=1e-9, atol=1e-11 * min(scale, 1e12), equal_nan=True)
+        return np.asarray(np.isclose(before, after, rtol=1e-9, atol=1e-11 * min(scale, 1e12), equal_nan=True))

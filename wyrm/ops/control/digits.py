@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -130,7 +129,7 @@ class _FromDigitsReach(Reach):
         return True
 
     def reached(self, node: FromDigits, operands: Sequence[Reached], analysis: Analysis) -> Reached:
-        return replace(analysis.without(node, operands[0], (node.ndim,), keepdims=False), values={})
+        return analysis.without(node, operands[0], (node.ndim,), keepdims=False).replaced(values={})
 
 
 @LOOPS.register(FromDigits)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, overload
 
@@ -91,7 +90,7 @@ class _SoftmaxReach(Reach):
         low, infinite = x.values.get(LOW), x.values.get(-inf)
         if low is None or (infinite is not None and all(any(z.within(each) for each in low) for z in infinite)):
             return None
-        found = analysis.without(node, replace(x, zones=low), (node.axis,), True)
+        found = analysis.without(node, x.replaced(zones=low), (node.axis,), True)
         if not any(not analysis.tidy(zone).bounds for zone in found.zones):
             analysis.doubts.append(
                 f"some rows of the softmax at {node.location} may have no score but masked ones: mask with -inf"
@@ -102,7 +101,7 @@ class _SoftmaxReach(Reach):
             f"({node.location})"
         )
         masked = low if infinite is None else analysis.met(low, infinite)
-        x = replace(x, zones=analysis.met(x.zones, low), values={**x.values, -inf: masked})
+        x = x.replaced(zones=analysis.met(x.zones, low), values={**x.values, -inf: masked})
         return analysis.composed(node, [x])
 
 
