@@ -7,7 +7,7 @@ A form stands beside its op, or in the `jax_form.py` of the op's folder. The nam
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -84,6 +84,17 @@ class Lowering(Protocol):
 
     def product(self, x: Any, y: Any) -> Any:
         """Return `x @ y`, of operands in the dtype that the program computes in, with sums of float32 or wider."""
+        ...
+
+    def elementwise(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what a function of numbers, in the language of kernels, gives for elements of arrays that broadcast.
+
+        Arguments that are numbers are known to the function. It returns an array, or a tuple of them.
+        """
+        ...
+
+    def kernel(self, kernel: Callable[..., Any], *arguments: Any) -> tuple[Any, ...]:
+        """Return what a kernel returns, and then the new values of the arrays that it may write to."""
         ...
 
     def outputs(self, outputs: Sequence[BaseNode], known: Mapping[BaseNode, Any]) -> list[Any]:
