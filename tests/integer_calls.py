@@ -33,6 +33,12 @@ def _preferences() -> Any:
     return wy.data.low_rank_preferences(3, 6, rank=2, interactions_per_user=5)
 
 
+def _doubled_until(v: Any) -> Any:
+    while v < 9.0:
+        v = v * v
+    return v
+
+
 def _tokens() -> Any:
     return np.arange(40) % 9
 
@@ -91,6 +97,7 @@ def _exported(**options: Any) -> Any:
 
 OPTIONS: dict[str, Call] = {
     "compile": lambda i: _compiled(local_steps=i(1)),
+    "kernel": lambda i: wy.kernel(_doubled_until, room=i(100))(wy.Constant(1.5)),
     "export": lambda i: _exported(batch_sizes=i(4)),
     "export to little RAM": lambda i: _exported(ram=i(100)),
     "export to little flash": lambda i: _exported(flash=i(100)),

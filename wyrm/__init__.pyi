@@ -100,6 +100,7 @@ from wyrm.functions.joining import unstack as unstack
 from wyrm.functions.joining import vsplit as vsplit
 from wyrm.functions.joining import vstack as vstack
 from wyrm.functions.kernels import Kernel as Kernel
+from wyrm.functions.kernels import Written as Written
 from wyrm.functions.kernels import kernel as kernel
 from wyrm.functions.loops import scan as scan
 from wyrm.functions.loops import while_loop as while_loop
@@ -361,6 +362,7 @@ __all__ = [
     "Timing",
     "Unary",
     "Undefined",
+    "Written",
     "WyrmError",
     "acos",
     "acosh",

@@ -270,6 +270,7 @@ CONTENTS = (
             Group("Functions", _names("function Function")),
             Group("Transforms", _names("vjp jvp jacobian hessian hvp linearize vmap")),
             Group("Rules of your own", _names("custom_vjp custom_jvp checkpoint stop_gradient")),
+            Group("Kernels: loops over elements", _names("kernel Kernel Written")),
             Group("Loops and branches", _names("scan while_loop cond switch")),
         ),
         "`wy.function` traces a Python function over arrays; transforms differentiate and vectorize it. Names and "

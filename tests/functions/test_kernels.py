@@ -39,7 +39,7 @@ def smoothed(x, factor):
 
 
 @wy.kernel
-def products(x: wy.Tensor[Batch, Time], y: wy.Tensor[Time], out: wy.Tensor[Batch]):
+def products(x: wy.Tensor[Batch, Time], y: wy.Tensor[Time], out: wy.Written[Batch]):
     table = np.zeros(x.shape[1] + 1)
     for b in range(x.shape[0]):
         table[0] = 1.0
@@ -49,7 +49,7 @@ def products(x: wy.Tensor[Batch, Time], y: wy.Tensor[Time], out: wy.Tensor[Batch
 
 
 @wy.kernel
-def grown(x: wy.Tensor[Batch], s, out: wy.Tensor[Batch]):
+def grown(x: wy.Tensor[Batch], s, out: wy.Written[Batch]):
     total = 0.0
     for i in range(x.size):
         v = x[i]
@@ -124,7 +124,7 @@ def test_loops_of_unknown_length_are_compiled_and_tell_when_their_tape_is_full()
 
 
 @wy.kernel
-def neighbours(x: wy.Tensor[Batch], shift: int, out: wy.Tensor[Batch]):
+def neighbours(x: wy.Tensor[Batch], shift: int, out: wy.Written[Batch]):
     for i in range(x.size):
         out[i] = x[i] * x[i + shift]
 
@@ -140,7 +140,7 @@ def test_an_index_out_of_range_is_an_error_and_touches_no_memory() -> None:
 
 
 @wy.kernel
-def picked(x: wy.Tensor[Batch], places: wy.IndexTensor[Time], out: wy.Tensor[Time]):
+def picked(x: wy.Tensor[Batch], places: wy.IndexTensor[Time], out: wy.Written[Time]):
     for t in range(places.size):
         out[t] = x[places[t]] * x[places[t]]
 
@@ -213,7 +213,7 @@ def without_annotation(x, out):
 
 
 @wy.kernel
-def other_axis(x: wy.Tensor[Batch], out: wy.Tensor[Time]):
+def other_axis(x: wy.Tensor[Batch], out: wy.Written[Time]):
     out[0] = x[0]
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import textwrap
 import typing
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Generic, ParamSpec, overload
 
 import numpy as np
@@ -15,14 +18,35 @@ from wyrm.graph.axes import Dim, is_name
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.leaves import as_constant
-from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.node import IndexNode, Node, Tensor
+from wyrm.graph.typing import Bs
 from wyrm.ops.adjoints.derived import Derived, adjoint, tangent, value
 from wyrm.ops.adjoints.op import op_of, parts_of
 from wyrm.ops.adjoints.plans import ROOM, Operand, Shape, ValuePlan
 from wyrm.ops.adjoints.program import Kind
+from wyrm.support.options import whole
 
 P = ParamSpec("P")
 R = TypeVar("R")
+# What the parameters of a kernel take.
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+
+
+class Written(Generic[*Bs]):
+    """`out: Written[Batch, Time]`: in the signature of a kernel, an array of floats that it writes, a result."""
+
+    shape: tuple[int, ...]
+    size: int
+    ndim: int
+
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise NotImplementedError
 
 
 class Kernel(Generic[P, R]):
@@ -35,7 +59,10 @@ class Kernel(Generic[P, R]):
             raise RegistrationError(f"wyrm.kernel takes a function written with def, not {function!r}")
         self.kernel_function: Any = function
         self.names: tuple[str, ...] = code.co_varnames[: code.co_argcount]
-        self.room = room
+        self.room = whole("room", room, 1)
+        # Where code is run block by block, a later block takes the place of the lines of an earlier one.
+        with suppress(OSError, TypeError):
+            vars(function)["source_of_kernel"] = "".join(inspect.getsourcelines(function)[0])
         if slopes is not None:
             if len(slopes) != len(self.names):
                 raise RegistrationError(
@@ -124,7 +151,7 @@ class Kernel(Generic[P, R]):
             if axes is None:
                 raise ShapeError(
                     f"{name}: {text} is left out, so it is a result: annotate its axes, as in {text}: "
-                    f"wy.Tensor[Batch, Time], with axes that the operands are annotated with"
+                    f"wy.Written[Batch, Time], with axes that the operands are annotated with"
                 )
             shape: list[tuple[int, int] | int] = []
             for axis in axes:
@@ -182,6 +209,11 @@ class Kernel(Generic[P, R]):
         """Return the kernel as it is compiled."""
         return value(self.kernel_function, self._kinds())
 
+    def listing(self) -> str:
+        """Return the kernel, its adjoint and its tangent as they are compiled, as text."""
+        source = textwrap.dedent(self.kernel_function.source_of_kernel)
+        return "\n".join([source, self.adjoint().source, self.tangent().source])
+
     def __repr__(self) -> str:
         return f"<wyrm.kernel {self.kernel_function.__name__}({', '.join(self.names)})>"
 
@@ -205,12 +237,18 @@ def _kind(parent: BaseNode) -> Kind:
 def _axes(hint: Any) -> tuple[Any, ...] | None:
     """Return the axes of an annotation such as `Tensor[Batch, Time]`; None for another one."""
     origin = typing.get_origin(hint)
+    if origin is Written:
+        return _sizes(typing.get_args(hint))
     if not (isinstance(origin, type) and issubclass(origin, BaseNode)):
         return None
     shape = typing.get_args(hint)[-1]
     if typing.get_origin(shape) is not tuple:
         return None
-    found = typing.get_args(shape)
+    return _sizes(typing.get_args(shape))
+
+
+def _sizes(found: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the axes of an annotation, with the numbers of literals."""
     if found == ((),):
         return ()
     return tuple(typing.get_args(each)[0] if typing.get_origin(each) is typing.Literal else each for each in found)
@@ -227,11 +265,21 @@ def _check_reads(plan: ValuePlan) -> None:
 
 
 @overload
-def kernel(function: Callable[P, R], /, *, slopes: None = None, room: int = ...) -> Kernel[P, R]: ...
+def kernel(function: Callable[P, float], /) -> Kernel[P, Tensor[()]]: ...
+@overload
+def kernel(function: Callable[[A, Written[*Bs]], None], /) -> Kernel[[A], Tensor[*Bs]]: ...
+@overload
+def kernel(function: Callable[[A, B, Written[*Bs]], None], /) -> Kernel[[A, B], Tensor[*Bs]]: ...
+@overload
+def kernel(function: Callable[[A, B, C, Written[*Bs]], None], /) -> Kernel[[A, B, C], Tensor[*Bs]]: ...
+@overload
+def kernel(function: Callable[[A, B, C, D, Written[*Bs]], None], /) -> Kernel[[A, B, C, D], Tensor[*Bs]]: ...
+@overload
+def kernel(function: Callable[..., Any], /, *, room: int = ...) -> Kernel[..., Any]: ...
 @overload
 def kernel(
     function: None = None, /, *, slopes: tuple[Callable[..., Any], ...] | None = None, room: int = ...
-) -> Callable[[Callable[P, R]], Kernel[P, R]]: ...
+) -> Callable[[Callable[..., Any]], Kernel[..., Any]]: ...
 def kernel(function: Any = None, /, *, slopes: tuple[Any, ...] | None = None, room: int = ROOM) -> Any:
     """Make an op of a Python function with loops over elements; a decorator.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +28,9 @@ from wyrm.ops.adjoints.program import (
     replaced,
     statements_of,
 )
+from wyrm.ops.adjoints.reading import GENERATED
 from wyrm.ops.adjoints.reverse import Reverse, Tape, _Restored
+from wyrm.ops.adjoints.rules import negated
 from wyrm.ops.adjoints.slopes import Slopes
 from wyrm.ops.adjoints.values import Kernel
 from wyrm.ops.adjoints.writing import Sizes, function_source, sizes, with_short_names, written
@@ -128,13 +131,13 @@ class _Made:
         return compiled(source, self.kernel.space, self.module)
 
 
-def compiled(source: str, space: Mapping[str, Any], module: str) -> Callable[..., Any]:
+def compiled(source: str, space: Mapping[str, Any], module: str | None) -> Callable[..., Any]:
     """Return the function of a source, which tools find by its line like any other."""
     found = re.match(r"def (\w+)\(", source)
     assert found is not None
-    file = f"<{found[1]} {abs(hash(source)):x}>"
+    file = f"{GENERATED}{found[1]} {abs(hash(source)):x}>"
     linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
-    scope: dict[str, Any] = {**space, "np": np, "__name__": module}
+    scope: dict[str, Any] = {**space, "np": np, "__name__": module or "__main__"}
     exec(compile(source, file, "exec"), scope)  # the source is made here
     function: Callable[..., Any] = scope[found[1]]
     # Indices of users are not proved to be in range, so native code checks them.
@@ -238,7 +241,7 @@ class _Adjoint(_Made):
             return out
 
         code = self.reverse.backward_code or [_Restored(block=self.kernel.body)]
-        return _first_sums_assigned(walk(code), self.prefix)
+        return _sums_reordered(_first_sums_assigned(walk(code), self.prefix), self.prefix)
 
     def _arrays(self) -> tuple[list[str], list[str]]:
         """Return the parameters and the scratch that have cotangents."""
@@ -389,6 +392,42 @@ def _first_sums_assigned(code: list[ast.stmt], prefix: str) -> list[ast.stmt]:
                 gone.add(id(each))
             break
     return [new.get(id(each), each) for each in code if id(each) not in gone]
+
+
+def _sums_reordered(code: list[ast.stmt], prefix: str) -> list[ast.stmt]:
+    """Let the compiler choose the order of sums over the turns of a loop, of cotangents that the loop only adds to."""
+    for each in code:
+        for field in ("body", "orelse"):
+            inner = getattr(each, field, None)
+            if inner:
+                setattr(each, field, _sums_reordered(inner, prefix))
+        if isinstance(each, ast.For):
+            added: Counter[str] = Counter()
+            found: Counter[str] = Counter()
+            for inside in ast.walk(each):
+                if isinstance(inside, ast.AugAssign) and isinstance(inside.target, ast.Name):
+                    added[inside.target.id] += 1
+                elif isinstance(inside, ast.Name):
+                    found[inside.id] += 1
+            alone = {text for text, count in added.items() if text.startswith(prefix) and found[text] == count}
+            each.body = _accumulated(each.body, alone)
+    return code
+
+
+def _accumulated(code: list[ast.stmt], sums: set[str]) -> list[ast.stmt]:
+    out: list[ast.stmt] = []
+    for each in code:
+        for field in ("body", "orelse"):
+            inner = getattr(each, field, None)
+            if inner:
+                setattr(each, field, _accumulated(inner, sums))
+        if isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Name) and each.target.id in sums:
+            term = each.value if isinstance(each.op, ast.Add) else negated(each.value)
+            call = ast.Call(name("accumulated"), [name(each.target.id), term], [])
+            out.append(ast.Assign([each.target], call, lineno=0))
+        else:
+            out.append(each)
+    return out
 
 
 def _is_zero(s: ast.stmt) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from wyrm.errors import CompileError, DTypeError, IndexOutOfRange, ShapeError
+from wyrm.errors import CompileError, DTypeError, IndexOutOfRange, NotFinite, ShapeError
 from wyrm.graph.axes import Axis, Dim, Dims, product, resolve
 from wyrm.graph.base import ZERO, BaseNode, Gradient, explain, label
 from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexMap, flat
@@ -56,6 +56,8 @@ class KernelOp(Node[tuple[BaseNode, ...], Axes], abstract=True):
                 self.plan.run(list(operands), self.outputs_in(operands, out))
             except IndexError as error:
                 raise IndexOutOfRange(explain(self, self._index_error(error))) from None
+            except (ArithmeticError, ValueError) as error:  # Python refuses what native code makes infinite or NaN
+                raise NotFinite(explain(self, f"the kernel {self.plan.name} in Python: {error}")) from error
         return out
 
     def _index_error(self, error: IndexError) -> str:
