@@ -33,6 +33,12 @@ def _preferences() -> Any:
     return wy.data.low_rank_preferences(3, 6, rank=2, interactions_per_user=5)
 
 
+def _doubled_until(v: Any) -> Any:
+    while v < 9.0:
+        v = v * v
+    return v
+
+
 def _tokens() -> Any:
     return np.arange(40) % 9
 
@@ -91,6 +97,7 @@ def _exported(**options: Any) -> Any:
 
 OPTIONS: dict[str, Call] = {
     "compile": lambda i: _compiled(local_steps=i(1)),
+    "kernel": lambda i: wy.kernel(_doubled_until, room=i(100))(wy.Constant(1.5)),
     "export": lambda i: _exported(batch_sizes=i(4)),
     "export to little RAM": lambda i: _exported(ram=i(100)),
     "export to little flash": lambda i: _exported(flash=i(100)),
@@ -225,6 +232,7 @@ OPTIONS: dict[str, Call] = {
     "CachedDecoder": lambda i: wy.nn.CachedDecoder(MODEL, i(2), max_length=i(3)).step(np.array([1, 2])),
     "generate": lambda i: list(wy.nn.generate(MODEL, [1, 2], max_new_tokens=i(4), top_k=i(3), stop=i(2), seed=i(1))),
     "generate_text": lambda i: list(wy.nn.generate_text(MODEL, BYTES, [1, 2], i(4), top_k=i(3), seed=i(1))),
+    "sampled_tokens": lambda i: wy.nn.sampled_tokens(wy.Constant(np.eye(3)), wy.Constant(np.zeros(3)), top_k=i(2)),
     "sample_tokens": lambda i: wy.nn.sample_tokens(np.eye(3), np.random.default_rng(0), top_k=i(2)),
     "seed": lambda i: _seeded(number=i(3)),
     "Checkpoints.save": lambda i: _saved(step=i(3)),

@@ -75,16 +75,15 @@ def cached_attention(
 ) -> NDArray[Any]:
     """Return the value of `CachedAttention`: the softmax over the filled part of the cache and the new positions."""
     rows = [
-        _cached_row(*(each[row : row + 1] for each in (query, key, value, cache)), allowed[row], scale, window)
+        _cached_row([each[row : row + 1] for each in (query, key, value, cache)], allowed[row], scale, window)
         for row in range(len(query))
     ]
     return np.concatenate(rows) if rows else np.zeros_like(query)
 
 
-def _cached_row(
-    query: Any, key: Any, value: Any, cache: Any, allowed: Any, scale: float | None, window: int | None
-) -> NDArray[Any]:
+def _cached_row(operands: list[Any], allowed: Any, scale: float | None, window: int | None) -> NDArray[Any]:
     """Return the value of `CachedAttention` for one sequence."""
+    query, key, value, cache = operands
     heads, time = query.shape[2], query.shape[1]
     filled = np.flatnonzero(allowed)
     first = filled[-1] + 1 if filled.size else 0

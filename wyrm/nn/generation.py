@@ -13,7 +13,7 @@ from typing_extensions import TypedDict, Unpack
 
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 from wyrm.nn.cached_decoder import CachedDecoder, LanguageModel, Limits
-from wyrm.nn.sampling import SamplingOptions, draws_at, sampled_tokens
+from wyrm.nn.sampling import SamplingOptions, draws_at, tokens_of
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import integer, whole
 
@@ -193,7 +193,7 @@ class _Texts:
         logits = decoder.logits_after(windows, rows)
         seeds = np.array([each.seed & 0xFFFFFFFF for each in requests], np.uint64)
         positions = np.array([each.count - 1 for each in requests], np.int64)
-        tokens = sampled_tokens(logits, self._options, lambda _: draws_at(seeds, positions), self._previous(requests))
+        tokens = tokens_of(logits, self._options, lambda _: draws_at(seeds, positions), self._previous(requests))
         for request, token in zip(requests, tokens.tolist(), strict=True):
             request.take(token, self._stop)
 

@@ -57,7 +57,7 @@ def sample_tokens(
     [2, 0]
     """
     options = SamplingOptions(temperature, top_k, top_p, min_p, repetition_penalty)
-    return sampled_tokens(logits, options, rng.random, previous)
+    return tokens_of(logits, options, rng.random, previous)
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def draws_at(seeds: NDArray[np.uint64], positions: NDArray[np.int64]) -> NDArray
     return draws
 
 
-def sampled_tokens(
+def tokens_of(
     logits: object,
     options: SamplingOptions,
     draw: Callable[[int], NDArray[np.float64]],
@@ -109,16 +109,17 @@ def sampled_tokens(
         sampled = rows.argmax(axis=-1)
     else:
         # The maximum becomes 0 before the division, so that no temperature is too low.
+        order = None if top_k is None and top_p is None else _most_likely(rows, top_k)
+        ranked = rows if order is None else np.take_along_axis(rows, order, axis=-1)
         with np.errstate(over="ignore", under="ignore"):
-            weights = np.subtract(rows, maxima.reshape(-1, 1), dtype=np.float64)
+            weights = np.subtract(ranked, maxima.reshape(-1, 1), dtype=np.float64)
             if temperature != 1.0:
                 weights /= temperature
             np.exp(weights, out=weights)
-        if top_k is None and top_p is None:
+        if order is None:
             sampled = _sample(_likely(weights, min_p), draw(len(rows)))
         else:
-            order = _most_likely(rows, top_k)
-            descending = _likely(_nucleus(np.take_along_axis(weights, order, axis=-1), top_p), min_p)
+            descending = _likely(_nucleus(weights, top_p), min_p)
             sampled = np.take_along_axis(order, _sample(descending, draw(len(rows)))[:, None], axis=-1)[:, 0]
     return np.asarray(sampled, np.int64).reshape(array.shape[:-1])
 

@@ -59,7 +59,7 @@ class Number:
         return Number(_z(other) ** self.z)
 
     def __mod__(self, other: Any) -> Number:
-        return self - other * float(math.floor(self.z.real / _z(other).real))
+        return Number(self.z - _z(other) * math.floor(self.z.real / _z(other).real))
 
     def __neg__(self) -> Number:
         return Number(-self.z)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,12 +28,18 @@ from wyrm.ops.adjoints.program import (
     replaced,
     statements_of,
 )
+from wyrm.ops.adjoints.reading import GENERATED
 from wyrm.ops.adjoints.reverse import Reverse, Tape, _Restored
+from wyrm.ops.adjoints.rules import negated
 from wyrm.ops.adjoints.slopes import Slopes
 from wyrm.ops.adjoints.values import Kernel
 from wyrm.ops.adjoints.writing import Sizes, function_source, sizes, with_short_names, written
 
 _DTYPES = {"f8": np.float64, "f4": np.float32, "i": np.int64, "b": np.bool_}
+
+
+# The error of a tape that is full, where only running a kernel tells how many values it needs.
+FULL = "the tape of a kernel is full"
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,8 @@ class Derived:
     scalars: tuple[str, ...]
     results: int
     sizes: Sizes
+    kinds_of_scratch: tuple[Kind, ...]
+    written: frozenset[str]
     sizer: Callable[..., tuple[tuple[int, ...], ...]]
 
     @property
@@ -92,6 +101,11 @@ def forward_and_backward(
     return made.forward(), made.backward()
 
 
+def value(function: Callable[..., Any], kinds: Sequence[Kind]) -> Derived:
+    """Return the kernel itself, with the kernels that it calls inlined, and the arrays that it makes as arguments."""
+    return _Value(function, kinds, ()).whole()
+
+
 def tangent(function: Callable[..., Any], kinds: Sequence[Kind], wrt: Sequence[str] | None = None) -> Derived:
     """Return the kernel that computes the results of a kernel and their derivatives along tangents of the arguments."""
     return _Tangent(function, kinds, wrt).whole()
@@ -117,15 +131,17 @@ class _Made:
         return compiled(source, self.kernel.space, self.module)
 
 
-def compiled(source: str, space: Mapping[str, Any], module: str) -> Callable[..., Any]:
+def compiled(source: str, space: Mapping[str, Any], module: str | None) -> Callable[..., Any]:
     """Return the function of a source, which tools find by its line like any other."""
     found = re.match(r"def (\w+)\(", source)
     assert found is not None
-    file = f"<{found[1]} {abs(hash(source)):x}>"
+    file = f"{GENERATED}{found[1]} {abs(hash(source)):x}>"
     linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
-    scope: dict[str, Any] = {**space, "np": np, "__name__": module}
+    scope: dict[str, Any] = {**space, "np": np, "__name__": module or "__main__"}
     exec(compile(source, file, "exec"), scope)  # the source is made here
     function: Callable[..., Any] = scope[found[1]]
+    # Indices of users are not proved to be in range, so native code checks them.
+    vars(function)["guarded"] = True
     return function
 
 
@@ -225,7 +241,7 @@ class _Adjoint(_Made):
             return out
 
         code = self.reverse.backward_code or [_Restored(block=self.kernel.body)]
-        return _first_sums_assigned(walk(code), self.prefix)
+        return _sums_reordered(_first_sums_assigned(walk(code), self.prefix), self.prefix)
 
     def _arrays(self) -> tuple[list[str], list[str]]:
         """Return the parameters and the scratch that have cotangents."""
@@ -269,6 +285,7 @@ class _Adjoint(_Made):
             self.function(source), source, tuple(kernel.parameters), tuple(scratch), tuple(cotangents),
             tuple(self.prefix + each for each in own), tuple(seeds), tuple((tape.array, type) for tape, type in tapes),
             tuple(scalars), len(kernel.results) if forward else 0, found,
+            tuple(kernel.kinds[each] for each in scratch), frozenset(kernel.written()),
             compiled(found.source, kernel.space, self.module),
         )  # fmt: skip
 
@@ -281,12 +298,28 @@ class _Adjoint(_Made):
     def _guarded(self, split: bool) -> Callable[[Block], list[ast.stmt]]:
         """Return the pushes, with a test of the room on the tape in loops of which the number of turns is not known."""
         push = self.pushes(split)
+        known = dict(zip(self._sizes(split).names, self._sizes(split).known, strict=True))
 
         def at_end(block: Block) -> list[ast.stmt]:
-            found = push(block)
-            return found
+            out: list[ast.stmt] = []
+            for tape, _ in self.tapes:
+                count = self._count(tape, split)(block)
+                if count and not known[tape.array]:
+                    test = f"if {tape.place} + {count} > {tape.array}.size:"
+                    out += statements_of(f"{test}\n    raise IndexError({FULL!r})")
+            return [*out, *push(block)]
 
         return at_end
+
+    def _sizes(self, split: bool) -> Sizes:
+        shapes = dict(self.scratch())
+        own = self._arrays()[1]
+        return sizes(
+            self.kernel,
+            [*shapes.items(), *((self.prefix + each, shapes[each]) for each in own)],
+            [(tape.array, self._count(tape, split)) for tape, _ in self.tapes],
+            len(self.tapes) if split else 0,
+        )
 
     def whole(self) -> Derived:
         kernel = self.kernel
@@ -361,8 +394,64 @@ def _first_sums_assigned(code: list[ast.stmt], prefix: str) -> list[ast.stmt]:
     return [new.get(id(each), each) for each in code if id(each) not in gone]
 
 
+def _sums_reordered(code: list[ast.stmt], prefix: str) -> list[ast.stmt]:
+    """Let the compiler choose the order of sums over the turns of a loop, of cotangents that the loop only adds to."""
+    for each in code:
+        for field in ("body", "orelse"):
+            inner = getattr(each, field, None)
+            if inner:
+                setattr(each, field, _sums_reordered(inner, prefix))
+        if isinstance(each, ast.For):
+            added: Counter[str] = Counter()
+            found: Counter[str] = Counter()
+            for inside in ast.walk(each):
+                if isinstance(inside, ast.AugAssign) and isinstance(inside.target, ast.Name):
+                    added[inside.target.id] += 1
+                elif isinstance(inside, ast.Name):
+                    found[inside.id] += 1
+            alone = {text for text, count in added.items() if text.startswith(prefix) and found[text] == count}
+            each.body = _accumulated(each.body, alone)
+    return code
+
+
+def _accumulated(code: list[ast.stmt], sums: set[str]) -> list[ast.stmt]:
+    out: list[ast.stmt] = []
+    for each in code:
+        for field in ("body", "orelse"):
+            inner = getattr(each, field, None)
+            if inner:
+                setattr(each, field, _accumulated(inner, sums))
+        if isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Name) and each.target.id in sums:
+            term = each.value if isinstance(each.op, ast.Add) else negated(each.value)
+            call = ast.Call(name("accumulated"), [name(each.target.id), term], [])
+            out.append(ast.Assign([each.target], call, lineno=0))
+        else:
+            out.append(each)
+    return out
+
+
 def _is_zero(s: ast.stmt) -> bool:
     return isinstance(s, ast.Assign) and isinstance(s.value, ast.Constant) and s.value.value == 0.0
+
+
+class _Value(_Made):
+    """The kernel in the simple form."""
+
+    def whole(self) -> Derived:
+        kernel = self.kernel
+        scratch = [each.name for each in kernel.scratch]
+        parameters = [*kernel.parameters, *scratch]
+        body, out = with_short_names(
+            written(kernel.body), kernel.results, kernel.own, {*parameters, *kernel.space}, "\0"
+        )
+        source = function_source(f"{kernel.name}_value", parameters, body, out)
+        found = sizes(kernel, self.scratch(), [], 0)
+        return Derived(
+            self.function(source), source, tuple(kernel.parameters), tuple(scratch), (), (), (), (), (),
+            len(kernel.results), found,
+            tuple(kernel.kinds[each] for each in scratch), frozenset(kernel.written()),
+            compiled(found.source, kernel.space, self.module),
+        )  # fmt: skip
 
 
 class _Tangent(_Made):
@@ -392,6 +481,7 @@ class _Tangent(_Made):
         return Derived(
             self.function(source), source, tuple(kernel.parameters), tuple(scratch), tuple(arrays),
             tuple(self.prefix + each for each in own), tuple(scalars), (), tuple(floats), len(kernel.results), found,
+            tuple(kernel.kinds[each] for each in scratch), frozenset(kernel.written()),
             compiled(found.source, kernel.space, self.module),
         )  # fmt: skip
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
 
+_COMMENT = "comment: "
 Node = TypeVar("Node", bound=ast.AST)
 # Attributes of arrays that do not depend on their elements.
 SIZES = frozenset(["size", "shape", "ndim", "dtype", "itemsize"])
@@ -171,6 +172,23 @@ def statements_of(text: str) -> list[ast.stmt]:
     return ast.parse(text).body
 
 
+def comment(text: str) -> list[ast.stmt]:
+    """Return a statement that is written as a comment; none for an empty text."""
+    return [ast.Expr(ast.Constant(f"{_COMMENT}{text}"))] if text else []
+
+
+def with_comments(source: str) -> str:
+    """Return a source in which comments are written as such."""
+    lines = []
+    for line in source.splitlines(keepends=True):
+        start = line.lstrip()
+        if start[1:].startswith(_COMMENT):
+            text: str = ast.literal_eval(start)
+            line = f"{line[: len(line) - len(start)]}# {text.removeprefix(_COMMENT)}\n"
+        lines.append(line)
+    return "".join(lines)
+
+
 def name(text: str) -> ast.Name:
     """Return a variable."""
     return ast.Name(text, ast.Load())
@@ -214,7 +232,7 @@ def replaced(node: Any, new: Mapping[str, ast.expr | str]) -> Any:
         return duplicate(found)
     if isinstance(node, ast.expr_context | ast.operator | ast.unaryop | ast.cmpop | ast.boolop):
         return node  # these have no fields
-    kind = type(node)
+    kind: Any = type(node)
     made = kind.__new__(kind)
     for field_name in node._fields:
         value = getattr(node, field_name, None)

@@ -21,8 +21,11 @@ import numpy as np
 from wyrm.errors import NotDifferentiable
 from wyrm.ops.adjoints.program import Scratch, base, duplicate, indices, name, names, number
 from wyrm.ops.adjoints.rules import function_of, is_kernel, slopes_of, uses_value
+from wyrm.ops.kernels.sums import accumulated
 
 _ALLOCATORS: dict[Any, float | None] = {np.zeros: 0.0, np.ones: 1.0, np.empty: None, np.full: None}
+# The names of files of generated code begin so.
+GENERATED = "<wyrm kernel "
 # How a block ends: it goes on, perhaps it has left the loop or the function, or it surely has.
 _GOES_ON, _MAY_LEAVE, _LEAVES = range(3)
 
@@ -36,8 +39,10 @@ class Reader:
     def __init__(self, function: Any) -> None:
         self.name = function.__name__
         self.where = self.name
-        self.space: dict[str, Any] = {"np": np, "math": math}
-        self.used: set[str] = {"np", "math", "range", "len", "abs", "max", "min", "int"}
+        # The text of each line of a user, by its place.
+        self.lines: dict[str, str] = {}
+        self.space: dict[str, Any] = {"np": np, "math": math, "accumulated": accumulated}
+        self.used: set[str] = {"np", "math", "accumulated", "range", "len", "abs", "max", "min", "int"}
         self.scratch: list[Scratch] = []
         self.results: list[str] = []
         self._inside: list[Callable[..., Any]] = []  # the kernels being read, to find recursion
@@ -84,7 +89,8 @@ class Reader:
         if not isinstance(function, FunctionType):
             self.fail(f"{function!r} is not a function written in Python with def")
         try:
-            source = textwrap.dedent("".join(inspect.getsourcelines(function)[0]))
+            kept: str | None = getattr(function, "source_of_kernel", None)
+            source = textwrap.dedent("".join(inspect.getsourcelines(function)[0]) if kept is None else kept)
         except (OSError, TypeError):
             self.fail(f"the source of {function.__name__} is not in a file; define it in one")
         tree = ast.parse(source).body[0]
@@ -97,9 +103,13 @@ class Reader:
             captured = ", ".join(function.__code__.co_freevars)
             self.fail(f"{function.__name__} captures {captured} of an enclosing function; pass it as an argument")
         code = function.__code__
-        first = code.co_firstlineno
+        first, lines = code.co_firstlineno, source.splitlines()
         for each in ast.walk(tree):
             if isinstance(each, ast.stmt):
+                if not code.co_filename.startswith(GENERATED):
+                    self.lines[f"{function.__name__}, {code.co_filename}:{first + each.lineno - 1}"] = lines[
+                        each.lineno - 1
+                    ].strip()
                 each.where = f"{function.__name__}, {code.co_filename}:{first + each.lineno - 1}"  # type: ignore[attr-defined]  # as above
         return tree
 
@@ -112,7 +122,7 @@ class Reader:
                     self.where = f"{function.__name__}, {function.__code__.co_filename}"
                     self.fail(f"{each} is not defined")
                 continue
-            value = function.__globals__[each]
+            value = getattr(function.__globals__[each], "kernel_function", function.__globals__[each])
             if (isinstance(value, bool | int | float) and not isinstance(value, float | int)) or (
                 isinstance(value, bool | int | float) and math.isfinite(value)
             ):
@@ -415,7 +425,12 @@ class Reader:
             for target in ([each.target] if isinstance(each, ast.AugAssign) else getattr(each, "targets", []))
             if isinstance(target, ast.Subscript)
         }
-        arrays = [(p, v) for p, v in given.items() if isinstance(v, ast.Name | ast.Subscript) and base(v)]
+        inside = [each for each in ast.walk(tree) if isinstance(each, ast.Subscript | ast.Attribute | ast.Call)]
+        indexed = {base(each) for each in inside if isinstance(each, ast.expr)}
+        indexed |= {base(argument) for each in inside if isinstance(each, ast.Call) for argument in each.args}
+        arrays = [
+            (p, v) for p, v in given.items() if p in indexed and isinstance(v, ast.Name | ast.Subscript) and base(v)
+        ]
         for i, (p, v) in enumerate(arrays):
             for q, w in arrays[i + 1 :]:
                 one = isinstance(v, ast.Name) or isinstance(w, ast.Name) or ast.dump(v) == ast.dump(w)

@@ -21,6 +21,7 @@ from wyrm.ops.adjoints.program import (
     While,
     base,
     blocks_of,
+    comment,
     duplicate,
     every,
     expressions,
@@ -234,12 +235,14 @@ class Reverse:
     def _backward(self, block: Block) -> list[ast.stmt]:
         """Return the reversed block, empty if nothing in it matters."""
         out: list[ast.stmt] = []
+        said = ""
         for each in reversed(block):
+            code: list[ast.stmt] = []
             match each:
                 case Let() | Put() if each.name in self.slopes.active:
-                    out += self._of_variable(each)
+                    code = self._of_variable(each)
                 case Store() if self.kernel.root(base(each.target)) in self.slopes.active:
-                    out += self._of_store(each)
+                    code = self._of_store(each)
                 case Branch():
                     first, second = self._backward(each.body), self._backward(each.orelse)
                     if first or second:
@@ -251,6 +254,10 @@ class Reverse:
                     inner = self._backward(each.body)
                     if inner:
                         out.append(self._turned(each, inner))
+            if code and each.where != said:
+                said = each.where
+                out += comment(self.kernel.lines.get(said, ""))
+            out += code
         return [_Restored(block=block), *out] if out else []
 
     def _of_variable(self, s: Let | Put) -> list[ast.stmt]:

@@ -64,7 +64,7 @@ def function_of(call: ast.expr, space: Mapping[str, Any]) -> Any:
     found = space.get(node.id, getattr(builtins, node.id, None))
     for each in reversed(path):
         found = getattr(found, each, None)
-    return found
+    return getattr(found, "kernel_function", found)
 
 
 def formula_name(function: Any) -> str | None:

@@ -51,7 +51,7 @@ class Kernel:
         self.parameters = reader.parameters
         self.scratch: list[Scratch] = []
         self.kinds: dict[str, Kind] = {each: kinds[each] for each in self.parameters}
-        self.fresh, self.own = reader.fresh, reader.own
+        self.fresh, self.own, self.lines = reader.fresh, reader.own, reader.lines
         self.where = reader.where
         self.views: dict[str, Let] = {}
         self.definitions: dict[str, Let] = {}
@@ -83,6 +83,13 @@ class Kernel:
         """Return what an expression computes."""
         found = kind_of(e, self.kinds, self.space)
         return Kind({"wf": "f8", "wi": "i"}.get(found.type, found.type), found.axes)
+
+
+def _both(first: str, second: str) -> str:
+    """Return the type of a variable that holds numbers of two types, as the compiler chooses it."""
+    if {first, second} == {"i", "f4"}:
+        return "f8"
+    return max(first, second, key=_ORDER.index)
 
 
 def _above(*kinds: str) -> str:
@@ -200,7 +207,7 @@ class _Conversion:
                     continue
                 old = self.kinds.get(text, Kind("b")).type
                 new = {"wf": "f8", "wi": "i"}.get(kind.type, kind.type)
-                self.kinds[text] = Kind(max(old, new, key=_ORDER.index))
+                self.kinds[text] = Kind(_both(old, new))
             if before == self.kinds:
                 break
 
@@ -346,9 +353,8 @@ class _Conversion:
             if self.kinds[text].is_array:  # after the branch it is not known which array it is
                 env.pop(text, None)
                 continue
-            kind = max(
-                (self.kernel.kinds[each[text]].type for each in (first, second) if text in each), key=_ORDER.index
-            )
+            types = [self.kernel.kinds[each[text]].type for each in (first, second) if text in each]
+            kind = _both(types[0], types[-1])
             joined = self.kernel.new(text, Kind(kind))
             for inner, found in ((branch.body, first), (branch.orelse, second)):
                 value = name(found[text]) if text in found else self._zero(text)

@@ -26,6 +26,7 @@ from wyrm.ops.adjoints.program import (
     parsed,
     replaced,
     statements_of,
+    with_comments,
 )
 from wyrm.ops.adjoints.values import Kernel
 
@@ -115,7 +116,7 @@ def function_source(
         lines.append(f"    return {', '.join(results)}")
     elif len(lines) == 1:
         lines.append("    pass")
-    return "\n".join(lines) + "\n"
+    return with_comments("\n".join(lines) + "\n")
 
 
 def with_short_names(

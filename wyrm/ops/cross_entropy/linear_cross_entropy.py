@@ -40,9 +40,9 @@ from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.shaping.arange import positions
 
-# Bytes of logits in a block of rows, or the share of the weight's bytes if that is more: each block reads the weight
-# twice, and reads and writes its gradient.
-_LOGITS_BYTES, _SHARE_OF_WEIGHT = 2**21, 3
+# Bytes of logits in a block of rows, or those of the weight if these are more: each block packs the weight twice, and
+# reads and writes its gradient.
+_LOGITS_BYTES = 2**21
 # Least number of rows in a block: matrix products of fewer rows are slow.
 _FEWEST_ROWS = 64
 # Gradients of fewer rows or classes, or of wider rows, are computed by rows: by classes, their products and loops are
@@ -142,7 +142,7 @@ class _LinearCrossEntropyLoops(CrossEntropyLoops):
     def scratch(dtype: np.dtype, rows: int, classes: int, width: int) -> tuple[Array, ...]:
         """Return the kernel's scratch memory."""
         rows_in_cache = _LOGITS_BYTES // (classes * dtype.itemsize)
-        block = max(_FEWEST_ROWS, rows_in_cache, width // _SHARE_OF_WEIGHT)
+        block = max(_FEWEST_ROWS, rows_in_cache, width)
         return (scratch((max(1, min(block, rows)), classes), dtype),)
 
 

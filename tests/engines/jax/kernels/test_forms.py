@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from jax.sharding import PartitionSpec
 
 from tests.engines.native.kernels.running import copies, same, written
 from wyrm.engines.jax.kernels.forms import called, elementwise, jax_form
+from wyrm.engines.native.kernels import functions_of_numbers
 from wyrm.engines.native.kernels.functions import KernelFunction
 from wyrm.engines.native.kernels.values import NotCompiled
 from wyrm.ops import ctc
@@ -182,6 +184,30 @@ def test_lanes_leave_a_loop_one_by_one() -> None:
     found = elementwise(special_kernels.betaln, np.abs(x), np.abs(x[0]) + 1)
     expected = [special_kernels.betaln(*each) for each in np.nditer([np.abs(x), np.abs(x[0]) + 1])]
     same(np.asarray(found).reshape(-1), np.array(expected).reshape(-1), 1e-5)
+
+
+FUNCTIONS = [
+    name
+    for name, function in {**vars(np), **vars(math)}.items()
+    if callable(function) and name in {*functions_of_numbers._OF_ONE, *functions_of_numbers._ROUNDING}
+]
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_functions_of_numbers_need_no_option_of_jax(enabled: bool) -> None:
+    """Each function of one number, of both float types, where JAX has 64-bit types enabled or not."""
+    calls = [f"np.{name}(x)" if hasattr(np, name) else f"math.{name}(x)" for name in FUNCTIONS]
+    of_two = ["np.hypot(x, y)", "np.arctan2(x, y)", "np.copysign(x, y)", "np.fmod(x, y)", "x // y", "x % y", "x**y"]
+    text = "\n".join(["import math", "def kernel(x, y):", f"    return {', '.join([*calls, *of_two])}"])
+    function = written(text, "kernel")
+    x, y = np.array([0.3, 0.7, 0.95]), np.array([0.4, 0.2, -3.0])
+    with jax.enable_x64(enabled):
+        for dtype, tolerance in ((np.float32, 3e-6), (np.float64, 3e-6 if not enabled else 1e-13)):
+            found = elementwise(function, x.astype(dtype), y.astype(dtype))
+            with np.errstate(all="ignore"):
+                expected = [function(*each) for each in zip(x.astype(dtype), y.astype(dtype), strict=True)]
+            for name, one, other in zip([*calls, *of_two], found, zip(*expected, strict=True), strict=True):
+                np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance / 3.0, err_msg=name)
 
 
 def test_forms_work_in_transformations() -> None:

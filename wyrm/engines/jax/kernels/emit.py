@@ -669,7 +669,7 @@ def _joined(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape of both, each with axes of size 1 appended."""
     count = max(len(shape), len(other))
     both = zip(*(each + (1,) * (count - len(each)) for each in (shape, other)), strict=True)
-    return tuple(map(max, both))
+    return tuple(y if x == 1 else x for x, y in both)  # a size that is open in an export has no order
 
 
 def _broadcast(value: Any, shape: tuple[int, ...]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import accumulate, count
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from wyrm.engines.native.ir.types import INT64, ScalarType, scalar_of
 from wyrm.engines.native.kernels.functions import Routine, kernel_of
 from wyrm.engines.native.kernels.translate import Specialization, Translation
 from wyrm.engines.native.kernels.values import Kind, NotCompiled, NumKind, ViewKind, types_of
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.loop_form import LOOPS
 from wyrm.support.imports import jax, jnp
 
 
@@ -64,6 +67,32 @@ def called(routine: Routine, given: Sequence[Any]) -> tuple[list[Any], dict[int,
         starts = list(accumulate((len(types_of(kind)) for kind in kinds), initial=0))
         changed = zip(positions, arrays, strict=True)
         return results, {position: array for position, array in changed if starts[position] in found.written}
+
+
+def value_by_kernel(node: BaseNode, operands: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    """Return the value of an op by the kernel of its loops.
+
+    It raises `NotCompiled` for an op without a kernel or with one that has no form in JAX.
+    """
+    loops = LOOPS.of(node)
+    if not isinstance(loops.kernel, FunctionType):
+        raise NotCompiled(f"{describe(node)} has no kernel")
+    with jax.enable_x64(True):
+        out = np.zeros(shape, node.dtype)
+        wide = [jnp.asarray(x).astype(parent.dtype) for x, parent in zip(operands, node.parents, strict=True)]
+        try:
+            arguments = loops.kernel_arguments(node, wide, out)
+        except Exception as error:  # of code that takes arrays of NumPy alone
+            raise NotCompiled(f"the kernel of {describe(node)} takes no arrays of JAX: {error}") from error
+        _, arrays = called(_routine(loops.kernel), arguments)
+        for position, array in arrays.items():
+            given = arguments[position]
+            if isinstance(given, np.ndarray) and given.size == out.size and np.may_share_memory(given, out):
+                result = array.reshape(shape)
+                break
+        else:
+            raise NotCompiled(f"the kernel of {describe(node)} does not write the whole result")
+    return _as_jax_has_it(result)
 
 
 def elementwise(function: Any, *arguments: Any) -> Any:
@@ -157,4 +186,4 @@ def _as_jax_has_it(array: Any) -> Any:
     return array.astype(canonicalize_dtype(array.dtype))
 
 
-__all__ = ["called", "elementwise", "jax_form"]
+__all__ = ["called", "elementwise", "jax_form", "value_by_kernel"]

@@ -32,14 +32,19 @@ _TRACED: dict[str, Callable[..., Any]] = {
     "unordered": lambda x, y: jnp.isnan(x) | jnp.isnan(y), "atan2": lambda x, y: jnp.arctan2(x, y),
     "round": lambda x: jnp.rint(x), "cbrt": lambda x: jnp.cbrt(x),
     "erf": lambda x: jax.lax.erf(x), "erfc": lambda x: jax.lax.erfc(x), "lgamma": lambda x: jax.lax.lgamma(x),
-    "gamma": lambda x: _special().gamma(x), "quotient": operator.truediv,
+    "gamma": lambda x: _gamma(x), "quotient": operator.truediv,
 }  # fmt: skip
 
 
-def _special() -> Any:
-    import jax.scipy.special as special
+def _gamma(x: Any) -> Any:
+    """Return the gamma function: NaN at the integers below 0, and the infinity of its sign at either zero.
 
-    return special
+    That of `jax.scipy.special` cannot be lowered where JAX has no 64-bit types enabled.
+    """
+    is_odd = x - 2.0 * jnp.floor(0.5 * x) >= 1.0
+    sign = jnp.where((x < 0.0) & is_odd, -1.0, 1.0) * jnp.where(x == 0.0, jnp.copysign(1.0, x), 1.0)
+    size = jnp.exp(jax.lax.lgamma(x))
+    return jnp.where((x < 0.0) & (x == jnp.floor(x)), jnp.nan, (sign * size).astype(size.dtype))
 
 
 def apply(name: str, operands: Sequence[Any], type: ScalarType) -> Any:
