@@ -213,3 +213,15 @@ def test_mistakes_are_named() -> None:
         program({rows: np.array([3])})
     with pytest.raises(ShapeError, match="do not match"):
         wy.Input(dims=(4, 5)) @ table
+
+
+def test_a_narrow_weight_says_that_it_is_constant() -> None:
+    weight: Any = wy.NarrowWeight(np.ones((4, 3), np.float32))
+    with pytest.raises(
+        AttributeError, match=r"'set': a narrow weight is constant: make another one, wy\.NarrowWeight\("
+    ):
+        weight.set(np.zeros((4, 3)))
+    with pytest.raises(AttributeError, match=r"'gradient': a narrow weight is constant, .*wy\.nn\.LoRA beside it"):
+        _ = weight.gradient
+    with pytest.raises(AttributeError, match="'clear_gradient': a narrow weight is constant"):
+        weight.clear_gradient()
