@@ -191,7 +191,11 @@ CONTENTS = (
         "wyrm.nn: attention and GPT-2",
         "wyrm.nn",
         (
-            Group("Attention", (), (f"{_NN}attention", f"{_NN}rotary")),
+            Group(
+                "Attention",
+                _names("Half Pair RotaryWeights"),
+                (f"{_NN}attention", f"{_NN}rotary"),
+            ),
             Group("Transformers", (), (f"{_NN}transformer",)),
             Group("GPT-2", (), (f"{_NN}gpt2",)),
             Group("Decoders", (), (f"{_NN}decoder", f"{_NN}decoder_config")),
