@@ -90,6 +90,7 @@ __getattr__, __dir__, __all__ = lazy_imports(
             "arange full full_like geomspace indices linspace logspace meshgrid one_hot ones ones_like zeros zeros_like"
         ),
         "functions.custom": "custom_jvp custom_vjp",
+        "functions.kernels": "Kernel Written kernel",
         "functions.differences": "cumulative_prod cumulative_sum diff ediff1d gradient interp trapezoid",
         "functions.elementwise": (
             "allclose angle array_equal conj conjugate deg2rad degrees divmod float_power imag isclose iscomplex "

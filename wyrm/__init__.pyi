@@ -99,6 +99,9 @@ from wyrm.functions.joining import hstack as hstack
 from wyrm.functions.joining import unstack as unstack
 from wyrm.functions.joining import vsplit as vsplit
 from wyrm.functions.joining import vstack as vstack
+from wyrm.functions.kernels import Kernel as Kernel
+from wyrm.functions.kernels import Written as Written
+from wyrm.functions.kernels import kernel as kernel
 from wyrm.functions.loops import scan as scan
 from wyrm.functions.loops import while_loop as while_loop
 from wyrm.functions.mapping import vmap as vmap
@@ -342,6 +345,7 @@ __all__ = [
     "Input",
     "JaxForm",
     "Joined",
+    "Kernel",
     "LoopForm",
     "NarrowWeight",
     "Node",
@@ -358,6 +362,7 @@ __all__ = [
     "Timing",
     "Unary",
     "Undefined",
+    "Written",
     "WyrmError",
     "acos",
     "acosh",
@@ -489,6 +494,7 @@ __all__ = [
     "isreal",
     "jacobian",
     "jvp",
+    "kernel",
     "kron",
     "last_entry",
     "linalg",

@@ -197,7 +197,17 @@ CONTENTS = (
             Group(
                 "Generation of text",
                 (),
-                tuple(_NN + each for each in ("generation", "cached_decoder", "sampling", "past")),
+                tuple(
+                    _NN + each
+                    for each in (
+                        "generation",
+                        "texts.text_generation",
+                        "cached_decoder",
+                        "sampling",
+                        "texts.sampling_nodes",
+                        "past",
+                    )
+                ),
             ),
         ),
         "Layers of attention, GPT-2 and decoders with the files of Hugging Face, and generation with a cache.",
@@ -260,6 +270,7 @@ CONTENTS = (
             Group("Functions", _names("function Function")),
             Group("Transforms", _names("vjp jvp jacobian hessian hvp linearize vmap")),
             Group("Rules of your own", _names("custom_vjp custom_jvp checkpoint stop_gradient")),
+            Group("Kernels: loops over elements", _names("kernel Kernel Written")),
             Group("Loops and branches", _names("scan while_loop cond switch")),
         ),
         "`wy.function` traces a Python function over arrays; transforms differentiate and vectorize it. Names and "

@@ -81,7 +81,7 @@ class ExportedDecoder:
 class Kept:
     """Where an output of a pass goes: to a part of a region, of `shape`, `place` bytes behind its beginning.
 
-    Keys and values, `by_position`, go to a cache of (width, positions), a state over the earlier one.
+    Keys and values, `by_position`, go to a cache of (positions, width), a state over the earlier one.
     """
 
     new: ArrayPlace
@@ -140,7 +140,7 @@ def plan_generation(decoder: ExportedDecoder, code: Code, places: ArrayRegions) 
             array = bound_array(slot.held)
             region = places.share(array, Kind.EXPANDED)
             if slot.by_position:
-                shape, part = (array[0, 0].size // array.shape[-1], array.shape[-1]), array.nbytes // 2
+                shape, part = (array.shape[2], array[0, 0, 0].size), array.nbytes // 2
                 kept += [Kept(next(new), region, i * part, shape, array.dtype, True) for i in range(2)]
             else:
                 kept.append(Kept(next(new), region, 0, array.shape, array.dtype, False))
@@ -264,7 +264,7 @@ def _take(model: Model, taken: PlannedPass, block: Any, given: Any, length: int)
         for i in range(taken.time):
             positions[i] = length + i if taken.last == 0 else min(length + i, taken.last)
     if taken.length is not None:
-        view_at(block, table, taken.length)[()] = float(length)
+        as_shape(view_at(block, table, taken.length), (1,))[0] = float(length)
     status = call(taken.run.bound.entry.symbol, table)
     if status != 0:
         return error_of(model, taken.run, block, table, status)
@@ -279,6 +279,6 @@ def _keep(taken: PlannedPass, each: Kept, block: Any, table: Any, length: int, c
     held = array_at(block, each.region.offset + each.place, each.dtype, each.shape)
     new = view_at(block, table, each.new)
     if each.by_position:
-        keep_positions(as_shape(new, (taken.time, each.shape[0])), held, length, count)
+        keep_positions(as_shape(new, (taken.time, each.shape[1])), held, length, count)
     else:
         assign(new, held)

@@ -133,13 +133,13 @@ def expand_int8(data: np.ndarray, scales: np.ndarray, out: np.ndarray) -> None:
 
 
 def keep_positions(new: np.ndarray, cache: np.ndarray, first: int, count: int) -> None:
-    """Write the keys or values of `count` positions, from `first` on, to a cache of (width, positions).
+    """Write the keys or values of `count` positions, from `first` on, to a cache of (positions, width).
 
-    `new` has them by positions, and may have more of these.
+    `new` may have more positions.
     """
-    for j in range(cache.shape[0]):
-        for i in range(count):
-            cache[j, first + i] = new[i, j]
+    for i in range(count):
+        for j in range(cache.shape[1]):
+            cache[first + i, j] = new[i, j]
 
 
 def next_token(

@@ -84,7 +84,7 @@ class RotaryEmbedding:
         return found
 
     def __call__(self, x: Tensor[N, S2, K, D], positions: IndexNode | None = None) -> Tensor[N, S2, K, D]:
-        """Return `x` rotated by its positions along time, or by those given, an index node of the axis of time.
+        """Return `x` rotated by its positions along time, or by those given: an index node of (time,) or (batch, time).
 
         Raise `ShapeError` for another number of axes, an odd number of features, or a time without a size where no
         positions are given.
@@ -101,7 +101,7 @@ class RotaryEmbedding:
         else:
             # In float64, since a rounded angle of a late position would be far off.
             places: Any = positions.astype(np.float64)
-            turned: Any = places.expand_dims(1).expand_dims(1) * self.frequencies(features)
+            turned: Any = places.expand_dims(-1).expand_dims(-1) * self.frequencies(features)
             cosine, sine = turned.cos().astype(node.dtype), turned.sin().astype(node.dtype)
         result: Tensor[N, S2, K, D] = _turned(node, features // 2, cosine, sine)
         return result

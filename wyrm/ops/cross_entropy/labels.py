@@ -23,6 +23,14 @@ from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, as_operand
 from wyrm.ops.indexing.index import as_indices
 
+# The ignored label of kernels if `ignore_index` is None: no class has it.
+_NO_LABEL = -(2**62)
+
+
+def ignored_label(ignore_index: int | None) -> int:
+    """Return `ignore_index` or, if it is None, a label that no row has."""
+    return _NO_LABEL if ignore_index is None else ignore_index
+
 
 class CountedLabels(HasIndexOperands[tuple[IndexNode], Axes], IndexNode[Axes]):
     """The labels, with `ignore_index` replaced by class 0, so that they select a class in every row.

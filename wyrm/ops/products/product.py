@@ -102,6 +102,11 @@ def multiply_into(x: FloatArray, y: FloatArray, out: FloatArray, beta: float) ->
                 out[i, k] += weight * y[j, k]
 
 
+def multiply_exactly(x: FloatArray, y: FloatArray, out: FloatArray, beta: float) -> None:
+    """Do what `multiply_into` does, without rounding the operands in a program with another `compute_dtype`."""
+    multiply_into(x, y, out, beta)
+
+
 class MatMul(Product[Left_co, Right_co, Axes]):
     """Matrix product `x @ y` of operands with one axis or more; leading axes broadcast.
 

@@ -84,7 +84,7 @@ def test_special_functions(function: Callable[..., Any], count: int, dtype: Any)
         same(np.asarray(found), expected, 2e-6 if dtype == np.float32 else 1e-13)
 
 
-# --- what becomes of loops --------------------------------------------------------------------------------------------
+# --- what becomes of loops -------------------------------------------------------------------------------------------
 
 KERNELS = """
 from wyrm.ops.kernels.sums import accumulated

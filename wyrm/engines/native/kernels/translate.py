@@ -135,7 +135,7 @@ class Translation:
             raise NotCompiled(f"{function.__name__} takes {len(names)} arguments, not {len(kinds)}", function.where())
         known = InferenceState({})
         for _ in range(_ROUNDS):
-            before, builder = known.copy(), Builder(self.errors, self.checked)
+            before, builder = known.copy(), Builder(self.errors, self.checked or function.guarded)
             body = FunctionBody(self, function, builder, known, no_alias=no_alias)
             parameters = body.parameters(list(zip(names, kinds, strict=False)))
             for name, value in rest:
