@@ -28,7 +28,11 @@ def test_nothing_changes_that_is_proved_not_to_in_many_graphs(name: str) -> None
     assert check(name, 40, 400) is None
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+# Those of which a graph is known that notices them.
+KNOWN = [mutant for mutant in MUTANTS if mutant.generator]
+
+
+@pytest.mark.parametrize("mutant", KNOWN, ids=lambda mutant: mutant.name)
 def test_a_wrong_analysis_is_noticed(mutant: Mutant) -> None:
     (graph,) = (graph for _, graph in graphs(mutant.generator, mutant.seed, 1))
     assert wrong(graph, mutant.seed) is None
