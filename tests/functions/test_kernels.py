@@ -126,6 +126,25 @@ def test_loops_of_unknown_length_are_compiled_and_tell_when_their_tape_is_full()
 
 
 @wy.kernel
+def in_turn(x: wy.Tensor[Batch], turns: wy.IndexTensor[Batch], out: wy.Written[Batch]):
+    for b in range(x.size):
+        v = x[b]
+        for _ in range(turns[b]):
+            v = v * v * 0.5
+        out[b] = v
+
+
+def test_the_number_of_turns_may_be_data() -> None:
+    x, turns = wy.Parameter(random(3)), wy.IndexInput(dims=(3,))
+    gradient = wy.grad(in_turn(x, turns).sum(), x)
+    program = wy.compile([gradient])
+    for given in ([0, 0, 0], [3, 1, 2], [5, 0, 4]):
+        v = np.array([x.value[b] ** (2 ** given[b]) * 0.5 ** (2 ** given[b] - 1) for b in range(3)])
+        expected = np.array([2 ** given[b] * v[b] / x.value[b] for b in range(3)])
+        np.testing.assert_allclose(program({turns: np.array(given)})[0], expected)
+
+
+@wy.kernel
 def neighbours(x: wy.Tensor[Batch], shift: int, out: wy.Written[Batch]):
     for i in range(x.size):
         out[i] = x[i] * x[i + shift]
