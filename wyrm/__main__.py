@@ -101,7 +101,7 @@ def _chat(options: argparse.Namespace) -> None:
 
     from wyrm.io.tokenizers import tokenizer
     from wyrm.nn.cached_decoder import CachedDecoder
-    from wyrm.nn.chat import check_chats, converse, pretrained
+    from wyrm.nn.texts.chat import check_chats, converse, pretrained
 
     def lines() -> Iterator[str]:
         while True:

@@ -14,7 +14,7 @@ import wyrm as wy
 from tests.io.test_io_tokenizers import folder_of
 from wyrm.errors import CheckpointError, ShapeError
 from wyrm.nn import CachedDecoder, generate
-from wyrm.nn.chat import check_chats, converse, pretrained
+from wyrm.nn.texts.chat import check_chats, converse, pretrained
 
 pytest.importorskip("tokenizers")
 pytest.importorskip("jinja2")

@@ -11,7 +11,8 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import DTypeError, OptionError
-from wyrm.nn import generate, generate_text, text_generation
+from wyrm.nn import generate, generate_text
+from wyrm.nn.texts import text_generation
 
 TEXT = "One two, größe 東京東京 🙂🙂 three."
 

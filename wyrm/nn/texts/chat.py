@@ -12,7 +12,7 @@ from wyrm.nn.cached_decoder import CachedDecoder
 from wyrm.nn.decoder import Decoder
 from wyrm.nn.generation import GenerationOptions
 from wyrm.nn.gpt2 import GPT2
-from wyrm.nn.text_generation import generate_text
+from wyrm.nn.texts.text_generation import generate_text
 from wyrm.support.files import FilePath
 
 if TYPE_CHECKING:
