@@ -68,7 +68,7 @@ class Kernel(Generic[P, R]):
                 raise RegistrationError(
                     f"{function.__name__} has {len(self.names)} parameters and {len(slopes)} slopes: give one for each"
                 )
-            self.kernel_function.slopes = tuple(getattr(each, "kernel_function", each) for each in slopes)
+            vars(function)["slopes"] = tuple(getattr(each, "kernel_function", each) for each in slopes)
         self._plans: dict[Any, ValuePlan] = {}
         self._last: ValuePlan | None = None
 
@@ -93,7 +93,7 @@ class Kernel(Generic[P, R]):
             if text not in given:
                 continue
             value_ = given[text]
-            if isinstance(value_, bool | int | float | np.generic) and not isinstance(value_, BaseNode):
+            if isinstance(value_, bool | int | float | np.generic):
                 fixed[text] = value_.item() if isinstance(value_, np.generic) else value_
                 continue
             parent = _as_parent(value_, beside, f"{text} of {name}")

@@ -413,10 +413,10 @@ def show(function: Function | Kernel[Any, Any], *args: object, **kwargs: object)
     t₂ = sin(t₁)  ()        dt₂ = dt₃...
     t₃ = t₂ + y   ()        dt₃ = 1...
     """
-    given: object = function
-    if isinstance(given, Kernel):
-        print(given.listing())  # noqa: T201  # printing is its purpose
+    if isinstance(function, Kernel):
+        print(function.listing())  # noqa: T201  # printing is its purpose
         return
+    given: object = function
     if not isinstance(given, Function):
         is_node = isinstance(given, BaseNode)
         instead = "wy.view.to_text(node) lists the nodes of a graph" if is_node else "write @wy.function above it"

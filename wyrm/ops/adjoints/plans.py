@@ -66,7 +66,7 @@ class Plan:
     def packed(self, dims: Sequence[Sequence[Axis]]) -> Axis:
         """Return the axis of all results one after the other."""
         parts = [product(tuple(each)) for each in self.shapes(dims)]
-        return sum(parts) if all(isinstance(each, int) for each in parts) else Plus(parts)  # type: ignore[arg-type]  # all are
+        return sum(parts) if all(isinstance(each, int) for each in parts) else Plus(parts)
 
     def run(self, operands: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Fill the results in Python."""

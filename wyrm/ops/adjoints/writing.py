@@ -19,8 +19,8 @@ from wyrm.ops.adjoints.program import (
     Store,
     Turns,
     While,
-    base,
     duplicate,
+    loads,
     name,
     names,
     parsed,
@@ -151,14 +151,12 @@ def with_short_names(
 class Sizes:
     """The source of a function of a kernel's parameters that returns the shapes of its memory, as a tuple of tuples.
 
-    `names`: the arrays, in this order. `known`: False for those of which only running the kernel tells the size; theirs
-    are then those for loops of one turn. `by_shapes`: whether the shapes of the parameters decide all.
+    `names`: the arrays, in this order. `known`: False for those whose size shapes and numbers do not tell.
     """
 
     source: str
     names: tuple[str, ...]
     known: tuple[bool, ...]
-    by_shapes: bool
 
 
 def sizes(
@@ -170,8 +168,11 @@ def sizes(
     known: list[bool] = []
     integers = _Integers(kernel)
     for text, shape in arrays:
-        if not integers.resolve(names(*shape), kernel.body, ()):
-            kernel.fail(f"the shape of {text} depends on what the kernel computes: make it from sizes and arguments")
+        if any(True for each in shape for _ in loads(each)) or not integers.resolve(names(*shape), kernel.body, ()):
+            kernel.fail(
+                f"the shape of {text} depends on what the kernel computes, or on elements of arrays: make it from "
+                f"sizes and numbers"
+            )
         shapes.append(f"({', '.join(map(ast.unparse, shape))},)")
         known.append(True)
     counts: list[ast.stmt] = []
@@ -190,7 +191,7 @@ def sizes(
     found = [text for text, _ in arrays] + [text for text, _ in counted]
     result = f"({''.join(f'{each}, ' for each in shapes)})"
     source = function_source(f"{kernel.name}_sizes", kernel.parameters, body, [result])
-    return Sizes(source, tuple(found), tuple(known), not integers.reads)
+    return Sizes(source, tuple(found), tuple(known))
 
 
 class _Unknown(Exception):
@@ -221,7 +222,8 @@ def _counted(
             )
             if not inner and not turn:
                 continue
-            if not isinstance(each, Turns) or not integers.resolve(names(*each.bounds), block, around):
+            elements = isinstance(each, Turns) and any(True for bound in each.bounds for _ in loads(bound))
+            if elements or not isinstance(each, Turns) or not integers.resolve(names(*each.bounds), block, around):
                 raise _Unknown
             turns = ast.unparse(range_of(each))
             if not inner:
@@ -236,41 +238,31 @@ def _counted(
 
 
 class _Integers:
-    """The variables that sizes need. `reads`: whether they depend on more than shapes of arrays."""
+    """The variables that sizes need: they follow from shapes of arrays and numbers among the arguments."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.found: set[str] = set()
-        self.reads = False
-        self.written = kernel.written()
 
     def resolve(self, wanted: set[str], block: Block, around: tuple[Turns, ...]) -> bool:
-        """Note what is needed for these names; return False if only running the kernel tells them."""
+        """Note what is needed for these names; return False if elements of arrays, or the run, tell them."""
         kernel = self.kernel
         turning = {each.name for each in around}
         places = [kernel.body, *(each.body for each in around)]
         found: set[str] = set()
         waiting = [each for each in wanted if each in kernel.kinds]
-        reads = False
         while waiting:
             text = waiting.pop()
-            if text in found or text in turning:
-                continue
-            if text in kernel.parameters:
-                reads |= not kernel.kinds[text].is_array
+            if text in found or text in turning or text in kernel.parameters:
                 continue
             let = kernel.definitions.get(text)
             if let is None or not any(let in place for place in places):
                 return False
+            if not kernel.kinds[text].is_array and any(True for _ in loads(let.value)):
+                return False
             found.add(text)
-            for each in ast.walk(let.value) if not kernel.kinds[text].is_array else ():
-                if isinstance(each, ast.Subscript) and not isinstance(each.value, ast.Attribute):
-                    reads = True
-                    if kernel.root(base(each)) in self.written:
-                        return False
             waiting += [each for each in names(let.value) if each in kernel.kinds]
         self.found |= found
-        self.reads |= reads
         return True
 
 
