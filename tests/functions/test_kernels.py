@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.exporting.loaded import check_predictions, loaded
 from wyrm.errors import (
-    CompileError,
     DTypeError,
     IndexOutOfRange,
     NotDifferentiable,
@@ -21,6 +21,8 @@ from wyrm.errors import (
     ShapeError,
 )
 from wyrm.testing import check_grads
+
+SCAN: Any = wy.scan  # of functions of any axes
 
 
 class Batch(wy.Dim): ...
@@ -242,7 +244,34 @@ def test_mistakes_say_what_to_write(call: Any, error: type[Exception], text: str
         call(wy.Parameter(random(4)))
 
 
-def test_engines_that_do_not_run_kernels_say_so() -> None:
+def test_jax_calls_the_python_code_and_warns() -> None:
     x = wy.Parameter(random(4))
-    with pytest.raises(CompileError, match=r"smoothed.*does not run in JAX"):
-        wy.compile([smoothed(x, 0.5)], engine="jax")()
+    loss = smoothed(x, 0.5)
+    with pytest.warns(RuntimeWarning, match="KernelSmoothed"):
+        found = wy.compile([loss, wy.grad(loss, x)], engine="jax")()
+    np.testing.assert_allclose(found[0], loss.forward())
+    np.testing.assert_allclose(found[1], wy.grad(loss, x).forward())
+
+
+def test_kernels_run_in_loops_and_batches_of_the_graph() -> None:
+    x, y = wy.Parameter(random(3)), wy.Parameter(random(3))
+
+    def body(carry: Any, _: Any) -> Any:
+        return picked(carry, np.array([1, 2, 0])) * 0.9, smoothed(carry, 0.5)
+
+    last, losses = SCAN(body, x, length=3)
+    loss = (last * y).sum() + losses.sum()
+    check_grads(loss)
+    gradient = wy.grad(loss, x)
+    np.testing.assert_allclose(wy.compile([gradient])()[0], gradient.forward())
+    rows = random(4, 3)
+    found = wy.vmap(lambda row: smoothed(row, 0.5))(rows)
+    np.testing.assert_allclose(found, [smoothed(row, 0.5) for row in rows])
+
+
+def test_exports_to_c_compute_kernels_and_their_gradients() -> None:
+    x = wy.Input(random(3, 4).astype(np.float32), name="x")
+    y = wy.Input(random(4).astype(np.float32), name="y")
+    node = products(x, y)
+    program: Any = wy.compile([node, wy.grad((node * node).sum(), x)])
+    check_predictions(loaded(predict=program), program, ["value", "gradient"], rtol=1e-5, atol=1e-6)

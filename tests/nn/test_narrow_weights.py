@@ -302,3 +302,15 @@ def test_a_trained_model_loses_little_perplexity() -> None:
     exact = loss(None)
     assert exact < 1.5  # of 4.9 without training
     assert [np.exp(loss(each) - exact) < most for each, most in (("int8", 1.01), ("int4", 1.04))] == [True, True]
+
+
+def test_a_narrow_weight_says_that_it_is_constant() -> None:
+    weight: Any = wy.NarrowWeight(np.ones((4, 3), np.float32))
+    with pytest.raises(
+        AttributeError, match=r"'set': a narrow weight is constant: make another one, wy\.NarrowWeight\("
+    ):
+        weight.set(np.zeros((4, 3)))
+    with pytest.raises(AttributeError, match=r"'gradient': a narrow weight is constant, .*wy\.nn\.LoRA beside it"):
+        _ = weight.gradient
+    with pytest.raises(AttributeError, match="'clear_gradient': a narrow weight is constant"):
+        weight.clear_gradient()

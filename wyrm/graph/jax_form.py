@@ -154,8 +154,9 @@ class JaxForm(_Traits):
     """The lowering of an op to JAX; it is registered for the op.
 
     An op needs none if its `formula`, or its `evaluate` called with the functions of `jax.numpy`, can be traced.
-    Programs call an `evaluate` that cannot be with NumPy's arrays (`jax.pure_callback`), and warn once for each op; its
-    gradient is that of its `vjp`. A form imports JAX inside `lower`, because ops are imported without it.
+    An op whose `evaluate` cannot be is computed by the kernel of its loop form. Without one that has a form in JAX,
+    programs call its `evaluate` with NumPy's arrays (`jax.pure_callback`), and warn once for each op. The gradient of
+    both is that of its `vjp`. A form imports JAX inside `lower`, because ops are imported without it.
 
         @wy.JAX.register(Flip)
         class FlipForm(wy.JaxForm):

@@ -19,7 +19,7 @@ from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.elementwise.gamma_slope import LogGammaSlope
 from wyrm.ops.kernels.native import scratch
-from wyrm.ops.kernels.sums import natural
+from wyrm.ops.kernels.sums import inlined, natural
 from wyrm.ops.random.draws import KeyedDraws, KeyedLoops
 from wyrm.ops.random.draws_jax import positions
 from wyrm.ops.random.dropout import positions_of
@@ -228,6 +228,7 @@ class RandomPoisson(_ParameterDraws, IndexNode[Axes]):
         return found.reshape(shape).astype(np.int64)
 
 
+@inlined
 def few_at(position: Any, first: Any, second: Any, rate: np.float64) -> np.float64:
     """Return a Poisson variable of a rate above 0 and below `FEW`, by inversion."""
     k, chance = np.float64(0.0), np.exp(-rate)

@@ -41,7 +41,7 @@ from wyrm.graph.typing import (
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.indexing.index import as_indices
 from wyrm.ops.kernels.native import scratch
-from wyrm.ops.kernels.sums import natural
+from wyrm.ops.kernels.sums import inlined, natural
 from wyrm.ops.random.alias import HALF, alias_table, row_of, rows_of, striped_table
 from wyrm.ops.random.philox import STEP, WORD, Draws, philox, philox_block, places_before, random_bits, stream_or_next
 from wyrm.ops.random.sampling_jax import RandomIndexForm
@@ -109,6 +109,7 @@ def is_without_weight(table: IntegerArray, row: int) -> bool:
     return table.size > 0 and bool(table[row, 1] < 0)
 
 
+@inlined
 def row_at(
     place: int,
     word: np.integer,
@@ -130,8 +131,8 @@ def row_at(
     row = drawn_row(word, table, striped, is_striped, stripe)
     attempt, excluded = 1, is_excluded(columns, bits, low, high, row, ascending)
     while attempt < MAX_DRAWS and excluded:
-        word = philox_block((place >> 2) + (attempt << 32), step, seed, stream)[place & 3]
-        row = drawn_row(word, table, striped, is_striped, stripe)
+        other = philox_block((place >> 2) + (attempt << 32), step, seed, stream)[place & 3]
+        row = drawn_row(other, table, striped, is_striped, stripe)
         excluded = is_excluded(columns, bits, low, high, row, ascending)
         attempt += 1
     steps = 0
@@ -257,8 +258,7 @@ def sampling_kernel(
         for draw in range(draws):
             i = user * draws + draw
             excludes = (columns, bits, low, high, ascending)
-            place = block * 4 + rest + i
-            word = words[natural(rest + i), column]
+            place, word = block * 4 + rest + i, words[natural(rest + i), column]
             out[i] = row_at(place, word, step[0], seed, stream, size, table, striped, is_striped, stripe, excludes)
 
 

@@ -126,6 +126,8 @@ class Emitter:
         # The sums of the innermost loops of lanes, by their variables: the lane and the number of branches around.
         self._sums: dict[str, tuple[Lane, int]] = {}
         self._branches = 0
+        # The shapes of the states of loops that are translated again, inside of others.
+        self._shapes: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
 
     # --- functions ------------------------------------------------------------------------------------------------
 
@@ -349,7 +351,7 @@ class Emitter:
             def step(i: Any, state: Any) -> Any:
                 return self._step(carried, lambda: turn(i))(state)
 
-            state = self._first_state(carried, (), lambda state: step(np.int64(0), state))
+            state = self._first_state(loop, carried, (), lambda state: step(np.int64(0), state))
             state = jax.lax.fori_loop(np.int64(0), np.int64(number), step, state)
             self._take(carried, state)
             self._behind_loop()
@@ -402,7 +404,7 @@ class Emitter:
 
         goes = goes_on(np.int64(0), np.True_ if self.mask is None else self.mask)
         carried = self._carried(loop, inside)
-        state = self._first_state(carried, (goes,), lambda state: step(np.int64(0), state))
+        state = self._first_state(loop, carried, (goes,), lambda state: step(np.int64(0), state))
 
         def advance(state: Any) -> Any:
             return (state[0] + np.int64(1), *step(state[0], state[1:]))
@@ -430,17 +432,28 @@ class Emitter:
                 found |= {f"@{place}": type for place, type in results if isinstance(type, ScalarType)}
         return found
 
-    def _first_state(self, carried: Mapping[str, ScalarType], more: tuple[Any, ...], step: Callable[[Any], Any]) -> Any:
+    def _first_state(
+        self,
+        loop: For | While,
+        carried: Mapping[str, ScalarType],
+        more: tuple[Any, ...],
+        step: Callable[[Any], Any],
+    ) -> Any:
         """Return the state of a loop before its first turn, with the shapes that it has after a turn."""
         values = [self._plain(self.variables.get(name), type) for name, type in carried.items()]
         state = (*map(jnp.asarray, more), *map(jnp.asarray, values), *self.arrays)
+        key = id(loop), len(state), *(lane.level for lane in self.lanes)
+        found = known = self._shapes.get(key)
         while self.lanes:
+            if found is not None:
+                found = [_joined(x.shape, y) for x, y in zip(state, found, strict=True)]
+                state = tuple(map(_broadcast, state, found))
+                if found == known:
+                    break
+            known = [each.shape for each in state]
             with self._kept():
-                after = jax.eval_shape(step, state)
-            shapes = [_joined(x.shape, y.shape) for x, y in zip(state, after, strict=True)]
-            if shapes == [each.shape for each in state]:
-                break
-            state = tuple(map(_broadcast, state, shapes))
+                found = [each.shape for each in jax.eval_shape(step, state)]
+        self._shapes[key] = [each.shape for each in state]
         with self._kept():
             return steady(step, state)
 

@@ -236,6 +236,8 @@ def kernel_of(function: FunctionType, name: str | None = None) -> KernelFunction
     if function.__module__ == fast_math.__name__:
         return KernelFunction(function, name=name, inlined=True, fused=True)
     own = function.__module__.startswith(_OPS)
+    if getattr(function, "inlined", False):
+        return KernelFunction(function, name=name, inlined=True, fused=own)
     shared = "always" if getattr(function, "compiled_once", False) else "called"
     guarded = bool(getattr(function, "guarded", False))
     return KernelFunction(function, name=name, distinct=True, fused=own, shared=shared, guarded=guarded)
