@@ -319,6 +319,7 @@ EXHAUSTIVE = [
     "losses/test_losses_retrieval.py::test_the_correction_finds_the_probabilities_whatever_is_drawn",
     "losses/test_losses_retrieval.py::test_warp_of_a_function_of_items_trains_alike_in_every_engine[jax]",
     "metrics/test_metrics_classification.py::test_macro_micro_and_accuracy_equal_scikit_learn",
+    "nn/test_narrow_weights.py::test_a_trained_model_loses_little_perplexity",
     "nn/test_digits_of_pi.py::test_digits_are_learnt_in_both_loops",
     "nn/test_gpt2_against_torch.py::test_twenty_steps_have_the_losses_of_torch",
     "nn/test_nn_activation.py::test_values_and_gradients_are_pytorchs",

@@ -271,6 +271,39 @@ def test_a_copy_in_float32_is_made_once_and_again_after_a_change() -> None:
         weight.value[0, 0] = 1.0
 
 
+def test_a_trained_model_loses_little_perplexity() -> None:
+    random = np.random.default_rng(0)
+    names, things = ["Tom", "Lily", "Sam", "Anna"], ["ball", "kite", "book", "cake"]
+    text = "".join(f"{random.choice(names)} had a {random.choice(things)} and was happy. " for _ in range(400))
+    letters = np.frombuffer(text.encode(), np.uint8).astype(np.int64)
+    blocks = wy.data.TokenBlocks(letters, 32, vocab_size=128, seed=0)
+    training, held_out = blocks.split(0.2)
+    config = wy.nn.DecoderConfig(
+        vocab_size=128, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=32,
+    )  # fmt: skip
+    with wy.nn.seeded(0):
+        model = wy.nn.Decoder(config)
+    tokens = wy.IndexInput(dims=(Batch(), 32), name="tokens")
+    targets = wy.IndexInput(dims=tokens.dims, name="targets")
+    train = wy.compile(model.loss(tokens, targets), wy.optim.Adam(model.parameters(), 5e-3))
+    for _ in range(3):
+        train.epoch({tokens: training.inputs, targets: training.targets}, batch_size=16, shuffle=True)
+    state = model.state_dict()
+
+    def loss(storage: Any) -> float:
+        other = wy.nn.Decoder(config).eval()
+        other.load_state_dict(state)
+        if storage is not None:
+            other.quantize(storage)
+        found = wy.compile(other.loss(tokens, targets))
+        return float(found.evaluate({tokens: held_out.inputs, targets: held_out.targets}, batch_size=16))
+
+    exact = loss(None)
+    assert exact < 1.5  # of 4.9 without training
+    assert [np.exp(loss(each) - exact) < most for each, most in (("int8", 1.01), ("int4", 1.04))] == [True, True]
+
+
 def test_a_narrow_weight_says_that_it_is_constant() -> None:
     weight: Any = wy.NarrowWeight(np.ones((4, 3), np.float32))
     with pytest.raises(
