@@ -1,7 +1,8 @@
-"""Language models that are read and continued: prompts and tokens, in float32 and narrow numbers, vs llama.cpp.
+"""Language models that are read and continued, vs llama.cpp, and trained in bfloat16, vs PyTorch's autocast.
 
-The models have the shapes of stories15M and SmolLM2 135M, and random weights. llama.cpp, by llama-cpp-python, reads
-them from GGUF: q8_0 stands beside int8, and q4_0 beside int4. Each contender has a process of its own.
+The models have the shapes of stories15M, SmolLM2 135M and GPT-2 124M, and random weights. llama.cpp, by
+llama-cpp-python, reads them from GGUF: q8_0 stands beside int8, and q4_0 beside int4. PyTorch trains those of
+transformers, with the fused AdamW. Each contender has a process of its own.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ SHAPES: dict[str, dict[str, Any]] = {
 TYPES = {"float32": "float32", "bfloat16": "bfloat16", "int8": "q8_0", "int4": "q4_0"}
 # Tokens that follow 64 earlier ones, and those of a prompt.
 TOKENS, EARLIER, PROMPT = 32, 64, 512
+# The lengths of prompts that are continued together.
+LENGTHS = (5, 90, 33, 12, 61, 24, 48, 75)
 
 
 def _decoder(shape: str) -> Any:
@@ -72,6 +75,24 @@ def wyrm_work(shape: str, storage: str, threads: int, prompt: int) -> Callable[[
     return read if prompt else follow
 
 
+def wyrm_texts(shape: str, storage: str, threads: int, together: int) -> Callable[[], object]:
+    """Return the work of continuing prompts of different lengths, so many of them at once."""
+    limit_threads(threads)
+    import wyrm as wy
+
+    model = _decoder(shape)
+    if storage != "float32":
+        model.quantize(storage)
+    prompts = [(np.arange(length) * (place + 7) % 1000).tolist() for place, length in enumerate(LENGTHS)]
+    decoder = wy.nn.CachedDecoder(model, together)
+
+    def continued() -> object:
+        decoder.reset()
+        return [list(text) for text in wy.nn.generate(decoder, prompts, TOKENS, temperature=0.8, top_k=40)]
+
+    return continued
+
+
 def llama_work(shape: str, storage: str, threads: int, prompt: int) -> Callable[[], object]:
     """Return the same work of llama.cpp."""
     limit_threads(threads)
@@ -97,11 +118,88 @@ def llama_work(shape: str, storage: str, threads: int, prompt: int) -> Callable[
     return read if prompt else follow
 
 
-def _contender(work: str, shape: str, storage: str, threads: int, prompt: int) -> Any:
+# Sequences and tokens of a training step.
+STEPS = (("15M", 4, 64), ("15M", 8, 256), ("124M", 4, 128))
+RATE = 1e-3
+
+
+def _batch(sequences: int, tokens: int) -> Any:
+    return np.random.default_rng(0).integers(0, 32000, (sequences, tokens + 1))
+
+
+def wyrm_step(shape: str, compute_dtype: Any, threads: int, sequences: int, tokens: int) -> Callable[[], object]:
+    """Return a training step with AdamW; threads divide the rows of a small model, and products of a large one."""
+    limit_threads(threads)
+    import wyrm as wy
+
+    if shape == "124M":
+        wy.nn.seed(0)
+        model: Any = wy.nn.GPT2(wy.nn.GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0))
+    else:
+        model = _decoder(shape).train()
+    batch = wy.Dim()
+    inputs = [wy.IndexInput(dims=(batch, tokens), name=name) for name in ("tokens", "targets")]
+    loss = model.loss(*inputs)
+    program: Any = wy.compile(loss, wy.optim.AdamW(loss.parameters(), RATE), compute_dtype=compute_dtype)
+    drawn = _batch(sequences, tokens)
+    data = dict(zip(inputs, (drawn[:, :-1].copy(), drawn[:, 1:].copy()), strict=True))
+
+    def step() -> object:
+        if shape == "124M":
+            return float(program(data))
+        return program.epoch(data, batch_size=sequences, threads=threads, mode="synchronized")
+
+    return step
+
+
+def torch_step(shape: str, compute_dtype: Any, threads: int, sequences: int, tokens: int) -> Callable[[], object]:
+    """Return the same step of PyTorch, by autocast for bfloat16."""
+    limit_threads(threads)
+    import torch
+    import transformers
+
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    if shape == "124M":
+        of_gpt2 = transformers.GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False)
+        model: Any = transformers.GPT2LMHeadModel(of_gpt2)
+    else:
+        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**SHAPES[shape], use_cache=False))
+    optimizer = torch.optim.AdamW(model.parameters(), RATE, fused=True)
+    read = torch.from_numpy(_batch(sequences, tokens)[:, :-1].copy())
+
+    def step() -> object:
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cpu", torch.bfloat16, enabled=compute_dtype == "bfloat16"):
+            loss = model(input_ids=read, labels=read).loss
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def _step_case(shape: str, sequences: int, tokens: int, threads: int) -> Case:
+    def contender(work: str) -> Any:
+        given = f"{work}({shape!r}, 'bfloat16', {threads}, {sequences}, {tokens})"
+        return in_worker(
+            f"from bench.workers import serve\nfrom bench.language_models import {work}\nserve(lambda: {given})"
+        )
+
+    return Case(
+        "language_models",
+        f"a training step in bfloat16, {shape}, {sequences} x {tokens}, {threads} thread{'s' * (threads > 1)}",
+        {"wyrm": contender("wyrm_step"), "torch autocast": contender("torch_step")},
+        floors={"torch autocast": 1.5},
+        quick=shape == "15M" and threads == 1,
+    )
+
+
+def _contender(work: str, shape: str, storage: str, threads: int, prompt: int, units: int = 0) -> Any:
     given = f"{work}({shape!r}, {storage!r}, {threads}, {prompt})"
     return in_worker(
         f"from bench.workers import serve\nfrom bench.language_models import {work}\n"
-        f"serve(lambda: {given}, {1 if prompt else TOKENS})"
+        f"serve(lambda: {given}, {units or (1 if prompt else TOKENS)})"
     )
 
 
@@ -119,7 +217,24 @@ def _case(shape: str, storage: str, threads: int, prompt: int = 0) -> Case:
     )
 
 
+def _texts(shape: str, storage: str) -> Case:
+    """Return the case of several texts at once, beside one after the other."""
+    units = TOKENS * len(LENGTHS)
+    return Case(
+        "language_models",
+        f"a token of {len(LENGTHS)} texts of different lengths, {shape}, {storage}, 1 thread",
+        {
+            "wyrm": _contender("wyrm_texts", shape, storage, 1, len(LENGTHS), units),
+            "wyrm, one after the other": _contender("wyrm_texts", shape, storage, 1, 1, units),
+        },
+        floors={"wyrm, one after the other": 4.0},
+        quick=shape == "15M",
+    )
+
+
 def cases() -> list[Case]:
-    """A token after 64 others, with 64 of these read at once, and a prompt."""
+    """A token after 64 others, with 64 of these read at once, a prompt, several texts at once, and a training step."""
     found = [_case(shape, storage, threads) for threads in (1, THREADS) for shape in SHAPES for storage in TYPES]
-    return found + [_case("135M", storage, 1, PROMPT) for storage in ("float32", "int8", "int4")]
+    found += [_case("135M", storage, 1, PROMPT) for storage in ("float32", "int8", "int4")]
+    found += [_texts(shape, storage) for shape in SHAPES for storage in ("float32", "int8")]
+    return found + [_step_case(*step, threads) for threads in (1, THREADS) for step in STEPS]

@@ -74,11 +74,21 @@ def cached_attention(
     query: Any, key: Any, value: Any, cache: Any, allowed: Any, scale: float | None = None, window: int | None = None
 ) -> NDArray[Any]:
     """Return the value of `CachedAttention`: the softmax over the filled part of the cache and the new positions."""
+    rows = [
+        _cached_row([each[row : row + 1] for each in (query, key, value, cache)], allowed[row], scale, window)
+        for row in range(len(query))
+    ]
+    return np.concatenate(rows) if rows else np.zeros_like(query)
+
+
+def _cached_row(operands: list[Any], allowed: Any, scale: float | None, window: int | None) -> NDArray[Any]:
+    """Return the value of `CachedAttention` for one sequence."""
+    query, key, value, cache = operands
     heads, time = query.shape[2], query.shape[1]
     filled = np.flatnonzero(allowed)
     first = filled[-1] + 1 if filled.size else 0
     places = np.concatenate([filled, first + np.arange(time)])
-    past = cache[..., allowed].transpose(1, 0, 4, 2, 3)
+    past = cache[:, :, allowed].transpose(1, 0, 2, 3, 4)
     keys, values = (
         torch.tensor(np.concatenate([old, new], axis=1)).repeat_interleave(heads // new.shape[2], 2)
         for old, new in zip(past, (key, value), strict=True)
@@ -209,17 +219,20 @@ def samples() -> list[Sample]:
         ("", HEADS, {}), ("-grouped", 2 * HEADS, {"scale": 0.3}), ("-windowed", HEADS, {"window": 2}),
         ("-wider", 2 * HEADS, {"window": 4}),
     ]  # fmt: skip
-    cache = normal(BATCH, 2, HEADS, FEATURES, TIME)
+    cache = normal(BATCH, 2, TIME, HEADS, FEATURES)
+    # The sequences have different lengths, and the first one a position that does not count.
+    begun = np.zeros((BATCH, TIME), np.bool_)
+    begun[0, [0, 1, 3]] = begun[1:, :2] = True
     for op, time in ((CachedAttention, TIME - 1), (CachedStep, 1)):
         for kind, heads, chosen in kinds:
-            for name, seen in (("begun", [True, True, False, True, False]), ("empty", [False] * TIME)):
+            for name, seen in (("begun", begun), ("empty", np.zeros_like(begun))):
                 key, value = (normal(BATCH, time, HEADS, FEATURES) for _ in range(2))
                 samples.append(
                     Sample(
                         op, lambda *o, made=op, p=chosen: made(*o, **p),
-                        (normal(BATCH, time, heads, FEATURES), key, value, cache, np.array(seen)),
+                        (normal(BATCH, time, heads, FEATURES), key, value, cache, seen),
                         lambda *o, p=chosen: cached_attention(*o, **p), name=f"{op.__name__}-{name}{kind}", empty=False,
-                        misfit=(normal(BATCH, time, heads, FEATURES + 1), key, value, cache, np.array(seen)),
+                        misfit=(normal(BATCH, time, heads, FEATURES + 1), key, value, cache, seen),
                     )
                 )  # fmt: skip
     return samples

@@ -121,6 +121,8 @@ from wyrm.nn.rotary import rotary_embedding as rotary_embedding
 from wyrm.nn.sampling import sample_tokens as sample_tokens
 from wyrm.nn.seeding import seed as seed
 from wyrm.nn.seeding import seeded as seeded
+from wyrm.nn.texts.sampling_nodes import sampled_tokens as sampled_tokens
+from wyrm.nn.texts.text_generation import generate_text as generate_text
 from wyrm.nn.transformer import FeedForward as FeedForward
 from wyrm.nn.transformer import GatedFeedForward as GatedFeedForward
 from wyrm.nn.transformer import TransformerBlock as TransformerBlock
@@ -229,6 +231,7 @@ __all__ = [
     "geglu",
     "gelu",
     "generate",
+    "generate_text",
     "glu",
     "gpt2_axes",
     "group_norm",
@@ -249,6 +252,7 @@ __all__ = [
     "relu6",
     "rotary_embedding",
     "sample_tokens",
+    "sampled_tokens",
     "seed",
     "seeded",
     "selu",

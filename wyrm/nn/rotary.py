@@ -120,7 +120,7 @@ class RotaryEmbedding(Generic[Layout]):
         return weights.array
 
     def __call__(self, x: Tensor[N, S2, K, D], positions: IndexNode | None = None) -> Tensor[N, S2, K, D]:
-        """Return `x` rotated by its positions along time, or by those given, an index node of the axis of time.
+        """Return `x` rotated by its positions along time, or by those given: an index node of (time,) or (batch, time).
 
         Raise `ShapeError` for another number of axes, an odd number of features, or a time without a size where no
         positions are given.
@@ -137,7 +137,7 @@ class RotaryEmbedding(Generic[Layout]):
         else:
             # In float64, since a rounded angle of a late position would be far off.
             places: Any = positions.astype(np.float64)
-            turned: Any = places.expand_dims(1).expand_dims(1) * self.frequencies(features)
+            turned: Any = places.expand_dims(-1).expand_dims(-1) * self.frequencies(features)
             cosine, sine = turned.cos().astype(node.dtype), turned.sin().astype(node.dtype)
         result: Tensor[N, S2, K, D] = _turned(node, self.layout, cosine, sine)
         return result

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wyrm.engines.jax import JaxOptions
-from wyrm.engines.native import NativeOptions
+from wyrm.engines.dtypes import DTypeOptions
+from wyrm.engines.jax import DeviceOptions
+from wyrm.engines.native import LoopOptions
 from wyrm.errors import CheckpointError, DTypeError, NotDifferentiable, OptionError, ShapeError
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.node import Node, Tensor
@@ -95,7 +96,7 @@ def checked_counts(state: object) -> tuple[int, int]:
     return int(state["steps"]), int(state["epochs"])
 
 
-class EngineOptions(NativeOptions, JaxOptions, total=False):
+class EngineOptions(LoopOptions, DeviceOptions, DTypeOptions, total=False):
     """The options of `wyrm.compile` that choose an engine, and those of wyrm's own engines.
 
     - `engine`: "native", machine code for this processor, "jax", which compiles for JAX's devices, or a name given to

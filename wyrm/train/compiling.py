@@ -82,10 +82,11 @@ def compile(
     are sharded over its devices: `{Batch: "data"}` divides the axes of the class `Batch` over the mesh's axis "data".
     With `local_steps`, each device trains so many steps of an epoch on its part of the batches alone, and then the
     parameters and the optimizer's state are averaged: fewer messages, and other numbers than those of whole batches.
-    `compute_dtype="bfloat16"` computes activations and products in bfloat16, and keeps parameters, sums, norms and
-    losses in float32. With engine "jax", products of float32 have all its digits on every device, and the numbers are
-    those of the other engines up to the order of sums; `precision="tf32"` lets GPUs round the operands to 10 binary
-    digits.
+    `compute_dtype="bfloat16"` rounds the operands of products to bfloat16, with engine "jax" all activations, and keeps
+    parameters, sums, norms and losses in float32. The native engine rounds where the processor multiplies numbers of
+    bfloat16 faster (AMX, or AVX512_BF16 of AMD), in products large enough to gain; elsewhere it logs that it does not.
+    With engine "jax", products of float32 have all its digits on every device, and the numbers are those of the other
+    engines up to the order of sums; `precision="tf32"` lets GPUs round the operands to 10 binary digits.
 
     `remat` names modules whose values the backward pass computes again instead of keeping them, which takes less memory
     and more time, in every engine: `remat={"attention", "feed_forward"}`. A name is an attribute or a list of the

@@ -35,8 +35,8 @@ def test_options_of_the_engine() -> None:
     loss, optimizer = weight * x, wy.optim.SGD([weight], 0.5)
     with pytest.raises(OptionError, match=r"engine must be 'native'.* 'jax'.*, not 'xla'"):
         wy.compile(loss, optimizer, engine="xla")
-    with pytest.raises(OptionError, match="compute_dtype is an option of engine='jax'"):
-        wy.compile(loss, optimizer, compute_dtype="bfloat16")
+    with pytest.raises(OptionError, match="precision is an option of engine='jax'"):
+        wy.compile(loss, optimizer, precision="tf32")
     with pytest.raises(OptionError, match="compute_dtype='float16' is not supported: its numbers end at 65504"):
         # There is no such dtype, as mypy finds.
         wy.compile(loss, optimizer, engine="jax", compute_dtype="float16")  # type: ignore[call-overload]

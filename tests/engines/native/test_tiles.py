@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -37,33 +38,29 @@ SIGNATURE = ctypes.CFUNCTYPE(
 Multiply = Callable[[Any, Any, Any, bool], None]
 
 
-@pytest.fixture(scope="module")
-def products() -> Callable[[str, type], Multiply]:
-    """Return a function that gives the product of a target and a dtype, that of the right operand if it is narrow."""
-    kept: dict[tuple[str, type], Multiply] = {}
+def product_of(target: Target, dtype: type, *, rounds: bool = False) -> Multiply:
+    """Return the product of a target for a dtype, that of the right operand if it is narrow."""
     threads = pool_module(host())
     symbol = threads.symbol
     if symbol not in library._provided:
         library.provide(symbol, machine_code(threads.text, threads.level))
         library._provided.add(symbol)
+    text = matrix.text(target, FLOAT64 if dtype is np.float64 else FLOAT32, symbol, scalar_of(dtype), rounds=rounds)
+    loaded = library.Loaded(machine_code(text, AS_WRITTEN), SHARED)
+    function = SIGNATURE(loaded.address)
 
-    def of(name: str, dtype: type) -> Multiply:
-        if (name, dtype) not in kept:
-            number, right = FLOAT64 if dtype is np.float64 else FLOAT32, scalar_of(dtype)
-            text = matrix.text(TARGETS[name], number, symbol, right)
-            code = machine_code(text, AS_WRITTEN)
-            loaded = library.Loaded(code, SHARED)
-            function = SIGNATURE(loaded.address)
+    def multiply(x: Any, y: Any, out: Any, adds: bool, _keep: object = loaded) -> None:
+        strides = [[step // each.itemsize for step in each.strides] for each in (x, y, out)]
+        given = (x.ctypes.data, *strides[0], y.ctypes.data, *strides[1], out.ctypes.data, strides[2][0])
+        function(*out.shape, x.shape[1], *given, adds)
 
-            def multiply(x: Any, y: Any, out: Any, adds: bool, _keep: object = loaded) -> None:
-                strides = [[step // each.itemsize for step in each.strides] for each in (x, y, out)]
-                given = (x.ctypes.data, *strides[0], y.ctypes.data, *strides[1], out.ctypes.data, strides[2][0])
-                function(*out.shape, x.shape[1], *given, adds)
+    return multiply
 
-            kept[name, dtype] = multiply
-        return kept[name, dtype]
 
-    return of
+@pytest.fixture(scope="module")
+def products() -> Callable[[str, type], Multiply]:
+    """Return a function that gives the product of a target and a dtype, that of the right operand if it is narrow."""
+    return cache(lambda name, dtype: product_of(TARGETS[name], dtype))
 
 
 def operand(random: np.random.Generator, rows: Any, columns: Any, dtype: type, by_columns: bool) -> Any:
@@ -128,6 +125,23 @@ def test_right_operands_of_blocks_of_int4(products: Any, target: str) -> None:
         inside = np.s_[1:-1, 7 : 7 + columns]
         expected[inside] = x.astype(np.float64) @ wide.T + (expected[inside] if adds else 0.0)
         multiply(x, guarded.view(np.uint8, held.shape).T, room[inside], adds)
+        np.testing.assert_allclose(room, expected, rtol=1e-4, atol=1e-5 * max(1.0, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_right_operands_whose_blocks_of_int4_run_along_rows(products: Any, target: str) -> None:
+    multiply, random = products(target, np.uint8), np.random.default_rng(10)
+    sizes = [tuple(random.integers(1, (40, 150, 12))) for _ in range(60)]
+    for rows, inner, blocks in [*sizes, (1, 1601, 33), (2, 301, 131), (70, 300, 130), (200, 40, 20), (300, 600, 7)]:
+        held = as_int4(random.normal(size=(inner, 32 * blocks)).astype(np.float32))
+        wide = from_int4(held).astype(np.float64)
+        x = operand(random, rows, inner, np.float32, bool(random.integers(2)))
+        guarded = Guarded.of(held)
+        room: Any = random.normal(size=(rows + 2, 32 * blocks + 40)).astype(np.float32)
+        expected, adds = room.astype(np.float64), bool(random.integers(2))
+        inside = np.s_[1:-1, 7 : 7 + 32 * blocks]
+        expected[inside] = x.astype(np.float64) @ wide + (expected[inside] if adds else 0.0)
+        multiply(x, guarded.view(np.uint8, held.shape), room[inside], adds)
         np.testing.assert_allclose(room, expected, rtol=1e-4, atol=1e-5 * max(1.0, np.abs(expected).max()))
 
 

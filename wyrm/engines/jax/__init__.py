@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol, TypedDict
 
 import numpy as np
 
+from wyrm.engines.dtypes import DTypeOptions
 from wyrm.graph.axes import Dim
 
 
@@ -24,15 +25,13 @@ class AxisSharding(Protocol):
     def items(self) -> ItemsView[type[Dim], str | tuple[str, ...]]: ...
 
 
-class JaxOptions(TypedDict, total=False):
+class DeviceOptions(TypedDict, total=False):
     """The options that only the JAX engine takes.
 
     - `mesh`, `sharding`: a `jax.sharding.Mesh`, and for the classes of axes the axis of the mesh that they are sharded
       over. Axes without an entry are not sharded.
     - `local_steps`: in epochs, each device takes so many steps with its part of the batches and a copy of the
       parameters; then the copies are averaged. Messages are fewer, and numbers differ from those of whole batches.
-    - `compute_dtype`: "bfloat16" computes activations and products in bfloat16, with parameters, sums, norms and losses
-      in float32.
     - `precision`: "highest", the default, multiplies float32 with all its digits; "tf32" lets a device round the
       operands of products to 10 binary digits, as tensor cores of NVIDIA do, several times faster.
     """
@@ -40,5 +39,8 @@ class JaxOptions(TypedDict, total=False):
     mesh: Mesh | None
     sharding: AxisSharding | None
     local_steps: int
-    compute_dtype: Literal["float32", "bfloat16"] | None
     precision: Literal["highest", "tf32"]
+
+
+class JaxOptions(DeviceOptions, DTypeOptions, total=False):
+    """The options of the JAX engine."""

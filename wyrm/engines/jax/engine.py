@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.engines.columns import Columns, check_ranges, completed, entries_as_columns
+from wyrm.engines.dtypes import check_dtype
 from wyrm.engines.engine import TOO_LARGE, Engine, ProgramPlan
 from wyrm.engines.epochs import Epoch, EpochOptions, Pace
 from wyrm.engines.jax import AxisSharding, JaxOptions
@@ -74,16 +75,9 @@ class JaxEngine(Engine):
     def check_options(cls, options: Mapping[str, Any]) -> None:
         """Raise an error for a mesh without sharding, an unknown dtype, local steps, or if JAX is not installed."""
         _check_mesh(options.get("mesh"), options.get("sharding"))
-        if str(options.get("compute_dtype")) in ("float16", "half"):
-            raise OptionError(
-                "compute_dtype='float16' is not supported: its numbers end at 65504 and lose digits below 6e-5, so "
-                "gradients overflow or vanish unless losses are scaled; compute_dtype='bfloat16' is as fast and has "
-                "the range of float32"
-            )
+        check_dtype(options)
         if options.get("precision", "highest") not in ("highest", "tf32"):
             raise OptionError(f"precision must be 'highest' or 'tf32', not {options.get('precision')!r}")
-        if options.get("compute_dtype") not in (None, "float32", "bfloat16"):
-            raise OptionError(f"compute_dtype must be 'float32' or 'bfloat16', not {options.get('compute_dtype')!r}")
         if whole("local_steps", options.get("local_steps", 1), 1) > 1 and options.get("mesh") is None:
             raise OptionError("local_steps are those of each device of a mesh: give mesh and sharding={Batch: 'data'}")
         if not cls.is_installed():

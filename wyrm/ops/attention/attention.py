@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
@@ -33,6 +33,12 @@ from wyrm.ops.indexing.joining import concatenate, stack
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.random.dropout_mask import WORD, check_rate, drop_threshold, dropout_mask, kept_factor
 from wyrm.ops.random.philox import STEP, stream_or_next
+from wyrm.reach import zones as at
+from wyrm.reach.rules import REACH, Reach, Reached
+from wyrm.reach.zones import Bound, Zone
+
+if TYPE_CHECKING:
+    from wyrm.reach.facts import Analysis
 
 # Queries in a tile: their scores fit into the cache. Rows of a multiple of 256 bytes would share a part of it.
 _QUERIES, _APART = 64, 16
@@ -447,6 +453,56 @@ class _ForwardLoops(_AttentionLoops):
         scratch = self.scratch(node, (*out.shape[:3], rows), key.shape[1], forward_tile(features), 2, 1)
         numbers = self.numbers(node, features, heads)
         return query, key, value, *self.extra(node, operands), out, *numbers, *scratch
+
+
+@REACH.register(Attention)
+class _AttentionReach(Reach):
+    """A query reads its own place, and the keys and values of the places that it may attend to."""
+
+    def ignores_sizes(self, node: Attention, is_long: Callable[[Axis], bool]) -> bool:
+        return node.causal
+
+    def ignores_order(self, node: Attention, is_permuted: Callable[[Axis], bool]) -> bool:
+        if node.causal or node.alibi or node.extra_count:
+            return False
+        rows = [[is_permuted(axis) for axis in parent.dims] for parent in node.parents]
+        return not any(any(each[2:]) or each[0] != rows[0][0] for each in rows) and rows[-1][1] == rows[-2:][0][1]
+
+    def reached(self, node: Attention, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
+        mask, bias, step = node.masks(operands)
+        if step is not None and step.zones:
+            return None
+        sizes, part, temporary = node.sizes(), 0, list[int]()
+        parts = [operands[0]] * 2 if node.packed else list(operands[:3])
+        heads = 3 if node.packed else 2
+        if node.packed:
+            part = analysis.fresh(at.size_of(3))
+            temporary.append(part)
+        extra: list[list[Bound]] = [[(part, at.ZERO, 0)], [(at.ZERO, part, -1)]] if node.packed else [[], [], []]
+        others = [each for each in (mask, bias) if each is not None]
+        one_each = group_of(sizes.heads, sizes.shared) == 1
+        lists = [[x.axes[0], x.axes[heads] if k == 0 or one_each else ()] for k, x in enumerate(parts)]
+        lists += [[x.axes[0], x.axes[1]] for x in others]
+        rows, names = analysis.joined([*parts, *others], lists, 2)
+        query, key = analysis.fresh(at.size_of(sizes.queries)), analysis.fresh(at.size_of(sizes.keys))
+        images = []
+        for k, (x, own) in enumerate(zip([*parts, *others], names, strict=True)):
+            places = [(x.axes[1], key if k else query)] if k < len(parts) else [(x.axes[2], query), (x.axes[3], key)]
+            if k < len(parts) and node.packed:
+                places.append((x.axes[2], part))
+            placed = {entry[0]: place for entry, place in places if len(entry) == 1 and entry[0] > 0}
+            bounds = extra[k] if k < len(parts) else []
+            images.append(analysis.moved(node, x, {**own, **placed}, bounds, temporary))
+        seen = [Zone({(key, query): 0})] if node.causal else at.EVERYWHERE
+        read = [zone for x in images[1:] for zone in x.zones]
+        attended = analysis.met(read, seen)
+        if mask is not None:
+            of_mask = images[len(parts)]
+            attended = analysis.met(attended, of_mask.values.get(0.0, at.EVERYWHERE))
+            attended += analysis.met(of_mask.zones, seen)
+        visible = {abs(atom): abs(atom) for entry in (*rows, (query,)) for atom in entry}
+        zones = images[0].zones + analysis.image(node, attended, visible)
+        return Reached((rows[0], (query,), rows[1], *analysis.axes((sizes.columns,))), zones)
 
 
 def feature_scale(qkv: Node) -> Node:

@@ -36,7 +36,7 @@ class _AttentionForm(ProductForm):
         arrays += [lowering.xp.broadcast_to(mask, (batch, *mask.shape[1:])) for mask in masks]
         if node.dropout_rate > 0.0:
             seed, stream = (lowering.attribute(node, name) for name in ("seed", "stream"))
-            keys = row_keys(batch * heads * queries, operands[-1], seed, stream)
+            keys = row_keys(lowering, batch * heads * queries, operands[-1], seed, stream)
             arrays += [words.reshape(batch, heads, queries) for words in keys]
         return floats, arrays
 

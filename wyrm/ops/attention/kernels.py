@@ -261,24 +261,23 @@ def cached_step_kernel(
 
     `scores` is scratch memory for one more position than the cache holds.
     """
-    batches, heads, features, shared = cache.shape[0], query.shape[2], cache.shape[3], cache.shape[2]
-    seen, group = filled(allowed), heads // shared
-    first = first_visible(seen, window)
+    batches, heads, features = cache.shape[0], query.shape[2], cache.shape[4]
+    group = heads // cache.shape[3]
     for b in range(batches):
+        seen = filled(allowed[b])
+        first = first_visible(seen, window)
+        last = seen - first
+        row = scores[: last + 1]
         for h in range(heads):
-            queries, place = query[b, 0, h], h // group
-            row = scores[first : seen + 1]
-            last = seen - first
-            for j in range(last + 1):
-                row[j] = 0
-            for f in range(features):
-                add_scaled(cache[b, 0, place, f][first:seen], queries[f], row[:last])
-            row[last] = dot(queries, key[b, 0, place])
+            queries, result, place = query[b, 0, h], out[b, 0, h], h // group
             for j in range(last):
-                row[j] = row[j] if allowed[first + j] else -np.inf
+                row[j] = dot(queries, cache[b, 0, first + j, place]) if allowed[b, first + j] else -np.inf
+            row[last] = dot(queries, key[b, 0, place])
             softmax_row(row, scale)
             for f in range(features):
-                out[b, 0, h, f] = dot(row[:last], cache[b, 1, place, f][first:seen]) + row[last] * value[b, 0, place, f]
+                result[f] = row[last] * value[b, 0, place, f]
+            for j in range(last):
+                add_scaled(cache[b, 1, first + j, place], row[j], result)
 
 
 def hide_unfilled(scores: FloatArray, allowed: BoolArray) -> None:
@@ -316,23 +315,22 @@ def cached_attention_kernel(
     heads: int = query.shape[2]
     time, pairs, group = query.shape[1], query.shape[0] * heads, heads // key.shape[2]
     slots, tile, one = sums.shape[0], sums.shape[2], scale.dtype.type(1)
-    for slot in shared_turns(slots, pairs * time * (allowed.size + time) // slots):
-        seen = filled(allowed)
+    for slot in shared_turns(slots, pairs * time * (allowed.shape[1] + time) // slots):
         for pair in range(pairs * slot // slots, pairs * (slot + 1) // slots):
             b, h = pair // heads, pair % heads
-            place = h // group
+            place, seen = h // group, filled(allowed[b])
             for first in range(0, time, tile):
                 last = min(first + tile, time)
                 count = last - first
                 queries, result = transposed[slot, 0, :, :tile], transposed[slot, 1, :, :count]
                 weights = scores[slot, 0, : seen + last, :tile]
                 transpose_into(query[b, first:last, h], scale * scale.dtype.type(LOG2_E), queries[:, :count])
-                multiply(cache[b, 0, place, :, :seen].T, queries, 0, False, count, weights[:seen])
+                multiply(cache[b, 0, :seen, place], queries, 0, False, count, weights[:seen])
                 multiply(key[b, :last, place], queries, first, True, count, weights[seen:])
-                hide_unfilled(weights[:seen, :count], allowed)
+                hide_unfilled(weights[:seen, :count], allowed[b])
                 hide_before(weights[:, :count], seen + first, window)
                 weigh(weights, seen + first, count, True, sums[slot, :, :tile])
-                multiply_into(cache[b, 1, place, :, :seen], weights[:seen, :count], result, 0)
+                multiply_into(cache[b, 1, :seen, place].T, weights[:seen, :count], result, 0)
                 multiply_into(value[b, :last, place].T, weights[seen:, :count], result, 1)
                 divide_rows(result, sums[slot, 1, :count])
                 transpose_into(result, one, out[b, first:last, h])

@@ -13,7 +13,7 @@ import numpy as np
 from wyrm.graph.typing import FloatArray, IntegerArray
 from wyrm.ops.kernels.native import lapack, refuse
 from wyrm.ops.kernels.sums import natural
-from wyrm.ops.products.product import multiply_into
+from wyrm.ops.products.product import multiply_exactly
 
 
 def copy_into(x: FloatArray, out: FloatArray) -> None:
@@ -258,22 +258,22 @@ def expm_kernel(a: FloatArray, out: FloatArray, parts: FloatArray, pivots: Integ
         for i in range(size):
             for j in range(size):
                 x[i, j] = factor * np.float64(a[m, i, j])
-        multiply_into(x, x, second, 0)
-        multiply_into(second, second, fourth, 0)
-        multiply_into(second, fourth, sixth, 0)
+        multiply_exactly(x, x, second, 0)
+        multiply_exactly(second, second, fourth, 0)
+        multiply_exactly(second, fourth, sixth, 0)
         for i in range(size):
             for j in range(size):
                 inner[i, j] = sixth[i, j] + 16380.0 * fourth[i, j] + 40840800.0 * second[i, j]
-        multiply_into(sixth, inner, even, 0)
+        multiply_exactly(sixth, inner, even, 0)
         for i in range(size):
             for j in range(size):
                 even[i, j] += 33522128640.0 * sixth[i, j] + 10559470521600.0 * fourth[i, j]
                 even[i, j] += 1187353796428800.0 * second[i, j] + (32382376266240000.0 if i == j else 0.0)
-        multiply_into(x, even, odd, 0)
+        multiply_exactly(x, even, odd, 0)
         for i in range(size):
             for j in range(size):
                 inner[i, j] = 182.0 * sixth[i, j] + 960960.0 * fourth[i, j] + 1323241920.0 * second[i, j]
-        multiply_into(sixth, inner, even, 0)
+        multiply_exactly(sixth, inner, even, 0)
         for i in range(size):
             for j in range(size):
                 even[i, j] += 670442572800.0 * sixth[i, j] + 129060195264000.0 * fourth[i, j]
@@ -296,7 +296,7 @@ def expm_kernel(a: FloatArray, out: FloatArray, parts: FloatArray, pivots: Integ
                 for k in range(size):
                     x[last, k], x[other, k] = x[other, k], x[last, k]
         for _ in range(squarings):
-            multiply_into(x, x, second, 0)
+            multiply_exactly(x, x, second, 0)
             copy_into(second, x)
         copy_into(x, out[m])
 

@@ -187,12 +187,14 @@ class TiledProduct:
 
     The operands are the sizes of the rows, the columns and the inner axis; x and the strides of its axes in elements; y
     and its strides, one of which is 1; out, whose columns are contiguous, and the stride of its rows; and beta as a
-    bool. The numbers of y may be narrower, `right`; see `wyrm.engines.native.products.tiles.Vectors`.
+    bool. The numbers of y may be narrower, `right`; see `wyrm.engines.native.products.tiles.Vectors`. `rounds`: the
+    operands may be rounded to bfloat16.
     """
 
     operands: tuple[Expression, ...]
     type: ScalarType
     right: ScalarType
+    rounds: bool = False
 
 
 @frozen
@@ -419,8 +421,9 @@ def _lines(body: Sequence[Statement], indent: str) -> Iterator[str]:
                 yield f"{indent}fail {_expression_text(code)}"
             case Invoke(_, function, arguments):
                 yield f"{indent}{_assigning(statement)}{function}({_list(arguments)})"
-            case TiledProduct(operands):
-                yield f"{indent}product({_list(operands)})"
+            case TiledProduct(operands, type, right, rounds):
+                types = "rounded to bfloat16" if rounds else f"{type} @ {right}"
+                yield f"{indent}product({_list(operands)})  # {types}"
             case ShiftedSums(operands):
                 yield f"{indent}shifted_sums({_list(operands)})"
             case LibraryCall(function, arguments):

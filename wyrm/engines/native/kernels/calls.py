@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wyrm.engines.native.ir.program import Expression, Number, Operation, TiledProduct
-from wyrm.engines.native.ir.types import BOOL, INT64
+from wyrm.engines.native.ir.types import BOOL, FLOAT32, INT64
 from wyrm.engines.native.kernels import indexing, njit
 from wyrm.engines.native.kernels.arithmetic import as_type, bits_of, truth
 from wyrm.engines.native.kernels.functions_of_numbers import function_of, of_several
@@ -198,14 +198,16 @@ def general(view: View) -> View:
 
 
 def in_registers(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
-    """Add a `TiledProduct` of three matrices; the fourth argument is beta."""
-    _exactly(arguments, 4, "in_registers")
-    x, y, out, beta = arguments
+    """Add a `TiledProduct` of three matrices; then follow beta, and the text "exact" or "rounded"."""
+    _exactly(arguments, 5, "in_registers")
+    x, y, out, beta, how = arguments
     if not (isinstance(x, View) and isinstance(y, View) and isinstance(out, View) and isinstance(beta, Num)):
         raise NotCompiled("in_registers takes three matrices and a number")
     sizes = (*out.shape, x.shape[1])
     operands = (*sizes, x.pointer, *x.strides, y.pointer, *y.strides, out.pointer, out.strides[0], truth(beta))
-    body.builder.add(TiledProduct(operands, out.element, y.element))
+    target = body.translation.target
+    rounds = how == Static("rounded") and out.element == FLOAT32 and target is not None and target.pairs is not None
+    body.builder.add(TiledProduct(operands, out.element, y.element, rounds))
     return literal(0)
 
 

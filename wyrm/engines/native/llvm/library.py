@@ -77,12 +77,17 @@ _entries: dict[str, Callable[[int], int]] = {}
 class CompiledFunction:
     """A function to call from Python. The first call with new argument kinds compiles it or loads it from the cache.
 
-    That happens inside of the block that `around` opens.
+    That happens inside of the block that `around` opens. `target` is this processor, with products of its own kind.
     """
 
-    def __init__(self, function: Routine, around: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+    def __init__(
+        self,
+        function: Routine,
+        around: Callable[[], AbstractContextManager[None]] = nullcontext,
+        target: Target | None = None,
+    ) -> None:
         self.function = function
-        self._around = around
+        self._around, self._target = around, target
         self._machines: dict[tuple[Kind, ...], LoadedFunction] = {}
         self._tables: dict[tuple[int, ...], CachedTable] = {}
 
@@ -107,15 +112,16 @@ class CompiledFunction:
         found = self._machines.get(kinds)
         if found is None:
             with self._around(), _lock:
-                found = self._machines[kinds] = with_collector_paused(_load, self.function, kinds)
+                found = self._machines[kinds] = with_collector_paused(_load, self.function, kinds, self._target)
         return found
 
 
 # --- compiling and caching ----------------------------------------------------------------------------------------
 
 
-def _load(function: Routine, kinds: tuple[Kind, ...]) -> LoadedFunction:
-    name = f"wyrm_{cache.key(repr((function.identity, kinds)))}.link"
+def _load(function: Routine, kinds: tuple[Kind, ...], target: Target | None) -> LoadedFunction:
+    given = (function.identity, kinds, None if target is None else target.pairs)
+    name = f"wyrm_{cache.key(repr(given))}.link"
     link = cache.store().read(name)
     if link is not None:
         symbols, outside, *rest = marshal.loads(link)
@@ -128,7 +134,7 @@ def _load(function: Routine, kinds: tuple[Kind, ...]) -> LoadedFunction:
         second_process(early=function.calls_shared and cache.store().is_nearly_empty()) as second,
         Compilation(lambda unit: machine_code(unit.text, unit.level), _keep, second) as compilation,
     ):
-        modules = Modules(compilation)
+        modules = Modules(compilation, target)
         compiled = modules.translation.specialized(function, kinds)
         units, numbers = modules.all_of(compiled.function.name)
         found = modules.cached | compilation.finish()
@@ -270,9 +276,9 @@ class Modules:
             if isinstance(each, TiledProduct | ShiftedSums)
         }
         modules = [product_module(*each, self.target) for each in sorted(products, key=str)]
-        self.packs |= {number for number, right in products if right is not None}
+        self.packs |= {number for number, right, _ in products if right is not None}
         shares = len(functions) > len(single)
-        if self.target.allocates and (shares or any(right is not None for _, right in products)):
+        if self.target.allocates and (shares or any(right is not None for _, right, _ in products)):
             modules.insert(0, pool_module(self.target))
         self._products[name] = list(map(self._unit, modules))
         small = entry and translation.functions[name].source.small
@@ -302,13 +308,14 @@ class Modules:
 class Listing:
     """The loop programs of functions and the LLVM modules generated from them, as text for inspection."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: Target | None = None) -> None:
+        self._target = target
         self.loop_programs: list[str] = []
         self._units: dict[str, Unit] = {}
 
     def add(self, function: Routine, arguments: Sequence[object]) -> None:
         """Add a function, specialized for the kinds of these arguments."""
-        modules = Modules()
+        modules = Modules(target=self._target)
         name = modules.translation.specialized(function, tuple(map(kind_of_argument, arguments))).function.name
         text = str(modules.translation.program(name))
         if text not in self.loop_programs:

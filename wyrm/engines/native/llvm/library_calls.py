@@ -25,7 +25,7 @@ _BY_ROWS, _AS_IT_IS, _TRANSPOSED = 101, 111, 112
 _LARGEST = 2**31 - 1
 
 
-def tiles(x: np.ndarray, y: np.ndarray, out: np.ndarray, beta: int) -> None:
+def tiles(x: np.ndarray, y: np.ndarray, out: np.ndarray, beta: int, how: str) -> None:
     """Compute `out = beta * out + x @ y` by tiles."""
     raise NotImplementedError("only compiled code computes by tiles")
 
@@ -53,7 +53,7 @@ def by_library(x: np.ndarray, y: np.ndarray, out: np.ndarray, beta: int) -> None
             1.0 if beta else 0.0, out, out_row,
         )  # fmt: skip
     else:
-        tiles(x, y, out, beta)
+        tiles(x, y, out, beta, "exact")
 
 
 _BY_LIBRARY = KernelFunction(by_library)
@@ -65,7 +65,7 @@ def _in_registers(body: Expressions, arguments: Sequence[KernelValue]) -> Kernel
     """Add a product by tiles, or by the CBLAS of the target."""
     target = body.translation.target
     if target is not None and target.cblas:
-        return body.invoke(_BY_LIBRARY, arguments)
+        return body.invoke(_BY_LIBRARY, arguments[:4])
     return calls.in_registers(body, arguments)
 
 

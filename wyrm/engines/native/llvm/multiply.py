@@ -17,7 +17,7 @@ from wyrm.engines.native.kernels.arithmetic import as_type
 from wyrm.engines.native.kernels.calls import builtin, general, same_size
 from wyrm.engines.native.kernels.expressions import Expressions
 from wyrm.engines.native.kernels.functions import KernelFunction
-from wyrm.engines.native.kernels.values import KernelValue, NotCompiled, Num, View, literal
+from wyrm.engines.native.kernels.values import KernelValue, NotCompiled, Num, Static, View, literal
 from wyrm.engines.native.products.low import LONGEST_SUM
 from wyrm.engines.native.products.matrix import SHARED_PRODUCTS
 from wyrm.engines.native.products.shifted import most_rows
@@ -94,10 +94,14 @@ def with_any_strides(
 
 # In debug mode accesses are checked against the true shapes, so no view may change them.
 CHECKED = DEBUG
+_ROUNDED = Static("rounded")
 
 
-def in_registers(x: np.ndarray, y: np.ndarray, out: np.ndarray, beta: int) -> None:
-    """Compute `out = beta * out + x @ y` by tiles; see `wyrm.engines.native.ir.program.Product`."""
+def in_registers(x: np.ndarray, y: np.ndarray, out: np.ndarray, beta: int, how: str) -> None:
+    """Compute `out = beta * out + x @ y` by tiles; see `wyrm.engines.native.ir.program.TiledProduct`.
+
+    `how`: with operands "rounded" to bfloat16 if the program's are, or "exact".
+    """
     raise NotImplementedError("only compiled code computes by tiles")
 
 
@@ -111,8 +115,11 @@ def element_strides(x: np.ndarray) -> tuple[int, ...]:
     return tuple(stride // x.itemsize for stride in x.strides)
 
 
-def multiply(x: np.ndarray, y: np.ndarray, out: np.ndarray, beta: int) -> None:
-    """Compute `out = beta * out + x @ y` with the fastest implementation for the shapes and strides."""
+def multiply(x: np.ndarray, y: np.ndarray, out: np.ndarray, beta: int, how: str) -> None:
+    """Compute `out = beta * out + x @ y` with the fastest implementation for the shapes and strides.
+
+    See `in_registers` for `how`.
+    """
     rows, columns, inner = out.shape[0], out.shape[1], x.shape[1]
     x_row, x_column = element_strides(x)
     y_row, y_column = element_strides(y)
@@ -125,10 +132,10 @@ def multiply(x: np.ndarray, y: np.ndarray, out: np.ndarray, beta: int) -> None:
     across = columns == 1 and x_row == 1 and y_row == 1 and out_row == 1
     if not loops:
         if out_column == 1 and (y_column == 1 or y_row == 1) and not across:
-            in_registers(x, y, out, beta)
+            in_registers(x, y, out, beta, how)
             return
         if out_row == 1 and (x_column == 1 or x_row == 1):
-            in_registers(y.T, x.T, out.T, beta)
+            in_registers(y.T, x.T, out.T, beta, how)
             return
     if inner > 0 and by_dots and not CHECKED:
         if columns == 1 and out_row == 1:  # the transposed product: four rows of x at a time
@@ -154,6 +161,16 @@ builtin(natural)(calls.natural)
 @builtin(product.multiply_into)
 def _multiply_into(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
     """Add a call of `multiply`, with a check of the shapes at run time."""
+    return _checked(body, arguments, _ROUNDED)
+
+
+@builtin(product.multiply_exactly)
+def _multiply_exactly(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
+    """Add a product whose operands are not rounded."""
+    return _checked(body, arguments, Static("exact"))
+
+
+def _checked(body: Expressions, arguments: Sequence[KernelValue], how: Static) -> KernelValue:
     x, y, out, beta = arguments
     if not (isinstance(x, View) and isinstance(y, View) and isinstance(out, View)):
         raise NotCompiled("multiply_into takes three arrays")
@@ -165,7 +182,7 @@ def _multiply_into(body: Expressions, arguments: Sequence[KernelValue]) -> Kerne
         )
     pairs = [(x.shape[0], out.shape[0]), (x.shape[1], y.shape[0]), (y.shape[1], out.shape[1])]
     same_size(body, pairs, "multiply_into: the shapes of x, y and out do not match")
-    return body.invoke(MULTIPLY, [general(x), general(y), general(out), beta])
+    return body.invoke(MULTIPLY, [general(x), general(y), general(out), beta, how])
 
 
 @builtin(narrow_product.multiply_widened)
@@ -173,7 +190,7 @@ def _multiply_widened(body: Expressions, arguments: Sequence[KernelValue]) -> Ke
     """Add a product by tiles if the right operand has narrower numbers; the shapes are the caller's care then."""
     if len({each.element for each in arguments if isinstance(each, View)}) == 1:
         return _multiply_into(body, [*arguments, literal(0)])
-    return calls.in_registers(body, [*arguments, literal(0)])
+    return calls.in_registers(body, [*arguments, literal(0), _ROUNDED])
 
 
 @builtin(convolution_kernels.rows_of_tile)

@@ -78,21 +78,23 @@ def _calling(statement: Statement, known: Mapping[str, LoopFunction], target: Ta
     return replace(statement, **changed) if changed else statement
 
 
-def module_of(statement: TiledProduct | ShiftedSums) -> tuple[ScalarType, ScalarType | None]:
+def module_of(statement: TiledProduct | ShiftedSums) -> tuple[ScalarType, ScalarType | None, bool]:
     """Return the types of the module that a statement calls: that of its sums, and for a product its right operand's.
 
-    No type of a right operand stands for `ShiftedSums`.
+    Then follows whether operands are rounded to bfloat16. No type of a right operand stands for `ShiftedSums`.
     """
-    return statement.type, statement.right if isinstance(statement, TiledProduct) else None
+    if isinstance(statement, TiledProduct):
+        return statement.type, statement.right, statement.rounds
+    return statement.type, None, False
 
 
 @cache
-def product_module(number: ScalarType, right: ScalarType | None, target: Target) -> Unit:
+def product_module(number: ScalarType, right: ScalarType | None, rounds: bool, target: Target) -> Unit:
     """Return the module for the types of `module_of`, for a target; its function takes the statement's operands."""
     if right is None:
         return _unit(shifted.text(target, number), AS_WRITTEN)
     pool = pool_module(target).symbol if target.allocates else None
-    return _unit(matrix.text(target, number, pool, right), AS_WRITTEN)
+    return _unit(matrix.text(target, number, pool, right, rounds=rounds), AS_WRITTEN)
 
 
 @cache

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from math import lcm
 
-from wyrm.engines.native.ir.types import ScalarType
+from wyrm.engines.native.ir.types import FLOAT32, ScalarType
 from wyrm.engines.native.products import low, narrow
+from wyrm.engines.native.products.amx import Tiles
 from wyrm.engines.native.products.packing import (
     TILES_TOGETHER,
     copy_left,
@@ -21,9 +23,11 @@ from wyrm.engines.native.products.packing import (
     spaced,
     taken,
 )
+from wyrm.engines.native.products.pairs import Pairs, pack_pairs
 from wyrm.engines.native.products.target import Target
-from wyrm.engines.native.products.tiles import Vectors, sizes, table, tile
+from wyrm.engines.native.products.tiles import Vectors
 from wyrm.engines.native.products.writer import DECLARED, SHARED, Writer
+from wyrm.support.narrow_numbers import INT4_BLOCK
 
 # Blocks of the inner axis, whose sums are added: a block of about the square root of its length loses least precision.
 # A block is read from the cache several times, so it is not shorter.
@@ -80,8 +84,19 @@ def packed_bytes(target: Target, number: ScalarType) -> int:
     return narrow.buffer_bytes(vectors) + _buffer_bytes(vectors)[2]
 
 
-def text(target: Target, number: ScalarType, pool: str | None, right: ScalarType | None = None) -> str:
+def _vectors(target: Target, number: ScalarType, right: ScalarType | None, *, rounds: bool) -> Vectors:
+    """Return the vectors of products with these operands; pairs of rounded ones if the target multiplies them."""
+    if not rounds or target.pairs is None or number != FLOAT32:
+        return Vectors(target, number, right)
+    return (Tiles if target.pairs == "tiles" else Pairs)(target, right)
+
+
+def text(
+    target: Target, number: ScalarType, pool: str | None, right: ScalarType | None = None, *, rounds: bool = False
+) -> str:
     """Return the text of the module for a type of floats, on a target; `right` is that of a narrower right operand.
+
+    With `rounds`, operands that are packed are rounded to bfloat16 on a target with pairs.
 
     `pool` is the symbol of the threads' module. A target whose products do not allocate has none: its function takes
     the address of a cache line behind the operands, from where on `packed_bytes` are its memory.
@@ -90,7 +105,7 @@ def text(target: Target, number: ScalarType, pool: str | None, right: ScalarType
     right operand and its strides, one of which is 1; the result, whose columns are contiguous, and the stride of its
     rows; and whether the product is added to the result. Strides of the operands may be 0.
     """
-    vectors = Vectors(target, number, right)
+    vectors = _vectors(target, number, right, rounds=rounds)
     block, behind_block, size = _buffer_bytes(vectors)
     allocating = [
         "declare ptr @wyrm_allocate(i64)",
@@ -104,12 +119,10 @@ def text(target: Target, number: ScalarType, pool: str | None, right: ScalarType
     return "\n".join([
         *vectors.declarations(),
         *DECLARED,
-        table(vectors),
-        *(tile(vectors, *each) for each in sizes(vectors)),
+        *vectors.tiles(),
         pack_rows(vectors),
         pack_columns(vectors),
-        pack_left(vectors),
-        copy_left(vectors),
+        *([pack_pairs(vectors)] if isinstance(vectors, Pairs) else [pack_left(vectors), copy_left(vectors)]),
         *(allocating if target.allocates else []),
         _one_thread(vectors, block, behind_block),
         *narrow.functions(vectors, _product_parameters(target)),
@@ -158,20 +171,23 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     to, width = Writer(), vectors.columns
     by_rows = to.compare("eq", "%bc", 1)
     few = to.compare("sle", "%rows", _UNPACKED_USES * vectors.rows)
-    # Tiles read numbers of their own type, so narrower ones are packed.
-    in_place = "false" if vectors.widens else to.both(by_rows, few)
+    # Tiles read numbers of their own type, so others are packed.
+    pairs = isinstance(vectors, Pairs)
+    in_place = "false" if vectors.widens or pairs else to.both(by_rows, few)
     # Blocks of the inner axis, and tiles of the rows, are as equal as they can be. An empty inner axis is one block.
     longest = str(_DEPTHS[0])
     for shorter, longer in pairwise(_DEPTHS):
         longest = to.select(to.compare("sgt", "%inner", shorter**2), "i64", str(longer), longest)
     longest = to.select("%shallow", "i64", str(_SHALLOW), longest)
     parts = to.higher(to.divide(to.add("%inner", to.subtract(longest, 1)), longest), 1)
-    part = vectors.whole_blocks(to, to.divide(to.add("%inner", to.subtract(parts, 1)), parts))
+    part = vectors.whole(to, to.divide(to.add("%inner", to.subtract(parts, 1)), parts))
     tiles = to.higher(to.divide(to.add("%rows", vectors.rows - 1), vectors.rows), 1)
-    pairs = to.divide(to.add("%rows", 1), 2)
-    pairs_of_tile = to.divide(pairs, tiles)
-    larger = to.subtract(pairs, to.multiply(pairs_of_tile, tiles))
-    fewest = to.multiply(pairs_of_tile, 2)
+    twos = to.divide(to.add("%rows", 1), 2)
+    twos_of_tile = to.divide(twos, tiles)
+    larger = to.subtract(twos, to.multiply(twos_of_tile, tiles))
+    fewest = to.multiply(twos_of_tile, 2)
+    if vectors.fixed:
+        fewest, larger = str(vectors.rows), "0"
     # Rows of a transposed left operand that are far apart are copied: a tile would read each from another page.
     far = to.compare("sgt", to.multiply("%ac", vectors.bytes), _NEAR)
     contiguous = to.both(to.compare("eq", "%ar", 1), far)
@@ -179,13 +195,16 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     copied = to.both(contiguous, pays)
     distance = to.new(f"and i64 {to.multiply('%ar', vectors.bytes)}, {_SHARES_SETS - 1}")
     crowded = to.both(to.compare("eq", "%ac", 1), to.both(to.compare("eq", distance, 0), pays))
+    if pairs:
+        copied, crowded = "false", "true"
     # Where masks cost nothing, the last columns are read where they lie, too.
     reads_all = in_place if vectors.target.masks else "false"
     copies = to.new(f"select i1 {reads_all}, i1 {to.one_of(copied, crowded)}, i1 true")
     buffer, give = taken(to, vectors.target, copies)
 
     left = vectors.address(to, buffer, behind_block)
-    panels_of_block = to.higher(to.divide(str(elements), to.multiply(to.higher(part, 1), width)), 1)
+    steps_of_part = to.higher(vectors.steps(to, part), 1)
+    panels_of_block = to.higher(to.divide(str(elements), to.multiply(steps_of_part, width)), 1)
     block = to.lower(to.multiply(panels_of_block, width), _WIDEST)
 
     def columns(first: str) -> None:
@@ -199,10 +218,13 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
         def inner(number: str) -> None:
             start = to.multiply(number, part)
             depth = to.higher(to.lower(to.subtract("%inner", start), part), 0)
+            steps = vectors.steps(to, depth)
             b = vectors.right_part(to, "%b", start, first)
 
             def pack(how: str, stride: str, source: str, size: str) -> None:
                 given = f"ptr {source}, i64 {stride}, i64 {depth}, i64 {size}, ptr {buffer}"
+                if vectors.blocks and how == "rows":
+                    given += f", i64 {to.new(f'and i64 {first}, {INT4_BLOCK - 1}')}"
                 to.do(f"call void @pack_{how}({given})")
 
             def pack_edge() -> None:
@@ -220,15 +242,15 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
             )
             stride = to.select(in_place, "i64", "%br", width)
             panels = to.select(in_place, "ptr", b, buffer)
-            next_panel = to.select(in_place, "i64", str(width), to.multiply(depth, width))
+            next_panel = to.select(in_place, "i64", str(width), to.multiply(steps, width))
             if vectors.target.masks:
-                last = vectors.address(to, panels, to.select(in_place, "i64", whole, to.multiply(depth, whole)))
+                last = vectors.address(to, panels, to.select(in_place, "i64", whole, to.multiply(steps, whole)))
                 last_stride = stride
             else:
                 last = to.select(in_place, "ptr", buffer, vectors.address(to, buffer, to.multiply(depth, whole)))
                 last_stride = str(width)
             adds = to.one_of("%beta", to.compare("ne", number, 0))
-            stride_of_copy = spaced(vectors, to, depth)
+            stride_of_copy = spaced(vectors, to, steps)
             next_row = to.select(crowded, "i64", stride_of_copy, "%ar")
 
             def rows(index: str, row: str) -> list[str]:
@@ -246,14 +268,18 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
                     )
 
                 def copy_rows() -> None:
-                    given = f"ptr {source}, i64 %ar, i64 {height}, i64 {depth}, i64 {stride_of_copy}, ptr {left}"
-                    to.do(f"call void @copy_left({given})")
+                    sizes = f"i64 {height}, i64 {depth}, i64 {stride_of_copy}"
+                    if pairs:
+                        to.do(f"call void @pack_pairs(ptr {source}, i64 %ar, i64 %ac, {sizes}, ptr {left})")
+                    else:
+                        to.do(f"call void @copy_left(ptr {source}, i64 %ar, {sizes}, ptr {left})")
 
-                to.branch(first_of_group, copy)
+                if not pairs:
+                    to.branch(first_of_group, copy)
                 to.branch(crowded, copy_rows)
                 packed = vectors.address(to, left, to.multiply(to.multiply(member, depth), vectors.height))
                 a = to.select(copied, "ptr", packed, to.select(crowded, "ptr", left, source))
-                next_inner = to.select(copied, "i64", str(vectors.height), "%ac")
+                next_inner = "1" if pairs else to.select(copied, "i64", str(vectors.height), "%ac")
                 c = vectors.address(to, "%c", to.add(to.multiply(row, "%cr"), first))
                 choices = to.multiply(height, vectors.vectors)
 
@@ -261,7 +287,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
                     place = vectors.address(to, c, column)
                     to.do(
                         f"call void {function}(ptr {a}, i64 {next_row}, i64 {next_inner}, ptr {b}, i64 {stride}, "
-                        f"i64 {depth}, ptr {place}, i64 %cr, i64 {height}, i64 {size}, i1 {adds})"
+                        f"i64 {steps}, ptr {place}, i64 %cr, i64 {height}, i64 {size}, i1 {adds})"
                     )
 
                 full = to.new(f"load ptr, ptr {to.address('ptr', '@tiles', to.add(choices, vectors.vectors - 1))}")
@@ -282,7 +308,9 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
 
         to.loop(parts, 1, inner)
 
+    vectors.begin(to)
     to.loop("%columns", block, columns)
+    vectors.end(to)
     give()
     return to.function(f"internal void @one_thread({_product_parameters(vectors.target)}) noinline nounwind")
 
@@ -312,7 +340,7 @@ def _part_of_thread(vectors: Vectors) -> str:
         "rows": to.select(tall, "i64", count, given["rows"]),
         "columns": to.select(tall, "i64", given["columns"], count),
         "a": vectors.address(to, given["a"], to.multiply(row, given["ar"])),
-        "b": vectors.right_address(to, given["b"], to.multiply(column, given["bc"])),
+        "b": vectors.right_part(to, given["b"], "0", column, (given["br"], given["bc"])),
         "c": vectors.address(to, given["c"], to.add(to.multiply(row, given["cr"]), column)),
     }
     arguments = ", ".join(f"{type} {changed[name]}" for type, name in _SHARED_OPERANDS)
@@ -347,7 +375,9 @@ def _exported_product(vectors: Vectors, elements: int, pool: str | None) -> str:
     large = to.one_of(to.compare("sge", work, SHARED_PRODUCTS), to.both(thin, read))
     short = to.compare("sle", "%inner", low.LONGEST_SUM)
     in_order = to.both(to.both(short, to.compare("sgt", "%inner", 0)), to.compare("eq", "%bc", 1))
-    for rows, pays in enumerate(() if vectors.blocks else _low_pays(to, tiny, long, large), start=1):
+    pay = () if vectors.blocks else _low_pays(to, tiny, long, large)
+    # Of numbers that are widened, more rows pay as soon as one does.
+    for rows, pays in zip(low.heights(vectors), (*pay, *pay[:1] * 2), strict=False):
         chosen = to.both(to.both(in_order, pays), to.compare("eq", "%rows", rows))
         function = to.select(chosen, "ptr", f"@low_{rows}", function)
 
@@ -372,7 +402,9 @@ def _exported_product(vectors: Vectors, elements: int, pool: str | None) -> str:
             to.do(f"store {type} {given[name]}, ptr {place}")
         tall = to.compare("sge", "%rows", "%columns")
         count = to.select(tall, "i64", "%rows", "%columns")
-        unit = to.select(tall, "i64", str(vectors.rows), vectors.columns)
+        # A thread's columns begin with a block of those that have some.
+        across = lcm(vectors.columns, INT4_BLOCK) if vectors.blocks else vectors.columns
+        unit = to.select(tall, "i64", str(vectors.rows), across)
         part = "ptrtoint (ptr @part to i64)"
         to.new(f"call i32 @{pool}(i64 {part}, ptr {record}, i64 {work}, i64 {count}, i64 {unit})")
 

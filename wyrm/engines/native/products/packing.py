@@ -18,8 +18,14 @@ TILES_TOGETHER = 4
 
 
 def pack_rows(vectors: Vectors) -> str:
-    """Return a function that packs a matrix whose rows are contiguous and `br` apart."""
+    """Return a function that packs a matrix whose rows are contiguous and `br` apart.
+
+    The rows of one in blocks begin `within` the first block.
+    """
+    if vectors.blocks:
+        return _pack_rows_of_blocks(vectors)
     to = Writer()
+    steps = vectors.steps(to, "%depth")
 
     def panel(first: str, target: str) -> list[str]:
         rest = to.subtract("%columns", first)
@@ -30,24 +36,62 @@ def pack_rows(vectors: Vectors) -> str:
                 for vector in range(vectors.vectors)
             ]
 
-            def row(_index: str, source: str, place: str) -> list[str]:
+            def row(_index: str, source: str, place: str, terms: int = vectors.terms) -> list[str]:
+                sources = [source]
+                for _ in range(terms):
+                    sources.append(vectors.right_address(to, sources[-1], "%br"))
                 for vector, mask in enumerate(masks):
-                    found = vectors.load_right(to, source, vector * vectors.width, mask)
-                    vectors.store(to, found, place, vector * vectors.width)
-                return [vectors.right_address(to, source, "%br"), vectors.address(to, place, vectors.columns)]
+                    found = [vectors.load_right(to, each, vector * vectors.width, mask) for each in sources[:terms]]
+                    found += ["zeroinitializer"] * (vectors.terms - terms)
+                    vectors.store(to, vectors.across(to, found), place, vector * vectors.width)
+                return [sources[-1], vectors.address(to, place, vectors.columns)]
 
-            to.loop("%depth", 1, row, [("ptr", vectors.right_address(to, "%b", first)), ("ptr", target)])
+            start = [("ptr", vectors.right_address(to, "%b", first)), ("ptr", target)]
+            if vectors.terms == 1:
+                to.loop("%depth", 1, row, start)
+                return
+            source, place = to.loop(to.divide("%depth", vectors.terms), 1, row, start)
+            odd = to.new("and i64 %depth, 1")
+
+            def last(index: str, place: str) -> list[str]:
+                return row(index, source, place, 1)[1:]
+
+            (place,) = to.loop(odd, 1, last, [("ptr", place)])
+            end = to.multiply(to.subtract(steps, to.divide(to.add("%depth", 1), 2)), vectors.columns)
+            to.loop(end, vectors.width, lambda index: vectors.store(to, "zeroinitializer", place, index))
 
         to.branch(to.compare("sge", rest, vectors.columns), lambda: rows(whole=True), lambda: rows(whole=False))
-        return [vectors.address(to, target, to.multiply("%depth", vectors.columns))]
+        return [vectors.address(to, target, to.multiply(steps, vectors.columns))]
 
     to.loop("%columns", vectors.columns, panel, [("ptr", "%to")])
     return to.function(f"internal void @pack_rows({_packing_parameters('%br')}) noinline nounwind")
 
 
+def _pack_rows_of_blocks(vectors: Vectors) -> str:
+    """Return the function for blocks along rows, which hold whole vectors: those behind the last one repeat it."""
+    to = Writer()
+    last = to.add("%within", to.subtract("%columns", vectors.width))
+
+    def panel(first: str, target: str) -> list[str]:
+        starts = [to.add("%within", to.add(first, vector * vectors.width)) for vector in range(vectors.vectors)]
+        places = [to.lower(start, last) for start in starts]
+
+        def row(_index: str, source: str, place: str) -> list[str]:
+            for vector, each in enumerate(places):
+                vectors.store(to, vectors.load_right(to, source, each), place, vector * vectors.width)
+            return [vectors.right_address(to, source, "%br"), vectors.address(to, place, vectors.columns)]
+
+        to.loop("%depth", 1, row, [("ptr", "%b"), ("ptr", target)])
+        return [vectors.address(to, target, to.multiply("%depth", vectors.columns))]
+
+    to.loop("%columns", vectors.columns, panel, [("ptr", "%to")])
+    return to.function(f"internal void @pack_rows({_packing_parameters('%br')}, i64 %within) noinline nounwind")
+
+
 def pack_columns(vectors: Vectors) -> str:
     """Return a function that packs a matrix whose columns are contiguous and `bc` apart."""
     to, width = Writer(), vectors.width
+    steps = vectors.steps(to, "%depth")
 
     def panel(first: str, target: str) -> list[str]:
         found = to.lower(to.subtract("%columns", first), vectors.columns)
@@ -60,21 +104,24 @@ def pack_columns(vectors: Vectors) -> str:
             ]
 
             def block(row: str, *, whole: bool) -> None:
-                mask = None if whole else vectors.below(to, to.subtract("%depth", row))
-                found = vectors.transposed(to, [vectors.load_right(to, each, row, mask) for each in starts])
-                place = vectors.address(to, target, to.add(to.multiply(row, vectors.columns), column))
-                for lane, value in enumerate(found):
+                rows = [to.add(row, part * width) if part else row for part in range(vectors.terms)]
+                masks = [None if whole else vectors.below(to, to.subtract("%depth", each)) for each in rows]
+                places = list(zip(rows, masks, strict=True))
+                found = [vectors.along(to, [vectors.load_right(to, each, *at) for at in places]) for each in starts]
+                first = row if vectors.terms == 1 else to.divide(row, vectors.terms)
+                place = vectors.address(to, target, to.add(to.multiply(first, vectors.columns), column))
+                for lane, value in enumerate(vectors.transposed(to, found)):
                     vectors.store(to, value, place, lane * vectors.columns)
 
             if vectors.target.masks:
-                to.loop("%depth", width, lambda row: block(row, whole=False))
+                to.loop("%depth", width * vectors.terms, lambda row: block(row, whole=False))
             else:
                 even = to.new(f"and i64 %depth, {-width}")
                 to.loop(even, width, lambda row: block(row, whole=True))
                 to.branch(to.compare("slt", even, "%depth"), lambda: block(even, whole=False))
 
         to.loop(found, width, vector)
-        return [vectors.address(to, target, to.multiply("%depth", vectors.columns))]
+        return [vectors.address(to, target, to.multiply(steps, vectors.columns))]
 
     to.loop("%columns", vectors.columns, panel, [("ptr", "%to")])
     return to.function(f"internal void @pack_columns({_packing_parameters('%bc')}) noinline nounwind")

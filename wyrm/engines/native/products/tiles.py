@@ -20,8 +20,8 @@ class Vectors:
 
     The right operand of a product may have narrower numbers than the other arrays, `right`, which are widened when they
     are loaded: integers of int8, numbers of bfloat16 as the uint16 with the same bits, or the bytes of `blocks` of
-    integers of int4 along contiguous columns, as `wyrm.support.narrow_numbers` has them. The stride between columns of
-    blocks is in bytes, and parts of a column begin with a block.
+    integers of int4 along columns, or along rows, as `wyrm.support.narrow_numbers` has them. The stride across blocks
+    is in bytes, that along them is 1, and parts of a column begin with a block.
     """
 
     def __init__(self, target: Target, number: ScalarType, right: ScalarType | None = None) -> None:
@@ -37,6 +37,11 @@ class Vectors:
         # The elements of a vector.
         self.width = target.bits // number.bits
         self.rows, self.vectors = target.tile
+        # The terms of the inner axis in an element of a packed operand, and those that a packed operand has a multiple
+        # of: zeros fill it up.
+        self.terms, self.granule = 1, INT4_BLOCK if self.blocks else 1
+        # Whether a tile takes as long for fewer rows, so that all but the last one have as many as they can.
+        self.fixed = False
         # The columns of a block of the result.
         self.columns = self.width * self.vectors
         # The rows of a packed tile of the left operand: whole vectors.
@@ -64,7 +69,7 @@ class Vectors:
     def below(self, to: Writer, count: str) -> str:
         """Return a mask of the lanes below `count`."""
         lanes = ", ".join(f"i64 {lane}" for lane in range(self.width))
-        return to.new(f"icmp slt <{self.width} x i64> <{lanes}>, {self._repeated(to, 'i64', count)}")
+        return to.new(f"icmp slt <{self.width} x i64> <{lanes}>, {self.splat(to, 'i64', count)}")
 
     def load(self, to: Writer, base: str, index: str | int = 0, mask: str | None = None) -> str:
         """Load a vector; lanes outside of the mask are zero and not read."""
@@ -80,17 +85,49 @@ class Vectors:
         """Return the address of an element of the right operand."""
         return to.address(self._stored, base, index) if self.widens else self.address(to, base, index)
 
-    def right_part(self, to: Writer, base: str, row: str, column: str) -> str:
-        """Return the address of a part of the right operand, with strides `%br` and `%bc`, that begins at a row."""
-        in_blocks = to.multiply(to.divide(row, INT4_BLOCK), INT4_BYTES) if self.blocks else None
-        rows = in_blocks or to.multiply(row, "%br")
-        return self.right_address(to, base, to.add(rows, to.multiply(column, "%bc")))
-
-    def whole_blocks(self, to: Writer, length: str) -> str:
-        """Return a length, or the next multiple of those of blocks if the right operand has some."""
+    def right_part(
+        self, to: Writer, base: str, row: str, column: str, strides: tuple[str, str] = ("%br", "%bc")
+    ) -> str:
+        """Return the address of a part of the right operand with these strides; of blocks, that of the first block."""
+        br, bc = strides
         if not self.blocks:
+            return self.right_address(to, base, to.add(to.multiply(row, br), to.multiply(column, bc)))
+        along_rows = to.compare("eq", bc, 1)
+        across = to.multiply(to.select(along_rows, "i64", row, column), to.select(along_rows, "i64", br, bc))
+        block = to.divide(to.select(along_rows, "i64", column, row), INT4_BLOCK)
+        return self.right_address(to, base, to.add(across, to.multiply(block, INT4_BYTES)))
+
+    def whole(self, to: Writer, length: str) -> str:
+        """Return a length of the inner axis, or the next multiple of the granule."""
+        if self.granule == 1:
             return length
-        return to.new(f"and i64 {to.add(length, INT4_BLOCK - 1)}, {-INT4_BLOCK}")
+        return to.new(f"and i64 {to.add(length, self.granule - 1)}, {-self.granule}")
+
+    def steps(self, to: Writer, depth: str) -> str:
+        """Return the elements along the inner axis of an operand that is packed."""
+        return depth
+
+    def across(self, to: Writer, rows: Sequence[str]) -> str:
+        """Return elements of a packed operand, given a vector of each of the terms: one for each lane."""
+        return rows[0]
+
+    def along(self, to: Writer, parts: Sequence[str]) -> str:
+        """Return elements of a packed operand, given as many contiguous terms as they have: one vector for each."""
+        return parts[0]
+
+    def tiles(self) -> list[str]:
+        """Return the functions of tiles, and the constant with all of them; see `all_tiles`."""
+        return all_tiles(self, even_heights(self.rows))
+
+    def begin(self, to: Writer) -> None:
+        """Write what comes before a thread's tiles."""
+
+    def end(self, to: Writer) -> None:
+        """Write what comes behind a thread's tiles."""
+
+    def multiply_packed(self, to: Writer, left: str, right: str, total: str) -> str:
+        """Return the sum of `total` and the products of elements of packed operands."""
+        return self.multiply_add(to, left, right, total)
 
     def load_right(self, to: Writer, base: str, index: str | int = 0, mask: str | None = None) -> str:
         """Load a vector of the right operand, as `load` does; of blocks a vector that does not cross half of one."""
@@ -110,7 +147,7 @@ class Vectors:
         if self.right == INT8:
             return to.new(f"sitofp {words} {to.new(f'sext {narrow} {found} to {words}')} to {self.type}")
         # The bits of a number of bfloat16 are the upper half of those in float32.
-        wide = to.new(f"shl {words} {to.new(f'zext {narrow} {found} to {words}')}, {self._splat(16)}")
+        wide = to.new(f"shl {words} {to.new(f'zext {narrow} {found} to {words}')}, {self._constant(16)}")
         return to.new(f"bitcast {words} {wide} to {self.type}")
 
     def load_block(self, to: Writer, base: str, index: str) -> tuple[str, list[str]]:
@@ -119,8 +156,8 @@ class Vectors:
         starts = range(4, INT4_BYTES, self.width)
         halves = [self._zero_extended(to, to.address("i8", block, start)) for start in starts]
         words = f"<{self.width} x i32>"
-        low = [to.new(f"and {words} {each}, {self._splat(15)}") for each in halves]
-        high = [to.new(f"lshr {words} {each}, {self._splat(4)}") for each in halves]
+        low = [to.new(f"and {words} {each}, {self._constant(15)}") for each in halves]
+        high = [to.new(f"lshr {words} {each}, {self._constant(4)}") for each in halves]
         return self.repeated(to, block), [to.new(f"sitofp {words} {each} to {self.type}") for each in (*low, *high)]
 
     def from_centers(self, to: Writer, parts: Sequence[str]) -> str:
@@ -136,9 +173,9 @@ class Vectors:
         block = to.address("i8", base, to.multiply(to.divide(index, INT4_BLOCK), INT4_BYTES))
         within = to.add(to.new(f"and i64 {index}, {INT4_BLOCK // 2 - 1}"), 4)
         upper = to.compare("ne", to.new(f"and i64 {index}, {INT4_BLOCK // 2}"), 0)
-        shift, words = self._repeated(to, "i32", to.select(upper, "i32", "4", 0)), f"<{self.width} x i32>"
+        shift, words = self.splat(to, "i32", to.select(upper, "i32", "4", 0)), f"<{self.width} x i32>"
         shifted = to.new(f"lshr {words} {self._zero_extended(to, to.address('i8', block, within))}, {shift}")
-        number = self._centered(to, to.new(f"and {words} {shifted}, {self._splat(15)}"))
+        number = self._centered(to, to.new(f"and {words} {shifted}, {self._constant(15)}"))
         return to.new(f"fmul {self.type} {number}, {self.repeated(to, block)}")
 
     def _zero_extended(self, to: Writer, place: str) -> str:
@@ -149,9 +186,9 @@ class Vectors:
     def _centered(self, to: Writer, integers: str) -> str:
         """Return integers from 0 to 15 as numbers from -8 to 7."""
         words = f"<{self.width} x i32>"
-        return to.new(f"sitofp {words} {to.new(f'sub {words} {integers}, {self._splat(8)}')} to {self.type}")
+        return to.new(f"sitofp {words} {to.new(f'sub {words} {integers}, {self._constant(8)}')} to {self.type}")
 
-    def _splat(self, number: int) -> str:
+    def _constant(self, number: int) -> str:
         return f"<{', '.join([f'i32 {number}'] * self.width)}>"
 
     def prefetch(self, to: Writer, base: str, index: str | int, *, reads: bool = False) -> None:
@@ -176,9 +213,10 @@ class Vectors:
 
     def repeated(self, to: Writer, place: str) -> str:
         """Load an element and repeat it in all lanes."""
-        return self._repeated(to, self.number, to.new(f"load {self.number}, ptr {place}, align {self.bytes}"))
+        return self.splat(to, self.number, to.new(f"load {self.number}, ptr {place}, align {self.bytes}"))
 
-    def _repeated(self, to: Writer, type: str, value: str) -> str:
+    def splat(self, to: Writer, type: str, value: str) -> str:
+        """Return a vector with a value in all lanes."""
         vector = f"<{self.width} x {type}>"
         first = to.new(f"insertelement {vector} poison, {type} {value}, i64 0")
         return to.new(f"shufflevector {vector} {first}, {vector} poison, <{self.width} x i32> zeroinitializer")
@@ -235,6 +273,13 @@ _FETCHING_BITS, _FETCHING_ROWS = 256, 5
 _FETCHING_PAYS = 64
 
 
+# The parameters of the function of a tile; see `tile`.
+TILE_PARAMETERS = (
+    "ptr noalias %a, i64 %ar, i64 %ac, ptr noalias %b, i64 %bs, i64 %depth, ptr noalias %c, i64 %cr, "
+    "i64 %height, i64 %columns, i1 %adds"
+)
+
+
 def tile(vectors: Vectors, rows: int, wide: int) -> str:
     """Return a function that computes `rows` rows of `wide` vectors, of which the first `columns` elements count.
 
@@ -269,7 +314,8 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
             start = starts[row // _ROWS_AN_ADDRESS]
             left = vectors.repeated(to, vectors.address(to, start, offsets[row]))
             sums += [
-                vectors.multiply_add(to, left, each, totals[row * wide + vector]) for vector, each in enumerate(right)
+                vectors.multiply_packed(to, left, each, totals[row * wide + vector])
+                for vector, each in enumerate(right)
             ]
         return [vectors.address(to, b, "%bs"), *(vectors.address(to, each, "%ac") for each in starts), *sums]
 
@@ -331,11 +377,7 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
             to.branch(is_whole, lambda: write_row(rows - 1, c))
 
     in_each_case(vectors, to, wide, "%adds", write)
-    parameters = (
-        "ptr noalias %a, i64 %ar, i64 %ac, ptr noalias %b, i64 %bs, i64 %depth, ptr noalias %c, i64 %cr, "
-        "i64 %height, i64 %columns, i1 %adds"
-    )
-    return to.function(f"internal void @{name_of(rows, wide)}({parameters}) noinline nounwind")
+    return to.function(f"internal void @{name_of(rows, wide)}({TILE_PARAMETERS}) noinline nounwind")
 
 
 def _last_row(
@@ -376,16 +418,20 @@ def name_of(rows: int, wide: int) -> str:
     return f"tile_{rows}_{wide}"
 
 
-def table(vectors: Vectors) -> str:
-    """Return a constant with the function of each tile, by rows and, for each, by the number of vectors less one."""
+def all_tiles(vectors: Vectors, heights: Sequence[int], of: Callable[[Vectors, int, int], str] = tile) -> list[str]:
+    """Return the functions `of` tiles of these heights, from low to high, and of each number of vectors.
+
+    A constant, `tiles`, has the lowest function for each number of rows, by the number of vectors less one.
+    """
+    widths = range(1, vectors.vectors + 1)
     names = ["ptr null"] * vectors.vectors
     for rows in range(1, vectors.rows + 1):
-        height = rows if rows == 1 else rows + rows % 2
-        names += [f"ptr @{name_of(height, wide)}" for wide in range(1, vectors.vectors + 1)]
-    return f"@tiles = internal constant [{len(names)} x ptr] [{', '.join(names)}]"
+        height = next(each for each in heights if each >= rows)
+        names += [f"ptr @{name_of(height, wide)}" for wide in widths]
+    table = f"@tiles = internal constant [{len(names)} x ptr] [{', '.join(names)}]"
+    return [table, *(of(vectors, height, wide) for height in heights for wide in widths)]
 
 
-def sizes(vectors: Vectors) -> list[tuple[int, int]]:
-    """Return the rows and vectors of all functions: one row, or an even number, as the most rows of a tile are."""
-    heights = [1, *range(2, vectors.rows + 1, 2)]
-    return [(rows, wide) for rows in heights for wide in range(1, vectors.vectors + 1)]
+def even_heights(most: int) -> list[int]:
+    """Return the rows of a tile of vectors: one row, or an even number, as the most rows are."""
+    return [1, *range(2, most + 1, 2)]

@@ -30,7 +30,7 @@ RunParallel = Callable[[Sequence[Callable[[], None]]], None]
 class DataParallelStep:
     """The compiled gradients of a loss, run on parts of a batch and combined in a fixed order."""
 
-    def __init__(self, loss: BaseNode, *metrics: BaseNode, optimizer: Any) -> None:
+    def __init__(self, loss: BaseNode, *metrics: BaseNode, optimizer: Any, compute_dtype: str | None = None) -> None:
         self.optimizer: OptimizerInterface = optimizer
         self._loss, self._metrics = loss, metrics
         # The metrics of the last step, and how each combines from those of the parts.
@@ -45,8 +45,9 @@ class DataParallelStep:
         self._buffers = list(updates)
         self._buffer_values: list[np.ndarray] = []
         self.runner: NativeRunner = NativeRunner(
-            NativeGraph([loss, *dense.values(), *updates.values(), *pairs, *metrics], None), "auto", training=True
-        )
+            NativeGraph([loss, *dense.values(), *updates.values(), *pairs, *metrics], None), "auto", training=True,
+            compute_dtype=compute_dtype,
+        )  # fmt: skip
 
     @property
     def allocated_bytes(self) -> int:

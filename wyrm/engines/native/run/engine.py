@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.engines.columns import Columns, check_ranges, completed, flat_columns
+from wyrm.engines.dtypes import check_dtype
 from wyrm.engines.engine import TOO_LARGE, Engine, ProgramPlan
 from wyrm.engines.epochs import Epoch, EpochOptions, Pace
 from wyrm.engines.native import LoopOption, NativeOptions
@@ -61,10 +62,11 @@ class NativeEngine(Engine):
         *,
         evaluates: bool = False,
         loop: LoopOption = "auto",
+        compute_dtype: str | None = None,
     ) -> None:
         start_for_first_program()
         graph = with_collector_paused(NativeGraph, outputs, optimizer)
-        self._begin(graph, NativeRunner(graph, "auto" if evaluates else loop))
+        self._begin(graph, NativeRunner(graph, "auto" if evaluates else loop, compute_dtype=compute_dtype))
 
     def _begin(self, graph: NativeGraph, runner: NativeRunner) -> None:
         super().__init__(graph)
@@ -89,7 +91,8 @@ class NativeEngine(Engine):
 
     @classmethod
     def check_options(cls, options: Mapping[str, Any]) -> None:
-        """Raise `OptionError` for an unknown kind of loop."""
+        """Raise `OptionError` for an unknown kind of loop, or an unknown dtype."""
+        check_dtype(options)
         choice("loop", options.get("loop", "auto"), ("auto", "compiled", "python"))
 
     def snapshot_of_all(self) -> Snapshot:
@@ -154,7 +157,7 @@ class NativeEngine(Engine):
 
     def _runner_of(self, source: Source) -> NativeRunner:
         """Return what runs these functions instead of those of the graph."""
-        return NativeRunner(self.graph, self.runner.loop, source=source)
+        return NativeRunner(self.graph, self.runner.loop, source=source, compute_dtype=self.runner.compute_dtype)
 
     def _set_step_numbers(self) -> None:
         """Set the optimizer's numbers and the step number; programs without random nodes do not need the latter."""
@@ -271,7 +274,9 @@ class NativeEngine(Engine):
         return self._step
 
     def _new_step(self) -> DataParallelStep:
-        return DataParallelStep(*self.graph.outputs, optimizer=self.graph.optimizer)
+        return DataParallelStep(
+            *self.graph.outputs, optimizer=self.graph.optimizer, compute_dtype=self.runner.compute_dtype
+        )
 
     def barrier(self, threads: int, stop: Stop) -> Barrier:
         """Return where the threads of an epoch wait for each other."""

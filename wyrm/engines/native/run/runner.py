@@ -34,6 +34,7 @@ from wyrm.support.memory import KEPT_BYTES, with_collector_paused
 if TYPE_CHECKING:
     from wyrm.engines.native.llvm.calling import BoundFunction
     from wyrm.engines.native.llvm.library import CompiledFunction, Listing
+    from wyrm.engines.native.products.target import Target
 
 Feed = Mapping[Any, Any]
 # In an epoch of a program with more calls per step than this, threads share all products that pay; else large ones.
@@ -51,9 +52,17 @@ class NativeRunner:
     """The compiled functions and the arrays that run a graph."""
 
     def __init__(
-        self, graph: NativeGraph, loop: LoopOption, *, training: bool = False, source: Source | None = None
+        self,
+        graph: NativeGraph,
+        loop: LoopOption,
+        *,
+        training: bool = False,
+        source: Source | None = None,
+        compute_dtype: str | None = None,
     ) -> None:
         self.graph = graph
+        # The dtype that operands of products are rounded to.
+        self.compute_dtype = compute_dtype
         # The functions of `graph`, unless others are given.
         self.source: Source = source or graph.source
         # Gradients without an optimizer are a part of training too.
@@ -118,7 +127,7 @@ class NativeRunner:
                 from wyrm.engines.native.llvm.library import CompiledFunction
 
                 if self.compiled:
-                    self._loaded = CompiledFunction(self._routine, self._announcement)
+                    self._loaded = CompiledFunction(self._routine, self._announcement, self._target)
                 else:
                     from wyrm.engines.native.run.in_python import Interpreter
 
@@ -130,13 +139,22 @@ class NativeRunner:
             return variables[function.name]()
         return self._entry(function)(*arguments)
 
+    @property
+    def _target(self) -> Target | None:
+        """This processor, if products are of another kind than usual."""
+        if self.compute_dtype != "bfloat16":
+            return None
+        from wyrm.engines.native.products.target import rounding_host
+
+        return rounding_host()
+
     def _entry(self, function: Callee) -> CompiledFunction:
         """Return the compiled form of a function that a Python `run` calls."""
         from wyrm.engines.native.llvm.library import CompiledFunction
 
         assert isinstance(function, Routine)
         if function not in self._entries:
-            self._entries[function] = CompiledFunction(function)
+            self._entries[function] = CompiledFunction(function, target=self._target)
         return self._entries[function]
 
     def call(self, binding: Binding, columns: Mapping[BaseNode, np.ndarray], head: Head) -> int:
@@ -244,7 +262,7 @@ class NativeRunner:
         """Return the loop programs and LLVM modules for row-major data."""
         from wyrm.engines.native.llvm.library import Listing
 
-        binding, run, listing = self._some_binding(), self.load(), Listing()
+        binding, run, listing = self._some_binding(), self.load(), Listing(self._target)
         if self.compiled:
             columns = {leaf: np.empty((1, 1), leaf.dtype) for leaf in binding.columns}
             listing.add(run.function, [*self._head, *self._values(binding, columns)])

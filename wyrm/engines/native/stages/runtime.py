@@ -18,7 +18,7 @@ from wyrm.graph.loop_form import is_njit, python_function
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.kernels.native import INVALID_INDEX, OUT_OF_RANGE, lapack
 from wyrm.ops.kernels.sums import accumulated, natural, shared_turns
-from wyrm.ops.products.product import multiply_into
+from wyrm.ops.products.product import multiply_exactly, multiply_into
 
 Function = Callable[..., object]
 
@@ -244,7 +244,7 @@ def fill_with_ones(x: Array) -> None:
 
 
 # Functions that are not compiled from their Python code.
-_BUILTINS: tuple[Any, ...] = (multiply_into, lapack, accumulated, natural, shared_turns)
+_BUILTINS: tuple[Any, ...] = (multiply_into, multiply_exactly, lapack, accumulated, natural, shared_turns)
 _MODULES = {"numpy", "math"}
 
 
@@ -303,7 +303,7 @@ class OpKernels:
                 self._check_use(function, used, function.__globals__[used], kernel)
 
     def _check_use(self, function: FunctionType, used: str, value: Any, kernel: str) -> None:
-        self.takes_threads |= value is multiply_into or value is shared_turns
+        self.takes_threads |= any(value is each for each in (multiply_into, multiply_exactly, shared_turns))
         self.calls_lapack |= value is lapack
         if isinstance(value, FunctionType):
             if value not in _BUILTINS:
