@@ -15,7 +15,7 @@ from wyrm.errors import DTypeError
 from wyrm.graph.node import IndexNode
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import DTypeLike
-from wyrm.nn.base_decoder import BaseDecoder
+from wyrm.nn.decoder import BaseDecoder
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.embedding import Embedding
 from wyrm.nn.gpt2_axes import Embed, Heads, Inner, Positions, Vocabulary
