@@ -34,6 +34,8 @@ SHAPES: dict[str, dict[str, Any]] = {
 TYPES = {"float32": "float32", "bfloat16": "bfloat16", "int8": "q8_0", "int4": "q4_0"}
 # Tokens that follow 64 earlier ones, and those of a prompt.
 TOKENS, EARLIER, PROMPT = 32, 64, 512
+# The lengths of prompts that are continued together.
+LENGTHS = (5, 90, 33, 12, 61, 24, 48, 75)
 
 
 def _decoder(shape: str) -> Any:
@@ -71,6 +73,24 @@ def wyrm_work(shape: str, storage: str, threads: int, prompt: int) -> Callable[[
         return decoder
 
     return read if prompt else follow
+
+
+def wyrm_texts(shape: str, storage: str, threads: int, together: int) -> Callable[[], object]:
+    """Return the work of continuing prompts of different lengths, so many of them at once."""
+    limit_threads(threads)
+    import wyrm as wy
+
+    model = _decoder(shape)
+    if storage != "float32":
+        model.quantize(storage)
+    prompts = [(np.arange(length) * (place + 7) % 1000).tolist() for place, length in enumerate(LENGTHS)]
+    decoder = wy.nn.CachedDecoder(model, together)
+
+    def continued() -> object:
+        decoder.reset()
+        return [list(text) for text in wy.nn.generate(decoder, prompts, TOKENS, temperature=0.8, top_k=40)]
+
+    return continued
 
 
 def llama_work(shape: str, storage: str, threads: int, prompt: int) -> Callable[[], object]:
@@ -175,11 +195,11 @@ def _step_case(shape: str, sequences: int, tokens: int, threads: int) -> Case:
     )
 
 
-def _contender(work: str, shape: str, storage: str, threads: int, prompt: int) -> Any:
+def _contender(work: str, shape: str, storage: str, threads: int, prompt: int, units: int = 0) -> Any:
     given = f"{work}({shape!r}, {storage!r}, {threads}, {prompt})"
     return in_worker(
         f"from bench.workers import serve\nfrom bench.language_models import {work}\n"
-        f"serve(lambda: {given}, {1 if prompt else TOKENS})"
+        f"serve(lambda: {given}, {units or (1 if prompt else TOKENS)})"
     )
 
 
@@ -197,8 +217,24 @@ def _case(shape: str, storage: str, threads: int, prompt: int = 0) -> Case:
     )
 
 
+def _texts(shape: str, storage: str) -> Case:
+    """Return the case of several texts at once, beside one after the other."""
+    units = TOKENS * len(LENGTHS)
+    return Case(
+        "language_models",
+        f"a token of {len(LENGTHS)} texts of different lengths, {shape}, {storage}, 1 thread",
+        {
+            "wyrm": _contender("wyrm_texts", shape, storage, 1, len(LENGTHS), units),
+            "wyrm, one after the other": _contender("wyrm_texts", shape, storage, 1, 1, units),
+        },
+        floors={"wyrm, one after the other": 4.0},
+        quick=shape == "15M",
+    )
+
+
 def cases() -> list[Case]:
-    """A token after 64 others, with 64 of these read at once, a prompt, and a training step."""
+    """A token after 64 others, with 64 of these read at once, a prompt, several texts at once, and a training step."""
     found = [_case(shape, storage, threads) for threads in (1, THREADS) for shape in SHAPES for storage in TYPES]
     found += [_case("135M", storage, 1, PROMPT) for storage in ("float32", "int8", "int4")]
+    found += [_texts(shape, storage) for shape in SHAPES for storage in ("float32", "int8")]
     return found + [_step_case(*step, threads) for threads in (1, THREADS) for step in STEPS]

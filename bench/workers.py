@@ -44,6 +44,18 @@ def serve(prepare: Callable[[], Callable[[], object]], units: int = 1) -> None:
         print(json.dumps({"seconds": seconds / count / units, "peak_bytes": peak_bytes()}), flush=True)
 
 
+def serve_measured(prepare: Callable[[], Callable[[], Measurement]]) -> None:
+    """Run in a worker: prepare, then for each line on stdin print what is measured, which need not be seconds."""
+    try:
+        once = prepare()
+    except ImportError as error:
+        print(json.dumps({"absent": error.name}), flush=True)
+        return
+    print(json.dumps({}), flush=True)
+    for _ in sys.stdin:
+        print(json.dumps({"seconds": once().seconds, "peak_bytes": peak_bytes()}), flush=True)
+
+
 def _end(worker: subprocess.Popen[str]) -> None:
     """End a worker; the time that it took counts as its parent's only once it is waited for."""
     worker.kill()

@@ -25,11 +25,18 @@ def _a(*shape: int) -> Any:
 A, V, SQUARE, IMAGE, SIGNAL = _a(2, 3), _a(4), _a(3, 3), _a(1, 4, 6, 6), _a(1, 4, 8)
 LABELS = np.array([0, 1])
 MODEL = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=7, n_positions=5, n_embd=4, n_layer=1, n_head=2)).eval()
+BYTES = wy.data.Tokenizer.train("text", vocab_size=257)
 PEAKS = wy.profile.Peaks((1e9, 1e9), (1e9, 1e9), (1e9, 1e9))
 
 
 def _preferences() -> Any:
     return wy.data.low_rank_preferences(3, 6, rank=2, interactions_per_user=5)
+
+
+def _doubled_until(v: Any) -> Any:
+    while v < 9.0:
+        v = v * v
+    return v
 
 
 def _tokens() -> Any:
@@ -90,6 +97,7 @@ def _exported(**options: Any) -> Any:
 
 OPTIONS: dict[str, Call] = {
     "compile": lambda i: _compiled(local_steps=i(1)),
+    "kernel": lambda i: wy.kernel(_doubled_until, room=i(100))(wy.Constant(1.5)),
     "export": lambda i: _exported(batch_sizes=i(4)),
     "export to little RAM": lambda i: _exported(ram=i(100)),
     "export to little flash": lambda i: _exported(flash=i(100)),
@@ -223,6 +231,8 @@ OPTIONS: dict[str, Call] = {
     ),
     "CachedDecoder": lambda i: wy.nn.CachedDecoder(MODEL, i(2), max_length=i(3)).step(np.array([1, 2])),
     "generate": lambda i: list(wy.nn.generate(MODEL, [1, 2], max_new_tokens=i(4), top_k=i(3), stop=i(2), seed=i(1))),
+    "generate_text": lambda i: list(wy.nn.generate_text(MODEL, BYTES, [1, 2], i(4), top_k=i(3), seed=i(1))),
+    "sampled_tokens": lambda i: wy.nn.sampled_tokens(wy.Constant(np.eye(3)), wy.Constant(np.zeros(3)), top_k=i(2)),
     "sample_tokens": lambda i: wy.nn.sample_tokens(np.eye(3), np.random.default_rng(0), top_k=i(2)),
     "seed": lambda i: _seeded(number=i(3)),
     "Checkpoints.save": lambda i: _saved(step=i(3)),

@@ -1,4 +1,7 @@
-"""`python -m wyrm`: what there is. `watch RUN`: trainings in a browser. `cache info|clear`: compiled programs."""
+"""`python -m wyrm`: what there is. `watch RUN`: trainings in a browser. `chat FOLDER`: a language model that answers.
+
+`cache info|clear`: compiled programs.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ _RUNS_ON = ("numpy", "llvmlite", "scipy", "jax")
 def main() -> None:
     """Run the command that the arguments name."""
     parser = argparse.ArgumentParser(
-        prog="python -m wyrm", description="Look at trainings, and manage the cache of compiled programs."
+        prog="python -m wyrm",
+        description="Look at trainings, chat with language models, and manage the cache of compiled programs.",
     )
     parser.add_argument("--version", action="store_true", help="print the versions of wyrm and of what it runs on")
     commands = parser.add_subparsers(dest="command")
@@ -39,11 +43,22 @@ def main() -> None:
         "runs", nargs="+", metavar="RUN", help="the folder of a run, or one that holds runs at any depth"
     )
     watch.add_argument("--port", type=int, default=None, help="port of 127.0.0.1; 0 is any that is free")
+    chat = commands.add_parser("chat", help="chat with a language model that transformers wrote to a folder")
+    chat.add_argument("folder", metavar="FOLDER", help="config.json, the weights, and the tokenizer of a chat model")
+    chat.add_argument("--system", default=None, help="the message that the chat begins with")
+    chat.add_argument(
+        "--storage", choices=("float32", "bfloat16", "int8", "int4"), default="float32", help="of weights"
+    )
+    chat.add_argument("--tokens", type=int, default=512, help="the most tokens of an answer")
+    chat.add_argument("--temperature", type=float, default=0.7, help="0 takes the most likely token")
+    chat.add_argument("--seed", type=int, default=0, help="of the draws")
     options = parser.parse_args()
     if options.version:
         _print_versions()
     elif options.command == "watch":
         _watch(options)
+    elif options.command == "chat":
+        _chat(options)
     elif options.command == "cache":
         _manage_cache(options)
     else:
@@ -75,6 +90,39 @@ def _watch(options: argparse.Namespace) -> None:
 
     try:
         serve(options.runs, port=PORT if options.port is None else options.port, ready=ready)
+    except KeyboardInterrupt:
+        pass
+    except (WyrmError, ImportError) as error:
+        sys.exit(str(error))
+
+
+def _chat(options: argparse.Namespace) -> None:
+    from collections.abc import Iterator
+
+    from wyrm.io.tokenizers import tokenizer
+    from wyrm.nn.cached_decoder import CachedDecoder
+    from wyrm.nn.texts.chat import check_chats, converse, pretrained
+
+    def lines() -> Iterator[str]:
+        while True:
+            try:
+                yield input("> ")
+            except EOFError:
+                return
+
+    def write(piece: str) -> None:
+        print(piece, end="", flush=True)  # noqa: T201  # the answer
+
+    try:
+        texts = tokenizer(options.folder)
+        check_chats(texts)
+        model = pretrained(options.folder)
+        if options.storage != "float32":
+            model.quantize(options.storage)
+        converse(
+            CachedDecoder(model), texts, lines(), write, system=options.system, max_new_tokens=options.tokens,
+            temperature=options.temperature, min_p=0.05, seed=options.seed,
+        )  # fmt: skip
     except KeyboardInterrupt:
         pass
     except (WyrmError, ImportError) as error:

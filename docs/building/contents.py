@@ -93,6 +93,7 @@ CONTENTS = (
             ),
             Group("Nodes", _names("Node IndexNode Tensor IndexTensor Shaped")),
             Group("Gradients", _names("grad value_and_grad")),
+            Group("Proofs", _names("prove Causal Independent")),
             Group("Run and observe", _names("run updating watch_nan time_ops Timing")),
         ),
         "Leaves hold data; operators and methods of nodes build graphs. [Methods of nodes](node-methods.md) lists the "
@@ -190,14 +191,28 @@ CONTENTS = (
         "wyrm.nn: attention and GPT-2",
         "wyrm.nn",
         (
-            Group("Attention", (), (f"{_NN}attention", f"{_NN}rotary")),
+            Group(
+                "Attention",
+                _names("Half Pair RotaryWeights"),
+                (f"{_NN}attention", f"{_NN}rotary"),
+            ),
             Group("Transformers", (), (f"{_NN}transformer",)),
             Group("GPT-2", (), (f"{_NN}gpt2",)),
             Group("Decoders", (), (f"{_NN}decoder", f"{_NN}decoder_config")),
             Group(
                 "Generation of text",
                 (),
-                tuple(_NN + each for each in ("generation", "cached_decoder", "sampling", "past")),
+                tuple(
+                    _NN + each
+                    for each in (
+                        "generation",
+                        "texts.text_generation",
+                        "cached_decoder",
+                        "sampling",
+                        "texts.sampling_nodes",
+                        "past",
+                    )
+                ),
             ),
         ),
         "Layers of attention, GPT-2 and decoders with the files of Hugging Face, and generation with a cache.",
@@ -260,6 +275,7 @@ CONTENTS = (
             Group("Functions", _names("function Function")),
             Group("Transforms", _names("vjp jvp jacobian hessian hvp linearize vmap")),
             Group("Rules of your own", _names("custom_vjp custom_jvp checkpoint stop_gradient")),
+            Group("Kernels: loops over elements", _names("kernel Kernel Written")),
             Group("Loops and branches", _names("scan while_loop cond switch")),
         ),
         "`wy.function` traces a Python function over arrays; transforms differentiate and vectorize it. Names and "
@@ -349,10 +365,12 @@ CONTENTS = (
         (
             Group("Classes of ops", _names("Unary Binary Elementwise")),
             Group("Rules of engines", _names("LoopForm LOOPS JaxForm JAX")),
+            Group("Rules of proofs", _names("Reach REACH")),
             Group("Values of rules", _names("ZERO Undefined")),
         ),
         "What an op of your own is made of. [How to write an op](../../how-to/op.md) shows each.",
     ),
+    _all("wyrm.reach", "For contributors: wyrm.reach", "reach", heading="Rules of proofs"),
     _all("wyrm.testing", "For contributors: wyrm.testing", "testing", heading="Checks"),
     _all("wyrm.engines", "For contributors: wyrm.engines", "engines", heading="Engines"),
 )

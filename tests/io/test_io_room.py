@@ -19,5 +19,5 @@ def test_examples_in_docstrings_run(name: str) -> None:
 
 def test_every_public_function_has_an_example() -> None:
     assert sorted(wy.io.__all__) == list(wy.io.__all__)
-    for name in ("load", "load_arrays", "save", "save_arrays"):
+    for name in ("PretrainedTokenizer", "load", "load_arrays", "save", "save_arrays", "tokenizer"):
         assert ">>>" in (getattr(wy.io, name).__doc__ or ""), name

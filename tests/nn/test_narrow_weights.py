@@ -13,6 +13,8 @@ import wyrm as wy
 from tests.exporting.loaded import loaded
 from wyrm.errors import CheckpointError, DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
 from wyrm.graph.parameters import NarrowNumbers
+from wyrm.graph.storage import bound_array
+from wyrm.ops.cross_entropy.narrow_head import NarrowHeadSlopes
 from wyrm.ops.products.narrow_product import NarrowProduct
 from wyrm.support.narrow_numbers import as_bfloat16, from_bfloat16
 
@@ -56,15 +58,30 @@ def test_products_and_rows_in_every_engine(storage: Any, along: Any, shape: tupl
                 np.testing.assert_allclose(value, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
 
 
+@pytest.mark.parametrize("storage", ["int8", "bfloat16"])
+def test_products_of_few_rows_of_any_size(storage: Any) -> None:
+    # Rows of the weight in groups of 8, 4, 2 and 1, and columns that are no whole vectors or cache lines.
+    random, batch = np.random.default_rng(2), Batch()
+    for shape in ((15, 131), (300, 64), (8, 5), (1, 33)):
+        weight = weight_of(shape, storage)
+        x = wy.Input(dims=(batch, shape[0]), name="x")
+        program = wy.compile(x @ weight)
+        for count in (1, 2, 3, 4, 5, 7, 8, 9):
+            data = random.normal(size=(count, shape[0])).astype(np.float32)
+            wanted = data.astype(np.float64) @ weight.value
+            np.testing.assert_allclose(program({x: data}), wanted, rtol=1e-5, atol=2e-6 * np.abs(wanted).max())
+
+
 @pytest.mark.parametrize("storage", STORAGES)
 def test_native_products_read_the_narrow_numbers(storage: Any) -> None:
     # The operand of the product is the leaf of the numbers itself, and no array of the program has the weight's size.
     weight = weight_of((40, 32), storage)
     x = wy.Input(dims=(Batch(), 32), name="x")
-    program = wy.compile((x @ weight.T, weight.index(wy.IndexConstant([3, 1]))))
+    hidden: Any = x @ weight.T
+    program = wy.compile((hidden, weight.index(wy.IndexConstant([3, 1])), wy.grad((hidden * hidden).sum(), x)))
     graph: Any = program._engine.graph
     products = [node for node in graph.schedule.nodes if isinstance(node, NarrowProduct)]
-    assert [type(node.parents[1]) for node in products] == [NarrowNumbers]
+    assert [type(node.parents[1]) for node in products] == [NarrowNumbers] * 2
     assert products[0].parents[1].dtype == {"int8": "int8", "bfloat16": "uint16", "int4": "uint8"}[storage]
     assert [leaf for leaf in graph.schedule.leaves if leaf.dtype == np.float32 and leaf.dims == weight.dims] == []
     assert "narrow_product_kernel(" in program.source
@@ -213,3 +230,54 @@ def test_mistakes_are_named() -> None:
         program({rows: np.array([3])})
     with pytest.raises(ShapeError, match="do not match"):
         wy.Input(dims=(4, 5)) @ table
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_narrow_output_layer_is_read_as_it_is(storage: Any, weighted: bool) -> None:
+    # The loss and its gradient with respect to x are those of the widened weight, and no array has the weight's size.
+    random, weight = np.random.default_rng(3), weight_of((200, 32), storage)
+    labels = random.integers(0, 200, 301)
+    labels[::7] = -1
+    x = wy.Parameter(random.normal(size=(301, 32)).astype(np.float32))
+    options: dict[str, Any] = {"ignore_index": -1, "label_smoothing": 0.1 if weighted else 0.0}
+    if weighted:
+        options["sample_weight"] = random.uniform(size=301).astype(np.float32)
+    loss = wy.linear_cross_entropy(x, weight, wy.IndexConstant(labels), **options)
+    wide = wy.linear_cross_entropy(x, wy.Constant(weight.value), wy.IndexConstant(labels), **options)
+    program = wy.compile((loss, wy.grad(loss, x)))
+    wanted = [wide.forward(), wy.grad(wide, x).forward()]
+    for found in (program({}), [wy.compile(loss)({}), wanted[1]], [loss.forward(), wy.grad(loss, x).forward()]):
+        np.testing.assert_allclose(found[0], wanted[0], rtol=1e-6)
+        np.testing.assert_allclose(found[1], wanted[1], rtol=1e-5, atol=1e-6 * np.abs(wanted[1]).max())
+    graph: Any = program._engine.graph
+    assert not any(isinstance(leaf, wy.NarrowWeight) for leaf in graph.schedule.leaves)
+    (slopes,) = [node for node in graph.schedule.nodes if isinstance(node, NarrowHeadSlopes)]
+    operands = [bound_array(parent) for parent in slopes.parents]
+    evaluated = slopes.evaluate(np, *operands, shape=(302, 32))
+    np.testing.assert_allclose(evaluated[1:], wanted[1], rtol=1e-5, atol=1e-6 * np.abs(wanted[1]).max())
+
+
+def test_a_copy_in_float32_is_made_once_and_again_after_a_change() -> None:
+    weight = weight_of((6, 4), "int8")
+    program = wy.compile(weight.sum())  # an op that reads a copy
+    first = float(program({}))
+    runner: Any = program._engine.runner  # type: ignore[attr-defined]  # the native engine's
+    (binding,) = runner._held()
+    assert float(program({})) == first and list(runner._held()) == [binding]
+    weight.numbers.set(np.zeros_like(weight.numbers.value))
+    assert float(program({})) == 0.0
+    with pytest.raises(ValueError, match="read-only"):
+        weight.value[0, 0] = 1.0
+
+
+def test_a_narrow_weight_says_that_it_is_constant() -> None:
+    weight: Any = wy.NarrowWeight(np.ones((4, 3), np.float32))
+    with pytest.raises(
+        AttributeError, match=r"'set': a narrow weight is constant: make another one, wy\.NarrowWeight\("
+    ):
+        weight.set(np.zeros((4, 3)))
+    with pytest.raises(AttributeError, match=r"'gradient': a narrow weight is constant, .*wy\.nn\.LoRA beside it"):
+        _ = weight.gradient
+    with pytest.raises(AttributeError, match="'clear_gradient': a narrow weight is constant"):
+        weight.clear_gradient()

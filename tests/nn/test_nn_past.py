@@ -106,7 +106,7 @@ def test_what_the_decoder_has_is_not_read_again(monkeypatch: Any) -> None:
         decoder, taken = CachedDecoder(model), list[int]()
         note = decoder._note
         monkeypatch.setattr(
-            decoder, "_note", lambda part, note=note, taken=taken: (taken.append(part.size), note(part))
+            decoder, "_note", lambda part, rows, note=note, taken=taken: (taken.append(part.size), note(part, rows))
         )
         other = TEXTS[:1, :6].copy()
         other[0, 5] = (other[0, 5] + 1) % VOCABULARY
@@ -147,8 +147,6 @@ def test_a_recurrent_text_has_no_end_and_a_decoder_goes_on() -> None:
     for _ in range(3):
         text += list(generate(decoder, text, 4, temperature=0.0))
     assert text[3:] == list(generate(model, [3, 1, 4], 12, temperature=0.0))
-    with pytest.raises(ShapeError, match="generate takes a CachedDecoder of one sequence, not of 2"):
-        generate(CachedDecoder(model, 2), [1], 1)
     with pytest.raises(ShapeError, match="the prompt has 0 tokens; expected at least 1"):
         generate(model, [], 1)
 
@@ -255,6 +253,10 @@ BROKEN: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "unkept": (
         lambda: Broken(lambda x, past: x + past.carry(np.zeros((1, 1, VOCABULARY), np.float32))), ShapeError,
         r"carries a state of the axes \(1, 1, 11\) and does not keep the next one",
+    ),
+    "batch": (
+        lambda: Broken(lambda x, past: past.carry(np.zeros((2, VOCABULARY), np.float32))), ShapeError,
+        "past.carry takes states whose first axis is the batch, 1 here",
     ),
     "unknown": (lambda: Broken(lambda x, past: past.keep(x, x)), ShapeError, "is no result of past.carry"),
     "integers": (lambda: Broken(lambda x, past: past.carry(wy.IndexConstant([1]))), DTypeError, "states of floats"),

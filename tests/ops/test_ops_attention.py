@@ -1,21 +1,28 @@
-"""Attention against PyTorch and JAX: lengths, sizes, masks, gradients, causality, errors."""
+"""Attention against PyTorch and JAX: lengths, sizes, shared heads, masks, gradients, causality, errors."""
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 import wyrm as wy
 from tests.pytorch import torch
 from wyrm.errors import DTypeError, ShapeError
+from wyrm.testing import check_grads
 
 
 class Batch(wy.Dim): ...
 
 
 class Time(wy.Dim): ...
+
+
+class Keys(wy.Dim): ...
 
 
 def operands(batch: int, time: int, heads: int, features: int, dtype: Any) -> tuple[Any, Any]:
@@ -194,3 +201,146 @@ def test_a_float_mask_and_a_rate_out_of_range_are_errors() -> None:
     for rate in (-0.1, 1.0, float("nan")):
         with pytest.raises(ValueError, match=r"attention of .*: dropout_rate must be in \[0, 1\), not"):
             wy.attention(qkv, dropout_rate=rate)
+
+
+# --- queries, keys and values apart -----------------------------------------------------------------------------------
+
+# Heads, heads of the keys, queries, keys, features, columns of the values.
+SHAPES = [
+    (6, 2, 151, 70, 4, 5),
+    (4, 1, 40, 151, 8, 8),
+    (4, 4, 1, 33, 64, 16),
+    (2, 1, 97, 97, 5, 5),
+    (6, 3, 64, 65, 3, 4),
+]
+
+
+def operands_apart(shape: tuple[int, ...], dtype: Any = np.float64) -> list[Any]:
+    heads, shared, queries, keys, features, columns = shape
+    random = np.random.default_rng(sum(shape))
+    sizes = (heads, queries, features), (shared, keys, features), (shared, keys, columns), (heads, queries, columns)
+    return [random.normal(size=(2, *size)).astype(dtype) for size in sizes]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_shared_heads_and_their_gradients_are_pytorchs(shape: Any, causal: bool) -> None:
+    *parts, cotangent = operands_apart(shape)
+    theirs = [torch.tensor(part).requires_grad_() for part in parts]
+    expected = torch.nn.functional.scaled_dot_product_attention(*theirs, is_causal=causal, enable_gqa=True)
+    expected.backward(torch.tensor(cotangent))
+    leaves = [wy.Parameter(part) for part in parts]
+    node = wy.scaled_dot_product_attention(*leaves, is_causal=causal)
+    nodes = [node, *wy.vjp(node, leaves, wy.Constant(cotangent))]
+    desired = [expected.detach().numpy(), *(leaf.grad.numpy() for leaf in theirs)]
+    for values in (wy.run(nodes), wy.compile(nodes)(), wy.compile(nodes, engine="jax")()):
+        for actual, want in zip(values, desired, strict=True):
+            # JAX computes in float32.
+            single = actual.dtype == np.float32
+            np.testing.assert_allclose(actual, want, rtol=2e-4 if single else 1e-10, atol=2e-5 if single else 1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("masks", ["none", "masked", "biased", "dropout"])
+@pytest.mark.parametrize("shape", SHAPES[:3], ids=str)
+def test_engines_agree_about_masks_biases_and_dropout_of_several_tiles(shape: Any, masks: str, dtype: Any) -> None:
+    heads, _, queries, keys, _, _ = shape
+    *parts, cotangent = operands_apart(shape, dtype)
+    mask: Any = None
+    random, rate = np.random.default_rng(2), 0.0
+    if masks == "masked":
+        mask = wy.Constant(random.random((2, 1, queries, keys)) < 0.5)
+    elif masks == "biased":
+        mask = wy.Parameter(random.normal(size=(heads, queries, keys)).astype(dtype))
+    elif masks == "dropout":
+        rate = 0.3
+    leaves = q, k, v = [wy.Parameter(part) for part in parts]
+    node = wy.scaled_dot_product_attention(q, k, v, mask, is_causal=masks != "masked", scale=0.4, dropout_rate=rate)
+    wrt = [*leaves, *([mask] if isinstance(mask, wy.Parameter) else [])]
+    nodes = [node, *wy.vjp(node, wrt, wy.Constant(cotangent))]
+    found = []
+    for run in (lambda: wy.run(nodes), wy.compile(nodes), wy.compile(nodes, engine="jax")):
+        wy.random.set_step(0)
+        found.append(run())
+    for reference, native, traced in zip(*found, strict=True):
+        tolerance = 3e-5 if dtype is np.float32 else 1e-11
+        np.testing.assert_allclose(native, reference, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(traced, reference, rtol=2e-4, atol=1e-4)
+
+
+def test_shared_heads_have_gradients_to_second_order() -> None:
+    for shape in ((4, 2, 3, 3, 4, 4), (4, 1, 2, 3, 3, 2)):
+        q, k, v = map(wy.Parameter, operands_apart(shape)[:3])
+        check_grads(wy.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+
+@pytest.mark.parametrize("queries", [90, 40])
+def test_no_array_holds_repeated_keys_or_scores(queries: int) -> None:
+    heads, shared, keys, features, columns = 6, 2, 70, 8, 8
+    *parts, cotangent = operands_apart((heads, shared, queries, keys, features, columns), np.float32)
+    leaves = [wy.Parameter(part) for part in parts]
+    node = wy.scaled_dot_product_attention(*leaves)
+    nodes = [node, *wy.vjp(node, leaves, wy.Constant(cotangent))]
+    repeated, scores = 2 * heads * keys * features, 2 * heads * queries * keys
+    program = wy.compile(nodes)
+    program()
+    shapes = re.findall(r": \(([\d, ]+)\) float32", program.stages()["plan memory"])
+    held = {math.prod(map(int, re.findall(r"\d+", shape))) for shape in shapes}
+    assert repeated not in held
+    if queries == 90:  # the largest array has the gradients of queries, keys and values
+        assert max(held) == 2 * (heads * queries + 2 * shared * keys) * features < scores
+    else:  # scores of few queries to another sequence are held
+        assert max(held) == scores
+    function, arguments = wy.jax.lower(nodes)
+    text = jax.jit(function).lower(arguments).as_text()
+    sizes = {math.prod(map(int, shape.split("x")[:-1])) for shape in re.findall(r"<((?:\d+x)+)f32>", text)}
+    assert scores in sizes and repeated not in sizes  # scores of short sequences are one array there
+
+
+@pytest.mark.parametrize("options", [{}, {"causal": True}])
+def test_without_keys_or_queries_there_are_zeros(options: Any) -> None:
+    for queries, keys in ((3, 0), (0, 3), (2, 3)):
+        *parts, cotangent = operands_apart((4, 2, queries, keys, 4, 5))
+        leaves = [wy.Parameter(part) for part in parts]
+        node = wy.scaled_dot_product_attention(*leaves, is_causal=bool(options))
+        nodes = [node, *wy.vjp(node, leaves, wy.Constant(cotangent))]
+        for values in (wy.run(nodes), wy.compile(nodes)(), wy.compile(nodes, engine="jax")()):
+            assert [value.shape for value in values] == [(2, 4, queries, 5), *(part.shape for part in parts)]
+            assert all(value.any() == (queries == 2) for value in values)
+
+
+def test_keys_after_all_queries_get_no_gradient() -> None:
+    """Where queries are fewer than keys and attend to none after their own position."""
+    q, k, v = map(wy.Parameter, operands_apart((2, 1, 3, 80, 4, 4))[:3])
+    gradients = wy.grad(wy.scaled_dot_product_attention(q, k, v, is_causal=True).square().sum(), [k, v])
+    for _ in range(2):  # also in memory that an earlier run has left
+        for value in wy.compile(gradients)():
+            assert value[:, :, :3].any() and not value[:, :, 3:].any()
+
+
+def test_many_axes_are_those_of_pytorch() -> None:
+    random = np.random.default_rng(4)
+    q, k = random.normal(size=(2, 3, 4, 5, 6)), random.normal(size=(2, 3, 2, 7, 6))
+    for shape in ((5, 7), (3, 1, 5, 7), (2, 1, 4, 5, 1), (1, 1, 4, 1, 7)):
+        mask = random.random(shape) < 0.7
+        expected = torch.nn.functional.scaled_dot_product_attention(
+            *map(torch.tensor, (q, k, k)), torch.tensor(mask), enable_gqa=True
+        ).numpy()
+        found = wy.scaled_dot_product_attention(wy.Constant(q), wy.Constant(k), wy.Constant(k), mask).forward()
+        np.testing.assert_allclose(found, np.nan_to_num(expected), rtol=1e-9, atol=1e-12)
+    with pytest.raises(ShapeError, match=r"a mask has at most the 3 axes"):
+        wy.scaled_dot_product_attention(*(wy.Constant(q[0, 0]),) * 3, np.ones((1, 4, 5, 5), np.bool_))
+
+
+def test_axes_without_sizes_have_gradients_too() -> None:
+    for rows, columns in ((Time(), Time()), (Time(), Keys())):
+        q: Any = wy.Input(dims=(Batch(), 4, rows, 3), dtype=np.float64)
+        k: Any = wy.Input(dims=(Batch(), 2, columns, 3), dtype=np.float64)
+        nodes = wy.grad(wy.scaled_dot_product_attention(q, k, k, is_causal=True).square().sum(), [q, k])
+        run = wy.compile(nodes)
+        for queries, keys in ((5, 5), (2, 2)) if isinstance(columns, Time) else ((5, 3), (2, 7)):
+            queried, keyed, _, _ = operands_apart((4, 2, queries, keys, 3, 3))
+            x, y = wy.Parameter(queried), wy.Parameter(keyed)
+            desired = wy.grad(wy.scaled_dot_product_attention(x, y, y, is_causal=True).square().sum(), [x, y])
+            for actual, want in zip(run({q: queried, k: keyed}), wy.run(desired), strict=True):
+                np.testing.assert_allclose(actual, want, rtol=1e-10, atol=1e-12)

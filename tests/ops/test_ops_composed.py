@@ -370,7 +370,7 @@ def test_gradients_by_jax_are_those_of_the_graph() -> None:
 def test_what_is_not_finite_stays_out_of_earlier_positions() -> None:
     qkv = np.ones((1, 2, 3, 1, 2), np.float32)
     qkv[0, 1, 1] = np.nan
-    cache, allowed = wy.Constant(np.ones((1, 2, 1, 2, 1), np.float32)), wy.Constant(np.array([True]))
+    cache, allowed = wy.Constant(np.ones((1, 2, 1, 1, 2), np.float32)), wy.Constant(np.array([[True]]))
     query, key, value = (wy.Constant(qkv[:, :, i]) for i in range(3))
     node = CachedAttention(query, key, value, cache, allowed)
     for found in (node.forward(), wy.compile(node)(), wy.compile(node, engine="jax")()):

@@ -13,6 +13,7 @@ import pytest
 import wyrm
 from wyrm.graph.loop_form import ByFlatIndex, ByKernel, Decomposed, DrawsRows, Gathered, Reduced, SameIndex, Scattered
 from wyrm.graph.registration import Rules
+from wyrm.ops.cross_entropy.kernels import CrossEntropyLoops
 from wyrm.ops.products.product import ProductForm
 from wyrm.ops.random.draws import KeyedLoops
 from wyrm.ops.recurrence.recurrence import GradientLoops, ResidualsLoops
@@ -31,7 +32,7 @@ REGISTRIES: dict[str, Rules[Any]] = {
 }
 # Besides those whose names begin with an underscore.
 KINDS = {ByFlatIndex, ByKernel, Decomposed, DrawsRows, Gathered, Reduced, SameIndex, Scattered}
-BASE_CLASSES = {ProductForm, ReducedAxisLoops, GradientLoops, ResidualsLoops, KeyedLoops, *KINDS}
+BASE_CLASSES = {CrossEntropyLoops, ProductForm, ReducedAxisLoops, GradientLoops, ResidualsLoops, KeyedLoops, *KINDS}
 
 
 def subclasses(cls: type[Any]) -> Iterator[type[Any]]:

@@ -48,6 +48,7 @@ def paths_of_leaves(nodes: Iterable[BaseNode]) -> dict[BaseNode, str]:
             prefix = f"{kind}_{numbers[kind]}." if counts[kind] > 1 else f"{kind}."
             numbers[kind] += 1
         with suppress(ValueError):  # two of its parameters have the same path
-            for path, leaf in (*module.named_parameters(), *module.named_buffers()):
+            narrow = [part for path, weight in module.named_narrow_weights() for part in weight.parts(path)]
+            for path, leaf in (*module.named_parameters(), *module.named_buffers(), *narrow):
                 paths.setdefault(leaf, f"{prefix}{path}")
     return paths

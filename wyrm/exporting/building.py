@@ -9,6 +9,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
+from wyrm.engines.module_paths import paths_of_leaves
 from wyrm.engines.native.llvm import cache
 from wyrm.engines.native.llvm.emit import ENTRY
 from wyrm.engines.native.llvm.optimize import Unit, codegen_level, optimized
@@ -32,6 +33,7 @@ from wyrm.graph.axes import Dim
 from wyrm.graph.base import label
 from wyrm.graph.parameters import Kept, NarrowFactors, NarrowNumbers, Parameter
 from wyrm.graph.storage import bound_array
+from wyrm.graph.traversal import topological_order
 from wyrm.support.memory import with_collector_paused
 
 
@@ -171,12 +173,12 @@ def _build(
     # What products pack is used while transient memory is: it has memory of its own.
     packed = image.add(code.packed_bytes, Kind.SCRATCH)
     if training is not None:
-        training.snapshot.size = sum(-(-region.size // 64) * 64 for region in image.of(Kind.TENSOR))
+        training.snapshot.size = image.room(Kind.CHANGED)
     groups = () if training is None else training.groups
     image.place(64 + 8 * len(groups))
     tensors = held.tensors()
     module = Module(code, image, batches, tensors, held.changed, places.bound, packed)
-    start = Start(groups, () if embedding is None else tuple(embedding.packed), not image.of(Kind.TENSOR))
+    start = Start(groups, () if embedding is None else tuple(embedding.packed), not tensors)
     define_start(module, name, start)
     if training is not None:
         define_training(module, training, name)
@@ -214,18 +216,17 @@ class _Tensors:
         optimizers = [graph.optimizer for graph in graphs if graph.optimizer is not None]
         leaves += [leaf for optimizer in optimizers for leaf in optimizer.parameters]
         trained = {leaf for graph in graphs for leaf in graph.trained}
+        paths = paths_of_leaves(topological_order([output for graph in graphs for output in graph.outputs]))
         for leaf in dict.fromkeys(leaves):
             if leaf in others:
                 continue
-            name = self._free(label(leaf))
+            name = self._free(paths.get(leaf) or label(leaf))
             array = bound_array(leaf)
             if embedding is not None:
                 embedding.add(name, array, places, exact=isinstance(leaf, NarrowNumbers | NarrowFactors))
                 continue
-            self._add(name, array)
+            self._add(name, array, changes=leaf in trained)
             self.leaves[name] = leaf
-            if leaf in trained:
-                self.changed.add(name)
 
     def _free(self, name: str) -> str:
         found, count = name, 1
@@ -234,9 +235,11 @@ class _Tensors:
             found = f"{name}.{count}"
         return found
 
-    def _add(self, name: str, array: np.ndarray) -> Region:
-        region = self._places.share(array, Kind.TENSOR)
+    def _add(self, name: str, array: np.ndarray, *, changes: bool) -> Region:
+        region = self._places.share(array, Kind.CHANGED if changes else Kind.TENSOR)
         self._found[name] = array, region
+        if changes:
+            self.changed.add(name)
         return region
 
     def count(self, train: Any | None) -> dict[str, Region]:
@@ -247,8 +250,7 @@ class _Tensors:
         for position, parameter in enumerate(optimizer.parameters):
             for slot, array in optimizer.state_of(parameter).items():
                 name = f"{OPTIMIZER}{position}.{slot}"
-                self._add(name, array)
-                self.changed.add(name)
+                self._add(name, array, changes=True)
         counts = optimizer.step_counts()
         program = train.state_dict()
         arrays = {
@@ -257,7 +259,7 @@ class _Tensors:
             "steps": (f"{PROGRAM}steps", np.array(program["steps"], np.int64)),
             "epochs": (f"{PROGRAM}epochs", np.array(program["epochs"], np.int64)),
         }
-        return {key: self._add(name, array) for key, (name, array) in arrays.items()}
+        return {key: self._add(name, array, changes=True) for key, (name, array) in arrays.items()}
 
     def tensors(self) -> list[Tensor]:
         """Return the tensors, once their places are known."""

@@ -38,9 +38,9 @@ Argument: TypeAlias = "FunctionParameter | Sequence[Argument] | int"
 class Model:
     """What all functions of an export know of it.
 
-    `tensors` are those of the block, which begin at `first`; `floats` are the places and the lengths of those of each
-    type, and `changed` of those that a training changes. `version` is the place in the data of the number that a block
-    of this model has; `statuses` has the error codes of statuses of routines.
+    `tensors` are those of the block, and those that a training changes begin at `first`; `floats` are the places and
+    the lengths of those of each type, and `changed` of those that a training changes. `version` is the place in the
+    data of the number that a block of this model has; `statuses` has the error codes of statuses of routines.
     """
 
     sizes: BatchSizes
@@ -68,7 +68,7 @@ class Module:
         for each in bound:
             each.filled = table_of(image, each, packed.offset)
         self.model = Model(
-            sizes, image.tensors[0], tuple(tensors), _floats(image, tensors),
+            sizes, image.changed[0], tuple(tensors), _floats(image, tensors),
             _floats(image, [each for each in tensors if each.name in changed]), image.size, self._version,
             tuple((status, self.own_errors[text]) for status, text in code.errors.items() if text in self.own_errors),
         )  # fmt: skip

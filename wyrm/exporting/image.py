@@ -16,12 +16,13 @@ from wyrm.support.memory import ALIGNMENT
 class Kind(Enum):
     """What a region of memory is for.
 
-    A tensor is saved and restored; a constant is data of the code; expanded memory is written once from such data; a
-    copy begins with data and may change; scratch begins with zeros and is kept between calls; transient memory is that
-    of one call, which the next one reuses.
+    A tensor is saved and restored, and so is a changed one, which a training changes; a constant is data of the code;
+    expanded memory is written once from such data; a copy begins with data and may change; scratch begins with zeros
+    and is kept between calls; transient memory is that of one call, which the next one reuses.
     """
 
     TENSOR = "tensor"
+    CHANGED = "changed"
     CONSTANT = "constant"
     EXPANDED = "expanded"
     COPY = "copy"
@@ -113,8 +114,8 @@ class Image:
     # The bytes of the block, and the constant data.
     size: int = 0
     data: bytes = b""
-    # Where the tensors begin and end.
-    tensors: tuple[int, int] = (0, 0)
+    # Where the tensors that a training changes begin, and their bytes.
+    changed: tuple[int, int] = (0, 0)
     # For each region that is copied from the data: the position of its content there.
     copies: dict[Region, int] = field(default_factory=dict)
 
@@ -127,12 +128,12 @@ class Image:
     def place(self, head: int) -> None:
         """Give each region its place: tensors first, behind a head of so many bytes, and transient memory last."""
         data, place = bytearray(), _rounded(head)
-        first = place
-        for kind in (Kind.TENSOR, Kind.EXPANDED, Kind.COPY, Kind.SCRATCH):
+        for kind in (Kind.TENSOR, Kind.CHANGED, Kind.EXPANDED, Kind.COPY, Kind.SCRATCH):
+            first = place
             for region in self.of(kind):
                 region.offset, place = place, _rounded(place + region.size)
-            if kind is Kind.TENSOR:
-                self.tensors = first, place
+            if kind is Kind.CHANGED:
+                self.changed = first, place - first
         shared = 0
         for region in self.of(Kind.TRANSIENT):
             region.offset, shared = place, max(shared, region.size)
@@ -161,6 +162,10 @@ class Image:
     def of(self, kind: Kind) -> Sequence[Region]:
         """Return the regions of a kind."""
         return [region for region in self.regions if region.kind is kind]
+
+    def room(self, kind: Kind) -> int:
+        """Return the bytes that regions of a kind take one behind the other."""
+        return sum(_rounded(region.size) for region in self.of(kind))
 
 
 def _rounded(size: int) -> int:

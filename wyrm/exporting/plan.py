@@ -473,7 +473,7 @@ def plan_training(
         or any(numbers.formulas.depends_on(step) for *_, step, _ in numbers.groups),
         groups, counters["steps"], counters["epochs"], counters["optimizer_steps"], counters["counts"],
         tuple(i for i, each in enumerate(optimizer.parameters) if each in trained),
-        image.add(0, Kind.SCRATCH),  # the snapshot, as large as the tensors
+        image.add(0, Kind.SCRATCH),  # the snapshot, as large as the changed tensors
         image.add(8 * (1 + count) + 8 * count, Kind.SCRATCH),
         image.add(8 * CHUNK * max(1, len(graph.source.hyperparameters)), Kind.SCRATCH),
         _identity(image, sizes.most),

@@ -7,7 +7,7 @@ A form stands beside its op, or in the `jax_form.py` of the op's folder. The nam
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -86,6 +86,17 @@ class Lowering(Protocol):
         """Return `x @ y`, of operands in the dtype that the program computes in, with sums of float32 or wider."""
         ...
 
+    def elementwise(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what a function of numbers, in the language of kernels, gives for elements of arrays that broadcast.
+
+        Arguments that are numbers are known to the function. It returns an array, or a tuple of them.
+        """
+        ...
+
+    def kernel(self, kernel: Callable[..., Any], *arguments: Any) -> tuple[Any, ...]:
+        """Return what a kernel returns, and then the new values of the arrays that it may write to."""
+        ...
+
     def outputs(self, outputs: Sequence[BaseNode], known: Mapping[BaseNode, Any]) -> list[Any]:
         """Return the values of nodes of another graph, such as the body of a loop; `known` has values of its leaves."""
         ...
@@ -143,8 +154,9 @@ class JaxForm(_Traits):
     """The lowering of an op to JAX; it is registered for the op.
 
     An op needs none if its `formula`, or its `evaluate` called with the functions of `jax.numpy`, can be traced.
-    Programs call an `evaluate` that cannot be with NumPy's arrays (`jax.pure_callback`), and warn once for each op; its
-    gradient is that of its `vjp`. A form imports JAX inside `lower`, because ops are imported without it.
+    An op whose `evaluate` cannot be is computed by the kernel of its loop form. Without one that has a form in JAX,
+    programs call its `evaluate` with NumPy's arrays (`jax.pure_callback`), and warn once for each op. The gradient of
+    both is that of its `vjp`. A form imports JAX inside `lower`, because ops are imported without it.
 
         @wy.JAX.register(Flip)
         class FlipForm(wy.JaxForm):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
+from weakref import ref
 
 import numpy as np
 from typing_extensions import Unpack
@@ -28,6 +29,7 @@ from wyrm.graph.storage import (
     float_array,
     hold,
     store,
+    stored,
 )
 from wyrm.graph.typing import (
     D1,
@@ -267,10 +269,10 @@ class NarrowFactors(Buffer[S_co], abstract=True):
 class NarrowStorage(Storage):
     """The storage of a weight in narrow numbers, which are those of `numbers`, times those of `factors` if there are.
 
-    Blocks of int4 run along the axis `along`. `array` are the numbers in float32, computed each time.
+    Blocks of int4 run along the axis `along`. `array` are the numbers in float32, computed where nobody holds them.
     """
 
-    __slots__ = ("along", "factors", "numbers")
+    __slots__ = ("_versions", "_wide", "along", "factors", "numbers")
 
     def __init__(
         self, numbers: NarrowNumbers, factors: NarrowFactors | None, along: int, shape: tuple[int, ...]
@@ -279,6 +281,9 @@ class NarrowStorage(Storage):
         self.numbers = numbers
         self.factors = factors
         self.along = along
+        # The numbers in float32 while somebody holds them, and the versions of what they were computed from.
+        self._wide: ref[np.ndarray] | None = None
+        self._versions: list[int] = []
         # Who asks for the shape alone finds it here.
         _set_array_of(self, np.broadcast_to(np.float32(0.0), shape))
 
@@ -286,6 +291,15 @@ class NarrowStorage(Storage):
 
         @property
         def array(self) -> np.ndarray:
+            parts = [each for each in (self.numbers, self.factors) if each is not None]
+            versions, wide = [stored(each).version for each in parts], None if self._wide is None else self._wide()
+            if wide is None or versions != self._versions:
+                wide = self._widened()
+                wide.flags.writeable = False
+                self._wide, self._versions = ref(wide), versions
+            return wide
+
+        def _widened(self) -> np.ndarray:
             numbers = bound_array(self.numbers)
             if self.factors is not None:
                 return numbers * bound_array(self.factors)
@@ -417,3 +431,5 @@ for _name, _answer in answers("parameters").items():
 takes_methods(Parameter)
 _BASES.add(NarrowNumbers)
 takes_methods(NarrowWeight)
+for _name, _answer in answers("narrow").items():
+    setattr(NarrowWeight, _name, ForeignName(_name, _answer, "NarrowWeight"))

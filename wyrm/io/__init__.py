@@ -9,6 +9,7 @@
 
 from wyrm.io.checkpoint import load, save
 from wyrm.io.files import Arrays, load_arrays, save_arrays
+from wyrm.io.tokenizers import PretrainedTokenizer, tokenizer
 from wyrm.io.training import Checkpoints
 
-__all__ = ["Arrays", "Checkpoints", "load", "load_arrays", "save", "save_arrays"]
+__all__ = ["Arrays", "Checkpoints", "PretrainedTokenizer", "load", "load_arrays", "save", "save_arrays", "tokenizer"]

@@ -8,7 +8,8 @@
 - Normalization and dropout: `BatchNorm2d`, `LayerNorm`, `RMSNorm`, `GroupNorm`, `InstanceNorm2d`, `Dropout`.
 - Sequences: `LSTM`, `GRU`, `StackedLSTM` and `StackedGRU` (also bidirectional), `Recurrent` of a
   step of your own, `EWMA`.
-- Transformers: `MultiHeadAttention`, `TransformerBlock`, `GPT2`, `Decoder` as in Llama, `generate`, `LoRA`.
+- Transformers: `MultiHeadAttention`, `TransformerBlock`, `GPT2`, `Decoder` as in Llama, `generate`, `generate_text`,
+  `LoRA`.
 - Activations as functions, `GLU` and its variants, and `initializers`.
 
 A class of your own derives from `Module`. `seed` makes what is built after it repeatable: weights and random nodes.
@@ -26,6 +27,7 @@ __getattr__, __dir__, __all__ = lazy_imports(
             "reglu relu relu6 selu sigmoid silu softplus softsign swiglu tanh"
         ),
         "attention": "LearnedPositionalEncoding MultiHeadAttention SinusoidalPositionalEncoding",
+        "base_decoder": "BaseDecoder",
         "normalization": (
             "BatchNorm BatchNorm1d BatchNorm2d BatchNorm3d GroupNorm InstanceNorm InstanceNorm1d InstanceNorm2d "
             "InstanceNorm3d LayerNorm RMSNorm group_norm instance_norm"
@@ -57,8 +59,11 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "recurrent_cells": "Recurrent",
         "recurrent_states": "GRUOutput LSTMOutput LSTMState RecurrentOutput StackedOutput",
         "rotary": "RotaryEmbedding rotary_embedding",
+        "wyrm.ops.attention.rotary_layouts": "Half Pair RotaryWeights",
         "sampling": "sample_tokens",
+        "wyrm.nn.texts.sampling_nodes": "sampled_tokens",
         "seeding": "seed seeded",
+        "wyrm.nn.texts.text_generation": "generate_text",
         "transformer": "FeedForward GatedFeedForward TransformerBlock",
         "upsampling": "Upsample interpolate",
     },

@@ -32,6 +32,7 @@ from wyrm.nn.activation import tanh as tanh
 from wyrm.nn.attention import LearnedPositionalEncoding as LearnedPositionalEncoding
 from wyrm.nn.attention import MultiHeadAttention as MultiHeadAttention
 from wyrm.nn.attention import SinusoidalPositionalEncoding as SinusoidalPositionalEncoding
+from wyrm.nn.base_decoder import BaseDecoder as BaseDecoder
 from wyrm.nn.cached_decoder import CachedDecoder as CachedDecoder
 from wyrm.nn.convolution import Conv1d as Conv1d
 from wyrm.nn.convolution import Conv2d as Conv2d
@@ -120,11 +121,16 @@ from wyrm.nn.rotary import rotary_embedding as rotary_embedding
 from wyrm.nn.sampling import sample_tokens as sample_tokens
 from wyrm.nn.seeding import seed as seed
 from wyrm.nn.seeding import seeded as seeded
+from wyrm.nn.texts.sampling_nodes import sampled_tokens as sampled_tokens
+from wyrm.nn.texts.text_generation import generate_text as generate_text
 from wyrm.nn.transformer import FeedForward as FeedForward
 from wyrm.nn.transformer import GatedFeedForward as GatedFeedForward
 from wyrm.nn.transformer import TransformerBlock as TransformerBlock
 from wyrm.nn.upsampling import Upsample as Upsample
 from wyrm.nn.upsampling import interpolate as interpolate
+from wyrm.ops.attention.rotary_layouts import Half as Half
+from wyrm.ops.attention.rotary_layouts import Pair as Pair
+from wyrm.ops.attention.rotary_layouts import RotaryWeights as RotaryWeights
 
 __all__ = [
     "EWMA",
@@ -143,6 +149,7 @@ __all__ = [
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
+    "BaseDecoder",
     "BatchNorm",
     "BatchNorm1d",
     "BatchNorm2d",
@@ -169,6 +176,7 @@ __all__ = [
     "GRUOutput",
     "GatedFeedForward",
     "GroupNorm",
+    "Half",
     "InstanceNorm",
     "InstanceNorm1d",
     "InstanceNorm2d",
@@ -187,12 +195,14 @@ __all__ = [
     "Module",
     "MultiHeadAttention",
     "PReLU",
+    "Pair",
     "Past",
     "Pointwise",
     "RMSNorm",
     "Recurrent",
     "RecurrentOutput",
     "RotaryEmbedding",
+    "RotaryWeights",
     "Sequential",
     "SinusoidalPositionalEncoding",
     "StackedGRU",
@@ -221,6 +231,7 @@ __all__ = [
     "geglu",
     "gelu",
     "generate",
+    "generate_text",
     "glu",
     "gpt2_axes",
     "group_norm",
@@ -241,6 +252,7 @@ __all__ = [
     "relu6",
     "rotary_embedding",
     "sample_tokens",
+    "sampled_tokens",
     "seed",
     "seeded",
     "selu",

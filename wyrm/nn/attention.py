@@ -25,9 +25,7 @@ from wyrm.nn.linear import Linear
 from wyrm.nn.normalization import RMSNorm
 from wyrm.nn.past import Past
 from wyrm.nn.rotary import RotaryEmbedding, angles_of, time_size
-from wyrm.ops.attention.attention import attention
-from wyrm.ops.attention.dot_product_attention import scaled_dot_product_attention
-from wyrm.ops.indexing.joining import stack
+from wyrm.ops.attention.attention import attend, mask_of_heads
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import whole
 
@@ -52,10 +50,10 @@ class MultiHeadAttention(Module, Generic[Width]):
     the features of a head, in this order: queries, keys, values. `num_heads` may be a `Dim` with a size, whose class
     then names the axis of the heads. `head_dim` gives a head another number of features than `embed_dim / num_heads`.
 
-    `rotary` may be a `RotaryEmbedding` with options of its own. With `qk_norm`, an `RMSNorm` over the features of a
-    head, with `norm_epsilon`, comes before the rotation, for queries and keys. With a `window`, a position attends to
-    so many, up to its own (Beltagy et al., "Longformer", 2020). `output_bias` says whether `out_proj` has a bias, by
-    default as `bias`.
+    `rotary` may be a `RotaryEmbedding` with options of its own, such as the layout of its planes. With `qk_norm`, an
+    `RMSNorm` over the features of a head, with `norm_epsilon`, comes before the rotation, for queries and keys. With a
+    `window`, a position attends to so many, up to its own (Beltagy et al., "Longformer", 2020). `output_bias` says
+    whether `out_proj` has a bias, by default as `bias`.
 
     Raise `ShapeError` where `embed_dim` is not divisible by `num_heads` and there is no `head_dim`, or `num_heads` by
     `num_key_value_heads`, `ValueError` for a rate outside [0, 1) and a `window` without `causal`.
@@ -78,7 +76,7 @@ class MultiHeadAttention(Module, Generic[Width]):
         causal: bool = True,
         head_dim: int | None = None,
         alibi: bool = False,
-        rotary: bool | RotaryEmbedding = False,
+        rotary: bool | RotaryEmbedding[Any] = False,
         window: int | None = None,
         qk_norm: bool = False,
         norm_epsilon: float = 1e-5,
@@ -180,18 +178,17 @@ class MultiHeadAttention(Module, Generic[Width]):
         heads: Any
         if past is not None:
             heads, rate = past.attend(*self._parts(x, past.positions), window=self.window), 0.0
-        elif key is None:
-            qkv = self._projected(x)
-            heads = attention(
-                qkv,
-                self._in_window(x, allowed),
+        else:
+            sees = self._in_window(x, allowed) if key is None else allowed
+            heads = attend(
+                "MultiHeadAttention",
+                self._projected(x) if key is None else self._cross(x, key, key if value is None else value),
+                sees if sees is None else mask_of_heads(sees),
                 causal=self.causal,
                 alibi=self.alibi,
                 dropout_rate=rate,
                 seed=self.dropout.seed,
             )
-        else:
-            heads = self._cross(x, key, key if value is None else value, allowed, rate)
         if rate > 0.0:
             record_training_mode(heads, self)
         axes: Any = x.dims
@@ -206,17 +203,10 @@ class MultiHeadAttention(Module, Generic[Width]):
             option = "alibi" if self.causal else "causal=False"
             raise ValueError(f"MultiHeadAttention with {option} has no past: make the layer without it")
 
-    def _projected(self, x: Node) -> Any:
-        """Return queries, keys and values, (batch, time, 3, heads, features)."""
-        if self.num_key_value_heads == self.num_heads and not self.rotary and self.query_norm is None:
-            return self._split(x)
-        queries, *shared = self._parts(x)
-        group = self.num_heads // self.num_key_value_heads
-        axes: Any = queries.dims
-        if group > 1:
-            wide = (*axes[:2], self.num_key_value_heads, group, self.head_dim)
-            shared = [each.expand_dims(3).broadcast_to(wide).reshape(axes) for each in shared]
-        return stack([queries, *shared], axis=2)
+    def _projected(self, x: Node) -> Sequence[Any]:
+        """Return queries, keys and values, (batch, time, heads, features), or (batch, time, 3, heads, features)."""
+        plain = self.num_key_value_heads == self.num_heads and not self.rotary and self.query_norm is None
+        return [self._split(x)] if plain else self._parts(x)
 
     def _split(self, x: Node) -> Any:
         """Return the projections of `x` where all have the same heads, (batch, time, 3, heads, features)."""
@@ -256,8 +246,8 @@ class MultiHeadAttention(Module, Generic[Width]):
         near = as_constant((places[:, None] - places < self.window)[None], np.dtype(np.bool_))
         return near if allowed is None else near & allowed
 
-    def _cross(self, x: Node, key: Node, value: Node, mask: Node | None, rate: float) -> Node:
-        """Return the results of the heads for queries of `x`, (batch, time, heads, features)."""
+    def _cross(self, x: Node, key: Node, value: Node) -> Sequence[Node]:
+        """Return queries of `x`, keys and values of others, (batch, time, heads, features)."""
         for name in ("causal", "alibi", "rotary"):
             if getattr(self, name):
                 raise ValueError(
@@ -278,12 +268,7 @@ class MultiHeadAttention(Module, Generic[Width]):
             parts.append(projected.reshape((*axes[:2], count, features)))
         if self.query_norm is not None and self.key_norm is not None:
             parts[:2] = self.query_norm(parts[0]), self.key_norm(parts[1])
-        queries, keys, values = (each.transpose(0, 2, 1, 3) for each in parts)
-        every = None if mask is None else mask.expand_dims(1)
-        result: Node = scaled_dot_product_attention(
-            queries, keys, values, every, dropout_rate=rate, seed=self.dropout.seed
-        )
-        return result.transpose(0, 2, 1, 3)
+        return parts
 
 
 def _joined_mask(mask: Node | BoolArray | None, key_mask: Node | BoolArray | None) -> Any:

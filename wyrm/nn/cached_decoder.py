@@ -163,24 +163,33 @@ class DecoderPass:
         """The tokens, their positions, and the number of earlier tokens."""
         return self.tokens, self.past.positions, self.past.length
 
-    def run(self, tokens: NDArray[np.int64], length: int) -> np.ndarray | None:
-        """Take tokens, (batch, time), behind `length` earlier ones, and keep what later ones need; return the logits.
+    def run(
+        self, tokens: NDArray[np.int64], lengths: NDArray[np.int64], rows: NDArray[np.intp] | None = None
+    ) -> np.ndarray | None:
+        """Take tokens, (batch, time), behind earlier ones of these `lengths`, (batch,); return the logits.
 
-        A graph that does not read the positions or the number of earlier tokens is not given them.
+        What later tokens need is kept of the sequences `rows`, or of all. A graph that does not read the positions or
+        the numbers of earlier tokens is not given them.
         """
-        given = (tokens, np.arange(length, length + tokens.shape[1]), float(length))
+        places = lengths[:, None] + np.arange(tokens.shape[1])
+        given = (tokens, places, lengths.astype(np.float64))
         found = iter(
             self.program({node: value for node, value in zip(self.inputs, given, strict=True) if node in self._leaves})
         )
         logits = next(found) if self.with_logits else None
+        same = rows is None and bool((lengths == lengths[0]).all())
+        chosen = np.arange(len(tokens)) if rows is None else rows
         for slot in self._slots:
             held = bound_array(slot.held)
-            if slot.by_position:
-                for part in range(2):
-                    new = next(found)
-                    held[:, part, :, :, length : length + new.shape[1]] = new.transpose(0, 2, 3, 1)
-            else:
-                held[...] = next(found)
+            if not slot.by_position:
+                held[chosen] = next(found)[chosen]
+                continue
+            for part in range(2):
+                new = next(found)
+                if same:  # faster than the choice of rows
+                    held[:, part, lengths[0] : lengths[0] + new.shape[1]] = new
+                else:
+                    held[chosen[:, None], part, places[chosen]] = new[chosen]
         return logits
 
 
@@ -191,9 +200,12 @@ class CachedDecoder:
     of the token after it, (batch_size, vocab_size). They are those of `model.logits` without dropout, for the current
     values of the parameters. `decoder.read(tokens)` takes several tokens of each, (batch_size, time), at once, such as
     a prompt without its last token, and returns nothing. `decoder.logits_after(tokens)` takes whole sequences, of which
-    it reads what differs from the tokens that it has. `reset()` starts new sequences. `length` is the number of tokens
-    of each sequence since then, and `tokens` has them. `max_length` is for how many tokens of a sequence there is room,
-    by default the longest sequence of the model: the caches of models with long ones take much memory.
+    it reads what differs from the tokens that it has. `reset()` starts new sequences. `max_length` is for how many
+    tokens of a sequence there is room, by default the longest sequence of the model.
+
+    The sequences may have different lengths: `step` and `logits_after` take the numbers of those that go on, `rows`.
+    `lengths`, (batch_size,), has the number of tokens of each since it began, `length` is that of the longest one, and
+    `tokens` has them, (batch_size, length), with zeros behind a shorter sequence.
 
     A model has a method `logits(tokens, past=None)`: with a `wy.nn.Past`, tokens follow those of earlier passes. It
     also has `vocab_size`, the number of tokens, and, if it attends, the longest sequence, as `max_position_embeddings`
@@ -204,10 +216,11 @@ class CachedDecoder:
     logits have other axes, and what `batch_size` and `max_length` raise that are no integers of at least 1.
 
     >>> config = wy.nn.GPT2Config(vocab_size=7, n_positions=5, n_embd=4, n_layer=1, n_head=2)
-    >>> decoder = CachedDecoder(wy.nn.GPT2(config))
-    >>> decoder.read(np.array([[3, 1, 4]]))
-    >>> decoder.step(np.array([1])).shape, decoder.length
-    ((1, 7), 4)
+    >>> decoder = CachedDecoder(wy.nn.GPT2(config), batch_size=2)
+    >>> decoder.logits_after([[3, 1, 4], [1, 5]]).shape
+    (2, 7)
+    >>> decoder.step(np.array([2]), rows=[1]).shape, decoder.lengths.tolist()
+    ((1, 7), [3, 3])
     """
 
     def __init__(self, model: LanguageModel, batch_size: int = 1, *, max_length: int | None = None) -> None:
@@ -224,21 +237,45 @@ class CachedDecoder:
         self._leaves += [stored(part) for weight in narrow for _, part in weight.parts("")]
         self._parameters = _identities(model)
         self._text = np.zeros((self.batch_size, 0), np.int64)
-        self._version = 0
-        self.length: int = 0
+        self._lengths = np.zeros(self.batch_size, np.int64)
+        # For each sequence, the tick of the values of the parameters that it began with.
+        self._versions = np.zeros(self.batch_size, np.int64)
+        # Prompts are read one after the other, so that none waits for a longer one.
+        self._reader = CachedDecoder(model, max_length=max_length) if self.batch_size > 1 else None
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """The number of tokens that each sequence has, (batch_size,)."""
+        return self._lengths.copy()
+
+    @property
+    def length(self) -> int:
+        """The number of tokens of the longest sequence."""
+        return int(self._lengths.max())
 
     @property
     def tokens(self) -> NDArray[np.int64]:
-        """The tokens of each sequence that the decoder has taken, (batch_size, length)."""
-        return self._text[:, : self.length].copy()
+        """The tokens that each sequence has, (batch_size, length), with zeros behind a shorter one."""
+        length = self.length
+        return np.where(np.arange(length) < self._lengths[:, None], self._text[:, :length], 0)
 
-    def step(self, tokens: NDArray[np.int64]) -> np.ndarray:
-        """Return the logits after these tokens; raise `ShapeError` after the longest sequence."""
-        given = self._given("step", tokens, 1)[:, None]
-        logits = self._step.run(given, self.length)
+    def step(self, tokens: NDArray[np.int64], rows: Sequence[int] | None = None) -> np.ndarray:
+        """Return the logits after these tokens of each sequence, or of the sequences `rows`, of which each has one.
+
+        Raise `ShapeError` after the longest sequence, `OptionError` for rows that are no different sequences.
+        """
+        chosen = self._rows("step", rows)
+        given = self._given("step", tokens, ("batch_size",), chosen)[:, None]
+        if np.array_equal(chosen, np.arange(self.batch_size)):
+            taken, lengths, kept = given, self._lengths, None
+        else:
+            # What the other sequences compute is not kept.
+            taken, lengths, kept = np.zeros((self.batch_size, 1), np.int64), np.zeros_like(self._lengths), chosen
+            taken[chosen], lengths[chosen] = given, self._lengths[chosen]
+        logits = self._step.run(taken, lengths, kept)
         assert logits is not None
-        self._note(given)
-        result: np.ndarray = logits[:, 0]
+        self._note(given, chosen)
+        result: np.ndarray = logits[:, 0] if kept is None else logits[chosen, 0]
         return result
 
     def read(self, tokens: NDArray[np.int64]) -> None:
@@ -247,34 +284,52 @@ class CachedDecoder:
         Raise `ShapeError` for more tokens than are left of the longest sequence, `IndexOutOfRange` for one outside the
         vocabulary; the sequences are then as before.
         """
-        given = self._given("read", tokens, 2)
+        rows = np.arange(self.batch_size)
+        given = self._given("read", tokens, ("batch_size", "time"), rows)
         one_by_one = not self._read.is_compiled and given.shape[1] < _FEW
         passes, size = (self._step, 1) if one_by_one else (self._read, PASS)
         for start in range(0, given.shape[1], size):
             part = given[:, start : start + size]
-            passes.run(part, self.length)
-            self._note(part)
+            passes.run(part, self._lengths)
+            self._note(part, rows)
 
-    def logits_after(self, tokens: NDArray[np.int64]) -> np.ndarray:
-        """Return the logits after the last of these tokens, (batch_size, time), which are whole sequences.
+    def logits_after(
+        self,
+        tokens: NDArray[np.int64] | Sequence[Sequence[int] | NDArray[np.int64]],
+        rows: Sequence[int] | None = None,
+    ) -> np.ndarray:
+        """Return the logits after the last token of each of these texts, (batch_size, vocab_size).
 
-        The tokens that `tokens` begins with are not read again where the decoder has taken them, with these values of
+        `tokens` has the whole text of each sequence, or of the sequences `rows`; texts may have different lengths. The
+        tokens that one begins with are not read again where any sequence of the decoder has them, with these values of
         the parameters. A recurrent model knows a sequence only as a whole: it reads all of one that does not go on from
-        the tokens so far. Raise the errors of `read`, and `ShapeError` without a token.
+        the tokens so far. Sequences that go on by one token take a step together.
+
+        Raise the errors of `step` and `read`, and `ShapeError` for a text without a token.
         """
-        given = as_array(tokens)
-        if given.ndim != 2 or len(given) != self.batch_size or not given.shape[1]:
+        chosen = self._rows("logits_after", rows)
+        if not isinstance(tokens, Sequence | np.ndarray) or len(tokens) != len(chosen):
+            count = len(tokens) if isinstance(tokens, Sequence | np.ndarray) else repr(tokens)
             raise ShapeError(
-                f"CachedDecoder.logits_after takes tokens of the shape (batch_size, time), with batch_size "
-                f"{self.batch_size} and at least one token, not {given.shape}"
+                f"CachedDecoder.logits_after takes tokens of the shape (batch_size, time), or a list of texts, one for "
+                f"each of {len(chosen)} sequences, not {count}"
             )
-        most = min(self.length, given.shape[1] - 1)
-        differ = np.flatnonzero((self._text[:, :most] != given[:, :most]).any(axis=0))
-        same = int(differ[0]) if differ.size else most
-        stale = self._version != self._latest()
-        self.truncate(0 if stale or (same < self.length and self._memory.has_states) else same)
-        self.read(given[:, self.length : -1])
-        return self.step(given[:, -1])
+        texts = [self._whole_text(each) for each in tokens]
+        latest = self._latest()
+        steps, found = list[int](), dict[int, np.ndarray]()
+        for place, (row, text) in enumerate(zip(chosen.tolist(), texts, strict=True)):
+            same = self._known(row, text, latest)
+            if self._reader is None:
+                self._lengths[row] = same
+                self.read(text[None, same:-1])
+            elif not self._lengths[row] == same == len(text) - 1:
+                found[place] = self._read_alone(row, text, latest)
+                continue
+            steps.append(place)
+        if steps:
+            last = np.array([texts[place][-1] for place in steps])
+            found |= zip(steps, self.step(last, [int(chosen[place]) for place in steps]), strict=True)
+        return np.stack([found[place] for place in range(len(texts))])
 
     def truncate(self, length: int) -> None:
         """Forget the tokens of each sequence after the first `length`.
@@ -290,11 +345,13 @@ class CachedDecoder:
                 f"CachedDecoder.truncate: {self._memory.model} keeps states, which are those after all {self.length} "
                 f"tokens; start new sequences with .reset()"
             )
-        self.length = length
+        self._lengths[:] = np.minimum(self._lengths, length)
 
     def reset(self) -> None:
         """Start new sequences."""
-        self.length = 0
+        self._lengths[:] = 0
+        if self._reader is not None:
+            self._reader.reset()
 
     def uses_parameters_of(self, model: LanguageModel) -> bool:
         """Return whether the model still has the parameters that this decoder was made with."""
@@ -304,39 +361,104 @@ class CachedDecoder:
         """Return the tick of the latest change of a parameter."""
         return max((storage.version for storage in self._leaves), default=0)
 
-    def _note(self, tokens: NDArray[np.int64]) -> None:
-        """Note tokens that are taken."""
-        if self.length == 0:
-            self._version = self._latest()
-        after = self.length + tokens.shape[1]
+    def _known(self, row: int, text: NDArray[np.int64], latest: int) -> int:
+        """Return how many tokens of a text, not counting its last one, a sequence has with these parameters."""
+        length = int(self._lengths[row])
+        if length and self._versions[row] != latest:
+            return 0
+        most = min(length, len(text) - 1)
+        differ = np.flatnonzero(self._text[row, :most] != text[:most])
+        same = int(differ[0]) if differ.size else most
+        return 0 if same < length and self._memory.has_states else same
+
+    def _read_alone(self, row: int, text: NDArray[np.int64], latest: int) -> np.ndarray:
+        """Begin a sequence with a text, which the reader reads from where any sequence of the decoder has it."""
+        reader = self._reader
+        assert reader is not None
+        known = [self._known(each, text, latest) for each in range(self.batch_size)]
+        best = int(np.argmax(known))
+        if known[best] > reader._known(0, text, latest):
+            reader._copy(0, self, best, known[best])
+        logits: np.ndarray = reader.logits_after(text[None])[0]
+        self._copy(row, reader, 0, len(text))
+        return logits
+
+    def _copy(self, row: int, source: CachedDecoder, source_row: int, length: int) -> None:
+        """Make a sequence equal to the first `length` tokens of one of another decoder of the same model."""
+        for slot, other in zip(self._memory.slots, source._memory.slots, strict=True):
+            target, held = bound_array(slot.held)[row], bound_array(other.held)[source_row]
+            if slot.by_position:
+                target[:, :length] = held[:, :length]
+            else:
+                target[...] = held
+        self._lengths[row] = 0
+        self._note(source._text[source_row : source_row + 1, :length], np.array([row]))
+        self._versions[row] = source._versions[source_row]
+
+    def _note(self, tokens: NDArray[np.int64], rows: NDArray[np.intp]) -> None:
+        """Note tokens of these sequences, (rows, time), that are taken."""
+        lengths = self._lengths[rows]
+        if not lengths.all():
+            self._versions[rows[lengths == 0]] = self._latest()
+        after = int(lengths.max()) + tokens.shape[1]
         if after > self._text.shape[1]:
             longer = np.zeros((self.batch_size, 2 * after), np.int64)
-            longer[:, : self.length] = self._text[:, : self.length]
+            longer[:, : self._text.shape[1]] = self._text
             self._text = longer
-        self._text[:, self.length : after] = tokens
-        self.length = after
+        self._text[rows[:, None], lengths[:, None] + np.arange(tokens.shape[1])] = tokens
+        self._lengths[rows] += tokens.shape[1]
 
-    def _given(self, caller: str, tokens: object, axes: int) -> NDArray[np.int64]:
-        """Return tokens as an array, or raise an error that says what they must be."""
-        given, shape = as_array(tokens), ("batch_size", "time")[:axes]
-        if given.dtype.kind not in "iu":
-            raise DTypeError(f"CachedDecoder.{caller} takes the numbers of tokens, not {given.dtype}")
-        if given.ndim != axes or len(given) != self.batch_size:
+    def _rows(self, caller: str, rows: Sequence[int] | None) -> NDArray[np.intp]:
+        """Return the numbers of sequences, by default of all, or raise an error that says what they must be."""
+        if rows is None:
+            return np.arange(self.batch_size)
+        found = as_array(rows)
+        valid = found.ndim == 1 and found.size and found.dtype.kind in "iu" and len(np.unique(found)) == found.size
+        if not valid or found.min() < 0 or found.max() >= self.batch_size:
+            raise OptionError(
+                f"CachedDecoder.{caller} takes the rows of different sequences, of 0..{self.batch_size - 1}, not {rows}"
+            )
+        return found.astype(np.intp)
+
+    def _whole_text(self, tokens: object) -> NDArray[np.int64]:
+        """Return a text as an array, or raise an error that says what it must be."""
+        text = as_array(tokens)
+        if text.ndim != 1 or not text.size:
+            raise ShapeError(
+                f"CachedDecoder.logits_after takes tokens of the shape (batch_size, time), or texts of different "
+                f"lengths, each of at least one token, not one of the shape {text.shape}"
+            )
+        self._check_tokens("logits_after", text)
+        longest, name = self.limits.longest, self.limits.name
+        if longest is not None and len(text) > longest:
+            raise ShapeError(f"CachedDecoder.logits_after: a text has {len(text)} tokens, more than {name}, {longest}")
+        return text.astype(np.int64)
+
+    def _given(self, caller: str, tokens: object, shape: tuple[str, ...], rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Return tokens of these sequences as an array, or raise an error that says what they must be."""
+        given = as_array(tokens)
+        if given.ndim != len(shape) or len(given) != len(rows):
             raise ShapeError(
                 f"CachedDecoder.{caller} takes tokens of the shape ({', '.join(shape)}), with batch_size "
-                f"{self.batch_size}, not {given.shape}"
+                f"{len(rows)}, not {given.shape}"
             )
+        self._check_tokens(caller, given)
         longest, name = self.limits.longest, self.limits.name
-        time = given.shape[1] if axes == 2 else 1
-        if longest is not None and time > longest - self.length:
+        length, time = int(self._lengths[rows].max()), given.shape[1] if given.ndim == 2 else 1
+        if longest is not None and time > longest - length:
             raise ShapeError(
-                f"the cache holds {self.length} tokens of {name}, {longest}, and has no room for {time} more; start "
+                f"the cache holds {length} tokens of {name}, {longest}, and has no room for {time} more; start "
                 f"new sequences with .reset()"
             )
-        outside = given[(given < 0) | (given >= self.limits.vocab_size)]
+        return given
+
+    def _check_tokens(self, caller: str, tokens: np.ndarray) -> None:
+        """Raise `DTypeError` unless these are integers, and `IndexOutOfRange` unless the model has the tokens."""
+        if tokens.dtype.kind not in "iu":
+            raise DTypeError(f"CachedDecoder.{caller} takes the numbers of tokens, not {tokens.dtype}")
+        outside = tokens[(tokens < 0) | (tokens >= self.limits.vocab_size)]
         if outside.size:
             raise IndexOutOfRange(f"a token is {outside[0]}; it must be in 0..{self.limits.vocab_size - 1}")
-        return given
 
 
 def _identities(model: object) -> list[int] | None:

@@ -28,7 +28,7 @@ Tree = TypeVar("Tree")
 class Slot:
     """An array that a model keeps between passes.
 
-    With `by_position` it is a cache of keys and values, (batch, 2, heads, features, positions), else a state.
+    With `by_position` it is a cache of keys and values, (batch, 2, positions, heads, features), else a state.
     """
 
     held: Parameter
@@ -57,9 +57,10 @@ class Past:
     """What a model keeps of earlier tokens, for the graph of its new tokens: see `CachedDecoder`.
 
     `logits(tokens, past=past)` builds such a graph; a decoder makes the `past`, never a user. `past.positions`, an
-    index node of the axis of time, is the position of each new token in its sequence; `past.length`, a node without
-    axes, the number of earlier tokens. Layers call `attend`, or `carry` and `keep`, once for each thing that they keep.
-    Which one that is follows from the order of the calls, so a model makes the same calls in each graph.
+    index node of the axes (batch, time), is the position of each new token in its sequence; `past.length`, of the axis
+    (batch,), the number of earlier tokens of each sequence. Layers call `attend`, or `carry` and `keep`, once for each
+    thing that they keep. Which one that is follows from the order of the calls, so a model makes the same calls in each
+    graph.
 
     >>> class Recurrent(wy.nn.Module):
     ...     vocab_size = 7
@@ -72,8 +73,8 @@ class Past:
     """
 
     def __init__(self, memory: Memory, time: Axis) -> None:
-        self.positions: IndexNode = IndexInput(dims=(time,), name="positions")
-        self.length: Node = Input(dims=(), name="length", dtype=np.float64)
+        self.positions: IndexNode = IndexInput(dims=(memory.batch, time), name="positions")
+        self.length: Node = Input(dims=(memory.batch,), name="length", dtype=np.float64)
         # What the pass keeps: the new keys and values, or the new state, of each slot.
         self.kept: dict[Slot, tuple[Node, ...]] = {}
         self._memory = memory
@@ -96,7 +97,7 @@ class Past:
         Raise `ShapeError` for other axes, a time that is not that of the tokens, and a model without a longest
         sequence, `OptionError` for a scale that is not above 0 or a window below 1.
         """
-        memory, time = self._memory, self.positions.dims[0]
+        memory, time = self._memory, self.positions.dims[1]
         for name, node in (("query", query), ("key", key), ("value", value)):
             if (
                 len(node.dims) != 4
@@ -115,15 +116,16 @@ class Past:
         heads, features = key.dims[2], key.dims[3]
         if axis_size(heads) is None or axis_size(features) is None:
             raise ShapeError(f"past.attend: the axes of heads and features of {describe(key)} need sizes")
-        slot = self._slot(True, (memory.batch, 2, heads, features, memory.longest), key)
+        slot = self._slot(True, (memory.batch, 2, memory.longest, heads, features), key)
         attention = CachedStep if axis_size(time) == 1 else CachedAttention
         self.kept[slot] = (key, value)
         return attention(query, key, value, slot.held, self._filled(memory.longest), scale=scale, window=window)
 
     def _filled(self, longest: int) -> Node:
-        """Return which positions of caches have keys and values, of the axis (positions,): one node for all layers."""
+        """Return which positions of caches have keys and values, (batch, positions): one node for all layers."""
         if self._mask is None:
-            self._mask = as_constant(np.arange(longest, dtype=np.float64), np.dtype(np.float64)) < self.length
+            places = as_constant(np.arange(longest, dtype=np.float64), np.dtype(np.float64))
+            self._mask = places < self.length.expand_dims(1)
         return self._mask
 
     def carry(self, initial: Tree) -> Tree:
@@ -132,7 +134,7 @@ class Past:
         `initial` is a node or an array of floats, whose first axis is the batch, or nested tuples, lists and dicts of
         these; the result has its structure, with nodes. Give it to `keep` with what the next pass gets.
 
-        Raise `ShapeError` for an axis without a size, `DTypeError` for what is not floats.
+        Raise `ShapeError` for an axis without a size and another first axis, `DTypeError` for what is not floats.
         """
         leaves, structure = flatten(initial, "the state of past.carry")
         states = []
@@ -142,8 +144,16 @@ class Past:
                 raise DTypeError(f"past.carry takes states of floats, not {describe(node)}")
             if any(axis_size(axis) is None for axis in node.dims):
                 raise ShapeError(f"past.carry: the axes of {describe(node)} need sizes")
+            if not node.dims or axis_size(node.dims[0]) != self._memory.batch:
+                raise ShapeError(
+                    f"past.carry takes states whose first axis is the batch, {self._memory.batch} here, not "
+                    f"{describe(node)}"
+                )
             slot = self._slot(False, node.dims, node)
-            state: Node = where(self.length > 0.0, slot.held, node)
+            begun: Node = self.length > 0.0
+            for axis in range(1, len(node.dims)):
+                begun = begun.expand_dims(axis)
+            state: Node = where(begun, slot.held, node)
             self._carried[id(state)] = (state, slot)
             states.append(state)
         carried: Tree = unflatten(structure, states)

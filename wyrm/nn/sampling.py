@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
 from wyrm.graph.arrays import as_array
+from wyrm.ops.random.philox import WORD, philox_block
 from wyrm.support.options import number, whole
 
 # Rows longer than `_LONG` are sampled in two levels: a block of `_BLOCK` tokens, then a token in it.
@@ -53,29 +56,71 @@ def sample_tokens(
     >>> sample_tokens(logits, np.random.default_rng(0), 0.0, repetition_penalty=4.0, previous=previous).tolist()
     [2, 0]
     """
-    temperature, top_p = number("temperature", temperature, 0.0), _top_p(top_p)
-    top_k = None if top_k is None else whole("top_k", top_k, 1)
-    min_p = None if min_p is None else _probability("min_p", min_p)
+    options = SamplingOptions(temperature, top_k, top_p, min_p, repetition_penalty)
+    return tokens_of(logits, options, rng.random, previous)
+
+
+@dataclass(frozen=True)
+class SamplingOptions:
+    """How tokens are sampled: see `sample_tokens`, which says what it raises for options out of range."""
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+
+    def __post_init__(self) -> None:
+        checked = {
+            "temperature": number("temperature", self.temperature, 0.0), "top_p": _top_p(self.top_p),
+            "top_k": None if self.top_k is None else whole("top_k", self.top_k, 1),
+            "min_p": None if self.min_p is None else _probability("min_p", self.min_p),
+            "repetition_penalty": None if self.repetition_penalty is None else _penalty(self.repetition_penalty),
+        }  # fmt: skip
+        for name, value in checked.items():  # the options are frozen
+            object.__setattr__(self, name, value)
+
+
+def draws_at(seeds: NDArray[np.uint64], positions: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return a number from [0, 1) for each seed and position of a text; the low 32 bits of a seed count.
+
+    An exported decoder draws the same numbers.
+    """
+    first, second, _, _ = philox_block(positions, np.zeros(1), seeds & np.uint64(WORD), np.zeros(1))
+    high: NDArray[np.float64] = (first >> np.uint32(5)).astype(np.float64)
+    draws: NDArray[np.float64] = (high * 2.0**26 + (second >> np.uint32(6))) / 2.0**53
+    return draws
+
+
+def tokens_of(
+    logits: object,
+    options: SamplingOptions,
+    draw: Callable[[int], NDArray[np.float64]],
+    previous: object = None,
+) -> NDArray[np.int64]:
+    """Return the result of `sample_tokens`; `draw` gives numbers from [0, 1) for so many rows, if any are needed."""
+    temperature, top_k, top_p, min_p = options.temperature, options.top_k, options.top_p, options.min_p
     array, maxima = _logits(logits)
-    if repetition_penalty is not None:
-        array = _penalized(array, repetition_penalty, previous)
+    if options.repetition_penalty is not None:
+        array = _penalized(array, options.repetition_penalty, previous)
         maxima = np.asarray(array.max(axis=-1))
     rows = array.reshape(-1, array.shape[-1])
     if temperature == 0.0 or not len(rows):
         sampled = rows.argmax(axis=-1)
     else:
         # The maximum becomes 0 before the division, so that no temperature is too low.
+        order = None if top_k is None and top_p is None else _most_likely(rows, top_k)
+        ranked = rows if order is None else np.take_along_axis(rows, order, axis=-1)
         with np.errstate(over="ignore", under="ignore"):
-            weights = np.subtract(rows, maxima.reshape(-1, 1), dtype=np.float64)
+            weights = np.subtract(ranked, maxima.reshape(-1, 1), dtype=np.float64)
             if temperature != 1.0:
                 weights /= temperature
             np.exp(weights, out=weights)
-        if top_k is None and top_p is None:
-            sampled = _sample(_likely(weights, min_p), rng)
+        if order is None:
+            sampled = _sample(_likely(weights, min_p), draw(len(rows)))
         else:
-            order = _most_likely(rows, top_k)
-            descending = _likely(_nucleus(np.take_along_axis(weights, order, axis=-1), top_p), min_p)
-            sampled = np.take_along_axis(order, _sample(descending, rng)[:, None], axis=-1)[:, 0]
+            descending = _likely(_nucleus(weights, top_p), min_p)
+            sampled = np.take_along_axis(order, _sample(descending, draw(len(rows)))[:, None], axis=-1)[:, 0]
     return np.asarray(sampled, np.int64).reshape(array.shape[:-1])
 
 
@@ -108,11 +153,15 @@ def _likely(weights: NDArray[np.float64], min_p: float | None) -> NDArray[np.flo
     return weights if min_p is None else np.where(weights < min_p, 0.0, weights)
 
 
-def _penalized(logits: np.ndarray, penalty: object, previous: object) -> np.ndarray:
-    """Return the logits with those of earlier tokens made less likely."""
-    factor = number("repetition_penalty", penalty)
+def _penalty(value: object) -> float:
+    factor = number("repetition_penalty", value)
     if factor <= 0.0:
         raise OptionError(f"repetition_penalty must be above 0, not {factor}")
+    return factor
+
+
+def _penalized(logits: np.ndarray, factor: float, previous: object) -> np.ndarray:
+    """Return the logits with those of earlier tokens made less likely."""
     if previous is None:
         raise OptionError("repetition_penalty needs previous, the earlier tokens of each row")
     tokens = as_array(previous)
@@ -131,12 +180,11 @@ def _penalized(logits: np.ndarray, penalty: object, previous: object) -> np.ndar
     return result
 
 
-def _sample(weights: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.intp]:
-    """Draw an index of each row, with probabilities proportional to its weights.
+def _sample(weights: NDArray[np.float64], draws: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the index of each row that its draw selects, with probabilities proportional to its weights.
 
     A long row is sampled in two levels: its cumulative sum would take longer than all else.
     """
-    draws = rng.random(len(weights))
     if weights.shape[-1] <= _LONG:
         sums = np.cumsum(weights, axis=-1)
         # The first sum above the draw. An index of weight zero repeats the sum before it and is never the first.

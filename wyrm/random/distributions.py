@@ -301,8 +301,8 @@ def gamma(
     normal draws is `gamma(dims, n / 2, 2.0)`. A concentration in a node that is not above 0 gives NaN. Raise
     `ValueError` for such a number.
 
-    Compiled and other code draw the same. JAX decides in float64 only with `jax_enable_x64`: without it, a few draws in
-    a million are other ones, more of them where a parameter is large.
+    All engines draw the same, but for the last digits of a number: they decide in float64, also where JAX has no 64-bit
+    types enabled.
 
     >>> wy.random.set_step(0)
     >>> wy.random.gamma((3,), 2.0, dtype=np.float64, stream=0).forward().round(3).tolist()

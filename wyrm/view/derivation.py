@@ -15,6 +15,7 @@ import numpy as np
 
 from wyrm.errors import MissingValue, ShapeError
 from wyrm.functions.function import Function
+from wyrm.functions.kernels import Kernel
 from wyrm.functions.tracing import name_of
 from wyrm.graph.axes import axis_name, axis_size
 from wyrm.graph.base import BaseNode, format_dims
@@ -390,12 +391,13 @@ def _argument_names(function: Function) -> list[str]:
     return [each.name for each in found if each.default is each.empty and each.kind is not each.KEYWORD_ONLY]
 
 
-def show(function: Function, *args: object, **kwargs: object) -> None:
+def show(function: Function | Kernel[Any, Any], *args: object, **kwargs: object) -> None:
     """Print the nodes of a call of the function beside the gradient of each; notebooks show a table of formulas.
 
     The call is that with the arguments given, of which only the shapes and types matter: nothing is computed. Without
     arguments it is the last call. `dt` is the gradient of the result with respect to `t`; read the gradients from the
-    last line to the first.
+    last line to the first. Of a `wy.kernel` the source is printed, and those of its adjoint and its tangent, for
+    operands as in the last call, or as its annotations say.
 
     Raises `NotSet` without arguments before the first call, `TypeError` for anything but a `wy.function`, `ShapeError`
     if the result is not a single array, and `NotDifferentiable` for an op without gradient.
@@ -412,6 +414,9 @@ def show(function: Function, *args: object, **kwargs: object) -> None:
     t₃ = t₂ + y   ()        dt₃ = 1...
     """
     given: object = function
+    if isinstance(given, Kernel):
+        print(given.listing())  # noqa: T201  # printing is its purpose
+        return
     if not isinstance(given, Function):
         is_node = isinstance(given, BaseNode)
         instead = "wy.view.to_text(node) lists the nodes of a graph" if is_node else "write @wy.function above it"

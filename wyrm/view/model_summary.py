@@ -216,8 +216,11 @@ _MULTIPLY_ADDS: dict[type[BaseNode], Callable[[Sequence[Shape], Shape], int]] = 
     ConvolutionInputGradient: lambda parents, own: math.prod(parents[0]) * math.prod(parents[1][1:]),
     ConvolutionWeightGradient: lambda parents, own: math.prod(parents[1]) * math.prod(own[1:]),
     # Of queries and keys, and of weights and values; masked positions count too.
-    Attention: lambda parents, own: 2 * math.prod(own) * own[1],
-    CachedAttention: lambda parents, own: 2 * math.prod(own) * (parents[3][4] + own[1]),
+    # Queries, keys and values are one operand of five axes, or apart.
+    Attention: lambda parents, own: (
+        math.prod(own[:3]) * parents[0 if len(parents[0]) == 5 else 1][1] * (parents[0][-1] + own[3])
+    ),
+    CachedAttention: lambda parents, own: 2 * math.prod(own) * (parents[3][2] + own[1]),
     LinearCrossEntropy: lambda parents, own: math.prod(parents[0]) * parents[1][0],
     # The product of the state with the weights, in each step.
     Residuals: lambda parents, own: math.prod(parents[0][:2]) * math.prod(parents[1]),

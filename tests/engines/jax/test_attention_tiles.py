@@ -16,8 +16,7 @@ import pytest
 import wyrm as wy
 from tests.engines.jax.test_blocks import compare
 from wyrm.graph.node import Node
-from wyrm.ops.attention import attention as attention_ops
-from wyrm.ops.attention import cudnn_jax, tiles_jax
+from wyrm.ops.attention import cudnn_jax, jax_form, tiles_jax
 
 LONG = 1024
 
@@ -25,7 +24,7 @@ LONG = 1024
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of 32 rows, for sequences of more than 40."""
-    monkeypatch.setattr(attention_ops, "LONGEST_WHOLE", 40)
+    monkeypatch.setattr(jax_form, "LONGEST_WHOLE", 40)
     monkeypatch.setattr(tiles_jax, "_ROWS_ON_CPU", 32)
 
 
@@ -86,7 +85,7 @@ def test_second_derivatives_and_tangents_are_those_of_the_whole(monkeypatch: pyt
 
     in_tiles: list[bool] = []
     tiled = derivatives()
-    monkeypatch.setattr(attention_ops, "LONGEST_WHOLE", 10**9)
+    monkeypatch.setattr(jax_form, "LONGEST_WHOLE", 10**9)
     whole = derivatives()
     assert in_tiles == [True, False]
     for mine, theirs in zip(tiled, whole, strict=True):
@@ -106,7 +105,7 @@ def squares(node: Node, name: str) -> list[str]:
 def test_no_array_holds_all_scores(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     node = wy.attention(wy.Parameter.zeros((2, LONG, 3, 4, 8), name="qkv"), **options).sum()
     assert squares(node, "in tiles") == []
-    monkeypatch.setattr(attention_ops, "LONGEST_WHOLE", LONG)
+    monkeypatch.setattr(jax_form, "LONGEST_WHOLE", LONG)
     if not options:  # the test sees them where they are
         assert squares(node, "at once")
 
@@ -132,8 +131,8 @@ def test_a_model_of_long_sequences_trains_as_natively(compute_dtype: Any) -> Non
 # --- cuDNN ------------------------------------------------------------------------------------------------------------
 
 
-def qkv_of(dtype: Any, features: int = 64) -> Any:
-    return jax.ShapeDtypeStruct((2, LONG, 3, 4, features), dtype)
+def parts_of(dtype: Any, features: int = 64, shared: int = 4) -> list[Any]:
+    return [jax.ShapeDtypeStruct((2, LONG, heads, features), dtype) for heads in (4, shared, shared)]
 
 
 @pytest.fixture(autouse=True)
@@ -158,11 +157,11 @@ def attention_of(dtype: Any = np.float32, features: int = 64, **options: Any) ->
 
 @pytest.mark.usefixtures("gpu")
 def test_cudnn_takes_bfloat16_without_masks_dropout_and_alibi() -> None:
-    assert cudnn_jax.takes(attention_of(causal=True), qkv_of(jnp.bfloat16))
-    assert not cudnn_jax.takes(attention_of(), qkv_of(jnp.float32))
-    assert not cudnn_jax.takes(attention_of(), qkv_of(jnp.bfloat16, 60))
+    assert cudnn_jax.takes(attention_of(causal=True), parts_of(jnp.bfloat16))
+    assert not cudnn_jax.takes(attention_of(), parts_of(jnp.float32))
+    assert not cudnn_jax.takes(attention_of(), parts_of(jnp.bfloat16, 60))
     for options in ({"alibi": True}, {"dropout_rate": 0.1}, {"mask": np.ones((1, 1, LONG), np.bool_)}):
-        assert not cudnn_jax.takes(attention_of(**options), qkv_of(jnp.bfloat16))
+        assert not cudnn_jax.takes(attention_of(**options), parts_of(jnp.bfloat16))
 
 
 @pytest.mark.usefixtures("gpu")
@@ -175,15 +174,15 @@ def test_equal_attentions_ask_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(jax.nn, "dot_product_attention", counted)
     for _ in range(3):
-        assert cudnn_jax.takes(attention_of(causal=True), qkv_of(jnp.bfloat16))
+        assert cudnn_jax.takes(attention_of(causal=True), parts_of(jnp.bfloat16))
     assert len(traced) == 1
-    assert cudnn_jax.takes(attention_of(), qkv_of(jnp.bfloat16)) and len(traced) == 2
+    assert cudnn_jax.takes(attention_of(), parts_of(jnp.bfloat16)) and len(traced) == 2
 
 
 def test_cudnn_takes_nothing_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not cudnn_jax.takes(attention_of(), qkv_of(jnp.bfloat16))
+    assert not cudnn_jax.takes(attention_of(), parts_of(jnp.bfloat16))
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert not cudnn_jax.takes(attention_of(), qkv_of(jnp.bfloat16)), "JAX does not find cuDNN"
+    assert not cudnn_jax.takes(attention_of(), parts_of(jnp.bfloat16)), "JAX does not find cuDNN"
 
 
 @pytest.mark.usefixtures("gpu")
@@ -191,11 +190,11 @@ def test_cudnn_takes_nothing_where_there_is_none(monkeypatch: pytest.MonkeyPatch
 def test_a_gpu_computes_attention_and_its_gradient_by_the_kernels_of_cudnn(causal: bool) -> None:
     node = attention_of(causal=causal)
 
-    def function(qkv: Any, cotangent: Any) -> Any:
-        return cudnn_jax.attended(node, qkv), cudnn_jax.gradient(node, qkv, cotangent)
+    def function(parts: Any, cotangent: Any) -> Any:
+        return cudnn_jax.attended(node, parts), cudnn_jax.gradients(node, parts, cotangent)
 
     cotangent = jax.ShapeDtypeStruct((2, LONG, 4, 64), jnp.float32)
-    traced = jax.jit(function).trace(qkv_of(jnp.bfloat16), cotangent)
+    traced = jax.jit(function).trace(parts_of(jnp.bfloat16), cotangent)
     text = traced.lower(lowering_platforms=("cuda",)).as_text()
     calls = re.findall(r"custom_call @(__cudnn\$\w+)", text)
     assert set(calls) == {"__cudnn$fmhaSoftmax", "__cudnn$fmhaSoftmaxBackward"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -161,3 +162,49 @@ def test_errors_of_an_op_itself_are_its_own() -> None:
     node = op("Refusing", refuses)(wy.Parameter(np.ones(3, np.float32)))
     with pytest.raises(WyrmError, match="an error of its own"):
         wy.compile(node, engine="jax")()
+
+
+def reversed_sums(x: Any, scratch: Any, out: Any) -> None:
+    """Write the sums of all elements from each one on."""
+    total = x.dtype.type(0)
+    for i in range(x.size - 1, -1, -1):
+        total += x[i]
+        scratch[0] = total
+        out[i] = scratch[0]
+
+
+def with_kernel(name: str, arguments: Any) -> Any:
+    """An op that only NumPy evaluates, with a kernel."""
+
+    def evaluate(self: Any, xp: Any, x: Any, *, shape: Any) -> Any:
+        return np.cumsum(np.asarray(x).reshape(-1)[::-1])[::-1].reshape(shape)
+
+    made = op(name, evaluate)
+    members = {"kernel": staticmethod(reversed_sums), "kernel_arguments": arguments}
+    wy.LOOPS.register(made)(type(f"_{name}Loops", (wy.LoopForm,), members))
+    return made
+
+
+def test_an_op_is_computed_by_its_kernel() -> None:
+    def arguments(self: Any, node: Any, operands: Any, out: Any) -> Any:
+        return operands[0].reshape(-1), np.empty(1, out.dtype), out.reshape(-1)
+
+    made = with_kernel("ReversedSums", arguments)
+    x = wy.Parameter(np.arange(6.0, dtype=np.float32).reshape(2, 3))
+    node = made(x)
+    expected = node.forward()
+    function, parameters = wy.jax.lower(node.sum() * 2.0)
+    np.testing.assert_array_equal(jax.jit(function)(parameters), 2.0 * expected.sum())
+    assert "callback" not in str(jax.make_jaxpr(function)(parameters))
+    (slope,) = jax.grad(lambda given: function(given))(parameters).values()
+    np.testing.assert_array_equal(slope, np.full((2, 3), 2.0))  # that of its `vjp`
+
+
+def test_an_op_whose_kernel_takes_arrays_of_numpy_alone_is_called_on_the_host() -> None:
+    def arguments(self: Any, node: Any, operands: Any, out: Any) -> Any:
+        return np.asarray(operands[0]).reshape(-1), np.empty(1, out.dtype), out.reshape(-1)
+
+    node = with_kernel("OtherSums", arguments)(wy.Parameter(np.ones(3, np.float32)))
+    function, parameters = wy.jax.lower(node)
+    with pytest.warns(RuntimeWarning, match="on the host"):
+        np.testing.assert_array_equal(jax.jit(function)(parameters), node.forward())

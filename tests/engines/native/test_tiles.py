@@ -129,6 +129,23 @@ def test_right_operands_of_blocks_of_int4(products: Any, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_right_operands_whose_blocks_of_int4_run_along_rows(products: Any, target: str) -> None:
+    multiply, random = products(target, np.uint8), np.random.default_rng(10)
+    sizes = [tuple(random.integers(1, (40, 150, 12))) for _ in range(60)]
+    for rows, inner, blocks in [*sizes, (1, 1601, 33), (2, 301, 131), (70, 300, 130), (200, 40, 20), (300, 600, 7)]:
+        held = as_int4(random.normal(size=(inner, 32 * blocks)).astype(np.float32))
+        wide = from_int4(held).astype(np.float64)
+        x = operand(random, rows, inner, np.float32, bool(random.integers(2)))
+        guarded = Guarded.of(held)
+        room: Any = random.normal(size=(rows + 2, 32 * blocks + 40)).astype(np.float32)
+        expected, adds = room.astype(np.float64), bool(random.integers(2))
+        inside = np.s_[1:-1, 7 : 7 + 32 * blocks]
+        expected[inside] = x.astype(np.float64) @ wide + (expected[inside] if adds else 0.0)
+        multiply(x, guarded.view(np.uint8, held.shape), room[inside], adds)
+        np.testing.assert_allclose(room, expected, rtol=1e-4, atol=1e-5 * max(1.0, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_large_products_of_few_rows(products: Any, target: str) -> None:
     multiply, random = products(target, np.float32), np.random.default_rng(5)
     for rows, inner, columns in ((1, 1003, 1601), (2, 13, 60_011), (1, 4096, 391), (2, 4097, 199), (3, 700, 801)):

@@ -212,9 +212,12 @@ def _needed(schedule: Schedule, given: Mapping[int, Any]) -> set[int]:
 
 
 def _twin(node: BaseNode) -> tuple[BaseNode, Any]:
-    """Return a copy of the node whose parents are placeholders or constants, and a placeholder for its cotangent."""
+    """Return a copy of the node whose parents are placeholders or constants, and a placeholder for its cotangent.
+
+    The key of a draw stays as it is: no leaf has its dtype.
+    """
     parents = tuple(
-        parent if isinstance(parent, Constant | IndexConstant | Counter)
+        parent if isinstance(parent, Constant | IndexConstant | Counter) or parent.dtype == np.uint32
         else IndexInput(dims=parent.dims) if parent.dtype.kind in "iu"
         else Input(dims=parent.dims, dtype=parent.dtype, finite=False)
         for parent in node.parents

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from copy import copy
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
@@ -14,9 +14,11 @@ import numpy as np
 from wyrm.engines.evaluated import check_shape
 from wyrm.engines.jax.divided_tables import DividedTables, largest, largest_of_all
 from wyrm.engines.jax.host import call_evaluate, evaluated_in_numpy, refusal, untraceable
+from wyrm.engines.jax.kernels.forms import elementwise, jax_form, value_by_kernel
 from wyrm.engines.jax.loops import NO_ATTRIBUTES, Attributes, Repeat, Values, compute_repeat, find_repeats
 from wyrm.engines.jax.namespace import JaxNamespace, namespace, narrowed
 from wyrm.engines.jax.partial_sums import PartialSum, PartialSums, whole
+from wyrm.engines.native.kernels.values import NotCompiled
 from wyrm.graph.axes import Dim, resolve
 from wyrm.graph.base import BaseNode
 from wyrm.graph.jax_form import JAX, JaxForm, Unjoined
@@ -54,7 +56,8 @@ Report = Callable[[BaseNode, list[Any], Sizes], None]
 class Lowerer:
     """Computes nodes from the values of leaves, as JAX traces or runs it.
 
-    Where only an `evaluate` that JAX cannot trace says what an op is, the program calls that, with a warning.
+    An op whose `evaluate` JAX cannot trace is computed by its kernel. Without one that JAX has a form of, the program
+    calls its `evaluate`, with a warning.
     `narrow` is the dtype of activations, such as bfloat16, if it is not the graph's; nodes of `wide` keep the graph's.
     `place` is applied to the value of each node; `report` is called before a value is computed; `sums` computes sums
     over rows of several devices, `tables` looks up rows that devices own. Ops that work on a block of rows at a time
@@ -124,6 +127,14 @@ class Lowerer:
         """Return `x @ y` with operands in the dtype of activations and sums in float32 or wider."""
         narrow = self._of_products
         return matmul(*(x, y) if narrow is None else (x.astype(narrow), y.astype(narrow)))
+
+    def elementwise(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what a function of numbers gives for the elements of arrays; see `Lowering`."""
+        return elementwise(function, *arguments)
+
+    def kernel(self, kernel: Callable[..., Any], *arguments: Any) -> tuple[Any, ...]:
+        """Return what a kernel returns, and the arrays that it may write to; see `Lowering`."""
+        return jax_form(kernel)(*arguments)
 
     def inside_op(self) -> Self:
         """Return what lowers the nodes that an op is composed of; see `Lowering`."""
@@ -249,9 +260,14 @@ class Lowerer:
         return value
 
     def _untraced(self, node: BaseNode, operands: list[Any], shape: tuple[int, ...], error: Exception) -> Any:
-        """Return the value of a node whose form JAX cannot trace, by a call of its `evaluate`; or raise the error."""
+        """Return the value of a node whose form JAX cannot trace, by its kernel or a call of its `evaluate`.
+
+        Raise the error if it has neither.
+        """
         if not untraceable(node, error):
             raise error
+        with suppress(NotCompiled):
+            return value_by_kernel(node, operands, shape)
         if not evaluated_in_numpy(node) or not self.calls_numpy:
             raise refusal(node, error) from error
         return call_evaluate(node, operands, shape, self.sizes, error)

@@ -1,4 +1,4 @@
-"""Fused scaled dot-product self-attention: scores, masks, softmax, dropout and the weighted sum of values.
+"""Fused scaled dot-product attention: scores, masks, softmax, dropout and the weighted sum of values.
 
 The kernels never materialize the attention matrix: they work on a tile of queries of one head at a time.
 `AttentionGradient` recomputes the attention weights, so the forward pass stores no residuals.
@@ -6,204 +6,39 @@ The kernels never materialize the attention matrix: they work on a tile of queri
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal, TypedDict, Unpack
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
-from wyrm.errors import DTypeError, ShapeError
-from wyrm.graph.axes import Axis, Dims, axis_size, unify
+from wyrm.errors import DTypeError, OptionError, ShapeError
+from wyrm.graph.axes import Axis, Dims, axis_size, product, unify
 from wyrm.graph.base import ZERO, BaseNode, Gradient, format_dims, label
-from wyrm.graph.jax_form import JAX, Lowering
+from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import as_constant
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import A, Array, BoolArray, D, FloatArray, K, M, N
-from wyrm.ops.attention import cudnn_jax, tiles_jax
+from wyrm.ops.attention.jax_form import AttentionForm, AttentionGradientForm, AttentionMaskForm
 from wyrm.ops.attention.kernels import attention_gradient_kernel, attention_kernel, attention_mask_kernel
-from wyrm.ops.attention.scores_jax import Scores
 from wyrm.ops.attention.weights import COLUMN, has_few
+from wyrm.ops.batching import batch_axis
 from wyrm.ops.composed import Composed
-from wyrm.ops.elementwise.elementwise import Axes, constant_like, size_beside
-from wyrm.ops.indexing.joining import stack
-from wyrm.ops.kernels.loops_jax import in_blocks
+from wyrm.ops.elementwise.elementwise import Axes, common_dtype, constant_like, size_beside
+from wyrm.ops.gradients.accumulation import composite_vjp, unbroadcast
+from wyrm.ops.indexing.joining import concatenate, stack
 from wyrm.ops.kernels.native import scratch
-from wyrm.ops.products.product import ProductForm
 from wyrm.ops.random.dropout_mask import WORD, check_rate, drop_threshold, dropout_mask, kept_factor
 from wyrm.ops.random.philox import STEP, stream_or_next
-from wyrm.ops.random.philox_jax import Words, kept_by_rows, row_keys
-from wyrm.support.imports import jnp
+from wyrm.reach import zones as at
+from wyrm.reach.rules import REACH, Reach, Reached
+from wyrm.reach.zones import Bound, Zone
 
-# The longest sequence whose scores are computed at once. In tiles, forward and gradient take on a CPU 1.3 times the
-# time for 512 rows (0.8 if causal), 0.87 (0.8) for 1024 and 0.89 (0.76) for 2048, and 0.5 to 0.1 times the memory.
-LONGEST_WHOLE = 512
-# The number of tiles of a causal sequence, and the fewest queries of a tile.
-_TILES, _FEWEST_QUERIES = 2, 32
-
-
-class _AttentionForm(ProductForm):
-    def operands(self, node: Any, operands: Sequence[Any], lowering: Lowering) -> tuple[int, list[Any]]:
-        """Return the number of float operands, and these, with the mask of each sequence and the keys of dropout."""
-        qkv = operands[0]
-        batch, time, _, heads, _ = qkv.shape
-        floats = len(operands) - node.masked - (node.dropout_rate > 0.0)
-        arrays = list(operands[:floats])
-        if node.masked:
-            mask = operands[floats]
-            arrays.append(lowering.xp.broadcast_to(mask, (batch, *mask.shape[1:])))
-        if node.dropout_rate > 0.0:
-            seed, stream = (lowering.attribute(node, name) for name in ("seed", "stream"))
-            keys = row_keys(batch * heads * time, operands[-1], seed, stream)
-            arrays += [words.reshape(batch, heads, time) for words in keys]
-        return floats, arrays
-
-    def blocks(self, node: Any, operands: Sequence[Any], lowering: Lowering, compute: Any, in_tiles: Any) -> Any:
-        """Return `compute(float operands, weights)` for all sequences, block by block.
-
-        Long sequences are computed by `in_tiles`, which takes `Tiles` in place of the weights.
-        """
-        floats, arrays = self.operands(node, operands, lowering)
-        batch, time, _, heads, _ = operands[0].shape
-        # A size that is open in an export has no order among numbers.
-        is_long = isinstance(time, int) and time > LONGEST_WHOLE and lowering.uses_tiles
-        tile = tiles_jax.rows_of_tile() if is_long else 0
-
-        def of_block(*block: Any) -> tuple[Any, tuple[()]]:
-            extra = list(block[floats:])
-            mask = extra.pop(0) if node.masked else None
-            if tile:
-                return in_tiles(block[:floats], tiles_jax.Tiles(node, block[0], mask, tuple(extra), tile)), ()
-            return compute(block[:floats], _Weights(node, block[0], mask, tuple(extra))), ()
-
-        blocks, shards = lowering.blocks(batch, 4 * batch * heads * (tile or time) ** 2)
-        return in_blocks(of_block, blocks, shards, arrays)[0]
-
-
-class AttentionForm(_AttentionForm):
-    """The lowering of `Attention`."""
-
-    own_tangent = True
-
-    def own_gradient(self, node: Any) -> bool:
-        return True
-
-    def lower(self, node: Attention, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        """Return the sums of values, (batch, time, heads, features)."""
-        if 0 in shape:
-            return lowering.xp.zeros(shape, operands[0].dtype)
-        if cudnn_jax.takes(node, operands[0]):
-            return cudnn_jax.attended(node, operands[0])
-        return self.blocks(node, operands, lowering, _attended, tiles_jax.attended)
-
-
-class AttentionGradientForm(_AttentionForm):
-    """The lowering of `AttentionGradient`."""
-
-    def lower(
-        self, node: AttentionGradient, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering
-    ) -> Any:
-        """Return the gradient with respect to `qkv`, of its shape."""
-        if 0 in shape:
-            return lowering.xp.zeros(shape, operands[0].dtype)
-        if cudnn_jax.takes(node, operands[0]):
-            return cudnn_jax.gradient(node, operands[0], operands[1])
-        return self.blocks(node, operands, lowering, _gradient, tiles_jax.gradient)
-
-
-class AttentionMaskForm(_AttentionForm):
-    """The lowering of `AttentionMask`."""
-
-    narrow: bool | None = False
-    sums_products = False
-
-    def lower(self, node: AttentionMask, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        """Return the bias or the factors, (batch, heads, queries, keys)."""
-        xp = lowering.xp
-        _, heads, time, _ = shape
-        floats, arrays = self.operands(node, operands, lowering)
-        mask = arrays[floats] if node.masked else None
-        if node.part == "bias":
-            return xp.broadcast_to(node._bias(xp, mask, time, heads), shape)
-        factors = node._allowed(xp, mask, time).astype(node.dtype)
-        if node.dropout_rate > 0.0:
-            keep = kept_by_rows(arrays[-2], arrays[-1], time, drop_threshold(node.dropout_rate))
-            factors = factors * xp.where(keep, node.dtype.type(kept_factor(node.dropout_rate)), 0)
-        return xp.broadcast_to(factors, shape)
-
-
-class _Weights(Scores):
-    """The attention weights of a block of sequences, for a tile of queries at a time.
-
-    `queries`, `keys` and `values` have the axes (batch, heads, time, features).
-    """
-
-    def __init__(
-        self, node: Attention | AttentionGradient, qkv: Any, mask: Any, random_keys: Words | tuple[()]
-    ) -> None:
-        super().__init__(node, qkv)
-        self._mask, self._random_keys = mask, random_keys
-        self.queries, self.keys, self.values = (qkv[:, :, i].swapaxes(1, 2) for i in range(3))
-
-    def tiles(self) -> Iterator[tuple[slice, slice]]:
-        """Return the queries of each tile and the keys that any of them may see."""
-        causal, time = self._node.causal, self._time
-        step = max(_FEWEST_QUERIES, -(-time // _TILES)) if causal else time
-        for first in range(0, time, step):
-            last = min(first + step, time)
-            yield slice(first, last), slice(0, last if causal else time)
-
-    def unnormalized(self, queries: slice, keys: slice) -> tuple[Any, Any]:
-        """Return the weights before normalization and dropout, and the inverses of their sums over keys."""
-        mask = self._mask
-        if mask is not None:
-            mask = (mask if mask.shape[1] == 1 else mask[:, queries])[:, :, keys]
-        rows, columns = np.arange(queries.start, queries.stop)[:, None], np.arange(keys.stop)
-        parts = self.queries[:, :, queries], self.keys[:, :, keys]
-        scores, allowed = self.scored(*parts, rows, columns, mask, allowed=True)
-        if self._node.causal or self._mask is not None:
-            scores = jnp.where(allowed, scores, np.finfo(self.dtype).min)
-        exponentials = jnp.exp(scores - scores.max(axis=-1, keepdims=True))
-        if self._mask is None:
-            return exponentials, 1 / exponentials.sum(axis=-1, keepdims=True)
-        exponentials = jnp.where(allowed, exponentials, 0)
-        return exponentials, self.inverse(exponentials.sum(axis=-1, keepdims=True))
-
-    def dropped(self, weights: Any, queries: slice) -> Any:
-        """Return weights after dropout."""
-        if self._node.dropout_rate == 0.0:
-            return weights
-        return self.dropped_by([words[:, :, queries] for words in self._random_keys], weights)
-
-
-def _attended(operands: Sequence[Any], weights: _Weights) -> Any:
-    tiles = []
-    for queries, keys in weights.tiles():
-        unnormalized, inverse = weights.unnormalized(queries, keys)
-        dropped = weights.dropped(unnormalized, queries)
-        tiles.append(weights.product("bhqk,bhkd->bqhd", dropped, weights.values[:, :, keys]) * inverse.swapaxes(1, 2))
-    return jnp.concatenate(tiles, axis=1).astype(operands[0].dtype)
-
-
-def _gradient(operands: Sequence[Any], weights: _Weights) -> Any:
-    cotangent = operands[1].swapaxes(1, 2)
-    query_tiles, key_gradient, value_gradient = [], 0, 0
-    for queries, keys in weights.tiles():
-        unnormalized, inverse = weights.unnormalized(queries, keys)
-        shares, of_tile = unnormalized * inverse, cotangent[:, :, queries]
-        gradient = weights.product("bhqd,bhkd->bhqk", of_tile, weights.values[:, :, keys])
-        gradient = weights.dropped(gradient, queries)
-        mean = (gradient * shares).sum(axis=-1, keepdims=True)
-        scores = (gradient - mean) * shares * weights.scale
-        unseen = ((0, 0), (0, weights.keys.shape[2] - keys.stop), (0, 0), (0, 0))
-        query_tiles.append(weights.product("bhqk,bhkd->bqhd", scores, weights.keys[:, :, keys]))
-        of_keys = weights.product("bhqk,bhqd->bkhd", scores, weights.queries[:, :, queries])
-        of_values = weights.product("bhqk,bhqd->bkhd", weights.dropped(shares, queries), of_tile)
-        key_gradient += jnp.pad(of_keys, unseen)
-        value_gradient += jnp.pad(of_values, unseen)
-    parts = [jnp.concatenate(query_tiles, axis=1), key_gradient, value_gradient]
-    return jnp.stack(parts, axis=2).astype(operands[0].dtype)
-
+if TYPE_CHECKING:
+    from wyrm.reach.facts import Analysis
 
 # Queries in a tile: their scores fit into the cache. Rows of a multiple of 256 bytes would share a part of it.
 _QUERIES, _APART = 64, 16
@@ -219,105 +54,285 @@ class AttentionOptions(TypedDict):
     alibi: bool
     causal: bool
     masked: bool
+    biased: bool
+    scale: float | None
     dropout_rate: float
     seed: int
     stream: int
+
+
+class Sizes(NamedTuple):
+    """The axes of an attention: those of the batch, of rows, of heads, and of features of keys and of values."""
+
+    batch: Axis
+    queries: Axis
+    keys: Axis
+    heads: Axis
+    shared: Axis
+    features: Axis
+    columns: Axis
 
 
 class _Attention(Node[tuple[Node, *tuple[Any, ...]], Axes], abstract=True):
-    """Base class of the attention ops; the parents are `qkv`, other operands, and optionally a mask and the step."""
+    """Base class of the attention ops.
 
-    __slots__ = ("alibi", "causal", "dropout_rate", "masked", "seed", "stream")
+    The first parents are `qkv`, of the axes (batch, time, 3, heads, features), or queries, keys and values, (batch,
+    time, heads, features). Heads of keys and values serve as many consecutive heads of the queries. The last are the
+    optional mask and bias of the scores, which broadcast to (batch, heads, queries, keys), and the step.
+    """
+
+    __slots__ = ("alibi", "biased", "causal", "dropout_rate", "masked", "scale", "seed", "stream")
     alibi: bool
+    biased: bool
     causal: bool
     dropout_rate: float
     masked: bool
+    scale: float | None
     seed: int
     stream: int
 
+    @property
+    def extra_count(self) -> int:
+        """Number of the optional parents: the mask, the bias, the step."""
+        return self.masked + self.biased + (self.dropout_rate > 0.0)
+
     def _extra(self) -> tuple[BaseNode, ...]:
-        """Return the optional parents: the mask, the step, both or none."""
-        return tuple(self.parents[len(self.parents) - self.masked - (self.dropout_rate > 0.0) :])
+        """Return the optional parents."""
+        return tuple(self.parents[len(self.parents) - self.extra_count :])
+
+    @property
+    def packed(self) -> bool:
+        """Whether queries, keys and values are one operand."""
+        return len(self.parents) - self.extra_count <= 2
+
+    def parts(self, operands: Sequence[Any]) -> tuple[Any, Any, Any]:
+        """Return queries, keys and values, (batch, time, heads, features), of the operands: nodes or arrays."""
+        first = operands[0]
+        if self.packed:
+            return first[:, :, 0], first[:, :, 1], first[:, :, 2]
+        return first, operands[1], operands[2]
+
+    @property
+    def layout(self) -> Literal["packed", "heads", "flat"] | None:
+        """How the gradients of queries, keys and values are one array: None where their sizes are not known.
+
+        "packed" is the layout of `qkv`, "heads" joins them along the heads, (batch, time, heads, features), and "flat"
+        joins all their numbers, (batch, numbers).
+        """
+        if self.packed:
+            return "packed"
+        sizes = self.sizes()
+        if None in map(axis_size, (sizes.heads, sizes.shared)):
+            return None
+        if sizes.queries == sizes.keys and sizes.features == sizes.columns:
+            return "heads"
+        return None if None in map(axis_size, sizes[1:]) else "flat"
+
+    def divided(self, joined: Any, shapes: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return the gradients in one array, a node or an array, as those of operands of these shapes."""
+        if self.layout == "packed":
+            return [joined[:, :, i] for i in range(3)]
+        along = slice(1, None) if self.layout == "flat" else slice(2, 3)
+        ends = np.cumsum([0, *(math.prod(map(int, shape[along])) for shape in shapes)]).tolist()
+        if self.layout == "heads":
+            return [joined[:, :, first:last] for first, last in itertools.pairwise(ends)]
+        parts = [joined[:, first:last] for first, last in itertools.pairwise(ends)]
+        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+    def join(self, parts: Sequence[Any], concat: Callable[..., Any], stack: Callable[..., Any]) -> Any:
+        """Return the gradients as one node or array: `divided` is its inverse."""
+        if self.layout == "packed":
+            return stack(parts, axis=2)
+        if self.layout == "heads":
+            return concat(parts, axis=2)
+        return concat([part.reshape((part.shape[0], math.prod(part.shape[1:]))) for part in parts], axis=1)
+
+    @property
+    def few_queries(self) -> bool:
+        """Whether native code computes the composition: queries of another sequence, so few that scores are small.
+
+        The kernels work on whole columns of queries, and compute scores again for the gradient. Both computed whole,
+        attention of 32 queries to 256 keys and its gradient take 0.7 times the time.
+        """
+        count = None if self.packed else axis_size(self.sizes().queries)
+        return count is not None and count < _QUERIES and self.layout == "flat"
+
+    def masks(self, operands: Sequence[Any]) -> tuple[Any, Any, Any]:
+        """Return the mask, the bias and the step, None where there is none, of the operands."""
+        extra = iter(operands[len(operands) - self.extra_count :])
+        mask, bias = (next(extra) if has else None for has in (self.masked, self.biased))
+        return mask, bias, next(extra, None)
 
     def dtype_rule(self) -> np.dtype:
-        qkv = self.parents[0]
-        if qkv.dtype.kind != "f":
-            raise DTypeError(f"{label(qkv)} is a mask; convert it with .astype(np.float32)")
-        if self.masked and self._extra()[0].dtype.kind != "b":
-            mask = self._extra()[0]
+        operands = [self.parents[0]] if self.packed else self.parents[:3]
+        mask, bias, _ = self.masks(self.parents)
+        for node in (*operands, *(() if bias is None else (bias,))):
+            if node.dtype.kind != "f":
+                raise DTypeError(f"{label(node)} is a mask; convert it with .astype(np.float32)")
+        if mask is not None and mask.dtype.kind != "b":
             raise DTypeError(f"the mask must have dtype bool, like x > 0; {label(mask)} is {mask.dtype}")
-        dtype: np.dtype = qkv.dtype
-        return dtype
+        return common_dtype(operands)
 
-    def _axes(self) -> tuple[Axis, Axis, Axis, Axis]:
-        """Return the axes (batch, time, heads, features), or raise `ShapeError`."""
-        qkv = self.parents[0]
-        if len(qkv.dims) != 5 or axis_size(qkv.dims[2]) != 3:
-            raise ShapeError(
-                f"{label(qkv)} must have the axes (batch, time, 3, heads, features), with queries, keys and values "
-                f"along the third, not {format_dims(qkv.dims)}"
+    def sizes(self) -> Sizes:
+        """Return the axes, or raise `ShapeError`."""
+        if self.packed:
+            qkv = self.parents[0].dims
+            if len(qkv) != 5 or axis_size(qkv[2]) != 3:
+                raise ShapeError(
+                    f"{label(self.parents[0])} must have the axes (batch, time, 3, heads, features), with queries, "
+                    f"keys and values along the third, not {format_dims(qkv)}"
+                )
+            batch, queries, _, heads, features = qkv
+            keys, shared, columns = queries, heads, features
+        else:
+            query, key, value = (parent.dims for parent in self.parents[:3])
+            for dims in (query, key, value):
+                if len(dims) != 4:
+                    raise ShapeError(
+                        f"queries, keys and values must have the axes (batch, time, heads, features), not "
+                        f"{format_dims(dims)}"
+                    )
+            batch = unify(unify(query[0], key[0]), value[0])
+            queries, keys, features, columns = query[1], unify(key[1], value[1]), unify(query[3], key[3]), value[3]
+            heads, shared = query[2], unify(key[2], value[2])
+            group_of(heads, shared)
+        for mask in self.masks(self.parents)[:2]:
+            if mask is None:
+                continue
+            if len(mask.dims) != 4:
+                axes = "(batch, queries, keys)" if self.packed else "(batch, heads, queries, keys)"
+                raise ShapeError(f"the mask must have the axes {axes}, not {format_dims(mask.dims)}")
+            batch, heads, queries = (
+                axis if axis_size(other) == 1 else unify(axis, other)
+                for axis, other in zip((batch, heads, queries), mask.dims[:3], strict=True)
             )
-        batch, time, _, heads, features = qkv.dims
-        if self.masked:
-            mask = self._extra()[0]
-            if len(mask.dims) != 3:
-                raise ShapeError(f"the mask must have the axes (batch, queries, keys), not {format_dims(mask.dims)}")
-            if axis_size(mask.dims[0]) != 1:
-                batch = unify(batch, mask.dims[0])
-            for axis in mask.dims[1 + (axis_size(mask.dims[1]) == 1) :]:
-                time = unify(time, axis)
+            keys = unify(keys, mask.dims[3])
+        if self.packed:
+            queries = keys = unify(queries, keys)
         if not 0.0 <= self.dropout_rate < 1.0:
             raise ShapeError(f"dropout_rate must be in [0, 1), not {self.dropout_rate}")
         if axis_size(features) == 0:
             raise ShapeError("the axis of features has size 0")
-        return batch, time, heads, features
+        return Sizes(batch, queries, keys, heads, shared, features, columns)
 
-    def _slopes(self, heads: int) -> FloatArray:
+    def factor(self, features: int) -> np.generic:
+        """Return the factor of the scores of so many features."""
+        factor: np.generic = self.dtype.type(features**-0.5 if self.scale is None else self.scale)
+        return factor
+
+    def slopes(self, heads: int) -> FloatArray:
         """Return the ALiBi slope of each head (Press et al., 2021), or zeros without `alibi`."""
         steps = np.arange(1, heads + 1) / heads
         return (2.0 ** (-8.0 * steps) if self.alibi else np.zeros(heads)).astype(self.dtype)
 
-    def _split(self, operands: Sequence[Any]) -> tuple[BoolArray | None, int]:
-        """Return the mask, or None, and the step, or 0."""
-        extra = list(operands[len(operands) - self.masked - (self.dropout_rate > 0.0) :])
-        mask = extra.pop(0) if self.masked else None
-        return mask, int(extra[0]) if extra else 0
+    def bias_of(self, xp: ArrayNamespace, mask: BoolArray | None, axes: tuple[int, int, int, int]) -> FloatArray:
+        """Return the bias of ALiBi and masks, for (batch, heads, queries, keys), to which it broadcasts."""
+        _, heads, queries, keys = axes
+        distance = xp.abs(xp.arange(queries)[:, None] - xp.arange(keys))
+        bias = -xp.asarray(self.slopes(heads))[:, None, None] * xp.astype(distance, self.dtype)
+        return xp.where(self.allowed(xp, mask, axes), bias, xp.asarray(MASKED_SCORE, dtype=self.dtype))
 
-    def _bias(self, xp: ArrayNamespace, mask: BoolArray | None, time: int, heads: int) -> FloatArray:
-        """Return the bias added to the scaled scores; it broadcasts to (batch, heads, queries, keys)."""
-        positions = xp.arange(time)
-        distance = xp.abs(positions[:, None] - positions)
-        bias = -xp.asarray(self._slopes(heads))[:, None, None] * xp.astype(distance, self.dtype)
-        return xp.where(self._allowed(xp, mask, time), bias, xp.asarray(MASKED_SCORE, dtype=self.dtype))
-
-    def _allowed(self, xp: ArrayNamespace, mask: BoolArray | None, time: int) -> BoolArray:
+    def allowed(self, xp: ArrayNamespace, mask: BoolArray | None, axes: tuple[int, int, int, int]) -> BoolArray:
         """Return which keys each query may attend to; it broadcasts to (batch, heads, queries, keys)."""
-        positions = xp.arange(time)
-        allowed = (positions[:, None] >= positions) if self.causal else xp.ones((time, time), dtype=bool)
-        return allowed if mask is None else allowed & mask[:, None]
+        _, _, queries, keys = axes
+        later = (xp.arange(queries)[:, None] >= xp.arange(keys)) if self.causal else None
+        allowed = xp.ones((queries, keys), dtype=bool) if later is None else later
+        return allowed if mask is None else allowed & mask
 
-    def _factors(self, xp: ArrayNamespace, mask: BoolArray | None, step: int, axes: tuple[int, int, int]) -> FloatArray:
+    def _factors(
+        self, xp: ArrayNamespace, mask: BoolArray | None, step: int, axes: tuple[int, int, int, int]
+    ) -> FloatArray:
         """Return the factors of the attention weights: 0 where a key is masked or dropped; the shape is as above."""
-        batch, time, heads = axes
-        factors = xp.astype(self._allowed(xp, mask, time), self.dtype)
+        batch, heads, queries, keys = axes
+        factors = xp.astype(self.allowed(xp, mask, axes), self.dtype)
         if self.dropout_rate > 0.0:
             keep = dropout_mask(
-                batch * heads * time, time, drop_threshold(self.dropout_rate), step, self.seed, self.stream
+                batch * heads * queries, keys, drop_threshold(self.dropout_rate), step, self.seed, self.stream
             )
             scale = self.dtype.type(kept_factor(self.dropout_rate))
-            factors = factors * xp.where(xp.reshape(keep, (batch, heads, time, time)), scale, 0 * scale)
+            factors = factors * xp.where(xp.reshape(keep, axes), scale, 0 * scale)
         return factors
 
-    def weights(self, qkv: Node, extra: Sequence[BaseNode]) -> tuple[Node, Node, list[Node]]:
+    def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
+        """Return the op on a batch, whose axis and that of the op become one; None with random numbers."""
+        if self.dropout_rate > 0.0:
+            return None
+        axis, batch = batch_axis(operands, mapped), self.sizes().batch
+        folded: list[Node] = []
+        for x, is_mapped in zip(operands, mapped, strict=True):
+            dims = x.dims[is_mapped:]
+            if is_mapped or axis_size(dims[0]) != 1:
+                every = x if is_mapped else x.expand_dims(0)
+                folded.append(every.broadcast_to((axis, batch, *dims[1:])).reshape((product((axis, batch)), *dims[1:])))
+            else:
+                folded.append(x)
+        found: Any = self.rebuild(folded)
+        return found.reshape((axis, batch, *found.dims[1:]))
+
+    # --- the composition ----------------------------------------------------------------------------------------------
+
+    @property
+    def _group(self) -> int:
+        sizes = self.sizes()
+        return group_of(sizes.heads, sizes.shared)
+
+    def _rows(self, x: Node, key: Node) -> Any:
+        """Return `x`, (batch, heads, queries, ...), with the heads that share one of `key` as rows of one product."""
+        if self._group == 1:
+            return x
+        batch, _, queries, last = x.dims
+        return x.reshape((batch, key.dims[1], product((self._group, queries)), last))
+
+    def _heads(self, rows: Node, query: Node) -> Any:
+        """Return such rows with the heads of `query` again."""
+        return rows if self._group == 1 else rows.reshape((*query.dims[:3], rows.dims[3]))
+
+    def _weights(self, operands: Sequence[Node]) -> tuple[Any, Any, tuple[Any, Any, Any]]:
         """Return the weights before dropout, their factors, (batch, heads, queries, keys), and queries, keys, values.
 
-        The axes of queries, keys and values are (batch, heads, time, features).
+        The axes of queries, keys and values are (batch, heads, time, features). The factors are 1 where nothing is
+        hidden or dropped.
         """
-        options = self.attribute_values()
-        bias, factors = (AttentionMask(qkv, *extra, part=part, **options) for part in ("bias", "factors"))
-        parts: list[Node] = [qkv[:, :, i].transpose(0, 2, 1, 3) for i in range(3)]
-        scores = (parts[0] @ parts[1].matrix_transpose()) * feature_scale(qkv) + bias
-        return scores.softmax(), factors, parts
+        mask, bias, step = self.masks(operands)
+        others = [each for each in (mask, step) if each is not None]
+        options: Any = self.attribute_values() | {"biased": False}
+        sources = operands[: 1 if self.packed else 3]
+        hides = self.causal or self.masked
+        query, key, value = (each.transpose(0, 2, 1, 3) for each in self.parts(operands))
+        scores = self._heads(self._rows(query, key) @ key.matrix_transpose(), query) * self._factor_of(query)
+        if hides or self.alibi:
+            scores = scores + AttentionMask(*sources, *others, part="bias", **options)
+        weights = (scores if bias is None else scores + bias).softmax()
+        factors: Any = 1.0
+        if hides or self.dropout_rate > 0.0:
+            factors = AttentionMask(*sources, *others, part="factors", **options)
+        return weights, factors, (query, key, value)
+
+    def _factor_of(self, query: Node) -> Node:
+        return feature_scale(query) if self.scale is None else constant_like(self.scale, query)
+
+    def _differentiated(self, operands: Sequence[Node], gradient: Node) -> tuple[Any, Any, Any, tuple[Any, Any, Any]]:
+        """Return the gradient of the scores, the dropped weights, the cotangent, and queries, keys, values."""
+        weights, factors, parts = self._weights(operands)
+        query, _, value = parts
+        cotangent: Node = gradient.transpose(0, 2, 1, 3)
+        of_weights = self._heads(self._rows(cotangent, value) @ value.matrix_transpose(), query) * factors
+        of_scores = (of_weights - of_weights.vector_dot(weights).expand_dims(-1)) * weights
+        return of_scores, weights * factors, cotangent, parts
+
+
+def group_of(heads: Axis, shared: Axis) -> int:
+    """Return how many heads of the queries share one of the keys; raise `ShapeError` unless those divide them."""
+    if axis_size(heads) == axis_size(shared):
+        if axis_size(heads) is None:
+            unify(heads, shared)
+        return 1
+    for axis in (heads, shared):
+        if not axis_size(axis):
+            raise ShapeError(f"the axis of heads, {axis!r}, needs a size of at least 1")
+    if int(heads) % int(shared):
+        raise ShapeError(f"the heads of the queries, {heads!r}, are no multiple of those of the keys, {shared!r}")
+    return int(heads) // int(shared)
 
 
 def tile_memory(
@@ -342,34 +357,45 @@ def forward_tile(features: int) -> int:
 
 
 class _AttentionLoops(ByKernel):
+    def decompose(self, node: Any) -> Node | None:
+        composed: Node | None = node.compose(*node.parents) if node.few_queries else None
+        return composed
+
     def numbers(self, node: _Attention, features: int, heads: int) -> tuple[KernelArgument, ...]:
         """Return the kernel arguments after the arrays that all kernels share."""
         keep_scale = node.dtype.type(kept_factor(node.dropout_rate))
-        threshold = drop_threshold(node.dropout_rate)
-        scale = node.dtype.type(features**-0.5)
-        return node.causal, scale, node._slopes(heads), threshold, keep_scale, node.seed & WORD, node.stream & WORD
+        threshold, factor = drop_threshold(node.dropout_rate), node.factor(features)
+        return node.causal, factor, node.slopes(heads), threshold, keep_scale, node.seed & WORD, node.stream & WORD
 
     def scratch(
-        self, node: _Attention, shape: tuple[int, ...], tile: int, transposed: int, scores: int
+        self, node: _Attention, shape: tuple[int, ...], keys: int, tile: int, transposed: int, scores: int
     ) -> tuple[Array, ...]:
         """Return scratch memory for a tile of queries: transposed, their scores, sums of scores, keys of masks."""
-        memory = tile_memory(node.dtype, shape, shape[1], tile, transposed, scores)
+        memory = tile_memory(node.dtype, shape, keys, tile, transposed, scores)
         slots, _, columns = memory[2].shape
         return *memory, scratch((slots, 2, columns), np.uint32)
 
-    def mask_and_step(self, node: _Attention, operands: Sequence[Array]) -> tuple[Array, Array]:
-        """Return the mask, empty where there is none, and the step as an array with one element."""
-        extra = list(operands[len(operands) - node.masked - (node.dropout_rate > 0.0) :])
-        mask = extra.pop(0) if node.masked else np.zeros((1, 1, 0), np.bool_)
-        return mask, extra[0].reshape(-1) if extra else np.zeros(1, np.int64)
+    def extra(self, node: _Attention, operands: Sequence[Array]) -> tuple[Array, Array, Array]:
+        """Return the mask and the bias, empty where there is none, and the step as an array with one element."""
+        mask, bias, step = node.masks(operands)
+        return (
+            np.zeros((1, 1, 1, 0), np.bool_) if mask is None else mask,
+            np.zeros((1, 1, 1, 0), node.dtype) if bias is None else bias,
+            np.zeros(1, np.int64) if step is None else step.reshape(-1),
+        )
 
 
 class Attention(_Attention[Axes], Composed[tuple[Node, *tuple[Any, ...]], Axes]):
-    """`softmax(queries @ keys.T / sqrt(features)) @ values` for each head, of the axes (batch, time, heads, features).
+    """`softmax(queries @ keys.T * scale) @ values` for each head, of the axes (batch, queries, heads, features).
 
-    `qkv` has the axes (batch, time, 3, heads, features). The optional mask has the axes (batch, queries, keys), the
-    first two of which may have size 1. With `causal`, a query attends to keys at its own and earlier positions; with a
-    mask, to keys where it is true. A query that may attend to no key gets zeros. `alibi` subtracts the distance of the
+    The first operands are `qkv`, of the axes (batch, time, 3, heads, features), or queries, (batch, queries, heads,
+    features), keys, (batch, keys, shared, features), and values, (batch, keys, shared, columns). Each head of keys and
+    values serves as many consecutive heads of the queries (Ainslie et al., "GQA", 2023); it is read where it is, and
+    its gradient is the sum over these heads. The scale is `1 / sqrt(features)` for None.
+
+    The optional mask and bias have the axes (batch, heads, queries, keys), the first three of which may have size 1.
+    With `causal`, a query attends to keys at its own and earlier positions; with a mask, to keys where it is true. A
+    query that may attend to no key gets zeros. The bias is added to the scores. `alibi` subtracts the distance of the
     key from each score, times a slope of `2 ** (-8 h / heads)` in head h = 1, 2, ... (Press et al., "Train short, test
     long", 2021). Dropout applies to the attention weights. Vaswani et al., "Attention is all you need" (2017).
 
@@ -378,24 +404,41 @@ class Attention(_Attention[Axes], Composed[tuple[Node, *tuple[Any, ...]], Axes])
 
     __slots__ = ()
 
-    def __init__(self, qkv: Node, *extra: BaseNode, **options: Unpack[AttentionOptions]) -> None:
-        self._construct((qkv, *extra), **options)
+    def __init__(self, *operands: BaseNode, **options: Unpack[AttentionOptions]) -> None:
+        self._construct(operands, **options)
 
     def shape_rule(self) -> Dims:
-        return self._axes()
+        sizes = self.sizes()
+        return sizes.batch, sizes.queries, sizes.heads, sizes.columns
 
-    def compose(self, qkv: Node, *extra: BaseNode) -> Node:
-        weights, factors, (_, _, values) = self.weights(qkv, extra)
-        composed: Node = ((weights * factors) @ values).transpose(0, 2, 1, 3)
+    def compose(self, *operands: Any) -> Node:
+        weights, factors, (query, _, value) = self._weights(operands)
+        composed: Node = self._heads(self._rows(weights * factors, value) @ value, query).transpose(0, 2, 1, 3)
         return composed
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if all(row in (0, None) for row in rows) else None
+        parts = set(rows[: 1 if self.packed else 3])
+        return "rows" if len(parts) == 1 and all(row in (0, None) for row in rows) else None
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        extra = self._extra()
-        qkv_gradient = AttentionGradient(self.parents[0], gradient, *extra, **self.attribute_values())
-        return (qkv_gradient, *(ZERO for _ in extra))
+        return self.vjp_by(gradient, [True] * len(self.parents))
+
+    def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
+        count = len(self.parents) - self.extra_count
+        of_parts: tuple[Gradient, ...]
+        if not any(wanted[:count]):
+            of_parts = (ZERO,) * count
+        elif self.layout is None:
+            of_parts = composite_vjp(self.compose(*self.parents), gradient, self.parents[:count])
+        else:
+            operands = (*self.parents[:count], gradient, *self._extra())
+            joined = AttentionGradient(*operands, **self.attribute_values())
+            of_parts = (joined,) if self.packed else tuple(self.divided(joined, [x.dims for x in self.parents[:3]]))
+        of_extra: list[Gradient] = [ZERO] * self.extra_count
+        if self.biased and wanted[count + self.masked]:
+            of_scores, _, _, _ = self._differentiated(self.parents, gradient)
+            of_extra[self.masked] = unbroadcast(of_scores, self.parents[count + self.masked].dims)
+        return (*of_parts, *of_extra)
 
 
 @LOOPS.register(Attention)
@@ -404,10 +447,62 @@ class _ForwardLoops(_AttentionLoops):
     kernel = staticmethod(attention_kernel)
 
     def kernel_arguments(self, node: Attention, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
-        _, _, heads, features = out.shape
-        mask, step = self.mask_and_step(node, operands)
-        scratch = self.scratch(node, out.shape, forward_tile(features), 2, 1)
-        return operands[0], mask, step, out, *self.numbers(node, features, heads), *scratch
+        query, key, value = node.parts(operands)
+        heads, features = query.shape[2:]
+        rows = max(features, value.shape[3])
+        scratch = self.scratch(node, (*out.shape[:3], rows), key.shape[1], forward_tile(features), 2, 1)
+        numbers = self.numbers(node, features, heads)
+        return query, key, value, *self.extra(node, operands), out, *numbers, *scratch
+
+
+@REACH.register(Attention)
+class _AttentionReach(Reach):
+    """A query reads its own place, and the keys and values of the places that it may attend to."""
+
+    def ignores_sizes(self, node: Attention, is_long: Callable[[Axis], bool]) -> bool:
+        return node.causal
+
+    def ignores_order(self, node: Attention, is_permuted: Callable[[Axis], bool]) -> bool:
+        if node.causal or node.alibi or node.extra_count:
+            return False
+        rows = [[is_permuted(axis) for axis in parent.dims] for parent in node.parents]
+        return not any(any(each[2:]) or each[0] != rows[0][0] for each in rows) and rows[-1][1] == rows[-2:][0][1]
+
+    def reached(self, node: Attention, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
+        mask, bias, step = node.masks(operands)
+        if step is not None and step.zones:
+            return None
+        sizes, part, temporary = node.sizes(), 0, list[int]()
+        parts = [operands[0]] * 2 if node.packed else list(operands[:3])
+        heads = 3 if node.packed else 2
+        if node.packed:
+            part = analysis.fresh(at.size_of(3))
+            temporary.append(part)
+        extra: list[list[Bound]] = [[(part, at.ZERO, 0)], [(at.ZERO, part, -1)]] if node.packed else [[], [], []]
+        others = [each for each in (mask, bias) if each is not None]
+        one_each = group_of(sizes.heads, sizes.shared) == 1
+        lists = [[x.axes[0], x.axes[heads] if k == 0 or one_each else ()] for k, x in enumerate(parts)]
+        lists += [[x.axes[0], x.axes[1]] for x in others]
+        rows, names = analysis.joined([*parts, *others], lists, 2)
+        query, key = analysis.fresh(at.size_of(sizes.queries)), analysis.fresh(at.size_of(sizes.keys))
+        images = []
+        for k, (x, own) in enumerate(zip([*parts, *others], names, strict=True)):
+            places = [(x.axes[1], key if k else query)] if k < len(parts) else [(x.axes[2], query), (x.axes[3], key)]
+            if k < len(parts) and node.packed:
+                places.append((x.axes[2], part))
+            placed = {entry[0]: place for entry, place in places if len(entry) == 1 and entry[0] > 0}
+            bounds = extra[k] if k < len(parts) else []
+            images.append(analysis.moved(node, x, {**own, **placed}, bounds, temporary))
+        seen = [Zone({(key, query): 0})] if node.causal else at.EVERYWHERE
+        read = [zone for x in images[1:] for zone in x.zones]
+        attended = analysis.met(read, seen)
+        if mask is not None:
+            of_mask = images[len(parts)]
+            attended = analysis.met(attended, of_mask.values.get(0.0, at.EVERYWHERE))
+            attended += analysis.met(of_mask.zones, seen)
+        visible = {abs(atom): abs(atom) for entry in (*rows, (query,)) for atom in entry}
+        zones = images[0].zones + analysis.image(node, attended, visible)
+        return Reached((rows[0], (query,), rows[1], *analysis.axes((sizes.columns,))), zones)
 
 
 def feature_scale(qkv: Node) -> Node:
@@ -421,30 +516,41 @@ def feature_scale(qkv: Node) -> Node:
 
 
 class AttentionGradient(_Attention[Axes], Composed[tuple[Node, *tuple[Any, ...]], Axes]):
-    """The gradient of `Attention` with respect to `qkv`, of the shape of `qkv`."""
+    """The gradients of `Attention` with respect to queries, keys and values, as one array: see `layout`.
+
+    The parents are those of `Attention`, with the cotangent after queries, keys and values.
+    """
 
     __slots__ = ()
 
-    def __init__(self, qkv: Node, gradient: Node, *extra: BaseNode, **options: Unpack[AttentionOptions]) -> None:
-        self._construct((qkv, gradient, *extra), **options)
+    def __init__(self, *operands: BaseNode, **options: Unpack[AttentionOptions]) -> None:
+        self._construct(operands, **options)
 
     def shape_rule(self) -> Dims:
-        for axis, other in zip(self._axes(), self.parents[1].dims, strict=True):
+        sizes, count = self.sizes(), 1 if self.packed else 3
+        result = sizes.batch, sizes.queries, sizes.heads, sizes.columns
+        for axis, other in zip(result, self.parents[count].dims, strict=True):
             unify(axis, other)
-        dims: Dims = self.parents[0].dims
-        return dims
+        if self.packed:
+            dims: Dims = self.parents[0].dims
+            return dims
+        shapes = [parent.dims for parent in self.parents[:3]]
+        if self.layout == "heads":
+            return (*result[:2], sum(int(shape[2]) for shape in shapes), sizes.features)
+        return sizes.batch, sum(math.prod(map(int, shape[1:])) for shape in shapes)
 
-    def compose(self, qkv: Node, gradient: Node, *extra: BaseNode) -> Node:
-        weights, factors, (queries, keys, values) = self.weights(qkv, extra)
-        cotangent = gradient.transpose(0, 2, 1, 3)
-        of_weights = cotangent @ values.matrix_transpose() * factors
-        of_scores = (of_weights - of_weights.vector_dot(weights).expand_dims(-1)) * weights * feature_scale(qkv)
+    def compose(self, *operands: Any) -> Node:
+        gradient = operands[1 if self.packed else 3]
+        of_scores, dropped, cotangent, (query, key, value) = self._differentiated(operands, gradient)
+        of_scores = of_scores * self._factor_of(query)
+        rows = self._rows(of_scores, key).matrix_transpose()
         parts = (
-            of_scores @ keys,
-            of_scores.matrix_transpose() @ queries,
-            (weights * factors).matrix_transpose() @ cotangent,
+            self._heads(self._rows(of_scores, key) @ key, query),
+            rows @ self._rows(query, key),
+            self._rows(dropped, value).matrix_transpose() @ self._rows(cotangent, value),
         )
-        return stack([part.transpose(0, 2, 1, 3) for part in parts], axis=2)
+        joined: Node = self.join([part.transpose(0, 2, 1, 3) for part in parts], concatenate, stack)
+        return joined
 
 
 @LOOPS.register(AttentionGradient)
@@ -455,14 +561,17 @@ class _GradientLoops(_AttentionLoops):
     def kernel_arguments(
         self, node: AttentionGradient, operands: Sequence[Array], out: Array
     ) -> tuple[KernelArgument, ...]:
-        heads, features = out.shape[3:]
-        mask, step = self.mask_and_step(node, operands)
-        scratch = self.scratch(node, operands[1].shape, _QUERIES, 3, 2)
-        return operands[0], operands[1], mask, step, out, *self.numbers(node, features, heads), *scratch
+        parts = query, key, value = node.parts(operands)
+        batch, time, heads, features = query.shape
+        shape = batch, time, key.shape[2], max(features, value.shape[3])
+        scratch = self.scratch(node, shape, key.shape[1], _QUERIES, 3, 2)
+        gradients = node.divided(out, [part.shape for part in parts])
+        cotangent, numbers = operands[1 if node.packed else 3], self.numbers(node, features, heads)
+        return *parts, cotangent, *self.extra(node, operands), *gradients, *numbers, *scratch
 
 
 class AttentionMask(_Attention[Axes]):
-    """The bias of the scores, or the factors of the attention weights: 0 where a key is masked or dropped.
+    """The bias of ALiBi and masks, or the factors of the attention weights: 0 where a key is masked or dropped.
 
     The axes are (batch, heads, queries, keys). The value depends only on the sizes, the mask and the step.
     """
@@ -471,23 +580,20 @@ class AttentionMask(_Attention[Axes]):
     part: Literal["bias", "factors"]
 
     def __init__(
-        self, qkv: Node, *extra: BaseNode, part: Literal["bias", "factors"], **options: Unpack[AttentionOptions]
+        self, *operands: BaseNode, part: Literal["bias", "factors"], **options: Unpack[AttentionOptions]
     ) -> None:
-        self._construct((qkv, *extra), part=part, **options)
+        self._construct(operands, part=part, **options)
 
     def shape_rule(self) -> Dims:
-        batch, time, heads, _ = self._axes()
-        return batch, heads, time, time
+        sizes = self.sizes()
+        return sizes.batch, sizes.heads, sizes.queries, sizes.keys
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        mask, step = self._split(operands)
-        batch, heads, time, _ = shape
-        part = (
-            self._bias(xp, mask, time, heads)
-            if self.part == "bias"
-            else self._factors(xp, mask, step, (batch, time, heads))
-        )
-        return xp.broadcast_to(part, shape)
+        mask, _, step = self.masks(operands)
+        axes: Any = shape
+        if self.part == "bias":
+            return xp.broadcast_to(self.bias_of(xp, mask, axes), shape)
+        return xp.broadcast_to(self._factors(xp, mask, 0 if step is None else int(step), axes), shape)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return tuple(ZERO for _ in self.parents)
@@ -495,21 +601,53 @@ class AttentionMask(_Attention[Axes]):
 
 @LOOPS.register(AttentionMask)
 class _MaskLoops(_AttentionLoops):
+    def decompose(self, node: Any) -> None:
+        return None
+
     kernel = staticmethod(attention_mask_kernel)
 
     def kernel_arguments(
         self, node: AttentionMask, operands: Sequence[Array], out: Array
     ) -> tuple[KernelArgument, ...]:
-        _, heads, time, _ = out.shape
-        mask, step = self.mask_and_step(node, operands)
-        half = (time + 1) // 2
-        row = scratch((2, time), np.uint32), scratch(half, np.uint32), scratch(2 * half, node.dtype)
+        _, heads, queries, keys = out.shape
+        mask, _, step = self.extra(node, operands)
+        half = (keys + 1) // 2
+        row = scratch((2, queries), np.uint32), scratch(half, np.uint32), scratch(2 * half, node.dtype)
         return mask, step, out, *self.numbers(node, 1, heads), node.part == "bias", MASKED_SCORE, *row
 
 
 JAX.register(Attention)(AttentionForm)
 JAX.register(AttentionGradient)(AttentionGradientForm)
 JAX.register(AttentionMask)(AttentionMaskForm)
+
+
+def attend(
+    caller: str,
+    parts: Sequence[Node],
+    mask: Node | None = None,
+    bias: Node | None = None,
+    *,
+    causal: bool = False,
+    alibi: bool = False,
+    scale: float | None = None,
+    dropout_rate: float = 0.0,
+    seed: int = 0,
+    stream: int | None = None,
+) -> Attention[Any]:
+    """Return the attention of `qkv`, or of queries, keys and values, of the axes that `Attention` takes.
+
+    Raise an error in the name of the `caller` for a rate or a scale out of range.
+    """
+    check_rate(caller, parts[0], dropout_rate, "dropout_rate")
+    if scale is not None and not np.isfinite(scale):
+        raise OptionError(f"{caller}: scale must be finite, not {scale}")
+    given = [node for node in (mask, bias) if node is not None]
+    extra: tuple[BaseNode, ...] = (*given, *((STEP,) if dropout_rate > 0.0 else ()))
+    return Attention(
+        *parts, *extra, alibi=alibi, causal=causal, masked=mask is not None, biased=bias is not None,
+        scale=None if scale is None else float(scale), dropout_rate=float(dropout_rate), seed=seed,
+        stream=stream_or_next(stream) if dropout_rate > 0.0 else 0,
+    )  # fmt: skip
 
 
 def attention(
@@ -538,10 +676,13 @@ def attention(
     >>> wy.attention(qkv, causal=True).forward().shape
     (1, 4, 2, 5)
     """
-    check_rate("attention", qkv, dropout_rate, "dropout_rate")
-    masks = () if mask is None else (mask if isinstance(mask, Node) else as_constant(mask, np.asarray(mask).dtype),)
-    extra: tuple[BaseNode, ...] = masks + ((STEP,) if dropout_rate > 0.0 else ())
-    return Attention(
-        qkv, *extra, alibi=alibi, causal=causal, masked=mask is not None, dropout_rate=float(dropout_rate), seed=seed,
-        stream=stream_or_next(stream) if dropout_rate > 0.0 else 0,
+    return attend(
+        "attention", [qkv], None if mask is None else mask_of_heads(mask), causal=causal, alibi=alibi,
+        dropout_rate=dropout_rate, seed=seed, stream=stream,
     )  # fmt: skip
+
+
+def mask_of_heads(mask: Node | BoolArray) -> Node:
+    """Return a mask of the axes (batch, queries, keys) as one of all heads, (batch, 1, queries, keys)."""
+    node: Node = mask if isinstance(mask, Node) else as_constant(mask, np.asarray(mask).dtype)
+    return node.expand_dims(1) if node.ndim == 3 else node

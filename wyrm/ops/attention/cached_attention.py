@@ -29,9 +29,9 @@ class CachedAttention(Composed[tuple[Node, Node, Node, Node, Node], Axes]):
 
     `query` has the axes (batch, time, heads, features), `key` and `value` (batch, time, shared, features): each of
     their heads serves as many consecutive heads of the queries. `cache`, which holds keys and values, has the axes
-    (batch, 2, shared, features, positions), and the result those of `query`. `allowed`, of the axis (positions,), is
-    true where the cache is filled; the new positions follow the last of these. Scores are multiplied by `scale`,
-    `1 / sqrt(features)` for None. With a `window`, a position attends to so many, up to its own.
+    (batch, 2, positions, shared, features), and the result those of `query`. `allowed`, (batch, positions), is true
+    where the cache of a sequence is filled; its new positions follow the last of these. Scores are multiplied by
+    `scale`, `1 / sqrt(features)` for None. With a `window`, a position attends to so many, up to its own.
 
     Raise `ShapeError` for axes that do not match, `DTypeError` for a mask of another dtype, `OptionError` for a scale
     that is not above 0 or a window below 1.
@@ -63,17 +63,17 @@ class CachedAttention(Composed[tuple[Node, Node, Node, Node, Node], Axes]):
         for name, dims in (("query", query), ("key", key), ("value", value)):
             if len(dims) != 4:
                 raise ShapeError(f"{name} must have the axes (batch, time, heads, features), not {format_dims(dims)}")
-        if len(cache) != 5 or axis_size(cache[1]) != 2 or len(allowed) != 1:
+        if len(cache) != 5 or axis_size(cache[1]) != 2 or len(allowed) != 2:
             raise ShapeError(
-                f"the cache must have the axes (batch, 2, heads, features, positions) and its mask (positions,), "
+                f"the cache must have the axes (batch, 2, positions, heads, features) and its mask (batch, positions), "
                 f"not {format_dims(cache)} and {format_dims(allowed)}"
             )
-        unify(cache[4], allowed[0])
-        batch, time, features = unify(query[0], cache[0]), query[1], unify(query[3], cache[3])
+        unify(cache[2], allowed[1])
+        batch, time, features = unify(unify(query[0], cache[0]), allowed[0]), query[1], unify(query[3], cache[4])
         for dims in (key, value):
             batch, time, features = unify(batch, dims[0]), unify(time, dims[1]), unify(features, dims[3])
-            unify(dims[2], cache[2])
-        return batch, time, _heads(query[2], cache[2]), features
+            unify(dims[2], cache[3])
+        return batch, time, _heads(query[2], cache[3]), features
 
     def compose(self, query: Node, key: Node, value: Node, cache: Node, allowed: Node) -> Node:
         queries, keys, values = (each.transpose(0, 2, 1, 3) for each in (query, key, value))
@@ -88,23 +88,25 @@ class CachedAttention(Composed[tuple[Node, Node, Node, Node, Node], Axes]):
             found: Any = (rows @ columns) * scale
             return found if groups == 1 else found.reshape((batch, heads, time, count))
 
-        seen: Any = allowed
+        # Of the axes of scores: (batch, heads, time, positions).
+        seen: Any = allowed.expand_dims(1).expand_dims(1)
         distance: Any = place.expand_dims(1) - place
         causal: Any = distance >= 0
         if self.window is not None:
-            cached = positions(allowed.dims[0]).astype(query.dtype)
-            first = where(allowed, cached + 1.0, 0.0).max()
+            cached = positions(allowed.dims[1]).astype(query.dtype)
+            first: Any = where(allowed, cached + 1.0, 0.0).max(axis=1)
             # How far a cached key is behind each query.
-            behind: Any = (place.astype(query.dtype) + first).expand_dims(1) - cached
-            seen, causal = allowed & (behind < float(self.window)), causal & (distance < self.window)
-        earlier = where(seen, scored(cache[:, 0], allowed.dims[0]), MASKED_SCORE)
+            behind: Any = (first.expand_dims(1) + place.astype(query.dtype)).expand_dims(2) - cached
+            seen = seen & (behind < float(self.window)).expand_dims(1)
+            causal = causal & (distance < self.window)
+        earlier = where(seen, scored(cache[:, 0].transpose(0, 2, 3, 1), allowed.dims[1]), MASKED_SCORE)
         # Not their sum: what is not finite at a later position would reach earlier ones.
         own = where(causal, scored(keys.matrix_transpose(), time), MASKED_SCORE)
         scores: Node = concatenate([earlier, own], axis=-1)
         found: Any = scores.softmax()
         if groups > 1:
             found = found.reshape((batch, shared, product((groups, time)), found.dims[3]))
-        found = found @ concatenate([cache[:, 1].matrix_transpose(), values], axis=2)
+        found = found @ concatenate([cache[:, 1].transpose(0, 2, 1, 3), values], axis=2)
         if groups > 1:
             found = found.reshape((batch, heads, time, query.dims[3]))
         composed: Node = found.transpose(0, 2, 1, 3)
@@ -153,7 +155,7 @@ class _CachedAttentionLoops(_CachedLoops):
         self, node: CachedAttention, operands: Sequence[Array], out: Array
     ) -> tuple[KernelArgument, ...]:
         _, time, _, features = out.shape
-        memory = tile_memory(node.dtype, out.shape, operands[4].size + time, forward_tile(features))
+        memory = tile_memory(node.dtype, out.shape, operands[4].shape[1] + time, forward_tile(features))
         return *self.shared_arguments(node, operands, out), *memory
 
 
@@ -174,4 +176,4 @@ class _CachedStepLoops(_CachedLoops):
     kernel = staticmethod(cached_step_kernel)
 
     def kernel_arguments(self, node: CachedStep, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
-        return *self.shared_arguments(node, operands, out), scratch(operands[4].size + 1, node.dtype)
+        return *self.shared_arguments(node, operands, out), scratch(operands[4].shape[1] + 1, node.dtype)

@@ -1,4 +1,4 @@
-"""Attention of queries to the keys and values of another sequence, composed of products and a softmax."""
+"""Attention of queries to the keys and values of another sequence, with the axes of PyTorch's function."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from typing_extensions import TypeVar
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import axis_size, product, unify
 from wyrm.graph.base import describe, format_dims, label
-from wyrm.graph.leaves import Constant, as_constant
+from wyrm.graph.leaves import as_constant
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.typing import A, Array, Bs, D, K, M, N
 from wyrm.graph.weak_types import in_one_type
-from wyrm.ops.attention.attention import MASKED_SCORE
+from wyrm.ops.attention.attention import attend
 from wyrm.ops.elementwise.comparison import where
-from wyrm.ops.random.dropout_mask import check_rate
 from wyrm.support.foreign_names import explains_keywords
 
 # The axis of fewer heads.
@@ -69,8 +68,9 @@ def scaled_dot_product_attention(
 
     `mask` broadcasts to (..., heads, queries, keys): a bool mask is true where a query may attend to a key, a float one
     is added to the scores. With `is_causal`, query i attends to keys 0 to i. A query that may attend to no key gets
-    zeros. `dropout_rate` is the probability of dropping an attention weight, with random numbers of `seed`. For
-    self-attention, `wyrm.attention` is fused and needs no memory for the scores.
+    zeros. `dropout_rate` is the probability of dropping an attention weight, with random numbers of `seed`. As in
+    `wyrm.attention`, no array holds the scores, unless they are of few queries to another sequence; keys and values of
+    fewer heads are read where they are.
 
     Raise `ShapeError` for axes that do not match, or without the sizes that they need, `DTypeError` for operands of
     other dtypes, and `ValueError` for a `dropout_rate` outside [0, 1).
@@ -79,40 +79,46 @@ def scaled_dot_product_attention(
     >>> wy.scaled_dot_product_attention(query, key, key).forward().shape
     (1, 2, 3, 4)
     """
-    check_rate("scaled_dot_product_attention", query, dropout_rate, "dropout_rate")
     query, key, value = in_one_type(query, key, value)
-    groups = _groups(query, key, value)
-    features, keys = axis_size(query.dims[-1]), key.dims[-2]
-    if scale is None:
-        if not features:
-            raise ShapeError(
-                f"scaled_dot_product_attention: the last axis of {describe(query)} needs a size of at least 1, or give "
-                f"the scale"
-            )
-        scale = 1.0 / math.sqrt(features)
-    # The heads that share keys and values become rows of one product.
-    *outer, queries, _ = query.dims
-    rows = query if groups == 1 else query.reshape((*key.dims[:-2], product((groups, queries)), query.dims[-1]))
-    scores = ((rows * scale) @ key.matrix_transpose()).reshape((*outer, queries, keys))
-    allowed = _causal_mask(queries, keys) if is_causal else None
+    _check(query, key, value)
+    allowed = bias = None
     if mask is not None:
-        given = mask if isinstance(mask, Node) else as_constant(mask, _mask_dtype(mask, scores))
-        if given.dtype.kind == "f":
-            bias, given = given, given > -math.inf
-            scores = scores + where(given, bias, 0.0)
-        allowed = given if allowed is None else allowed & given
-    weights = (scores if allowed is None else where(allowed, scores, MASKED_SCORE)).softmax()
-    if allowed is not None:
-        weights = where(allowed, weights, 0.0)
-    if dropout_rate > 0.0:
-        weights = weights.dropout(dropout_rate, seed)
-    if groups > 1:
-        weights = weights.reshape((*key.dims[:-2], product((groups, queries)), keys))
-    return (weights @ value).reshape((*outer, queries, value.dims[-1]))
+        given = _mask(mask if isinstance(mask, Node) else as_constant(mask, _mask_dtype(mask, query)), query, key)
+        allowed, bias = (given, None) if given.dtype.kind != "f" else (given > -math.inf, given)
+        bias = bias if bias is None else where(allowed, bias, 0.0)
+    parts = [_of_four_axes(node).transpose(0, 2, 1, 3) for node in (query, key, value)]
+    found: Any = attend(
+        "scaled_dot_product_attention", parts, allowed, bias, causal=is_causal, scale=scale, dropout_rate=dropout_rate,
+        seed=seed,
+    ).transpose(0, 2, 1, 3)  # fmt: skip
+    return found if query.ndim == 4 else found.reshape((*query.dims[:-1], value.dims[-1]))
 
 
-def _groups(query: Node, key: Node, value: Node) -> int:
-    """Return how many heads of the queries share a head of the keys; raise an error for operands that do not match."""
+def _of_four_axes(x: Node) -> Any:
+    """Return `x` with the axes (batch, heads, rows, columns)."""
+    if x.ndim == 4:
+        return x
+    rank = min(x.ndim, 3)
+    return x.reshape((product(x.dims[:-rank]), *(1,) * (3 - rank), *x.dims[-rank:]))
+
+
+def _mask(mask: Node, query: Node, key: Node) -> Node:
+    """Return a mask of the axes (batch, heads, queries, keys), the first three of which may have size 1."""
+    if mask.ndim > query.ndim:
+        raise ShapeError(
+            f"scaled_dot_product_attention: a mask has at most the {query.ndim} axes (..., heads, queries, keys), not "
+            f"{format_dims(mask.dims)}"
+        )
+    dims: list[Any] = [*(1,) * (query.ndim - mask.ndim), *mask.dims]
+    wide = [*dims[:-1], key.dims[-2]] if axis_size(dims[-1]) == 1 else [*dims]
+    if any(axis_size(axis) != 1 for axis in dims[:-3]):  # the axes before the last three become one
+        wide[:-3] = query.dims[:-3]
+    of_heads: Node = _of_four_axes(mask.reshape(dims).broadcast_to(wide) if wide != dims else mask.reshape(dims))
+    return of_heads
+
+
+def _check(query: Node, key: Node, value: Node) -> None:
+    """Raise an error for operands that do not match."""
     rank = query.ndim
     for node in (query, key, value):
         if node.ndim != rank or rank < 2:
@@ -122,17 +128,16 @@ def _groups(query: Node, key: Node, value: Node) -> int:
             )
         if node.dtype != query.dtype or node.dtype.kind != "f":
             raise DTypeError(f"scaled_dot_product_attention: {label(node)} is {node.dtype}; convert it with .astype")
-    groups = 1
     heads, shared = (axis_size(node.dims[-3]) if rank > 2 else None for node in (query, key))
+    common = -2
     if heads is not None and shared is not None and heads != shared:
+        common = -3
         if shared == 0 or heads % shared:
             raise ShapeError(
                 f"scaled_dot_product_attention: the {heads} heads of {describe(query)} are no multiple of the {shared} "
                 f"heads of {describe(key)}"
             )
-        groups = heads // shared
-    common = slice(None, -2 if groups == 1 else -3)
-    pairs = [*zip(query.dims[common], key.dims[common], strict=True), (query.dims[-1], key.dims[-1])]
+    pairs = [*zip(query.dims[:common], key.dims[:common], strict=True), (query.dims[-1], key.dims[-1])]
     pairs += zip(key.dims[:-1], value.dims[:-1], strict=True)
     try:
         for one, other in pairs:
@@ -142,24 +147,11 @@ def _groups(query: Node, key: Node, value: Node) -> int:
             f"scaled_dot_product_attention: the axes of query {format_dims(query.dims)}, key {format_dims(key.dims)} "
             f"and value {format_dims(value.dims)} do not match: {error}"
         ) from None
-    return groups
 
 
-def _mask_dtype(mask: Array, scores: Node) -> np.dtype:
-    dtype: np.dtype = np.dtype(np.bool_) if np.asarray(mask).dtype.kind == "b" else scores.dtype
+def _mask_dtype(mask: Array, query: Node) -> np.dtype:
+    dtype: np.dtype = np.dtype(np.bool_) if np.asarray(mask).dtype.kind == "b" else query.dtype
     return dtype
-
-
-def _causal_mask(queries: Any, keys: Any) -> Node:
-    """Return the mask of keys up to the position of each query."""
-    rows, columns = axis_size(queries), axis_size(keys)
-    if rows is None or columns is None:
-        raise ShapeError(
-            f"scaled_dot_product_attention: is_causal needs axes with sizes, not {format_dims((queries, keys))}; "
-            f"wy.attention needs none"
-        )
-    axes: Any = queries, keys
-    return Constant(np.tri(rows, columns, dtype=np.bool_), axes)
 
 
 __all__ = ["scaled_dot_product_attention"]

@@ -7,11 +7,13 @@ import numpy as np
 from wyrm.graph.typing import BoolArray, FloatArray, IntegerArray
 from wyrm.ops.attention.weights import (
     COLUMN,
+    clear,
     divide_rows,
     drop,
     exponentials,
     has_few,
     multiply,
+    of_head,
     score_gradients,
     transpose_into,
     weigh,
@@ -23,8 +25,11 @@ from wyrm.ops.random.dropout_mask import mask_row, row_keys
 
 
 def attention_kernel(
-    qkv: FloatArray,
+    query: FloatArray,
+    key: FloatArray,
+    value: FloatArray,
     allowed: BoolArray,
+    bias: FloatArray,
     step: IntegerArray,
     out: FloatArray,
     causal: bool,
@@ -39,33 +44,35 @@ def attention_kernel(
     sums: FloatArray,
     row_words: IntegerArray,
 ) -> None:
-    """Fill `out`, of shape (batch, time, heads, features); `allowed` is empty where there is no mask.
+    """Fill `out`, of shape (batch, queries, heads, columns); `allowed` and `bias` are empty where there is none.
 
     The pairs of a sequence and a head are divided into slots, which threads share. A slot has scratch memory for a tile
-    of queries, of whole columns: `transposed` (slots, 2, features, tile), `scores` (slots, 1, time rounded up to an
-    even number, tile or more), `sums` (slots, 2, tile), and for dropout `row_words` (slots, 2, tile).
+    of queries, of whole columns: `transposed` (slots, 2, features or columns, tile), `scores` (slots, 1, keys rounded
+    up to an even number, tile or more), `sums` (slots, 2, tile), and for dropout `row_words` (slots, 2, tile).
     """
-    heads: int = qkv.shape[3]
-    time, pairs = qkv.shape[1], qkv.shape[0] * heads
+    heads: int = query.shape[2]
+    time, keys, pairs, group = query.shape[1], key.shape[1], query.shape[0] * heads, heads // key.shape[2]
     slots, tile, one = sums.shape[0], sums.shape[2], scale.dtype.type(1)
-    for slot in shared_turns(slots, pairs * time * time // slots):
+    for slot in shared_turns(slots, pairs * time * keys // slots):
         for pair in range(pairs * slot // slots, pairs * (slot + 1) // slots):
             b, h = pair // heads, pair % heads
+            place = h // group
             for first in range(0, time, tile):
                 last = min(first + tile, time)
-                seen, count = last if causal else time, last - first
+                seen, count = min(last, keys) if causal else keys, last - first
                 # Slices, of the same layout as in the gradient, which shares the machine code of `exponentials`.
-                queries, result = transposed[slot, 0, :, :tile], transposed[slot, 1, :, :count]
-                transpose_into(qkv[b, first:last, 0, h], scale * scale.dtype.type(LOG2_E), queries[:, :count])
+                queries = transposed[slot, 0, : query.shape[3], :tile]
+                result = transposed[slot, 1, : out.shape[3], :count]
+                transpose_into(query[b, first:last, h], scale * scale.dtype.type(LOG2_E), queries[:, :count])
                 exponentials(
-                    queries, qkv[b, :seen, 1, h], allowed[b if allowed.shape[0] > 1 else 0], first, count, causal,
+                    queries, key[b, :seen, place], of_head(allowed, b, h), of_head(bias, b, h), first, count, causal,
                     slopes[h], sums[slot, :, :tile], scores[slot, 0, :seen, :tile],
                 )  # fmt: skip
                 if threshold > 0:
                     keys_of_rows = row_words[slot, :, :count]
                     row_keys(pair * time + first, step[0], seed, stream, keys_of_rows)
                     drop(scores[slot, 0, :, :count], seen, keys_of_rows, threshold, keep_scale)
-                multiply_into(qkv[b, :seen, 2, h].T, scores[slot, 0, :seen, :count], result, 0)
+                multiply_into(value[b, :seen, place].T, scores[slot, 0, :seen, :count], result, 0)
                 divide_rows(result, sums[slot, 1, :count])
                 transpose_into(result, one, out[b, first:last, h])
 
@@ -80,19 +87,25 @@ def add_key_gradients(
     if not causal:
         multiply_into(gradients, queries.T, out, adds)
         return
-    if first > 0:
-        multiply_into(gradients[:first], queries.T, out[:first], adds)
+    before = min(first, out.shape[0])
+    if before > 0:
+        multiply_into(gradients[:before], queries.T, out[:before], adds)
     for low in range(0, queries.shape[1], block):
-        key, end = first + low, min(first + low + block, out.shape[0])
+        key, end = min(first + low, out.shape[0]), min(first + low + block, out.shape[0])
         multiply_into(gradients[key:end, low:], queries[:, low:].T, out[key:end], adds)
 
 
 def attention_gradient_kernel(
-    qkv: FloatArray,
+    query: FloatArray,
+    key: FloatArray,
+    value: FloatArray,
     gradient: FloatArray,
     allowed: BoolArray,
+    bias: FloatArray,
     step: IntegerArray,
-    out: FloatArray,
+    of_query: FloatArray,
+    of_key: FloatArray,
+    of_value: FloatArray,
     causal: bool,
     scale: np.floating,
     slopes: FloatArray,
@@ -105,57 +118,64 @@ def attention_gradient_kernel(
     sums: FloatArray,
     row_words: IntegerArray,
 ) -> None:
-    """Fill `out`, of the shape of `qkv`, from the cotangent `gradient`; the attention weights are recomputed.
+    """Fill the gradients of queries, keys and values from the cotangent `gradient`; the weights are recomputed.
 
-    Scratch memory as in `attention_kernel`, with second axes of 3 for `transposed`, 2 for `scores` and 3 for `sums`.
+    A slot has pairs of a sequence and a head of the keys, whose gradient is a sum over the heads of queries that share
+    it. Scratch memory as in `attention_kernel`, with second axes of 3 for `transposed`, 2 for `scores`, 3 for `sums`.
     """
-    heads: int = qkv.shape[3]
-    time, pairs = qkv.shape[1], qkv.shape[0] * heads
+    heads, shared, features, columns = query.shape[2], key.shape[2], query.shape[3], value.shape[3]
+    time, keys, pairs, group = query.shape[1], key.shape[1], query.shape[0] * shared, heads // shared
     slots, tile, one = sums.shape[0], sums.shape[2], scale.dtype.type(1)
     # The scores of a column fit into the first cache. The sums over the queries of a tile are faster than of a column.
-    block, tiles = COLUMN if has_few(qkv.shape[4]) else tile, (time + tile - 1) // tile
-    for slot in shared_turns(slots, 2 * pairs * time * time // slots):
+    block, tiles = COLUMN if has_few(features) else tile, (time + tile - 1) // tile
+    # The keys that any query sees.
+    reached = min(time, keys) if causal or time == 0 else keys
+    for slot in shared_turns(slots, 2 * pairs * group * time * keys // slots):
         for pair in range(pairs * slot // slots, pairs * (slot + 1) // slots):
-            b, h = pair // heads, pair % heads
-            # The last tile comes first: its queries see every key, so it initializes the gradients of all keys.
-            for turn in range(tiles):
-                start = natural((tiles - 1 - turn) * tile)
+            b, place = pair // shared, pair % shared
+            clear(of_key[b, reached:, place])
+            clear(of_value[b, reached:, place])
+            # The last tile comes first: its queries see every key that any does, so it initializes the gradients.
+            for turn in range(tiles * group):
+                h = place * group + turn // tiles
+                start = natural((tiles - 1 - turn % tiles) * tile)
                 stop = min(start + tile, time)
                 count = stop - start
-                queries, cotangents = transposed[slot, 0], transposed[slot, 1]
-                query_gradients = transposed[slot, 2, :, :count]
-                transpose_into(qkv[b, start:stop, 0, h], scale * scale.dtype.type(LOG2_E), queries[:, :count])
+                queries, cotangents = transposed[slot, 0, :features], transposed[slot, 1, :columns]
+                query_gradients = transposed[slot, 2, :features, :count]
+                transpose_into(query[b, start:stop, h], scale * scale.dtype.type(LOG2_E), queries[:, :count])
                 transpose_into(gradient[b, start:stop, h], one, cotangents[:, :count])
                 for first in range(start, stop, block):
                     last = min(first + block, stop)
-                    seen, low, high = last if causal else time, first - start, last - start
+                    seen, low, high = min(last, keys) if causal else keys, first - start, last - start
                     whole, length = low + block, last - first
-                    keys = qkv[b, :seen, 1, h]
+                    seen_keys = key[b, :seen, place]
                     part, part_gradients = scores[slot, 0, :, low:whole], scores[slot, 1, :, low:whole]
                     exponentials(
-                        queries[:, low:whole], keys, allowed[b if allowed.shape[0] > 1 else 0], first, length,
+                        queries[:, low:whole], seen_keys, of_head(allowed, b, h), of_head(bias, b, h), first, length,
                         causal, slopes[h], sums[slot, :, low:whole], part[:seen],
                     )  # fmt: skip
                     multiply(
-                        qkv[b, :seen, 2, h], cotangents[:, low:whole], first, causal, length, part_gradients[:seen]
+                        value[b, :seen, place], cotangents[:, low:whole], first, causal, length, part_gradients[:seen]
                     )
                     keys_of_rows = row_words[slot, :, low:high]
                     if threshold > 0:
-                        row_keys(pair * time + first, step[0], seed, stream, keys_of_rows)
+                        row_keys((b * heads + h) * time + first, step[0], seed, stream, keys_of_rows)
                         drop(part_gradients[:, :length], seen, keys_of_rows, threshold, keep_scale)
                     score_gradients(part[:seen], part_gradients[:seen], sums[slot, :, low:whole], first, length, causal)
                     if threshold > 0:
                         drop(part[:, :length], seen, keys_of_rows, threshold, keep_scale)
-                    multiply_into(keys.T, part_gradients[:seen, :length], query_gradients[:, low:high], 0)
-                transpose_into(query_gradients, scale, out[b, start:stop, 0, h])
-                seen, adds = stop if causal else time, 1 if turn > 0 else 0
-                transpose_into(qkv[b, start:stop, 0, h], scale, queries[:, :count])
+                    multiply_into(seen_keys.T, part_gradients[:seen, :length], query_gradients[:, low:high], 0)
+                transpose_into(query_gradients, scale, of_query[b, start:stop, h])
+                seen, adds = min(stop, keys) if causal else keys, 1 if turn > 0 else 0
+                transpose_into(query[b, start:stop, h], scale, queries[:, :count])
                 add_key_gradients(
-                    scores[slot, 1, :seen, :count], queries[:, :count], start, block, causal, adds, out[b, :seen, 1, h]
-                )
+                    scores[slot, 1, :seen, :count], queries[:, :count], start, block, causal, adds,
+                    of_key[b, :seen, place],
+                )  # fmt: skip
                 add_key_gradients(
                     scores[slot, 0, :seen, :count], cotangents[:, :count], start, block, causal, adds,
-                    out[b, :seen, 2, h],
+                    of_value[b, :seen, place],
                 )  # fmt: skip
 
 
@@ -177,16 +197,16 @@ def attention_mask_kernel(
     factors: FloatArray,
 ) -> None:
     """Fill `out`, of shape (batch, heads, queries, keys), with the bias of the scores or the factors of the weights."""
-    batches, heads, time = out.shape[0], out.shape[1], out.shape[2]
+    batches, heads, time, keys = out.shape[0], out.shape[1], out.shape[2], out.shape[3]
     for b in range(batches):
-        in_batch = b if allowed.shape[0] > 1 else 0
         for h in range(heads):
+            visible = of_head(allowed, b, h)
             row_keys((b * heads + h) * time, step[0], seed, stream, row_words)
             for i in range(time):
-                in_row = i if allowed.shape[1] > 1 else 0
+                in_row = i if visible.shape[0] > 1 else 0
                 mask_row(row_words[0, i], row_words[1, i], threshold, keep_scale, words, factors)
-                for j in range(time):
-                    sees = (j <= i or not causal) and (allowed.size == 0 or allowed[in_batch, in_row, j])
+                for j in range(keys):
+                    sees = (j <= i or not causal) and (allowed.size == 0 or visible[in_row, j])
                     if is_bias:
                         out[b, h, i, j] = -slopes[h] * abs(i - j) if sees else masked_score
                     else:
@@ -241,24 +261,23 @@ def cached_step_kernel(
 
     `scores` is scratch memory for one more position than the cache holds.
     """
-    batches, heads, features, shared = cache.shape[0], query.shape[2], cache.shape[3], cache.shape[2]
-    seen, group = filled(allowed), heads // shared
-    first = first_visible(seen, window)
+    batches, heads, features = cache.shape[0], query.shape[2], cache.shape[4]
+    group = heads // cache.shape[3]
     for b in range(batches):
+        seen = filled(allowed[b])
+        first = first_visible(seen, window)
+        last = seen - first
+        row = scores[: last + 1]
         for h in range(heads):
-            queries, place = query[b, 0, h], h // group
-            row = scores[first : seen + 1]
-            last = seen - first
-            for j in range(last + 1):
-                row[j] = 0
-            for f in range(features):
-                add_scaled(cache[b, 0, place, f][first:seen], queries[f], row[:last])
-            row[last] = dot(queries, key[b, 0, place])
+            queries, result, place = query[b, 0, h], out[b, 0, h], h // group
             for j in range(last):
-                row[j] = row[j] if allowed[first + j] else -np.inf
+                row[j] = dot(queries, cache[b, 0, first + j, place]) if allowed[b, first + j] else -np.inf
+            row[last] = dot(queries, key[b, 0, place])
             softmax_row(row, scale)
             for f in range(features):
-                out[b, 0, h, f] = dot(row[:last], cache[b, 1, place, f][first:seen]) + row[last] * value[b, 0, place, f]
+                result[f] = row[last] * value[b, 0, place, f]
+            for j in range(last):
+                add_scaled(cache[b, 1, first + j, place], row[j], result)
 
 
 def hide_unfilled(scores: FloatArray, allowed: BoolArray) -> None:
@@ -296,23 +315,22 @@ def cached_attention_kernel(
     heads: int = query.shape[2]
     time, pairs, group = query.shape[1], query.shape[0] * heads, heads // key.shape[2]
     slots, tile, one = sums.shape[0], sums.shape[2], scale.dtype.type(1)
-    for slot in shared_turns(slots, pairs * time * (allowed.size + time) // slots):
-        seen = filled(allowed)
+    for slot in shared_turns(slots, pairs * time * (allowed.shape[1] + time) // slots):
         for pair in range(pairs * slot // slots, pairs * (slot + 1) // slots):
             b, h = pair // heads, pair % heads
-            place = h // group
+            place, seen = h // group, filled(allowed[b])
             for first in range(0, time, tile):
                 last = min(first + tile, time)
                 count = last - first
                 queries, result = transposed[slot, 0, :, :tile], transposed[slot, 1, :, :count]
                 weights = scores[slot, 0, : seen + last, :tile]
                 transpose_into(query[b, first:last, h], scale * scale.dtype.type(LOG2_E), queries[:, :count])
-                multiply(cache[b, 0, place, :, :seen].T, queries, 0, False, count, weights[:seen])
+                multiply(cache[b, 0, :seen, place], queries, 0, False, count, weights[:seen])
                 multiply(key[b, :last, place], queries, first, True, count, weights[seen:])
-                hide_unfilled(weights[:seen, :count], allowed)
+                hide_unfilled(weights[:seen, :count], allowed[b])
                 hide_before(weights[:, :count], seen + first, window)
                 weigh(weights, seen + first, count, True, sums[slot, :, :tile])
-                multiply_into(cache[b, 1, place, :, :seen], weights[:seen, :count], result, 0)
+                multiply_into(cache[b, 1, :seen, place].T, weights[:seen, :count], result, 0)
                 multiply_into(value[b, :last, place].T, weights[seen:, :count], result, 1)
                 divide_rows(result, sums[slot, 1, :count])
                 transpose_into(result, one, out[b, first:last, h])

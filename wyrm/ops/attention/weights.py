@@ -6,6 +6,8 @@ few vectors, and what is summed over the keys stays in registers.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 
 from wyrm.graph.typing import BoolArray, FloatArray, IntegerArray
@@ -14,6 +16,8 @@ from wyrm.ops.kernels.sums import compiled_once
 from wyrm.ops.products.product import multiply_into
 from wyrm.ops.random.dropout_mask import hashed_word
 
+# A mask or a bias.
+MaskArray = TypeVar("MaskArray", BoolArray, FloatArray)
 # The queries of a column: two of the widest vectors of float32.
 COLUMN = 32
 # Up to so many features, `multiply_fours` is faster than `multiply_into`.
@@ -50,6 +54,12 @@ def divide_rows(x: FloatArray, divisors: FloatArray) -> None:
     for i in range(x.shape[0]):
         for j in range(x.shape[1]):
             x[i, j] *= divisors[j]
+
+
+def of_head(mask: MaskArray, b: int, h: int) -> MaskArray:
+    """Return the mask or bias of a head of a sequence, (queries, keys), where axes may have size 1."""
+    matrix: MaskArray = mask[b if mask.shape[0] > 1 else 0, h if mask.shape[1] > 1 else 0]
+    return matrix
 
 
 # --- products ---------------------------------------------------------------------------------------------------------
@@ -103,6 +113,12 @@ def hide(scores: FloatArray, allowed: BoolArray, key: int, first: int) -> None:
     """Set masked scores of a key to -inf; `allowed` has the shape (queries, keys)."""
     for i in range(scores.size):
         scores[i] = scores[i] if allowed[first + i if allowed.shape[0] > 1 else 0, key] else -np.inf
+
+
+def raise_scores(scores: FloatArray, bias: FloatArray, key: int, first: int) -> None:
+    """Add the bias of a key, in powers of 2, to its scores; `bias` has the shape (queries, keys)."""
+    for i in range(scores.size):
+        scores[i] += scores.dtype.type(LOG2_E) * bias[first + i if bias.shape[0] > 1 else 0, key]
 
 
 def hide_later(scores: FloatArray) -> None:
@@ -181,7 +197,7 @@ def weigh(scores: FloatArray, first: int, count: int, causal: bool, sums: FloatA
     for low in range(0, count, COLUMN):
         high, visible = low + COLUMN, visible_keys(scores.shape[0], first + low, causal)
         if causal:
-            hide_later(scores[first + low : visible, low:high])
+            hide_later(scores[min(first + low, visible) : visible, low:high])
         find_maxima(scores[:visible, low:high], maxima[low:high])
         exponentiate(scores[:visible, low:high], maxima[low:high], totals[low:high])
         clear(scores[visible:, low:high])
@@ -192,6 +208,7 @@ def exponentials(
     queries: FloatArray,
     keys: FloatArray,
     allowed: BoolArray,
+    bias: FloatArray,
     first: int,
     count: int,
     causal: bool,
@@ -204,13 +221,16 @@ def exponentials(
     `queries` has the shape (features, queries), `keys` (keys, features); `queries`, `sums` and `out` have whole columns
     of queries. `sums[1]` gets the sums over keys: `out` divided by them are the attention weights.
     `first` is the position of the first query. Queries are multiplied by the scale and by `LOG2_E`, so that the
-    exponentials are powers of 2. `allowed`, of shape (queries, keys), is empty where there is no mask.
+    exponentials are powers of 2. `allowed` and `bias`, of shape (queries, keys), are empty where there is none.
     """
     seen: int = keys.shape[0]
     multiply(keys, queries, first, causal, count, out)
     if slope != 0:
         for key in range(seen):
             lower_scores(out[key][:count], slope * slope.dtype.type(LOG2_E), key, first)
+    if bias.shape[1] > 0:
+        for key in range(seen):
+            raise_scores(out[key][:count], bias, key, first)
     if allowed.shape[1] > 0:
         for key in range(seen):
             hide(out[key][:count], allowed, key, first)

@@ -12,7 +12,7 @@ from wyrm.graph.axes import Dims, Plus, axis_size
 from wyrm.graph.base import ZERO, Gradient, format_dims, label
 from wyrm.graph.index_maps import IndexLiteral, IndexMap
 from wyrm.graph.jax_form import JAX
-from wyrm.graph.loop_form import LOOPS, ByKernel, Gathered, KernelArgument
+from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, Gathered, KernelArgument
 from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
@@ -20,17 +20,21 @@ from wyrm.ops.cross_entropy.jax_form import ResidualsPartForm
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.elementwise.fast_math import LOG2_E, exp2_negative, largest
 from wyrm.ops.kernels.sums import accumulated
-from wyrm.ops.products.product import multiply_into
+from wyrm.ops.products.narrow_product import multiply_widened
 
 
 class _PartOfResiduals(Node[tuple[Node, Node, Node], Axes], abstract=True):
     """Base class of ops on one part of the residuals; the parents are the residuals or the part, x and the weight."""
 
-    __slots__ = ("part",)
+    __slots__ = ("of_weight", "part")
     part: Literal["loss", "weight", "x"]
+    # Whether the gradient with respect to the weight is among the residuals.
+    of_weight: bool
 
-    def __init__(self, operand: Node, x: Node, weight: Node, part: Literal["loss", "weight", "x"]) -> None:
-        self._construct((operand, x, weight), part=part)
+    def __init__(
+        self, operand: Node, x: Node, weight: Any, part: Literal["loss", "weight", "x"], of_weight: bool = True
+    ) -> None:
+        self._construct((operand, x, weight), part=part, of_weight=of_weight)
 
     def dtype_rule(self) -> np.dtype:
         return self.parents[0].dtype
@@ -39,11 +43,12 @@ class _PartOfResiduals(Node[tuple[Node, Node, Node], Axes], abstract=True):
         """Return the axes of the residuals and of the part."""
         x, weight = self.parents[1:]
         parts: dict[str, Dims] = {"loss": (1,), "weight": weight.dims, "x": x.dims}
-        return (Plus((weight.dims[0], 1, x.dims[0])), x.dims[1]), parts[self.part]
+        above = (weight.dims[0], 1) if self.of_weight else (1,)
+        return (Plus((*above, x.dims[0])), x.dims[1]), parts[self.part]
 
     def _first(self) -> int:
         """Return the first row of the part in the residuals."""
-        classes = axis_size(self.parents[2].dims[0])
+        classes = axis_size(self.parents[2].dims[0]) if self.of_weight else 0
         assert classes is not None
         return {"weight": 0, "loss": classes, "x": classes + 1}[self.part]
 
@@ -72,15 +77,27 @@ class ResidualsPart(_PartOfResiduals[Axes]):
         return residuals[first, :1] if self.part == "loss" else residuals[first : first + shape[0]]
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return PlaceInResiduals(gradient, self.parents[1], self.parents[2], self.part), ZERO, ZERO
+        return PlaceInResiduals(gradient, *self.parents[1:], self.part, self.of_weight), ZERO, ZERO
 
 
 JAX.register(ResidualsPart)(ResidualsPartForm)
 
 
+class CrossEntropyLoops(ByKernel):
+    """The form of residuals, parts of which may be computed in another way."""
+
+    def part_alone(self, node: Any, part: Literal["loss", "weight", "x"]) -> Node | None:
+        """Return a part of the residuals without the others; None where it is a part of the array of all."""
+        return None
+
+
 @LOOPS.register(ResidualsPart)
-class _ResidualsPartLoops(Gathered):
+class _ResidualsPartLoops(Decomposed, Gathered):
     preserves_layout = True
+
+    def decompose(self, node: ResidualsPart) -> Node | None:
+        form = LOOPS.of(node.parents[0])
+        return form.part_alone(node.parents[0], node.part) if isinstance(form, CrossEntropyLoops) else None
 
     def gather_index(self, node: ResidualsPart, index: IndexMap) -> IndexMap:
         first = node._first()
@@ -110,7 +127,7 @@ class PlaceInResiduals(_PartOfResiduals[Axes]):
         return xp.concat([before, part, after])
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return ResidualsPart(gradient, self.parents[1], self.parents[2], self.part), ZERO, ZERO
+        return ResidualsPart(gradient, *self.parents[1:], self.part, self.of_weight), ZERO, ZERO
 
 
 @LOOPS.register(PlaceInResiduals)
@@ -173,6 +190,12 @@ def mean_distance(x: FloatArray, maximum: np.floating) -> np.floating:
     return x.dtype.type(total / x.size)
 
 
+def scale(x: FloatArray, factors: FloatArray) -> None:
+    """`x *= factors` in place, if there are factors."""
+    for i in range(factors.size):
+        x[i] *= factors[i]
+
+
 def loss_row(logits: FloatArray, label: int, label_smoothing: np.floating) -> tuple[Any, np.floating]:
     """Return the cross-entropy of one row and the sum of its exponentials, which replace the logits in place."""
     maximum = largest(logits)
@@ -193,18 +216,20 @@ def cross_entropy_kernel(
     label_smoothing: np.floating,
     ignore_index: int,
     logits: FloatArray,
+    factors: FloatArray,
 ) -> None:
     """Fill `out`, of shape (1,), with the mean loss of rows whose label is not ignored.
 
     `sample_weights` are the weights of rows, none if it is empty. `logits` is scratch memory of shape (rows of a block,
-    classes).
+    classes). The weight may have narrow numbers, with `factors` of the classes, none if it is empty.
     """
     weights, total = sum_of_weights(labels, sample_weights, ignore_index), 0.0
     for first in range(0, x.shape[0], logits.shape[0]):
         last = min(first + logits.shape[0], x.shape[0])
-        multiply_into(x[first:last], weight.T, logits[: last - first], 0)
+        multiply_widened(x[first:last], weight.T, logits[: last - first])
         for i in range(first, last):
             if labels[i] != ignore_index:
+                scale(logits[i - first], factors)
                 loss, _ = loss_row(logits[i - first], labels[i], label_smoothing)
                 total += loss * weight_of(i, labels, sample_weights, ignore_index)
     out[0] = total / weights

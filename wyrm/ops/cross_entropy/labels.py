@@ -22,6 +22,15 @@ from wyrm.graph.typing import Array, Indices, IntegerArray
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, as_operand
 from wyrm.ops.indexing.index import as_indices
+from wyrm.reach.rules import REACH, Pointwise
+
+# The ignored label of kernels if `ignore_index` is None: no class has it.
+_NO_LABEL = -(2**62)
+
+
+def ignored_label(ignore_index: int | None) -> int:
+    """Return `ignore_index` or, if it is None, a label that no row has."""
+    return _NO_LABEL if ignore_index is None else ignore_index
 
 
 class CountedLabels(HasIndexOperands[tuple[IndexNode], Axes], IndexNode[Axes]):
@@ -61,6 +70,9 @@ class CountedLabels(HasIndexOperands[tuple[IndexNode], Axes], IndexNode[Axes]):
 
     def batched(self, operands: Sequence[IndexNode], mapped: Sequence[bool]) -> IndexNode | None:
         return CountedLabels(operands[0], self.classes, self.ignore_index)
+
+
+REACH.register(CountedLabels)(Pointwise())
 
 
 @LOOPS.register(CountedLabels)

@@ -18,18 +18,20 @@ from wyrm.graph.base import ZERO, Gradient, format_dims, label
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.leaves import Constant, as_constant
-from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
+from wyrm.graph.loop_form import LOOPS, ByKernel, Decomposed, KernelArgument
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, Bs, FloatArray, Indices, IntegerArray, M, N
 from wyrm.ops.composed import Composed
 from wyrm.ops.cross_entropy.jax_form import CrossEntropyForm, CrossEntropyResidualsForm
 from wyrm.ops.cross_entropy.kernels import (
+    CrossEntropyLoops,
     ResidualsPart,
     cross_entropy_kernel,
     targets_kernel,
 )
-from wyrm.ops.cross_entropy.labels import sample_weights
+from wyrm.ops.cross_entropy.labels import ignored_label, sample_weights
+from wyrm.ops.cross_entropy.narrow_head import NarrowHeadLoss, NarrowHeadSlopes, with_narrow_head
 from wyrm.ops.cross_entropy.residuals_kernel import cross_entropy_residuals_kernel
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
@@ -50,13 +52,6 @@ _FEWEST_BY_CLASSES, _WIDEST_BY_CLASSES = 32, 256
 _BYTES_BY_CLASSES, _MOST_BY_CLASSES, _ROWS_TOGETHER = 6 * 2**20, 256, 32
 # The classes of a chunk: products of fewer leave threads waiting for each other, and the logits of more the cache.
 _CLASSES_OF_CHUNK = 1024
-# The ignored label of kernels if `ignore_index` is None: no class has it.
-_NO_LABEL = -(2**62)
-
-
-def _ignored_label(ignore_index: int | None) -> int:
-    """Return `ignore_index` or, if it is None, a label that no row has."""
-    return _NO_LABEL if ignore_index is None else ignore_index
 
 
 class _LinearCrossEntropy(HasIndexOperands[Any, Axes], Composed[Any, Axes], abstract=True):
@@ -133,14 +128,14 @@ class _LinearCrossEntropy(HasIndexOperands[Any, Axes], Composed[Any, Axes], abst
         return losses.sum() / count, slopes
 
 
-class _LinearCrossEntropyLoops(ByKernel):
+class _LinearCrossEntropyLoops(CrossEntropyLoops):
     def kernel_arguments(
         self, node: _LinearCrossEntropy, operands: Sequence[Array], out: Array
     ) -> tuple[KernelArgument, ...]:
         x, weight, labels, *given = operands
         weights = given[0] if given else np.empty(0, node.dtype)
         result = out.reshape(1) if out.ndim == 0 else out
-        smoothing, ignored = node.dtype.type(node.label_smoothing), _ignored_label(node.ignore_index)
+        smoothing, ignored = node.dtype.type(node.label_smoothing), ignored_label(node.ignore_index)
         return x, weight, labels, weights, result, smoothing, ignored, *self.scratch(node.dtype, len(x), *weight.shape)
 
     @staticmethod
@@ -202,8 +197,17 @@ class LinearCrossEntropy(_LinearCrossEntropy[Axes]):
 
 
 @LOOPS.register(LinearCrossEntropy)
-class _LinearCrossEntropyForwardLoops(_LinearCrossEntropyLoops):
+class _LinearCrossEntropyForwardLoops(Decomposed, _LinearCrossEntropyLoops):
     kernel = staticmethod(cross_entropy_kernel)
+
+    def decompose(self, node: LinearCrossEntropy) -> Node | None:
+        narrow: Node | None = with_narrow_head(NarrowHeadLoss, node)
+        return narrow
+
+    @staticmethod
+    def scratch(dtype: np.dtype, rows: int, classes: int, width: int) -> tuple[Array, ...]:
+        logits = _LinearCrossEntropyLoops.scratch(dtype, rows, classes, width)
+        return *logits, np.empty(0, dtype)  # without factors
 
     def part_of_residuals(self, node: LinearCrossEntropy) -> Node:
         x, weight, *_ = node.parents
@@ -236,6 +240,14 @@ class LinearCrossEntropyResiduals(_LinearCrossEntropy[Axes]):
 @LOOPS.register(LinearCrossEntropyResiduals)
 class _LinearCrossEntropyResidualsLoops(_LinearCrossEntropyLoops):
     kernel = staticmethod(cross_entropy_residuals_kernel)
+
+    def part_alone(
+        self, node: LinearCrossEntropyResiduals, part: Literal["loss", "weight", "x"]
+    ) -> ResidualsPart | None:
+        slopes = with_narrow_head(NarrowHeadSlopes, node)
+        if slopes is None or part == "weight":
+            return None
+        return ResidualsPart(slopes, slopes.parents[0], slopes.parents[1], part, of_weight=False)
 
     @staticmethod
     def scratch(dtype: np.dtype, rows: int, classes: int, width: int) -> tuple[Array, ...]:
@@ -298,7 +310,7 @@ class _LabelTargetsLoops(ByKernel):
     kernel = staticmethod(targets_kernel)
 
     def kernel_arguments(self, node: LabelTargets, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
-        return operands[0], out, node.dtype.type(node.label_smoothing), _ignored_label(node.ignore_index)
+        return operands[0], out, node.dtype.type(node.label_smoothing), ignored_label(node.ignore_index)
 
 
 def linear_cross_entropy(

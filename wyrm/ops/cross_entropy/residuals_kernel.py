@@ -12,9 +12,10 @@ from __future__ import annotations
 import numpy as np
 
 from wyrm.graph.typing import FloatArray, IntegerArray
-from wyrm.ops.cross_entropy.kernels import loss_row, sum_of_weights, weight_of
+from wyrm.ops.cross_entropy.kernels import loss_row, scale, sum_of_weights, weight_of
 from wyrm.ops.elementwise.fast_math import LOG2_E, exp2_negative
 from wyrm.ops.kernels.sums import shared_turns
+from wyrm.ops.products.narrow_product import multiply_widened
 from wyrm.ops.products.product import multiply_into
 
 # Terms of a partial sum in float32; partial sums are added in float64.
@@ -51,26 +52,34 @@ def residuals_by_rows(
     label_smoothing: np.floating,
     ignore_index: int,
     logits: FloatArray,
+    factors: FloatArray,
 ) -> float:
-    """Write both gradients and return the sum of the losses; `logits` has the shape (rows of a block, classes)."""
+    """Write both gradients and return the sum of the losses; `logits` has the shape (rows of a block, classes).
+
+    `weight_gradient` has no rows for a weight without a gradient, which may have narrow numbers, with `factors` of the
+    classes unless it is empty.
+    """
     total, weights = 0.0, sum_of_weights(labels, sample_weights, ignore_index)
     for first in range(0, x.shape[0], logits.shape[0]):
         last = min(first + logits.shape[0], x.shape[0])
         part = logits[: last - first]
-        multiply_into(x[first:last], weight.T, part, 0)
+        multiply_widened(x[first:last], weight.T, part)
         for i in range(first, last):
             row = logits[i - first]
             if labels[i] == ignore_index:
                 fill(row, 0.0)
             else:
+                scale(row, factors)
                 loss, row_total = loss_row(row, labels[i], label_smoothing)
                 weight_of_row = weight_of(i, labels, sample_weights, ignore_index)
                 total += loss * weight_of_row
                 row_weight = logits.dtype.type(weight_of_row / weights)
                 scale_and_subtract(row, row_weight / row_total, row_weight * label_smoothing / row.size)
                 row[labels[i]] -= row_weight * (1 - label_smoothing)
-        multiply_into(part, weight, x_gradient[first:last], 0)
-        multiply_into(part.T, x[first:last], weight_gradient, 0 if first == 0 else 1)
+                scale(row, factors)
+        multiply_widened(part, weight, x_gradient[first:last])
+        if weight_gradient.shape[0] > 0:
+            multiply_into(part.T, x[first:last], weight_gradient, 0 if first == 0 else 1)
     return total
 
 
@@ -295,8 +304,9 @@ def cross_entropy_residuals_kernel(
             fill(weight_gradient[i], 0.0)
     if of_chunks.shape[0] == 0:
         total = residuals_by_rows(
-            x, weight, labels, sample_weights, weight_gradient, x_gradient, label_smoothing, ignore_index, logits
-        )
+            x, weight, labels, sample_weights, weight_gradient, x_gradient, label_smoothing, ignore_index, logits,
+            sample_weights[:0],
+        )  # fmt: skip
     else:
         total = residuals_by_classes(
             x, weight, labels, sample_weights, weight_gradient, x_gradient, label_smoothing, ignore_index,
@@ -304,3 +314,25 @@ def cross_entropy_residuals_kernel(
         )  # fmt: skip
     fill(out[classes], 0.0)
     out[classes, 0] = total / weights
+
+
+def cross_entropy_slopes_kernel(
+    x: FloatArray,
+    weight: FloatArray,
+    labels: IntegerArray,
+    sample_weights: FloatArray,
+    out: FloatArray,
+    label_smoothing: np.floating,
+    ignore_index: int,
+    logits: FloatArray,
+    factors: FloatArray,
+) -> None:
+    """Fill `out`, (1 + rows, width), with a row that starts with the loss, and the gradient with respect to x.
+
+    The weight has no gradient, and may have narrow numbers; see `residuals_by_rows`.
+    """
+    total = residuals_by_rows(
+        x, weight, labels, sample_weights, out[:0], out[1:], label_smoothing, ignore_index, logits, factors
+    )
+    fill(out[0], 0.0)
+    out[0, 0] = total / sum_of_weights(labels, sample_weights, ignore_index)

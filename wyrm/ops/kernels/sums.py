@@ -46,6 +46,15 @@ def compiled_once(function: Function) -> Function:
     return function
 
 
+def inlined(function: Function) -> Function:
+    """Mark a function of many arguments that is called in an inner loop: its machine code becomes part of its caller's.
+
+    Its arrays may share memory.
+    """
+    vars(function)["inlined"] = True
+    return function
+
+
 def add_scaled(x: FloatArray, factor: np.floating, out: FloatArray) -> None:
     """`out += factor * x`."""
     for j in range(out.size):

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.errors import NotDifferentiable
 from wyrm.graph.axes import Axis, Dims
 from wyrm.graph.base import ZERO, Gradient
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
@@ -58,8 +57,6 @@ class NarrowProduct(Node[tuple[Node, NarrowNumbers], Axes], abstract=True):
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         x, numbers = self.parents
-        if numbers.dtype == np.uint8:  # products with blocks add up their axis alone
-            raise NotDifferentiable("a compiled product with blocks of int4 has no gradient")
         return NarrowProduct(gradient, numbers, not self.transposed, x.dims[-1]), ZERO
 
 
@@ -77,18 +74,19 @@ class _NarrowProductLoops(ByKernel):
 
 
 def product_with_narrow(x: Node, y: Node) -> Node | None:
-    """Return `x @ y` for a narrow weight y, or a transposed one; None for another y.
+    """Return `x @ y` for a narrow weight y, which may be transposed; None for another y.
 
-    Factors of the columns of y multiply the result, and those of its rows multiply x. Blocks of int4 run along the axis
-    that the product adds up; None if they do not.
+    Factors of the columns of y multiply the result, and those of its rows multiply x. Blocks of int4 run along either
+    axis of y.
     """
-    transposed = isinstance(y, Transpose) and y.axes == (1, 0)
-    weight = y.parents[0] if transposed else y
+    transposed, weight = False, y
+    while isinstance(weight, Transpose) and weight.axes == (1, 0):  # a gradient has two
+        transposed, weight = not transposed, weight.parents[0]
     if not isinstance(weight, NarrowWeight):
         return None
     to = y.dims[-1]
     if weight.storage == "int4":
-        return NarrowProduct(x, weight.numbers, True, to) if weight.along == int(transposed) else None
+        return NarrowProduct(x, weight.numbers, weight.along == int(transposed), to)
     factors = weight.factors
     if factors is None:
         return NarrowProduct(x, weight.numbers, transposed, to)

@@ -41,6 +41,12 @@ def loop_step(step: Any, position: Any) -> Any:
     return np.int64((np.uint64(first) << np.uint64(30)) ^ np.uint64(second))
 
 
+def loop_step_words(position: Any, low: Any, high: Any) -> tuple[Any, Any]:
+    """Return the two words of `loop_step`, of a step that is given as two words."""
+    number = np.uint64(loop_step(np.uint64(low) | np.uint64(high) << np.uint64(32), np.int64(position)))
+    return np.uint32(number & np.uint64(0xFFFFFFFF)), np.uint32(number >> np.uint64(32))
+
+
 def loop_steps_kernel(step: IntegerArray, out: IntegerArray) -> None:
     """Fill `out` with `loop_step` of all positions."""
     for i in range(out.size):
@@ -81,7 +87,7 @@ class _LoopStepsLoops(ByKernel):
         return operands[0].reshape(-1), out.reshape(-1)
 
 
-JAX.register(LoopSteps)(LoopStepsForm)
+JAX.register(LoopSteps)(LoopStepsForm(loop_step_words))
 JAX.register(IndexAdd)(SumOfStepsForm)
 
 
@@ -195,15 +201,15 @@ class _StandardDrawLoops(KeyedLoops, ByFlatIndex):
         return (like,)
 
 
-for _op, _number_at, _of_words in (
-    (StandardNormal, normal_at, draws_jax.normal),
-    (StandardUniform, uniform_at, draws_jax.uniform),
-    (StandardExponential, exponential_at, draws_jax.exponential),
-    (StandardGumbel, gumbel_at, draws_jax.gumbel),
-    (StandardLaplace, laplace_at, draws_jax.laplace),
+for _op, _number_at in (
+    (StandardNormal, normal_at),
+    (StandardUniform, uniform_at),
+    (StandardExponential, exponential_at),
+    (StandardGumbel, gumbel_at),
+    (StandardLaplace, laplace_at),
 ):
     LOOPS.register(_op)(_StandardDrawLoops(_number_at))
-    JAX.register(_op)(draws_jax.StandardDrawForm(_of_words))
+    JAX.register(_op)(draws_jax.FlatIndexForm)
 
 
 class RandomInteger(KeyedDraws, IndexNode[Axes]):
@@ -235,6 +241,15 @@ class _RandomIntegerLoops(KeyedLoops, ByFlatIndex):
 
 
 JAX.register(RandomInteger)(draws_jax.RandomIntegerForm)
+
+
+def shuffle(others: IntegerArray, out: IntegerArray) -> None:
+    """Fill each row of `out` with the permutation that exchanges each position i, in order, with `others[row, i]`."""
+    for row in range(out.shape[0]):
+        for i in range(out.shape[1]):
+            other = min(max(others[row, i], 0), i)
+            out[row, i] = out[row, other]
+            out[row, other] = i
 
 
 def permutation_kernel(key: IntegerArray, out: IntegerArray, elements: int) -> None:
@@ -293,7 +308,7 @@ class _RandomPermutationLoops(KeyedLoops, ByKernel):
         return operands[0], out.reshape(out.size // count if count else 0, count), math.prod(out.shape[1:])
 
 
-JAX.register(RandomPermutation)(draws_jax.RandomPermutationForm)
+JAX.register(RandomPermutation)(draws_jax.RandomPermutationForm(integer_at, shuffle))
 
 
 def key_for(seed: int, stream: int) -> RandomKey[Any]:

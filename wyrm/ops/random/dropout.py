@@ -33,7 +33,7 @@ from wyrm.ops.elementwise.elementwise import (
     method,
     operand,
 )
-from wyrm.ops.random.draws_jax import DropoutForm, DropoutMaskForm, RandomKeyForm
+from wyrm.ops.random.draws_jax import DropoutForm, FlatIndexForm, RandomKeyForm
 from wyrm.ops.random.dropout_mask import check_rate, drop_threshold, is_kept
 from wyrm.ops.random.philox import STEP, WORD, Draws, philox_block, places_before, stream_or_next
 from wyrm.support.foreign_names import explains_keywords
@@ -158,7 +158,7 @@ class _DropoutMaskLoops(ByFlatIndex):
         return (drop_threshold(node.rate, 2**32),)
 
 
-JAX.register(DropoutMask)(DropoutMaskForm)
+JAX.register(DropoutMask)(FlatIndexForm)
 
 
 class _Dropout(Draws, Node[Any, Axes], abstract=True):

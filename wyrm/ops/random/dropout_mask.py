@@ -44,10 +44,10 @@ def check_rate(op: str, x: Any, rate: float, name: str = "rate") -> None:
 
 def hashed_word(position: Any, first: Any, second: Any) -> Any:
     """Return the random word at a position of the row whose key is (first, second); all are uint32."""
-    word = np.uint32(position * np.uint32(0x9E3779B9) + first)
-    word = np.uint32((word ^ (word >> np.uint32(16))) * np.uint32(0x21F0AAAD)) ^ second
-    word = np.uint32((word ^ (word >> np.uint32(15))) * np.uint32(0x735A2D97))
-    return np.uint32(word ^ (word >> np.uint32(15)))
+    word = position * np.uint32(0x9E3779B9) + first
+    word = (word ^ (word >> np.uint32(16))) * np.uint32(0x21F0AAAD) ^ second
+    word = (word ^ (word >> np.uint32(15))) * np.uint32(0x735A2D97)
+    return word ^ (word >> np.uint32(15))
 
 
 def is_kept(position: Any, first: Any, second: Any, threshold: int) -> Any:

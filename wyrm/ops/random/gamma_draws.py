@@ -11,7 +11,7 @@ import numpy as np
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims, unify
 from wyrm.graph.base import ZERO, BaseNode, Gradient, format_dims
-from wyrm.graph.jax_form import JAX
+from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.op import ArrayNamespace
@@ -19,9 +19,9 @@ from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.elementwise.gamma_slope import LogGammaSlope
 from wyrm.ops.kernels.native import scratch
-from wyrm.ops.kernels.sums import natural
-from wyrm.ops.random import gamma_draws_jax
+from wyrm.ops.kernels.sums import inlined, natural
 from wyrm.ops.random.draws import KeyedDraws, KeyedLoops
+from wyrm.ops.random.draws_jax import positions
 from wyrm.ops.random.dropout import positions_of
 from wyrm.ops.random.rejection import ATTEMPTS, boost_at, gamma_attempt, poisson_attempt
 from wyrm.ops.random.standard_draws import uniform_at
@@ -116,6 +116,21 @@ def keep(left: IntegerArray, tried: int, accepted: IntegerArray, attempts: Float
     return rest
 
 
+def log_gamma_at(position: Any, first: Any, second: Any, part: int, parameter: np.floating) -> np.floating:
+    """Return the draw of `log_gamma_kernel` at a position."""
+    concentration = np.float64(parameter)
+    if not concentration >= 0.0:
+        return parameter.dtype.type(np.nan)
+    boosted = concentration + 1.0 if concentration < 1.0 else concentration
+    accepted, found, attempt = False, concentration, part * ATTEMPTS
+    while not accepted and attempt <= (part + 1) * ATTEMPTS - 2:
+        accepted, found = gamma_attempt(position, first, second, attempt, boosted)
+        attempt += 1
+    if concentration < 1.0:
+        found -= boost_at(position, first, second, part, concentration)
+    return parameter.dtype.type(found)
+
+
 def log_gamma_kernel(
     part: int,
     key: IntegerArray,
@@ -168,7 +183,15 @@ class _StandardLogGammaLoops(_ParameterLoops):
         return node.part, *super().kernel_arguments(node, operands, out)
 
 
-JAX.register(StandardLogGamma)(gamma_draws_jax.StandardLogGammaForm)
+@JAX.register(StandardLogGamma)
+class _StandardLogGammaForm(JaxForm):
+    def own_gradient(self, node: Any) -> bool:
+        return True  # JAX differentiates no loop of an unknown number of steps in reverse
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        key, concentration = operands
+        position = positions(lowering, node, key, shape)
+        return lowering.elementwise(log_gamma_at, position, key[0], key[1], node.part, concentration)
 
 
 class RandomPoisson(_ParameterDraws, IndexNode[Axes]):
@@ -205,6 +228,32 @@ class RandomPoisson(_ParameterDraws, IndexNode[Axes]):
         return found.reshape(shape).astype(np.int64)
 
 
+@inlined
+def few_at(position: Any, first: Any, second: Any, rate: np.float64) -> np.float64:
+    """Return a Poisson variable of a rate above 0 and below `FEW`, by inversion."""
+    k, chance = np.float64(0.0), np.exp(-rate)
+    over = uniform_at(position, first, second, rate)
+    while k < MOST_OF_FEW - 1 and over >= chance:
+        k += 1.0
+        over -= chance
+        chance *= rate / k
+    return k
+
+
+def poisson_at(position: Any, first: Any, second: Any, parameter: np.floating) -> np.int64:
+    """Return the draw of `poisson_kernel` at a position."""
+    rate = np.float64(parameter)
+    if not rate > 0.0:
+        return np.int64(0)
+    if rate < FEW:
+        return np.int64(few_at(position, first, second, rate))
+    accepted, found, attempt = False, rate, 0
+    while not accepted and attempt < ATTEMPTS:
+        accepted, found = poisson_attempt(position, first, second, attempt, rate)
+        attempt += 1
+    return np.int64(found)
+
+
 def poisson_kernel(
     key: IntegerArray,
     parameter: FloatArray,
@@ -235,15 +284,8 @@ def poisson_kernel(
             attempt += 1
         for i in range(count):
             rate = np.float64(parameter[natural(top + i)])
-            k = np.int64(found[i])
-            if rate > 0.0 and rate < FEW:
-                chance = np.exp(-rate)
-                over = uniform_at(first + top + i, key[0], key[1], rate)
-                while k < MOST_OF_FEW - 1 and over >= chance:
-                    k += 1
-                    over -= chance
-                    chance *= rate / k
-            out[natural(top + i)] = k
+            is_small = rate > 0.0 and rate < FEW
+            out[natural(top + i)] = np.int64(few_at(first + top + i, key[0], key[1], rate) if is_small else found[i])
 
 
 @LOOPS.register(RandomPoisson)
@@ -251,7 +293,11 @@ class _RandomPoissonLoops(_ParameterLoops):
     kernel = staticmethod(poisson_kernel)
 
 
-JAX.register(RandomPoisson)(gamma_draws_jax.RandomPoissonForm)
+@JAX.register(RandomPoisson)
+class _RandomPoissonForm(JaxForm):
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        key, rate = operands
+        return lowering.elementwise(poisson_at, positions(lowering, node, key, shape), key[0], key[1], rate)
 
 
 __all__ = ["RandomPoisson", "StandardLogGamma"]

@@ -41,6 +41,13 @@ def philox_block(counter: Any, step: Any, seed: Any, stream: Any) -> tuple[Any, 
     return np.uint32(a), np.uint32(b), np.uint32(c), np.uint32(d)
 
 
+def words_of_block(low: Any, high: Any, step_low: Any, step_high: Any, seed: Any, stream: Any) -> tuple[Any, ...]:
+    """Return `philox_block` of a counter and a step that are given as two words each."""
+    half = np.uint64(32)
+    counter = np.uint64(low) | np.uint64(high) << half
+    return philox_block(counter, np.uint64(step_low) | np.uint64(step_high) << half, seed, stream)
+
+
 def philox(counter: NDArray[np.uint64], step: int, seed: int, stream: int) -> NDArray[np.uint32]:
     """Return four 32-bit words for each counter, of shape (n, 4): `philox_block` for an array of counters.
 

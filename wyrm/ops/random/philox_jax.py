@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache, wraps
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.graph.jax_form import JaxForm, Lowering
-from wyrm.ops.random.philox import WORD
-from wyrm.support.imports import jax, jnp
+from wyrm.ops.random.dropout_mask import hashed_word
+from wyrm.ops.random.philox import WORD, words_of_block
+from wyrm.support.imports import jnp
+
+Words = tuple[Any, Any]
 
 
 def is_step(value: Any) -> bool:
@@ -38,13 +40,14 @@ def sum_of_words(x: Words, y: Words) -> Words:
 
 
 class LoopStepsForm(JaxForm):
-    """The lowering of `LoopSteps`."""
+    """The lowering of `LoopSteps`: words of a function of positions and of the words of a step."""
+
+    def __init__(self, words_at: Callable[..., Words]) -> None:
+        self._words_at = words_at
 
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         position = jnp.arange(math.prod(shape), dtype=jnp.uint32).reshape(shape)
-        counter = position, jnp.full_like(position, 2**30)
-        first, second, _, _ = philox_block(counter, words_of(operands[0]), 0, 0)
-        return jnp.stack([first << np.uint32(30) ^ second, first >> np.uint32(2)], axis=-1)
+        return jnp.stack(lowering.elementwise(self._words_at, position, *words_of(operands[0])), axis=-1)
 
 
 class SumOfStepsForm(JaxForm):
@@ -91,27 +94,6 @@ class FromDigitsForm(JaxForm):
         return words[0].astype(np.int32)
 
 
-Words = tuple[Any, Any]
-
-
-def traced_once(*static: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that makes a function one of `jax.jit`, so that equal calls in a program are traced once."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        @cache
-        def jitted() -> Callable[..., Any]:
-            compiled: Callable[..., Any] = jax.jit(function, static_argnames=static)
-            return compiled
-
-        @wraps(function)
-        def call(*arguments: Any, **keywords: Any) -> Any:
-            return jitted()(*arguments, **keywords)
-
-        return call
-
-    return decorate
-
-
 def word(value: Any) -> Any:
     """Return the low word of an integer, or of a scalar that JAX traces, as uint32."""
     return np.uint32(value & WORD) if isinstance(value, int) else value.astype(np.uint32)
@@ -127,64 +109,16 @@ def words_of(step: Any) -> Words:
     return step[..., 0], step[..., 1]
 
 
-def wide_product(x: Any, factor: Any) -> Words:
-    """Return the 64-bit product of words and a number below 2**32, or other words, from products of their halves."""
-    half, low = np.uint32(16), np.uint32(0xFFFF)
-    factor = np.uint32(factor) if isinstance(factor, int) else factor
-    upper, lower = factor >> half, factor & low
-    x_upper, x_lower = x >> half, x & low
-    middle = x_upper * lower + (x_lower * lower >> half)
-    cross = x_lower * upper + (middle & low)
-    return x * factor, x_upper * upper + (middle >> half) + (cross >> half)
-
-
-def philox_block(counter: Words, step: Words, seed: Any, stream: Any) -> tuple[Any, Any, Any, Any]:
+def philox_block(lowering: Lowering, counter: Words, step: Words, seed: Any, stream: Any) -> tuple[Any, ...]:
     """Return four words for the counter block (counter, step) and the key (seed, stream): Philox4x32-10."""
-    block: tuple[Any, Any, Any, Any] = _philox_rounds(*counter, *step, word(seed), word(stream))
-    return block
+    words: tuple[Any, ...] = lowering.elementwise(words_of_block, *counter, *step, word(seed), word(stream))
+    return words
 
 
-@traced_once()
-def _philox_rounds(a: Any, b: Any, c: Any, d: Any, first: Any, second: Any) -> tuple[Any, Any, Any, Any]:
-    for _ in range(10):
-        (left_low, left), (right_low, right) = wide_product(a, 0xD2511F53), wide_product(c, 0xCD9E8D57)
-        a, b, c, d = right ^ b ^ first, right_low, left ^ d ^ second, left_low
-        first, second = first + np.uint32(0x9E3779B9), second + np.uint32(0xBB67AE85)
-    return a, b, c, d
-
-
-def hashed_word(position: Any, first: Any, second: Any) -> Any:
-    """Return the random word at a position of the row whose key is (first, second); all are uint32."""
-    result = position * np.uint32(0x9E3779B9) + first
-    result = (result ^ (result >> np.uint32(16))) * np.uint32(0x21F0AAAD) ^ second
-    result = (result ^ (result >> np.uint32(15))) * np.uint32(0x735A2D97)
-    return result ^ (result >> np.uint32(15))
-
-
-def dropout_mask(rows: int, columns: int, threshold: int, step: Any, seed: Any, stream: Any, first_row: Any = 0) -> Any:
-    """Return whether each element is kept, of shape (rows, columns); `first_row` is the number of rows before.
-
-    `step` has the shape (2,). `seed`, `stream` and `first_row` are integers or traced uint32 scalars.
-    """
-    return _dropout_mask(rows, columns, threshold, step, word(seed), word(stream), word(first_row))
-
-
-@traced_once("rows", "columns", "threshold")
-def _dropout_mask(rows: int, columns: int, threshold: int, step: Any, seed: Any, stream: Any, first_row: Any) -> Any:
-    first, second = _row_keys(rows, step, seed, stream, first_row)
-    return kept_by_rows(first, second, columns, threshold)
-
-
-def row_keys(rows: int, step: Any, seed: Any, stream: Any, first_row: Any = 0) -> Words:
-    """Return the keys of rows, two arrays of shape (rows,); see `dropout_mask` for the arguments."""
-    keys: Words = _row_keys(rows, step, word(seed), word(stream), word(first_row))
-    return keys
-
-
-@traced_once("rows")
-def _row_keys(rows: int, step: Any, seed: Any, stream: Any, first_row: Any) -> Words:
-    row = jnp.arange(rows, dtype=jnp.uint32) + first_row
-    first, second, _, _ = philox_block((row, jnp.zeros_like(row)), words_of(step), seed, stream)
+def row_keys(lowering: Lowering, rows: int, step: Any, seed: Any, stream: Any) -> Words:
+    """Return the keys of rows, two arrays of shape (rows,)."""
+    row = jnp.arange(rows, dtype=jnp.uint32)
+    first, second, _, _ = philox_block(lowering, (row, jnp.zeros_like(row)), words_of(step), seed, stream)
     return first, second
 
 
@@ -209,15 +143,11 @@ __all__ = [
     "SumOfStepsForm",
     "ToDigitsForm",
     "as_words",
-    "dropout_mask",
-    "hashed_word",
     "kept_by_rows",
     "philox_block",
     "row_keys",
     "step_words",
     "sum_of_words",
-    "traced_once",
-    "wide_product",
     "word",
     "words_of",
 ]

@@ -41,7 +41,7 @@ from wyrm.graph.typing import (
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.indexing.index import as_indices
 from wyrm.ops.kernels.native import scratch
-from wyrm.ops.kernels.sums import natural
+from wyrm.ops.kernels.sums import inlined, natural
 from wyrm.ops.random.alias import HALF, alias_table, row_of, rows_of, striped_table
 from wyrm.ops.random.philox import STEP, WORD, Draws, philox, philox_block, places_before, random_bits, stream_or_next
 from wyrm.ops.random.sampling_jax import RandomIndexForm
@@ -107,6 +107,73 @@ def next_row(row: int, size: int, stripe: tuple[int, int, int]) -> int:
 def is_without_weight(table: IntegerArray, row: int) -> bool:
     """Return whether a row has no weight; every row has one without a table."""
     return table.size > 0 and bool(table[row, 1] < 0)
+
+
+@inlined
+def row_at(
+    place: int,
+    word: np.integer,
+    step: int,
+    seed: int,
+    stream: int,
+    size: int,
+    table: IntegerArray,
+    striped: IntegerArray,
+    is_striped: bool,
+    stripe: tuple[int, int, int],
+    excludes: tuple[IntegerArray, IntegerArray, int, int, bool],
+) -> int:
+    """Return the row below `size` of the draw at a place, whose first word is `word`; `excludes` as in `is_excluded`.
+
+    An excluded row is drawn again, and after `MAX_DRAWS` draws the rows after it are tried.
+    """
+    columns, bits, low, high, ascending = excludes
+    row = drawn_row(word, table, striped, is_striped, stripe)
+    attempt, excluded = 1, is_excluded(columns, bits, low, high, row, ascending)
+    while attempt < MAX_DRAWS and excluded:
+        other = philox_block((place >> 2) + (attempt << 32), step, seed, stream)[place & 3]
+        row = drawn_row(other, table, striped, is_striped, stripe)
+        excluded = is_excluded(columns, bits, low, high, row, ascending)
+        attempt += 1
+    steps = 0
+    while steps < min(size, MAX_STEPS) and excluded:
+        row = next_row(row, size, stripe)
+        excluded = is_excluded(columns, bits, low, high, row, ascending) or is_without_weight(table, row)
+        steps += 1
+    return row
+
+
+def rows_kernel(
+    places: IntegerArray,
+    words: IntegerArray,
+    step: IntegerArray,
+    table: IntegerArray,
+    offsets: IntegerArray,
+    columns: IntegerArray,
+    users: IntegerArray,
+    out: IntegerArray,
+    draws: int,
+    size: int,
+    seed: int,
+    stream: int,
+) -> None:
+    """Fill `out` with rows below `size` as `sampling_kernel` does, from the places and the first words of all draws.
+
+    `step` is a step's two words.
+    """
+    number = np.uint64(step[0]) | np.uint64(step[1]) << np.uint64(32)
+    ascending = offsets.size > 0
+    width = 0 if ascending or columns.size == 0 else columns.size // (out.size // draws)
+    for i in range(out.size):
+        user = i // draws
+        low, high = user * width, (user + 1) * width
+        if ascending:
+            low, high = offsets[users[user]], offsets[users[user] + 1]
+            if high - low >= size:  # who excludes all rows gets any
+                high = low
+        excludes = (columns, columns[:0], low, high, ascending)
+        place = np.int64(places[i])
+        out[i] = row_at(place, words[i], number, seed, stream, size, table, table, False, (0, 1, size), excludes)
 
 
 def sampling_kernel(
@@ -190,19 +257,9 @@ def sampling_kernel(
             high = low + 1
         for draw in range(draws):
             i = user * draws + draw
-            row = drawn_row(words[natural(rest + i), column], table, striped, is_striped, stripe)
-            attempt, excluded = 1, is_excluded(columns, bits, low, high, row, ascending)
-            while attempt < MAX_DRAWS and excluded:
-                word = philox_block(block + ((rest + i) >> 2) + (attempt << 32), step[0], seed, stream)[(rest + i) & 3]
-                row = drawn_row(word, table, striped, is_striped, stripe)
-                excluded = is_excluded(columns, bits, low, high, row, ascending)
-                attempt += 1
-            steps = 0
-            while steps < min(size, MAX_STEPS) and excluded:
-                row = next_row(row, size, stripe)
-                excluded = is_excluded(columns, bits, low, high, row, ascending) or is_without_weight(table, row)
-                steps += 1
-            out[i] = row
+            excludes = (columns, bits, low, high, ascending)
+            place, word = block * 4 + rest + i, words[natural(rest + i), column]
+            out[i] = row_at(place, word, step[0], seed, stream, size, table, striped, is_striped, stripe, excludes)
 
 
 # Random words to generate at once: those of several steps, up to `_MAX_STEPS`.
@@ -382,7 +439,7 @@ class _RandomIndexLoops(DrawsRows, Decomposed):
             known[2] = stripes
 
 
-JAX.register(RandomIndex)(RandomIndexForm(MAX_DRAWS, MAX_STEPS))
+JAX.register(RandomIndex)(RandomIndexForm(rows_kernel))
 
 
 # The bits of excluded rows, beside the node of the columns they were made from.

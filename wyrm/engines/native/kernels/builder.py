@@ -55,6 +55,9 @@ class Builder:
         self._errors = errors
         self.checked = checked
         self.fails: bool = False
+        # The line that is being translated, and those of statements by their ids.
+        self.line: int | None = None
+        self.lines: dict[int, int | None] = {}
         self._count = 0
         self._writes = 0
 
@@ -62,6 +65,7 @@ class Builder:
         """Append a statement."""
         if isinstance(statement, _WRITES):
             self._writes += 1
+        self.lines[id(statement)] = self.line
         self.statements.append(statement)
 
     def fresh(self, name: str) -> str:

@@ -36,7 +36,8 @@ class Routine:
     `calls_apart`: all its callees are compiled in other modules, except inlined ones without loops: the compile time of
     a function grows faster than its size. `generated`: its constants become arguments of the machine code. `small`: its
     loops and those of its module have a few elements, so that vectors would only take time to compile. `divided`: the
-    turns of its loop are independent, and many, so that threads share them.
+    turns of its loop are independent, and many, so that threads share them. `guarded`: its indices are checked, not in
+    debug mode alone.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Routine:
         generated: bool = False,
         small: bool = False,
         divided: bool = False,
+        guarded: bool = False,
     ) -> None:
         self.__name__ = name
         self.distinct = distinct
@@ -65,6 +67,7 @@ class Routine:
         self.generated = generated
         self.small = small
         self.divided = divided
+        self.guarded = guarded
 
     @property
     def parameters(self) -> list[str]:
@@ -115,7 +118,7 @@ class Routine:
         """The options that it is compiled with."""
         return (
             self.distinct, self.inlined, self.fused, self.shared, self.calls_shared, self.calls_apart, self.generated,
-            self.small, self.divided, *sorted(self.alone),
+            self.small, self.divided, self.guarded, *sorted(self.alone),
         )  # fmt: skip
 
 
@@ -233,8 +236,11 @@ def kernel_of(function: FunctionType, name: str | None = None) -> KernelFunction
     if function.__module__ == fast_math.__name__:
         return KernelFunction(function, name=name, inlined=True, fused=True)
     own = function.__module__.startswith(_OPS)
+    if getattr(function, "inlined", False):
+        return KernelFunction(function, name=name, inlined=True, fused=own)
     shared = "always" if getattr(function, "compiled_once", False) else "called"
-    return KernelFunction(function, name=name, distinct=True, fused=own, shared=shared)
+    guarded = bool(getattr(function, "guarded", False))
+    return KernelFunction(function, name=name, distinct=True, fused=own, shared=shared, guarded=guarded)
 
 
 def global_names(code: CodeType) -> Iterator[str]:

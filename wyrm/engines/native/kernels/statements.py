@@ -85,6 +85,7 @@ class FunctionBody(Expressions):
     def run(self, body: Sequence[ast.stmt]) -> bool:
         """Translate statements up to the first that makes the rest unreachable; return whether there is one."""
         for statement in body:
+            self.builder.line = statement.lineno
             try:
                 if self._statement(statement):
                     return True

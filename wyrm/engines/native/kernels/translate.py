@@ -53,7 +53,7 @@ class Specialization:
     """A specialized function: its code, and the kind of its result.
 
     `written` has the positions of the parameters whose memory it may write to, and `stores` those among them of which
-    it is certain.
+    it is certain. `lines` has the lines of statements in the file of the source, by their ids.
     """
 
     def __init__(
@@ -63,8 +63,9 @@ class Specialization:
         source: Routine,
         written: frozenset[int],
         stores: frozenset[int],
+        lines: Mapping[int, int | None],
     ) -> None:
-        self.function = function
+        self.function, self.lines = function, lines
         self.result = result
         self.source = source
         self.written = written
@@ -134,7 +135,7 @@ class Translation:
             raise NotCompiled(f"{function.__name__} takes {len(names)} arguments, not {len(kinds)}", function.where())
         known = InferenceState({})
         for _ in range(_ROUNDS):
-            before, builder = known.copy(), Builder(self.errors, self.checked)
+            before, builder = known.copy(), Builder(self.errors, self.checked or function.guarded)
             body = FunctionBody(self, function, builder, known, no_alias=no_alias)
             parameters = body.parameters(list(zip(names, kinds, strict=False)))
             for name, value in rest:
@@ -161,7 +162,8 @@ class Translation:
             fails=builder.fails or any(self.functions[name].function.fails for name in called(builder.statements)),
             divided=function.divided and no_alias,
         )
-        return Specialization(loop_function, known.result, function, *written_by(loop_function, self.functions))
+        written = written_by(loop_function, self.functions)
+        return Specialization(loop_function, known.result, function, *written, builder.lines)
 
     def _name(self, base: str) -> str:
         name, count = base, 1

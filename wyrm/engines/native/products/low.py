@@ -1,4 +1,4 @@
-"""Products of one or two rows: row after row of the right operand, which comes fastest from memory in this order."""
+"""Products of a few rows: row after row of the right operand, which comes fastest from memory in this order."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from functools import partial
 from wyrm.engines.native.products.tiles import LINE_BYTES, Vectors
 from wyrm.engines.native.products.writer import Writer
 
-# The most rows of the left operand.
-MOST_ROWS = 2
+# The numbers of rows of the left operand. Tiles of more rows are as fast, except where each number of the right operand
+# would be widened and copied before they read it.
+_ROWS, _WIDENED_ROWS = (1, 2), (1, 2, 4, 8)
 # Longer sums lose precision, because each is one chain of additions.
 LONGEST_SUM = 4096
 # Few columns; the least elements of a right operand that comes from memory, and not from the cache; and the number of
@@ -18,9 +19,14 @@ FEW_COLUMNS, FAR, TINY = 4, 1 << 16, 200
 _TOGETHER = 8
 
 
+def heights(vectors: Vectors) -> tuple[int, ...]:
+    """Return the numbers of rows that there are functions for."""
+    return _WIDENED_ROWS if vectors.widens else _ROWS
+
+
 def functions(vectors: Vectors, parameters: str) -> list[str]:
-    """Return the functions of the module: `low_1` and `low_2`, which take the `parameters`, for so many rows."""
-    return [_function(vectors, rows, parameters) for rows in range(1, MOST_ROWS + 1)]
+    """Return the functions of the module: `low_1`, `low_2` ..., which take the `parameters`, for so many rows."""
+    return [_function(vectors, rows, parameters) for rows in heights(vectors)]
 
 
 def _function(vectors: Vectors, rows: int, parameters: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from math import lcm
 
 from wyrm.engines.native.ir.types import FLOAT32, ScalarType
 from wyrm.engines.native.products import low, narrow
@@ -26,6 +27,7 @@ from wyrm.engines.native.products.pairs import Pairs, pack_pairs
 from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.products.tiles import Vectors
 from wyrm.engines.native.products.writer import DECLARED, SHARED, Writer
+from wyrm.support.narrow_numbers import INT4_BLOCK
 
 # Blocks of the inner axis, whose sums are added: a block of about the square root of its length loses least precision.
 # A block is read from the cache several times, so it is not shorter.
@@ -223,6 +225,8 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
 
             def pack(how: str, stride: str, source: str, size: str) -> None:
                 given = f"ptr {source}, i64 {stride}, i64 {depth}, i64 {size}, ptr {buffer}"
+                if vectors.blocks and how == "rows":
+                    given += f", i64 {to.new(f'and i64 {first}, {INT4_BLOCK - 1}')}"
                 to.do(f"call void @pack_{how}({given})")
 
             def pack_edge() -> None:
@@ -338,7 +342,7 @@ def _part_of_thread(vectors: Vectors) -> str:
         "rows": to.select(tall, "i64", count, given["rows"]),
         "columns": to.select(tall, "i64", given["columns"], count),
         "a": vectors.address(to, given["a"], to.multiply(row, given["ar"])),
-        "b": vectors.right_address(to, given["b"], to.multiply(column, given["bc"])),
+        "b": vectors.right_part(to, given["b"], "0", column, (given["br"], given["bc"])),
         "c": vectors.address(to, given["c"], to.add(to.multiply(row, given["cr"]), column)),
     }
     arguments = ", ".join(f"{type} {changed[name]}" for type, name in _SHARED_OPERANDS)
@@ -373,7 +377,9 @@ def _exported_product(vectors: Vectors, elements: int, pool: str | None) -> str:
     large = to.one_of(to.compare("sge", work, SHARED_PRODUCTS), to.both(thin, read))
     short = to.compare("sle", "%inner", low.LONGEST_SUM)
     in_order = to.both(to.both(short, to.compare("sgt", "%inner", 0)), to.compare("eq", "%bc", 1))
-    for rows, pays in enumerate(() if vectors.blocks else _low_pays(to, tiny, long, large), start=1):
+    pay = () if vectors.blocks else _low_pays(to, tiny, long, large)
+    # Of numbers that are widened, more rows pay as soon as one does.
+    for rows, pays in zip(low.heights(vectors), (*pay, *pay[:1] * 2), strict=False):
         chosen = to.both(to.both(in_order, pays), to.compare("eq", "%rows", rows))
         function = to.select(chosen, "ptr", f"@low_{rows}", function)
 
@@ -398,7 +404,9 @@ def _exported_product(vectors: Vectors, elements: int, pool: str | None) -> str:
             to.do(f"store {type} {given[name]}, ptr {place}")
         tall = to.compare("sge", "%rows", "%columns")
         count = to.select(tall, "i64", "%rows", "%columns")
-        unit = to.select(tall, "i64", str(vectors.rows), vectors.columns)
+        # A thread's columns begin with a block of those that have some.
+        across = lcm(vectors.columns, INT4_BLOCK) if vectors.blocks else vectors.columns
+        unit = to.select(tall, "i64", str(vectors.rows), across)
         part = "ptrtoint (ptr @part to i64)"
         to.new(f"call i32 @{pool}(i64 {part}, ptr {record}, i64 {work}, i64 {count}, i64 {unit})")
 

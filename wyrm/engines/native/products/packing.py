@@ -18,7 +18,12 @@ TILES_TOGETHER = 4
 
 
 def pack_rows(vectors: Vectors) -> str:
-    """Return a function that packs a matrix whose rows are contiguous and `br` apart."""
+    """Return a function that packs a matrix whose rows are contiguous and `br` apart.
+
+    The rows of one in blocks begin `within` the first block.
+    """
+    if vectors.blocks:
+        return _pack_rows_of_blocks(vectors)
     to = Writer()
     steps = vectors.steps(to, "%depth")
 
@@ -60,6 +65,27 @@ def pack_rows(vectors: Vectors) -> str:
 
     to.loop("%columns", vectors.columns, panel, [("ptr", "%to")])
     return to.function(f"internal void @pack_rows({_packing_parameters('%br')}) noinline nounwind")
+
+
+def _pack_rows_of_blocks(vectors: Vectors) -> str:
+    """Return the function for blocks along rows, which hold whole vectors: those behind the last one repeat it."""
+    to = Writer()
+    last = to.add("%within", to.subtract("%columns", vectors.width))
+
+    def panel(first: str, target: str) -> list[str]:
+        starts = [to.add("%within", to.add(first, vector * vectors.width)) for vector in range(vectors.vectors)]
+        places = [to.lower(start, last) for start in starts]
+
+        def row(_index: str, source: str, place: str) -> list[str]:
+            for vector, each in enumerate(places):
+                vectors.store(to, vectors.load_right(to, source, each), place, vector * vectors.width)
+            return [vectors.right_address(to, source, "%br"), vectors.address(to, place, vectors.columns)]
+
+        to.loop("%depth", 1, row, [("ptr", "%b"), ("ptr", target)])
+        return [vectors.address(to, target, to.multiply("%depth", vectors.columns))]
+
+    to.loop("%columns", vectors.columns, panel, [("ptr", "%to")])
+    return to.function(f"internal void @pack_rows({_packing_parameters('%br')}, i64 %within) noinline nounwind")
 
 
 def pack_columns(vectors: Vectors) -> str:

@@ -20,8 +20,8 @@ class Vectors:
 
     The right operand of a product may have narrower numbers than the other arrays, `right`, which are widened when they
     are loaded: integers of int8, numbers of bfloat16 as the uint16 with the same bits, or the bytes of `blocks` of
-    integers of int4 along contiguous columns, as `wyrm.support.narrow_numbers` has them. The stride between columns of
-    blocks is in bytes, and parts of a column begin with a block.
+    integers of int4 along columns, or along rows, as `wyrm.support.narrow_numbers` has them. The stride across blocks
+    is in bytes, that along them is 1, and parts of a column begin with a block.
     """
 
     def __init__(self, target: Target, number: ScalarType, right: ScalarType | None = None) -> None:
@@ -85,11 +85,17 @@ class Vectors:
         """Return the address of an element of the right operand."""
         return to.address(self._stored, base, index) if self.widens else self.address(to, base, index)
 
-    def right_part(self, to: Writer, base: str, row: str, column: str) -> str:
-        """Return the address of a part of the right operand, with strides `%br` and `%bc`, that begins at a row."""
-        in_blocks = to.multiply(to.divide(row, INT4_BLOCK), INT4_BYTES) if self.blocks else None
-        rows = in_blocks or to.multiply(row, "%br")
-        return self.right_address(to, base, to.add(rows, to.multiply(column, "%bc")))
+    def right_part(
+        self, to: Writer, base: str, row: str, column: str, strides: tuple[str, str] = ("%br", "%bc")
+    ) -> str:
+        """Return the address of a part of the right operand with these strides; of blocks, that of the first block."""
+        br, bc = strides
+        if not self.blocks:
+            return self.right_address(to, base, to.add(to.multiply(row, br), to.multiply(column, bc)))
+        along_rows = to.compare("eq", bc, 1)
+        across = to.multiply(to.select(along_rows, "i64", row, column), to.select(along_rows, "i64", br, bc))
+        block = to.divide(to.select(along_rows, "i64", column, row), INT4_BLOCK)
+        return self.right_address(to, base, to.add(across, to.multiply(block, INT4_BYTES)))
 
     def whole(self, to: Writer, length: str) -> str:
         """Return a length of the inner axis, or the next multiple of the granule."""

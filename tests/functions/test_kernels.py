@@ -1,0 +1,277 @@
+"""`wyrm.kernel`: functions with loops as ops."""
+
+# mypy: allow-untyped-defs
+# Bodies of kernels have no types.
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from tests.exporting.loaded import check_predictions, loaded
+from wyrm.errors import (
+    DTypeError,
+    IndexOutOfRange,
+    NotDifferentiable,
+    RegistrationError,
+    ShapeError,
+)
+from wyrm.testing import check_grads
+
+SCAN: Any = wy.scan  # of functions of any axes
+
+
+class Batch(wy.Dim): ...
+
+
+class Time(wy.Dim): ...
+
+
+@wy.kernel
+def smoothed(x, factor):
+    total, mean = 0.0, 0.0
+    for i in range(x.size):
+        mean = factor * mean + (1.0 - factor) * x[i]
+        total += (x[i] - mean) * (x[i] - mean)
+    return total
+
+
+@wy.kernel
+def products(x: wy.Tensor[Batch, Time], y: wy.Tensor[Time], out: wy.Written[Batch]):
+    table = np.zeros(x.shape[1] + 1)
+    for b in range(x.shape[0]):
+        table[0] = 1.0
+        for t in range(x.shape[1]):
+            table[t + 1] = table[t] * math.tanh(x[b, t]) + y[t]
+        out[b] = table[x.shape[1]]
+
+
+@wy.kernel
+def grown(x: wy.Tensor[Batch], s, out: wy.Written[Batch]):
+    total = 0.0
+    for i in range(x.size):
+        v = x[i]
+        while v < 3.0:
+            v = v * 1.5 + s
+        out[i] = v
+        total += v * v
+    return total
+
+
+@wy.kernel
+def risen(v):
+    while v < 3.0:
+        v = v + 0.2 * v * v
+    return v
+
+
+def random(*shape: int) -> Any:
+    return np.random.default_rng(3).uniform(0.3, 1.7, shape)
+
+
+def test_a_kernel_that_returns_a_number_has_gradients_of_both_orders() -> None:
+    x, factor = wy.Parameter(random(6)), wy.Parameter(np.float64(0.3))
+    check_grads(smoothed(x, factor))
+    check_grads(smoothed(x, 0.5))
+
+
+def test_a_kernel_that_writes_an_array_has_the_axes_of_its_annotation() -> None:
+    x, y = wy.Parameter(random(3, 4)), wy.Parameter(random(4))
+    node = products(x, y)
+    assert node.dims == (3,)
+    check_grads(node)
+
+
+def test_a_kernel_with_several_results_gives_a_tuple() -> None:
+    x, s = wy.Parameter(random(4)), wy.Parameter(np.float64(0.4))
+    total, out = grown(x, s)
+    assert (total.dims, out.dims) == ((), (4,))
+    check_grads(total)
+    check_grads((out * out).sum() * total)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_compiled_programs_of_open_sizes_equal_the_reference(dtype: Any) -> None:
+    x = wy.Input(dims=(Batch(), Time()), dtype=dtype)
+    y = wy.Input(dims=(Time(),), dtype=dtype)
+    node = products(x, y)
+    loss = (node * node).sum()
+    outputs = [loss, wy.grad(loss, x), wy.grad(loss, y), wy.grad(wy.grad(loss, y).sum(), x)]
+    program = wy.compile(outputs)
+    assert "_gradient_gradient" in program.source
+    for shape in ((3, 4), (5, 2), (1, 1), (0, 3)):
+        given = {x: random(*shape).astype(dtype), y: random(shape[1]).astype(dtype)}
+        x.set(given[x])
+        y.set(given[y])
+        for found, expected in zip(program(given), [each.forward() for each in outputs], strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-5 if dtype is np.float32 else 1e-12, atol=1e-6)
+
+
+def test_loops_of_unknown_length_are_compiled_and_tell_when_their_tape_is_full() -> None:
+    x, s = wy.Parameter(random(4)), wy.Parameter(np.float64(0.4))
+    total, out = grown(x, s)
+    loss = total * out.sum()
+    outputs = [loss, wy.grad(loss, x), wy.grad(loss, s), wy.grad(wy.grad(loss, s), x)]
+    for found, expected in zip(wy.compile(outputs)(), [each.forward() for each in outputs], strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    check_grads(risen(s))
+    narrow = wy.kernel(risen.kernel_function, room=2)(s)
+    for run in (lambda: wy.grad(narrow, s).forward(), lambda: wy.compile([wy.grad(narrow, s)])()):
+        with pytest.raises(IndexOutOfRange, match=r"records more than 2 numbers.*room=8"):
+            run()
+
+
+@wy.kernel
+def neighbours(x: wy.Tensor[Batch], shift: int, out: wy.Written[Batch]):
+    for i in range(x.size):
+        out[i] = x[i] * x[i + shift]
+
+
+def test_an_index_out_of_range_is_an_error_and_touches_no_memory() -> None:
+    x = wy.Parameter(random(4))
+    assert neighbours(x, -1).forward() == pytest.approx(x.value * np.roll(x.value, 1))
+    program = wy.compile([neighbours(x, 100000)])
+    with pytest.raises(IndexOutOfRange, match="neighbours"):
+        program()
+    with pytest.raises(IndexOutOfRange, match="neighbours"):
+        neighbours(x, 100000).forward()
+
+
+@wy.kernel
+def picked(x: wy.Tensor[Batch], places: wy.IndexTensor[Time], out: wy.Written[Time]):
+    for t in range(places.size):
+        out[t] = x[places[t]] * x[places[t]]
+
+
+def test_integers_are_operands_without_a_gradient() -> None:
+    x = wy.Parameter(random(4))
+    node = picked(x, np.array([3, 0, 3]))
+    check_grads(node)
+    np.testing.assert_allclose(wy.compile([wy.grad(node.sum(), x)])()[0], 2 * x.value * [1, 0, 0, 2])
+    places = wy.IndexInput(dims=(Time(),))
+    program = wy.compile([picked(x, places)])
+    np.testing.assert_allclose(program({places: np.array([1, 2])})[0], x.value[[1, 2]] ** 2)
+    with pytest.raises(IndexOutOfRange):
+        program({places: np.array([1, 4])})
+
+
+def _slope(v):
+    return 1.0 / (1.0 + v * v)
+
+
+@wy.kernel(slopes=(_slope,))
+def step(v):
+    return 1.0 if v > 0.0 else 0.0
+
+
+@wy.kernel
+def fires(current, threshold):
+    v, count = 0.0, 0.0
+    for t in range(current.size):
+        v = 0.9 * v + current[t]
+        fired = step(v - threshold)
+        v = v - fired * threshold
+        count += fired
+    return count
+
+
+def test_slopes_of_ones_own_stand_in_place_of_the_derivative() -> None:
+    current = wy.Parameter(np.array([0.6, 0.7, 0.1]))
+    gradient = wy.grad(fires(current, 1.0), current)
+    assert gradient.forward()[2] == pytest.approx(_slope(0.9 * (0.9 * 0.6 + 0.7 - 1.0) + 0.1 - 1.0))
+    np.testing.assert_allclose(wy.compile([gradient])()[0], gradient.forward())
+
+
+def test_a_call_without_nodes_runs_in_python() -> None:
+    assert smoothed(np.array([1.0, 3.0]), 0.5) == 1.8125
+    out = np.zeros(2)
+    products(np.ones((2, 1)), np.ones(1), out)
+    np.testing.assert_allclose(out, math.tanh(1.0) + 1.0)
+
+
+def test_it_trains() -> None:
+    x, factor = wy.Input(dims=(8,), dtype=np.float64), wy.Parameter(np.float64(0.9), name="factor")
+    program = wy.compile(smoothed(x, factor), optimizer=wy.optim.SGD([factor], 0.02))
+    first = program({x: random(8)})
+    for _ in range(20):
+        last = program({x: random(8)})
+    assert last < first
+    assert factor.value != 0.9
+
+
+@wy.kernel
+def writes_its_operand(x, y):
+    x[0] = y
+    return x[0]
+
+
+@wy.kernel
+def without_annotation(x, out):
+    out[0] = x[0]
+
+
+@wy.kernel
+def other_axis(x: wy.Tensor[Batch], out: wy.Written[Time]):
+    out[0] = x[0]
+
+
+@wy.kernel
+def refused(x: wy.Tensor[Batch]):
+    for i in range(x.size):
+        if x[i] > 1.0:
+            return x[i]
+    return 0.0
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda x: writes_its_operand(x, 2.0), RegistrationError, "writes to x"),
+        (lambda x: without_annotation(x), ShapeError, "annotate its axes"),
+        (lambda x: other_axis(x), ShapeError, "axis Time of the result out is that of no operand; annotated are Batch"),
+        (lambda x: products(x, x), ShapeError, "has 2 axes"),
+        (lambda x: refused(x), NotDifferentiable, "return it after the loop"),
+        (lambda x: smoothed(x, wy.Parameter(np.float32(1.0))), DTypeError, "float operands of one type"),
+        (lambda x: smoothed(x, 0.5, wrong=1), TypeError, "no parameter wrong"),
+    ],
+)
+def test_mistakes_say_what_to_write(call: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        call(wy.Parameter(random(4)))
+
+
+def test_jax_calls_the_python_code_and_warns() -> None:
+    x = wy.Parameter(random(4))
+    loss = smoothed(x, 0.5)
+    with pytest.warns(RuntimeWarning, match="KernelSmoothed"):
+        found = wy.compile([loss, wy.grad(loss, x)], engine="jax")()
+    np.testing.assert_allclose(found[0], loss.forward())
+    np.testing.assert_allclose(found[1], wy.grad(loss, x).forward())
+
+
+def test_kernels_run_in_loops_and_batches_of_the_graph() -> None:
+    x, y = wy.Parameter(random(3)), wy.Parameter(random(3))
+
+    def body(carry: Any, _: Any) -> Any:
+        return picked(carry, np.array([1, 2, 0])) * 0.9, smoothed(carry, 0.5)
+
+    last, losses = SCAN(body, x, length=3)
+    loss = (last * y).sum() + losses.sum()
+    check_grads(loss)
+    gradient = wy.grad(loss, x)
+    np.testing.assert_allclose(wy.compile([gradient])()[0], gradient.forward())
+    rows = random(4, 3)
+    found = wy.vmap(lambda row: smoothed(row, 0.5))(rows)
+    np.testing.assert_allclose(found, [smoothed(row, 0.5) for row in rows])
+
+
+def test_exports_to_c_compute_kernels_and_their_gradients() -> None:
+    x = wy.Input(random(3, 4).astype(np.float32), name="x")
+    y = wy.Input(random(4).astype(np.float32), name="y")
+    node = products(x, y)
+    program: Any = wy.compile([node, wy.grad((node * node).sum(), x)])
+    check_predictions(loaded(predict=program), program, ["value", "gradient"], rtol=1e-5, atol=1e-6)

@@ -1,0 +1,189 @@
+"""Functions of JAX that compute what kernels do: with arrays as arguments, or with the numbers in arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import accumulate, count
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from wyrm.engines.jax.kernels.emit import Emitter, InOrder, Place, Value
+from wyrm.engines.jax.kernels.indices import Integer, Lane, traced
+from wyrm.engines.native.ir.types import INT64, ScalarType, scalar_of
+from wyrm.engines.native.kernels.functions import Routine, kernel_of
+from wyrm.engines.native.kernels.translate import Specialization, Translation
+from wyrm.engines.native.kernels.values import Kind, NotCompiled, NumKind, ViewKind, types_of
+from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.loop_form import LOOPS
+from wyrm.support.imports import jax, jnp
+
+
+def jax_form(kernel: Any) -> Callable[..., tuple[Any, ...]]:
+    """Return a function of JAX that computes what a kernel does, for arrays of any sizes.
+
+    It takes the kernel's arguments: arrays, which it does not change, and numbers. It returns what the kernel returns,
+    and then the new values of the arrays that the kernel may write to, in the order of the parameters. JAX can trace
+    it, as in `jax.jit`; a scalar array is a number that it traces. Loops of an unknown number of turns have no
+    derivative in reverse mode.
+
+    It raises `NotCompiled` for a kernel that cannot be compiled or has no form in JAX, with the line.
+
+    >>> from wyrm.ops.kernels.eigenvalues import swap
+    >>> x, y = jax_form(swap)(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    >>> x.tolist(), y.tolist()
+    ([3.0, 4.0], [1.0, 2.0])
+    """
+    routine = _routine(kernel)
+
+    def form(*arguments: Any) -> tuple[Any, ...]:
+        results, arrays = called(routine, arguments)
+        return tuple(map(_as_jax_has_it, (*results, *arrays.values())))
+
+    return form
+
+
+def called(routine: Routine, given: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
+    """Return what a kernel returns, and the new values of the arrays that it may write to, by their positions.
+
+    They have the types that the kernel has, also those of 64 bits.
+    """
+    with jax.enable_x64(True):
+        arguments = [each if _is_number(each) else jnp.asarray(each) for each in given]
+        kinds = tuple(map(_kind, arguments))
+        translation = Translation(checked=False)
+        found = translation.specialized(routine, kinds)
+        places, values, arrays = count(), list[Value](), list[Any]()
+        for each, kind in zip(arguments, kinds, strict=True):
+            if isinstance(kind, NumKind):
+                values.append(_number(each, kind.type))
+            else:
+                values += [Place(next(places), Integer(0)), *map(Integer, each.shape)]
+                arrays.append(each)
+        results, arrays = _run(translation, found, values, arrays)
+        positions = [position for position, kind in enumerate(kinds) if isinstance(kind, ViewKind)]
+        starts = list(accumulate((len(types_of(kind)) for kind in kinds), initial=0))
+        changed = zip(positions, arrays, strict=True)
+        return results, {position: array for position, array in changed if starts[position] in found.written}
+
+
+def value_by_kernel(node: BaseNode, operands: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    """Return the value of an op by the kernel of its loops.
+
+    It raises `NotCompiled` for an op without a kernel or with one that has no form in JAX.
+    """
+    loops = LOOPS.of(node)
+    if not isinstance(loops.kernel, FunctionType):
+        raise NotCompiled(f"{describe(node)} has no kernel")
+    with jax.enable_x64(True):
+        out = np.zeros(shape, node.dtype)
+        wide = [jnp.asarray(x).astype(parent.dtype) for x, parent in zip(operands, node.parents, strict=True)]
+        try:
+            arguments = loops.kernel_arguments(node, wide, out)
+        except Exception as error:  # of code that takes arrays of NumPy alone
+            raise NotCompiled(f"the kernel of {describe(node)} takes no arrays of JAX: {error}") from error
+        _, arrays = called(_routine(loops.kernel), arguments)
+        for position, array in arrays.items():
+            given = arguments[position]
+            if isinstance(given, np.ndarray) and given.size == out.size and np.may_share_memory(given, out):
+                result = array.reshape(shape)
+                break
+        else:
+            raise NotCompiled(f"the kernel of {describe(node)} does not write the whole result")
+    return _as_jax_has_it(result)
+
+
+def elementwise(function: Any, *arguments: Any) -> Any:
+    """Return a kernel's function of numbers for all elements of arrays that broadcast; a tuple if it returns several.
+
+    Numbers are known to the kernel. Equal calls in a program are traced once.
+
+    >>> from wyrm.ops.elementwise.special_kernels import digamma
+    >>> elementwise(digamma, np.array([1.0, 2.0], np.float32)).round(3).tolist()
+    [-0.5770000219345093, 0.4230000078678131]
+    """
+    numbers = tuple((i, type(x), repr(x), x) for i, x in enumerate(arguments) if _is_number(x))
+    with jax.enable_x64(True):
+        found = _elements(function, numbers)(*(jnp.asarray(x) for x in arguments if not _is_number(x)))
+    return tuple(map(_as_jax_has_it, found)) if isinstance(found, tuple) else _as_jax_has_it(found)
+
+
+@cache
+def _elements(function: Any, numbers: tuple[tuple[int, type, str, Any], ...]) -> Callable[..., Any]:
+    """Return the function of the arguments that are arrays."""
+    routine = _routine(function)
+
+    def compute(*arrays: Any) -> Any:
+        given = iter(arrays)
+        fixed = {position: number for position, _, _, number in numbers}
+        arguments = [fixed[i] if i in fixed else next(given) for i in range(len(arrays) + len(fixed))]
+        shape = jnp.broadcast_shapes(*(each.shape for each in arrays))
+        kinds = tuple(NumKind(_type(each)) for each in arguments)
+        translation = Translation(checked=False)
+        found = translation.specialized(routine, kinds)
+        full = [x if _is_number(x) else jnp.expand_dims(x, tuple(range(len(shape) - x.ndim))) for x in arguments]
+        values = [_number(each, kind.type) for each, kind in zip(full, kinds, strict=True)]
+        lanes = [Lane(level, size) for level, size in enumerate(shape)]
+        results = [jnp.broadcast_to(each, shape) for each in _run(translation, found, values, (), lanes)[0]]
+        return tuple(results) if len(results) > 1 else results[0]
+
+    jitted: Callable[..., Any] = jax.jit(compute)
+    return jitted
+
+
+def _run(
+    translation: Translation,
+    found: Specialization,
+    values: Sequence[Value],
+    arrays: Sequence[Any],
+    lanes: Sequence[Lane] = (),
+) -> tuple[list[Any], list[Any]]:
+    """Return the results of a function, and the arrays as it leaves them."""
+    in_order = set[int]()
+    while True:
+        emitter = Emitter(translation, in_order, arrays, lanes)
+        try:
+            results = emitter.call(found.function.name, values)
+        except InOrder as error:
+            in_order.add(id(error.loop))
+            continue
+        return [jnp.asarray(x.array() if isinstance(x, Integer) else x) for x in results], emitter.arrays
+
+
+def _routine(kernel: Any) -> Routine:
+    return kernel if isinstance(kernel, Routine) else kernel_of(kernel)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, bool | int | float | np.generic)
+
+
+def _type(value: Any) -> ScalarType:
+    dtype = np.asarray(value).dtype if _is_number(value) else value.dtype
+    found = scalar_of(dtype)
+    if found is None:
+        raise NotCompiled(f"unsupported dtype {dtype} of an argument; kernels support bools, integers and floats")
+    return found
+
+
+def _kind(value: Any) -> Kind:
+    type = _type(value)
+    return NumKind(type) if _is_number(value) or not value.ndim else ViewKind(type, value.ndim, "contiguous")
+
+
+def _number(value: Any, type: ScalarType) -> Value:
+    if type == INT64:
+        return Integer(int(value)) if _is_number(value) else traced(value)
+    return type.dtype.type(value) if _is_number(value) else value
+
+
+def _as_jax_has_it(array: Any) -> Any:
+    """Return an array with numbers of 32 bits, unless JAX has those of 64 bits enabled."""
+    from jax.dtypes import canonicalize_dtype
+
+    return array.astype(canonicalize_dtype(array.dtype))
+
+
+__all__ = ["called", "elementwise", "jax_form", "value_by_kernel"]

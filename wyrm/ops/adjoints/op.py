@@ -1,0 +1,203 @@
+"""Ops whose value a kernel computes, and whose gradient the adjoint of the kernel does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, ShapeError
+from wyrm.graph.axes import Axis, Dim, Dims, product, resolve
+from wyrm.graph.base import ZERO, BaseNode, Gradient, explain, label
+from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexMap, flat
+from wyrm.graph.loop_form import LOOPS, ByKernel, Gathered, Scattered, ScatterTarget
+from wyrm.graph.node import Node
+from wyrm.graph.op import ArrayNamespace
+from wyrm.graph.typing import Array
+from wyrm.ops.adjoints.derived import FULL
+from wyrm.ops.adjoints.plans import GradientPlan, Plan, split
+from wyrm.ops.elementwise.elementwise import Axes
+
+
+class KernelOp(Node[tuple[BaseNode, ...], Axes], abstract=True):
+    """Base class of the ops of kernels; each kernel has a class of its own, with its `plan`.
+
+    Several results are one after the other in the value, which `Part` takes apart.
+    """
+
+    __slots__ = ()
+    plan: ClassVar[Plan]
+
+    def shape_rule(self) -> Dims:
+        given = [parent.dims for parent in self.parents]
+        for operand, dims in zip(self.plan.operands, given, strict=True):
+            if len(dims) != operand.axes:
+                raise ShapeError(f"{operand.name} of {self.plan.name} has {operand.axes} axes, not {len(dims)}")
+        found = self.plan.shapes(given)
+        return found[0] if len(found) == 1 else (self.plan.packed(given),)
+
+    def dtype_rule(self) -> np.dtype:
+        floats = {parent.dtype for parent in self.parents if parent.dtype.kind == "f"}
+        if len(floats) > 1:
+            names = ", ".join(f"{label(each)} {each.dtype}" for each in self.parents)
+            raise DTypeError(f"{self.plan.name}: operands of two float types: {names}; convert one with .astype")
+        return floats.pop() if floats else np.dtype(np.float64)
+
+    def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
+        operands = tuple(map(np.asarray, operands))  # JAX then calls this with arrays of NumPy
+        out = np.empty(shape, self.dtype)
+        with np.errstate(all="ignore"):
+            try:
+                self.plan.run(list(operands), self.outputs_in(operands, out))
+            except IndexError as error:
+                raise IndexOutOfRange(explain(self, self._index_error(error))) from None
+            except (ArithmeticError, ValueError) as error:  # Python refuses what native code makes infinite or NaN
+                raise NotFinite(explain(self, f"the kernel {self.plan.name} in Python: {error}")) from error
+        return out
+
+    def _index_error(self, error: IndexError) -> str:
+        text = str(error)
+        if text == FULL:
+            return (
+                f"the adjoint of {self.plan.name} records more than {self.plan.room} numbers: give it more room, as in "
+                f"@wy.kernel(room={4 * self.plan.room})"
+            )
+        return f"the kernel {self.plan.name}: {text}"
+
+    def outputs_in(self, operands: Sequence[Array], out: Array) -> list[Array]:
+        """Return the results as views of the value."""
+        return split(out, self.plan.shapes([each.shape for each in operands]))
+
+    def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
+        plan = gradient_of(self.plan)
+        given = [parent.dims for parent in self.parents]
+        cotangents = parts_of(gradient, self.plan.shapes(given)) if len(self.plan.outputs) > 1 else [gradient]
+        node: Any = op_of(plan)(*self.parents, *(cotangents[i] for i in plan.seeded))
+        shapes = plan.shapes([parent.dims for parent in node.parents])
+        found = parts_of(node, shapes) if len(shapes) > 1 else [node]
+        out: list[Gradient] = [ZERO] * len(self.parents)
+        for i, part in zip(plan.wanted, found, strict=True):
+            out[i] = part
+        return tuple(out)
+
+
+_ops: dict[Plan, type[KernelOp]] = {}
+_gradients: dict[Plan, GradientPlan] = {}
+
+
+def op_of(plan: Plan) -> type[KernelOp]:
+    """Return the op of a plan."""
+    if plan not in _ops:
+
+        class Form(ByKernel):
+            kernel = staticmethod(plan.function)
+
+            def kernel_arguments(self, node: Any, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
+                return tuple(node.plan.arguments(operands, node.outputs_in(operands, out)))
+
+        name = "".join(word.capitalize() for word in plan.name.split("_"))
+        # A user's op: what compares engines compares it.
+        module = plan.function.__module__
+        made: Any = type(f"Kernel{name}", (KernelOp,), {"__slots__": (), "plan": plan, "__module__": module})
+        LOOPS.register(made)(Form)
+        _ops[plan] = made
+    return _ops[plan]
+
+
+def gradient_of(plan: Plan) -> GradientPlan:
+    """Return the plan of the gradients of a plan."""
+    if plan not in _gradients:
+        _gradients[plan] = GradientPlan(plan)
+    return _gradients[plan]
+
+
+def parts_of(packed: Node, shapes: Sequence[Dims]) -> list[Node]:
+    """Return the results that a node has one after the other, with these axes."""
+    found: list[Node] = []
+    for i, dims in enumerate(shapes):
+        part: Node = Part(packed, before=tuple(product(each) for each in shapes[:i]), to=tuple(dims))
+        found.append(part)
+    return found
+
+
+class Part(Node[tuple[Node], Axes]):
+    """The elements of a vector after those of the axes `before`, in row-major order with the axes `to`."""
+
+    __slots__ = ("before", "to")
+    before: Dims
+    to: Dims
+
+    def shape_rule(self) -> Dims:
+        return self.to
+
+    def dtype_rule(self) -> np.dtype:
+        return self.parents[0].dtype
+
+    def evaluate_for(self, sizes: Mapping[type[Dim], int]) -> Callable[..., Any]:
+        start = sum(resolve(self.before, sizes))
+        return partial(_part, start)
+
+    def evaluate(self, xp: ArrayNamespace, x: Array, *, shape: tuple[int, ...]) -> Array:
+        return _part(sum(resolve(self.before, {})), xp, x, shape=shape)
+
+    def vjp(self, gradient: Node) -> tuple[Node]:
+        return (Placed(gradient, before=self.before, to=self.parents[0].dims),)
+
+
+def _part(start: int, xp: ArrayNamespace, x: Array, *, shape: tuple[int, ...]) -> Array:
+    return xp.reshape(x[start : start + int(np.prod(shape, dtype=np.int64))], shape)
+
+
+class Placed(Node[tuple[Node], Axes]):
+    """A vector of zeros, of the axis `to`, with the elements of the operand after those of the axes `before`."""
+
+    __slots__ = ("before", "to")
+    before: Dims
+    to: Dims
+
+    def shape_rule(self) -> Dims:
+        return self.to
+
+    def dtype_rule(self) -> np.dtype:
+        return self.parents[0].dtype
+
+    def evaluate_for(self, sizes: Mapping[type[Dim], int]) -> Callable[..., Any]:
+        return partial(_placed, sum(resolve(self.before, sizes)))
+
+    def evaluate(self, xp: ArrayNamespace, x: Array, *, shape: tuple[int, ...]) -> Array:
+        return _placed(sum(resolve(self.before, {})), xp, x, shape=shape)
+
+    def vjp(self, gradient: Node) -> tuple[Node]:
+        return (Part(gradient, before=self.before, to=self.parents[0].dims),)
+
+
+def _placed(start: int, xp: ArrayNamespace, x: Array, *, shape: tuple[int, ...]) -> Array:
+    flat_x: Any = xp.reshape(x, (-1,))
+    ahead = xp.zeros((start,), dtype=x.dtype)
+    after = xp.zeros((shape[0] - start - flat_x.shape[0],), dtype=x.dtype)
+    return xp.concat([ahead, flat_x, after])
+
+
+def _length(axis: Axis) -> IndexExpression:
+    return AxisLength(axis) if isinstance(axis, Dim) else IndexLiteral(axis)
+
+
+def _place(before: Dims, dims: Dims, index: IndexMap) -> IndexExpression:
+    place = flat(index, [_length(axis) for axis in dims])
+    for axis in before:
+        place = _length(axis) + place
+    return place
+
+
+@LOOPS.register(Part)
+class _PartLoops(Gathered):
+    def gather_index(self, node: Part, index: IndexMap) -> IndexMap:
+        return (_place(node.before, node.to, index),)
+
+
+@LOOPS.register(Placed)
+class _PlacedLoops(Scattered):
+    def scatter_index(self, node: Placed, parent: int, index: IndexMap) -> ScatterTarget:
+        return ScatterTarget((_place(node.before, node.parents[0].dims, index),))

@@ -1,0 +1,529 @@
+"""The adjoint of a kernel: its loops run backwards, and add to the cotangents of what each statement reads."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from wyrm.ops.adjoints.elements import Elements
+from wyrm.ops.adjoints.program import (
+    Block,
+    Branch,
+    Kind,
+    Let,
+    Loop,
+    Put,
+    Statement,
+    Store,
+    Turns,
+    While,
+    base,
+    blocks_of,
+    comment,
+    duplicate,
+    every,
+    expressions,
+    indices,
+    loads,
+    name,
+    names,
+    number_all,
+    parsed,
+    replaced,
+    same,
+    statements_of,
+)
+from wyrm.ops.adjoints.rules import negated
+from wyrm.ops.adjoints.slopes import Slopes
+from wyrm.ops.adjoints.values import Kernel
+
+
+@dataclass
+class Tape:
+    """The memory of values that the backward sweep cannot compute: an array, and how many numbers are in it."""
+
+    array: str
+    place: str
+    used: bool = False
+
+
+@dataclass(eq=False)
+class _Restored(ast.Pass):
+    """The place in the code at which the values of a block are restored."""
+
+    block: Block = field(default_factory=list)
+
+
+class Reverse:
+    """The adjoint of a kernel.
+
+    `wrt`: the parameters that are differentiated. `outputs`: the parameters whose cotangents are given: arrays that the
+    kernel writes.
+    """
+
+    def __init__(self, kernel: Kernel, wrt: Sequence[str]) -> None:
+        self.kernel = kernel
+        self.wrt = list(wrt)
+        self.elements = Elements(kernel)
+        self._hoist()
+        number_all(kernel.body)
+        self.elements = Elements(kernel)
+        self.prefix = self._prefix()
+        self.slopes = Slopes(kernel, self._active())
+        self._find_homes()
+        self.floats = {"f8": Tape(kernel.fresh("tape"), kernel.fresh("k"))}
+        self.floats["f4"] = Tape(kernel.fresh("tape32"), kernel.fresh("k32"))
+        self.integers = Tape(kernel.fresh("notes"), kernel.fresh("m"))
+        self._shadowed: set[str] = set()
+        backward = self._backward(kernel.body)
+        needed = self._closed(self._reads(backward))
+        if self._simplify(needed):
+            number_all(kernel.body)
+            self.elements = Elements(kernel)
+            self._find_homes()
+            self._shadowed = set()
+            backward = self._backward(kernel.body)
+            needed = self._closed(self._reads(backward))
+        self.needed = needed
+        self.backward_code = backward
+
+    # --- what depends on what -----------------------------------------------------------------------------------------
+
+    def _prefix(self) -> str:
+        count = 1
+        while any(each.startswith("d" * count + "_") for each in self.kernel.used):
+            count += 1
+        return "d" * count + "_"
+
+    def _blocks(self) -> Iterator[Block]:
+        yield self.kernel.body
+        for each in every(self.kernel.body):
+            yield from blocks_of(each)
+
+    def _find_homes(self) -> None:
+        """Find the block at whose start the backward sweep has the value of each variable, and makes its cotangent."""
+        self.home: dict[str, Block] = {}
+        # A variable that a loop carries has the value before a turn in the body, and one after the loop nowhere.
+        self.carrier: dict[str, Loop] = {}
+        self.cotangent_home: dict[str, Block] = {}
+        for block in self._blocks():
+            for each in block:
+                if isinstance(each, Let):
+                    self.home[each.name] = self.cotangent_home[each.name] = block
+                elif isinstance(each, Branch):
+                    for inner in (*each.body, *each.orelse):
+                        if isinstance(inner, Put) and inner.role == "join":
+                            self.home[inner.name] = self.cotangent_home[inner.name] = block
+                elif isinstance(each, Put) and each.role == "start":
+                    self.cotangent_home[each.name] = block
+                elif isinstance(each, Put) and each.carried:
+                    self.home[each.name] = block
+                    self.carrier[each.name] = each.loops[-1]
+
+    def _active(self) -> set[str]:
+        """Return the names and arrays of floats that depend on `wrt`, and on which a result or an array depends."""
+        kernel = self.kernel
+        moves: list[tuple[str, ast.expr]] = []
+        for each in every(kernel.body):
+            if (
+                isinstance(each, Let | Put)
+                and kernel.kinds[each.name].is_float
+                and not kernel.kinds[each.name].is_array
+            ):
+                moves.append((each.name, each.value))
+            elif isinstance(each, Store) and kernel.kinds[kernel.root(base(each.target))].is_float:
+                moves.append((kernel.root(base(each.target)), each.value))
+        varied = Slopes(kernel, set(self.wrt))
+        changed = True
+        while changed:
+            changed = False
+            for goal, value in moves:
+                if goal not in varied.active and varied.is_active(value):
+                    varied.active.add(goal)
+                    changed = True
+        useful = set(kernel.results) | {each for each in kernel.written() if each in kernel.parameters}
+        changed = True
+        while changed:
+            changed = False
+            for goal, value in moves:
+                if goal in useful:
+                    found = {kernel.root(each) for each in names(value)} - useful
+                    if found:
+                        useful |= found
+                        changed = True
+        return (varied.active & useful) | {each for each in self.wrt if kernel.kinds[each].is_array}
+
+    # --- reads of elements that are overwritten later -----------------------------------------------------------------
+
+    def _hoist(self) -> None:
+        """Assign elements that are read, and overwritten later, to variables of their own, which the tape can keep."""
+        number_all(self.kernel.body)
+        self._hoisted(self.kernel.body)
+
+    def _hoisted(self, block: Block) -> None:
+        out: Block = []
+        for each in block:
+            for inner in blocks_of(each):
+                self._hoisted(inner)
+            if isinstance(each, Branch) and self._fleeting(each.test, each):
+                test = self.kernel.new("c", Kind("b"))
+                out.append(self._let(test, each.test, each))
+                each.test = name(test)
+            elif isinstance(each, Let | Put) and self._holds_floats(each.name):
+                if not (isinstance(each, Let) and isinstance(each.value, ast.Subscript)):
+                    each.value = self._without_loads(each.value, each, out)
+                else:
+                    each.value.slice = self._without_loads(each.value.slice, each, out)
+            elif (
+                isinstance(each, Let)
+                and self.kernel.kinds[each.name].is_array
+                and isinstance(each.value, ast.Subscript)
+            ):
+                each.value.slice = self._without_loads(each.value.slice, each, out)
+            elif isinstance(each, Store):
+                each.value = self._without_loads(each.value, each, out)
+                each.target.slice = self._without_loads(each.target.slice, each, out)
+            out.append(each)
+        block[:] = out
+
+    def _holds_floats(self, text: str) -> bool:
+        kind = self.kernel.kinds[text]
+        return kind.is_float and not kind.is_array
+
+    def _let(self, text: str, value: ast.expr, like: Statement) -> Let:
+        found = Let(like.where, text, value)
+        found.loops, found.number = like.loops, like.number
+        self.kernel.definitions[text] = found
+        return found
+
+    def _fleeting(self, e: ast.expr, at: Statement) -> list[ast.Subscript]:
+        """Return the elements that an expression reads and that are overwritten later, those in indices first."""
+        found: list[ast.Subscript] = []
+        for each in loads(e):
+            for index in indices(each):
+                found += self._fleeting(index, at)
+            if not self.kernel.kind(each).is_array and not self.elements.lasts(each, at):
+                found.append(each)
+        return found
+
+    def _without_loads(self, e: ast.expr, at: Statement, out: Block) -> ast.expr:
+        while found := self._fleeting(e, at):
+            load = found[0]
+            kept = self.kernel.new(f"{base(load)}_was", self.kernel.kind(load))
+            out.append(self._let(kept, duplicate(load), at))
+            e = _substituted(e, load, name(kept))
+        return e
+
+    # --- the backward sweep -------------------------------------------------------------------------------------------
+
+    def d(self, node: ast.expr) -> ast.expr:
+        """Return the cotangent of a variable or of an element."""
+        found = base(node)
+        assert found is not None
+        if self.kernel.kinds[found].is_array:
+            self._shadowed.add(found)
+        changed: ast.expr = _renamed_base(node, found, self.prefix + found)
+        return changed
+
+    def _add(self, leaf: ast.expr, g: ast.expr) -> list[ast.stmt]:
+        goal = ast.unparse(self.d(leaf))
+        minus = isinstance(g, ast.UnaryOp) and isinstance(g.op, ast.USub)
+        return statements_of(f"{goal} -= {ast.unparse(negated(g))}" if minus else f"{goal} += {ast.unparse(g)}")
+
+    def _backward(self, block: Block) -> list[ast.stmt]:
+        """Return the reversed block, empty if nothing in it matters."""
+        out: list[ast.stmt] = []
+        said = ""
+        for each in reversed(block):
+            code: list[ast.stmt] = []
+            match each:
+                case Let() | Put() if each.name in self.slopes.active:
+                    code = self._of_variable(each)
+                case Store() if self.kernel.root(base(each.target)) in self.slopes.active:
+                    code = self._of_store(each)
+                case Branch():
+                    first, second = self._backward(each.body), self._backward(each.orelse)
+                    if first or second:
+                        test: ast.expr = duplicate(each.test)
+                        if not first:
+                            test, first, second = ast.UnaryOp(ast.Not(), test), second, []
+                        out.append(ast.If(test, first, second))
+                case Loop():
+                    inner = self._backward(each.body)
+                    if inner:
+                        out.append(self._turned(each, inner))
+            if code and each.where != said:
+                said = each.where
+                out += comment(self.kernel.lines.get(said, ""))
+            out += code
+        return [_Restored(block=block), *out] if out else []
+
+    def _of_variable(self, s: Let | Put) -> list[ast.stmt]:
+        g = name(self.prefix + s.name)
+        if not (isinstance(s, Put) and s.carried):
+            value = name(s.name) if isinstance(s, Let) else None
+            return self.slopes.parts(s.value, g, self._add, s.where, value)
+        zero = statements_of(f"{g.id} = 0.0")
+        if s.name not in names(s.value):
+            return [*self.slopes.parts(s.value, g, self._add, s.where), *zero]
+        rest = _addend(s)
+        if rest is not None:  # the cotangent of a sum is that of the sum before
+            added, plus = rest
+            return self.slopes.parts(added, g if plus else negated(g), self._add, s.where)
+        kept = self.slopes.temporary()
+        return [*statements_of(f"{kept} = {g.id}"), *zero, *self.slopes.parts(s.value, name(kept), self._add, s.where)]
+
+    def _of_store(self, s: Store) -> list[ast.stmt]:
+        target = duplicate(s.target)
+        g = self.d(target)
+        root = self.kernel.root(base(target))
+        if s.sign:
+            reads = root in {self.kernel.root(each) for each in names(s.value)}
+            if reads or not isinstance(s.value, ast.Name | ast.Subscript):
+                kept = self.slopes.temporary()
+                parts = self.slopes.parts(
+                    s.value, name(kept) if s.sign > 0 else negated(name(kept)), self._add, s.where
+                )
+                return [*statements_of(f"{kept} = {ast.unparse(g)}"), *parts] if parts else []
+            return self.slopes.parts(s.value, g if s.sign > 0 else negated(g), self._add, s.where)
+        zero = statements_of(f"{ast.unparse(g)} = 0.0")
+        if not self.slopes.is_active(s.value):
+            return zero
+        kept = self.slopes.temporary()
+        parts = self.slopes.parts(s.value, name(kept), self._add, s.where)
+        return [*statements_of(f"{kept} = {ast.unparse(g)}"), *zero, *parts]
+
+    def _turned(self, loop: Loop, inner: list[ast.stmt]) -> ast.stmt:
+        """Return a loop that runs backwards."""
+        counted = isinstance(loop, While) or loop.stop is not None or not _known_step(loop)
+        if counted and not loop.trips:
+            loop.trips = self.kernel.new("trips", Kind("i"))
+        if not isinstance(loop, Turns):
+            turn = self.kernel.fresh("turn")
+            self.slopes.temporaries.add(turn)
+            return ast.For(name(turn), parsed(f"range({loop.trips})"), inner, [], lineno=0)
+        start, stop, step = loop.bounds
+        if counted:
+            if _is(start, 0) and _is(step, 1):
+                return ast.For(name(loop.name), parsed(f"range({loop.trips} - 1, -1, -1)"), inner, [], lineno=0)
+            turn = self.kernel.fresh("turn")
+            self.slopes.temporaries.add(turn)
+            first = statements_of(f"{loop.name} = {_text(start)} + {turn} * {_text(step)}")
+            found = parsed(f"range({loop.trips} - 1, -1, -1)")
+            return ast.For(name(turn), found, [*inner[:0], *first, *inner], [], lineno=0)
+        way = int(ast.literal_eval(step))
+        if abs(way) == 1:
+            last = _shifted(stop, -way)
+        else:
+            sign = 1 if way > 0 else -1
+            last = f"{_text(start)} + ({_text(stop)} - {_text(start)} - {sign}) // {way} * {way}"
+            if way < 0:
+                last = f"{_text(start)} + ({_text(stop)} - {_text(start)} + 1) // ({way}) * ({way})"
+        return ast.For(name(loop.name), parsed(f"range({last}, {_shifted(start, -way)}, {-way})"), inner, [], lineno=0)
+
+    # --- what the backward sweep reads --------------------------------------------------------------------------------
+
+    def _reads(self, code: Sequence[ast.stmt]) -> set[str]:
+        """Return the values of the kernel that the backward sweep reads."""
+        found = {each for each in names(*code) if each in self.kernel.kinds and each not in self.slopes.temporaries}
+        for each in self._shadowed:
+            found |= self._of_view(each)
+        turning = {each.name for each in every(self.kernel.body) if isinstance(each, Turns)}
+        return found - turning
+
+    def _of_view(self, view: str) -> set[str]:
+        """Return what the indices of a view read; those of the view it is of, too."""
+        if view not in self.kernel.views:
+            return set()
+        value = self.kernel.views[view].value
+        held = base(value)
+        found = names(value) - {held} if held is not None else names(value)
+        return found | (self._of_view(held) if held is not None else set())
+
+    def must_save(self, text: str) -> bool:
+        """Return whether the backward sweep cannot compute a value again."""
+        let = self.kernel.definitions.get(text)
+        if let is None or text not in self.home:
+            return True
+        if self.kernel.kinds[text].is_array:
+            return False
+        if self._fleeting(let.value, let):
+            return True
+        return any(each in self.carrier and self.carrier[each] not in let.loops for each in names(let.value))
+
+    def _closed(self, needed: set[str]) -> set[str]:
+        """Return the needed values with those that they are computed from."""
+        turning = {each.name for each in every(self.kernel.body) if isinstance(each, Turns)}
+        found: set[str] = set()
+        waiting = list(needed)
+        while waiting:
+            text = waiting.pop()
+            if text in found or text not in self.kernel.kinds or text in turning:
+                continue
+            found.add(text)
+            let = self.kernel.definitions.get(text)
+            if let is not None and not self.must_save(text):
+                waiting += names(let.value)
+        return found
+
+    def saved(self, block: Block) -> list[str]:
+        """Return the values of a block that go to the tape at its end, in the order in which they are assigned."""
+        inside = [each for each in self.needed if self.home.get(each) is block and self.must_save(each)]
+        trips = [each.trips for each in block if isinstance(each, Loop) and each.trips]
+        return sorted(inside) + trips
+
+    # --- a simpler kernel ---------------------------------------------------------------------------------------------
+
+    def _simplify(self, needed: set[str]) -> bool:
+        """Read carried variables after loops without copies, and assign sums to them at once; return if changed."""
+        changed = False
+        new: dict[str, str] = {}
+        for block in self._blocks():
+            for each in list(block):
+                if isinstance(each, Let) and isinstance(each.value, ast.Name) and each.name not in needed:
+                    carrier = self.carrier.get(each.value.id)
+                    if carrier is not None and carrier not in each.loops:
+                        new[each.name] = each.value.id
+                        block.remove(each)
+                        changed = True
+        if new:
+            final = {key: _followed(key, new) for key in new}
+            self._rename(final)
+        for block in self._blocks():
+            changed |= self._merge(block, needed)
+        return changed
+
+    def _rename(self, new: dict[str, str]) -> None:
+        for each in every(self.kernel.body):
+            match each:
+                case Let() | Put():
+                    each.value = replaced(each.value, new)
+                case Store():
+                    each.value, each.target = replaced(each.value, new), replaced(each.target, new)
+                case Branch() | While():
+                    each.test = replaced(each.test, new)
+                case Turns():
+                    first, second, third = (replaced(bound, new) for bound in each.bounds)
+                    each.bounds = first, second, third
+            if isinstance(each, Loop) and each.stop is not None:
+                each.stop = replaced(each.stop, new)
+        self.kernel.results = [new.get(each, each) for each in self.kernel.results]
+        for text in new:
+            self.slopes.active.discard(text)
+            del self.kernel.definitions[text]
+
+    def _merge(self, block: Block, needed: set[str]) -> bool:
+        """Assign the next value of a carried variable where it is computed, if nothing reads the one before later."""
+        changed = False
+        for put in [each for each in block if isinstance(each, Put) and each.carried]:
+            if not isinstance(put.value, ast.Name) or put.name in needed or put.value.id in needed:
+                continue
+            let = self.kernel.definitions.get(put.value.id)
+            if let is None or let not in block:
+                continue
+            later = block[block.index(let) + 1 :]
+            readers = [each for each in every(self.kernel.body) if let.name in _all_names(each)]
+            if (
+                readers != [put]
+                or any(put.name in _all_names(each) for each in every(later))
+                or let.name in self.kernel.results
+            ):
+                continue
+            if any(
+                isinstance(each, Loop) and each.stop is not None and let.name in names(each.stop) for each in put.loops
+            ):
+                continue
+            merged = Put(let.where, put.name, let.value, "next")
+            merged.loops, merged.number = let.loops, let.number
+            block[block.index(let)] = merged
+            block.remove(put)
+            self.slopes.active.discard(let.name)
+            changed = True
+        return changed
+
+
+def _all_names(s: Statement) -> set[str]:
+    found = names(*expressions(s))
+    if isinstance(s, Store):
+        found |= names(s.target)
+    return found
+
+
+def _addend(s: Put) -> tuple[ast.expr, bool] | None:
+    """Return what an assignment adds to its variable, and whether it adds it; None if it does something else."""
+    e = s.value
+    if isinstance(e, ast.Call) and getattr(e.func, "id", "").startswith("accumulated") and len(e.args) == 2:
+        e = ast.BinOp(e.args[0], ast.Add(), e.args[1])
+    if isinstance(e, ast.BinOp) and isinstance(e.op, ast.Add | ast.Sub):
+        left, right = e.left, e.right
+        if isinstance(left, ast.Name) and left.id == s.name and s.name not in names(right):
+            return right, isinstance(e.op, ast.Add)
+        if (
+            isinstance(e.op, ast.Add)
+            and isinstance(right, ast.Name)
+            and right.id == s.name
+            and s.name not in names(left)
+        ):
+            return left, True
+    return None
+
+
+def _followed(key: str, new: dict[str, str]) -> str:
+    while key in new:
+        key = new[key]
+    return key
+
+
+def _substituted(e: ast.expr, old: ast.expr, new: ast.expr) -> ast.expr:
+    """Return an expression with another one in place of each that is written like `old`."""
+
+    class Substitute(ast.NodeTransformer):
+        def visit(self, node: ast.AST) -> Any:
+            if isinstance(node, ast.expr) and same(node, old):
+                return duplicate(new)
+            return self.generic_visit(node)
+
+    found: ast.expr = Substitute().visit(duplicate(e))
+    return found
+
+
+def _renamed_base(node: ast.expr, old: str, new: str) -> ast.expr:
+    """Return an element with another array in place of its own."""
+    changed = duplicate(node)
+    inner: ast.expr = changed
+    while isinstance(inner, ast.Subscript | ast.Attribute):
+        inner = inner.value
+    assert isinstance(inner, ast.Name) and inner.id == old
+    inner.id = new
+    return changed
+
+
+def _known_step(loop: Loop) -> bool:
+    if not isinstance(loop, Turns):
+        return False
+    try:
+        return bool(ast.literal_eval(loop.bounds[2]))
+    except ValueError:
+        return False
+
+
+def _is(e: ast.expr, value: int) -> bool:
+    return isinstance(e, ast.Constant) and e.value == value
+
+
+def _text(e: ast.expr) -> str:
+    return ast.unparse(e) if isinstance(e, ast.Name | ast.Constant) else f"({ast.unparse(e)})"
+
+
+def _shifted(e: ast.expr, by: int) -> str:
+    """Return the text of an integer plus a number."""
+    if isinstance(e, ast.Constant | ast.UnaryOp) and not names(e):
+        return str(int(ast.literal_eval(e)) + by)
+    if isinstance(e, ast.BinOp) and isinstance(e.op, ast.Add | ast.Sub) and isinstance(e.right, ast.Constant):
+        inside = int(ast.literal_eval(e.right)) * (1 if isinstance(e.op, ast.Add) else -1)
+        return _shifted(e.left, inside + by)
+    if by == 0:
+        return ast.unparse(e)
+    return f"{_text(e)} {'+' if by > 0 else '-'} {abs(by)}"

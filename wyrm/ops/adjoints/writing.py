@@ -1,0 +1,287 @@
+"""The source of derived kernels, and the sizes of the memory that they need."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from wyrm.ops.adjoints.program import (
+    Block,
+    Branch,
+    Fail,
+    Let,
+    Loop,
+    Put,
+    Statement,
+    Store,
+    Turns,
+    While,
+    base,
+    duplicate,
+    name,
+    names,
+    parsed,
+    replaced,
+    statements_of,
+    with_comments,
+)
+from wyrm.ops.adjoints.values import Kernel
+
+# What is written around a statement of the kernel: before and after it.
+Around = Callable[[Statement], tuple[list[ast.stmt], list[ast.stmt]]]
+# What is written at the end of a block, before variables get their values for the next turn.
+AtEnd = Callable[[Block], list[ast.stmt]]
+
+
+def nothing_around(_: Statement) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """Write nothing around a statement."""
+    return [], []
+
+
+def written(block: Block, around: Around = nothing_around, at_end: AtEnd = lambda _: []) -> list[ast.stmt]:
+    """Return the statements of a block as Python."""
+    out: list[ast.stmt] = []
+    tail = len(block)
+    while tail and isinstance(last := block[tail - 1], Put) and last.carried:
+        tail -= 1
+    for i, each in enumerate(block):
+        if i == tail:
+            out += at_end(block)
+        before, after = around(each)
+        out += before
+        match each:
+            case Let(name=text, value=value) | Put(name=text, value=value):
+                out.append(_assignment(name(text), value))
+            case Store(target=target, value=value, sign=0):
+                out.append(_assignment(target, value))
+            case Store(target=target, value=value, sign=sign):
+                out.append(ast.AugAssign(duplicate(target), ast.Add() if sign > 0 else ast.Sub(), value))
+            case Fail(error=error):
+                out.append(error)
+            case Branch(test=test, body=body, orelse=orelse):
+                first = written(body, around, at_end) or [ast.Pass()]
+                out.append(ast.If(duplicate(test), first, written(orelse, around, at_end)))
+            case Loop():
+                out += _loop(each, written(each.body, around, at_end))
+        out += after
+    if tail == len(block):
+        out += at_end(block)
+    return out
+
+
+def _assignment(target: ast.expr, value: ast.expr) -> ast.stmt:
+    """Return an assignment, as `x += y` where the target is a variable that the value adds to."""
+    match target, value:
+        case ast.Name(id=text), ast.BinOp(left=ast.Name(id=left), op=ast.Add() | ast.Sub() as op) if text == left:
+            return ast.AugAssign(target, op, duplicate(value.right))
+    return ast.Assign([duplicate(target)], duplicate(value), lineno=0)
+
+
+def _loop(loop: Loop, body: list[ast.stmt]) -> list[ast.stmt]:
+    out: list[ast.stmt] = []
+    if loop.trips:
+        out += statements_of(f"{loop.trips} = 0")
+        body = [*statements_of(f"{loop.trips} += 1"), *body]
+    if loop.stop is not None and not (isinstance(loop.stop, ast.Constant) and loop.stop.value is False):
+        body = [*body, ast.If(duplicate(loop.stop), [ast.Break()], [])]
+    body = body or [ast.Pass()]
+    if isinstance(loop, While):
+        return [*out, ast.While(duplicate(loop.test), body, [])]
+    assert isinstance(loop, Turns)
+    return [*out, ast.For(name(loop.name), range_of(loop), body, [], lineno=0)]
+
+
+def range_of(loop: Turns) -> ast.expr:
+    """Return the range of a loop."""
+    start, stop, step = map(ast.unparse, loop.bounds)
+    if step == "1":
+        return parsed(f"range({stop})" if start == "0" else f"range({start}, {stop})")
+    return parsed(f"range({start}, {stop}, {step})")
+
+
+def function_source(
+    text: str, parameters: Sequence[str], body: Sequence[ast.stmt | str], results: Sequence[str]
+) -> str:
+    """Return the source of a function; strings in the body are comments."""
+    lines = [f"def {text}({', '.join(parameters)}):"]
+    for each in body:
+        if isinstance(each, str):
+            lines.append(f"    # {each}")
+        else:
+            lines.append(textwrap.indent(ast.unparse(ast.fix_missing_locations(each)), "    "))
+    if results:
+        lines.append(f"    return {', '.join(results)}")
+    elif len(lines) == 1:
+        lines.append("    pass")
+    return with_comments("\n".join(lines) + "\n")
+
+
+def with_short_names(
+    body: Sequence[ast.stmt | str], results: Sequence[str], own: Collection[str], taken: Collection[str], prefix: str
+) -> tuple[list[ast.stmt | str], list[str]]:
+    """Return the body and the results of a function with its generated names, such as `i_2`, as short as they can be.
+
+    The user's `own` names, and those that are `taken`, stay; a cotangent, after the prefix, goes with its variable.
+    """
+    found: dict[str, str] = {}
+    code = [each for each in body if not isinstance(each, str)]
+    present = dict.fromkeys(each.id for s in code for each in ast.walk(s) if isinstance(each, ast.Name))
+    variables = dict.fromkeys(each.removeprefix(prefix) for each in present)
+    fixed = {each for each in variables if each in taken or each in own or not re.search(r"_\d+$", each)}
+    used = fixed | set(taken)
+    for each in variables:
+        if each in fixed:
+            continue
+        stem = re.sub(r"(_\d+)+$", "", each)
+        short, count = stem, 1
+        while short in used or f"{prefix}{short}" in taken:
+            short, count = f"{stem}_{count}", count + 1
+        used.add(short)
+        found[each] = short
+    new = found | {f"{prefix}{each}": f"{prefix}{short}" for each, short in found.items()}
+    new = {key: value for key, value in new.items() if key not in taken}
+    shorter = [each if isinstance(each, str) else replaced(each, new) for each in body]
+    return shorter, [new.get(each, each) for each in results]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The source of a function of a kernel's parameters that returns the shapes of its memory, as a tuple of tuples.
+
+    `names`: the arrays, in this order. `known`: False for those of which only running the kernel tells the size; theirs
+    are then those for loops of one turn. `by_shapes`: whether the shapes of the parameters decide all.
+    """
+
+    source: str
+    names: tuple[str, ...]
+    known: tuple[bool, ...]
+    by_shapes: bool
+
+
+def sizes(
+    kernel: Kernel, arrays: Sequence[tuple[str, tuple[ast.expr, ...]]],
+    counted: Sequence[tuple[str, Callable[[Block], int]]], start: int,
+) -> Sizes:  # fmt: skip
+    """Return the sizes of arrays with these shapes, and of tapes with so many numbers for each run of a block."""
+    shapes: list[str] = []
+    known: list[bool] = []
+    integers = _Integers(kernel)
+    for text, shape in arrays:
+        if not integers.resolve(names(*shape), kernel.body, ()):
+            kernel.fail(f"the shape of {text} depends on what the kernel computes: make it from sizes and arguments")
+        shapes.append(f"({', '.join(map(ast.unparse, shape))},)")
+        known.append(True)
+    counts: list[ast.stmt] = []
+    for text, count in counted:
+        total = f"size_of_{text}"
+        try:
+            inner, number = _counted(kernel.body, count, total, integers, ())
+            known.append(True)
+        except _Unknown:
+            inner, number = [], 0
+            known.append(False)
+        counts += [*statements_of(f"{total} = {number + start}"), *inner]
+        shapes.append(f"({total},)")
+    inside = [_with_lets(each, integers.found) for each in counts]
+    body = [*_lets(kernel.body, integers.found), *inside]
+    found = [text for text, _ in arrays] + [text for text, _ in counted]
+    result = f"({''.join(f'{each}, ' for each in shapes)})"
+    source = function_source(f"{kernel.name}_sizes", kernel.parameters, body, [result])
+    return Sizes(source, tuple(found), tuple(known), not integers.reads)
+
+
+class _Unknown(Exception):
+    """Only running the kernel tells."""
+
+
+class _Counting(ast.For):
+    """A loop of sizes with the loop that it counts."""
+
+    of: Turns
+
+
+def _counted(
+    block: Block, count: Callable[[Block], int], total: str, integers: _Integers, around: tuple[Turns, ...]
+) -> tuple[list[ast.stmt], int]:
+    """Return the statements that count what the loops in a block add, and the number that it adds itself."""
+    out: list[ast.stmt] = []
+    number = count(block)
+    for each in block:
+        if isinstance(each, Branch):
+            first, a = _counted(each.body, count, total, integers, around)
+            second, b = _counted(each.orelse, count, total, integers, around)
+            out += [*first, *second]
+            number += max(a, b)
+        elif isinstance(each, Loop):
+            inner, turn = _counted(
+                each.body, count, total, integers, (*around, each) if isinstance(each, Turns) else around
+            )
+            if not inner and not turn:
+                continue
+            if not isinstance(each, Turns) or not integers.resolve(names(*each.bounds), block, around):
+                raise _Unknown
+            turns = ast.unparse(range_of(each))
+            if not inner:
+                out += statements_of(f"{total} += {turn} * len({turns})")
+                continue
+            loop = _Counting(name(each.name), range_of(each), inner, [], lineno=0)
+            loop.of = each
+            if turn:
+                loop.body = [*statements_of(f"{total} += {turn}"), *inner]
+            out.append(loop)
+    return out, number
+
+
+class _Integers:
+    """The variables that sizes need. `reads`: whether they depend on more than shapes of arrays."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.found: set[str] = set()
+        self.reads = False
+        self.written = kernel.written()
+
+    def resolve(self, wanted: set[str], block: Block, around: tuple[Turns, ...]) -> bool:
+        """Note what is needed for these names; return False if only running the kernel tells them."""
+        kernel = self.kernel
+        turning = {each.name for each in around}
+        places = [kernel.body, *(each.body for each in around)]
+        found: set[str] = set()
+        waiting = [each for each in wanted if each in kernel.kinds]
+        reads = False
+        while waiting:
+            text = waiting.pop()
+            if text in found or text in turning:
+                continue
+            if text in kernel.parameters:
+                reads |= not kernel.kinds[text].is_array
+                continue
+            let = kernel.definitions.get(text)
+            if let is None or not any(let in place for place in places):
+                return False
+            found.add(text)
+            for each in ast.walk(let.value) if not kernel.kinds[text].is_array else ():
+                if isinstance(each, ast.Subscript) and not isinstance(each.value, ast.Attribute):
+                    reads = True
+                    if kernel.root(base(each)) in self.written:
+                        return False
+            waiting += [each for each in names(let.value) if each in kernel.kinds]
+        self.found |= found
+        self.reads |= reads
+        return True
+
+
+def _lets(block: Block, wanted: set[str]) -> list[ast.stmt]:
+    return [_assignment(name(each.name), each.value) for each in block if isinstance(each, Let) and each.name in wanted]
+
+
+def _with_lets(s: ast.stmt, lets: set[str]) -> ast.stmt:
+    """Return a loop of sizes with the assignments in its body that its inner loops need."""
+    if isinstance(s, _Counting):
+        inner = [_with_lets(each, lets) for each in s.body]
+        found: ast.stmt = ast.For(s.target, s.iter, [*_lets(s.of.body, lets), *inner], [], lineno=0)
+        return found
+    return s
