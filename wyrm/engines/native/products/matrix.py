@@ -32,6 +32,8 @@ from wyrm.support.narrow_numbers import INT4_BLOCK
 # Blocks of the inner axis, whose sums are added: a block of about the square root of its length loses least precision.
 # A block is read from the cache several times, so it is not shorter.
 _DEPTHS = (256, 512)
+# Tiles of AMX are so fast that they wait for the result, which each block but the first reads again.
+_DEPTH_OF_PAIRS = 384
 # Right operands that at most this many blocks of rows use are read where they lie.
 _UNPACKED_USES = 5
 # A product of at most `_FEW_ROWS` rows waits for memory, which comes fastest in blocks of `_SHALLOW` rows of the right
@@ -175,7 +177,7 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     pairs = isinstance(vectors, Pairs)
     in_place = "false" if vectors.widens or pairs else to.both(by_rows, few)
     # Blocks of the inner axis, and tiles of the rows, are as equal as they can be. An empty inner axis is one block.
-    longest = str(_DEPTHS[0])
+    longest = str(_DEPTH_OF_PAIRS if vectors.fixed else _DEPTHS[0])
     for shorter, longer in pairwise(_DEPTHS):
         longest = to.select(to.compare("sgt", "%inner", shorter**2), "i64", str(longer), longest)
     longest = to.select("%shallow", "i64", str(_SHALLOW), longest)

@@ -100,8 +100,8 @@ def pack_pairs(pairs: Pairs) -> str:
                     given = zip(places, found or [every] * 2, strict=True)
                     parts = [pairs.gathered(to, source, place, "%ac", mask) for place, mask in given]
                 else:
-                    given_masks = found or [None] * 2
-                    parts = [pairs.load(to, source, *each) for each in zip(places, given_masks, strict=True)]
+                    low, high = found or (None, None)
+                    parts = [pairs.load(to, source, places[0], low), pairs.load(to, source, places[1], high)]
                 pairs.store(to, pairs.along(to, parts), target, to.divide(index, pairs.terms))
 
             to.loop(even, turn, block)
@@ -123,6 +123,8 @@ def pack_pairs(pairs: Pairs) -> str:
                         exists = to.compare("sgt", rest, term)
                         mask = to.select(exists, f"<{width} x i1>", existing, "zeroinitializer")
                     found.append(pairs.load(to, place, 0, mask))
+                    # The next tile reads what lies behind these rows. They push each other out of the first cache.
+                    pairs.prefetch(to, place, pairs.height, reads=True, level=2)
                     place = pairs.address(to, place, "%ac")
                 packed = [pairs.across(to, found[term : term + 2]) for term in range(0, turn, pairs.terms)]
                 row = pairs.address(to, target, to.divide(index, pairs.terms))

@@ -191,10 +191,13 @@ class Vectors:
     def _constant(self, number: int) -> str:
         return f"<{', '.join([f'i32 {number}'] * self.width)}>"
 
-    def prefetch(self, to: Writer, base: str, index: str | int, *, reads: bool = False) -> None:
-        """Ask for the memory of a vector that is soon written, or read if `reads`. Any address is allowed."""
+    def prefetch(self, to: Writer, base: str, index: str | int, *, reads: bool = False, level: int = 1) -> None:
+        """Ask for the memory of a vector that is soon written, or read if `reads`. Any address is allowed.
+
+        `level` is that of the cache.
+        """
         place, how = self.address(to, base, index), int(not reads)
-        to.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 {how}, i32 3, i32 1)")
+        to.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 {how}, i32 {4 - level}, i32 1)")
 
     def prefetch_right(self, to: Writer, base: str, index: str | int) -> None:
         """Ask for the memory of a vector of the right operand that is soon read. Any address is allowed."""
