@@ -43,7 +43,8 @@ def _in_c() -> Callable[[], Measurement]:
     library, block = linked(*_exported("c"))
     following, expected = ctypes.c_int64(), _continued()
     library.model_next.argtypes = [
-        ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p,
+        ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_int64, *[ctypes.c_double] * 3, ctypes.c_int64,
+        ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p,
     ]  # fmt: skip
 
     def run() -> None:
@@ -51,7 +52,8 @@ def _in_c() -> Callable[[], Measurement]:
         memory = ctypes.c_void_p(block.ctypes.data)  # the closure keeps the block
         assert library.model_begin(memory) == 0
         for position in range(_READ):
-            assert library.model_next(memory, tokens[position], 0.0, 0, 0, ctypes.byref(following)) == 0
+            given = (tokens[position], 0.0, 0, 0.0, 0.0, 0.0, 0, None, 0)
+            assert library.model_next(memory, *given, ctypes.byref(following)) == 0
             if position >= len(_PROMPT) - 1:
                 tokens.append(following.value)
         assert tokens[len(_PROMPT) :] == expected

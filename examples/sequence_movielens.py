@@ -203,7 +203,7 @@ following = wy.IndexInput(dims=(batch, steps), name="following")
 users = wy.IndexInput(dims=(batch, steps), name="users")
 mask = wy.Input(dims=(batch, steps), name="mask")
 model = NextFilm(options.model, Films(film_count), Factors(options.dimensions))
-states = model(seen)
+states = wy.prove(model(seen)).causal(Steps)  # or an error: a state reads no film after its own
 often = np.sqrt(by_users.sum(axis=0) + 1.0)
 known = np.cumsum([0, *map(len, training)]), np.concatenate(training)
 

@@ -342,7 +342,7 @@ def test_every_keyword_in_an_answer_is_there() -> None:
 def test_no_name_that_is_there_has_an_answer(place: str) -> None:
     owners = {
         "nodes": X.tanh(), "modules": wy.nn.Module(), "optimizers": wy.optim.Adam([X]), "programs": wy.compile(X.sum()),
-        "parameters": X, "wyrm": wy,
+        "parameters": X, "wyrm": wy, "narrow": wy.NarrowWeight(np.ones((2, 2), np.float32)),
     }  # fmt: skip
     owner = owners[place] if place in owners else getattr(wy, place.removeprefix("wyrm."), None)
     assert [name for name in answers_of(place) if hasattr(owner, name)] == []

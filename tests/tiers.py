@@ -380,6 +380,8 @@ EXHAUSTIVE = [
     "random/test_random_parametric.py::test_native_draws_by_blocks_are_those_of_the_reference_to_the_last_bit[float64]",
     "random/test_random_parametric.py::test_rows_of_vmap_and_steps_of_scan_draw_their_own_numbers",
     "random/test_random_parts_of_batches.py::test_entries_of_rows_draw_the_same_for_any_number_of_threads",
+    "reach/test_fuzz.py::test_a_wrong_analysis_is_noticed",
+    "reach/test_fuzz.py::test_nothing_changes_that_is_proved_not_to_in_many_graphs",
     "site/test_site_pages.py::test_a_page_runs_and_prints_what_it_shows",
     "site/test_site_pages.py::test_the_tour_runs_from_its_first_page_to_its_last",
     "site/test_site_reference.py::test_every_public_name_is_in_the_reference_once",

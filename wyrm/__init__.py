@@ -75,7 +75,7 @@ from wyrm.support.imports import lazy_imports
 __getattr__, __dir__, __all__ = lazy_imports(
     __name__,
     {
-        "": "data errors io linalg losses metrics nn optim profile random special testing train view watch",
+        "": "data errors io linalg losses metrics nn optim profile random reach special testing train view watch",
         # Not in `__all__`, because `import *` must not hide the packages jax and numba.
         "engines": "",
         "jax": "",
@@ -139,6 +139,8 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "ops.elementwise.elementwise": "Binary Elementwise Unary",
         "ops.gradients": "grad value_and_grad",
         "ops.indexing.joining": "concatenate stack",
+        "reach.claims": "Causal Independent prove",
+        "reach.rules": "REACH Reach",
         "train.compiling": "compile",
         "train.program": "Program",
         "view.derivation": "show",

@@ -15,6 +15,7 @@ from wyrm import numba as numba
 from wyrm import optim as optim
 from wyrm import profile as profile
 from wyrm import random as random
+from wyrm import reach as reach
 from wyrm import special as special
 from wyrm import testing as testing
 from wyrm import train as train
@@ -320,6 +321,11 @@ from wyrm.ops.gradients import grad as grad
 from wyrm.ops.gradients import value_and_grad as value_and_grad
 from wyrm.ops.indexing.joining import concatenate as concatenate
 from wyrm.ops.indexing.joining import stack as stack
+from wyrm.reach.claims import Causal as Causal
+from wyrm.reach.claims import Independent as Independent
+from wyrm.reach.claims import prove as prove
+from wyrm.reach.rules import REACH as REACH
+from wyrm.reach.rules import Reach as Reach
 from wyrm.train.compiling import compile as compile
 from wyrm.train.program import Program as Program
 from wyrm.view.derivation import show as show
@@ -330,14 +336,17 @@ __version__: str
 __all__ = [
     "JAX",
     "LOOPS",
+    "REACH",
     "ZERO",
     "Binary",
     "Buffer",
+    "Causal",
     "Composed",
     "Constant",
     "Dim",
     "Elementwise",
     "Function",
+    "Independent",
     "IndexConstant",
     "IndexInput",
     "IndexNode",
@@ -356,6 +365,7 @@ __all__ = [
     "Program",
     "Ragged",
     "RaggedArray",
+    "Reach",
     "Shaped",
     "Tensor",
     "Times",
@@ -550,12 +560,14 @@ __all__ = [
     "power",
     "prod",
     "profile",
+    "prove",
     "ptp",
     "quantile",
     "rad2deg",
     "radians",
     "random",
     "ravel",
+    "reach",
     "real",
     "real_if_close",
     "reciprocal",

@@ -38,6 +38,10 @@ class Unavailable(OptionError, AttributeError):
     """A property that an object lacks as it was made or used: the machine code of a program that JAX compiles."""
 
 
+class NotProved(WyrmError, ValueError):
+    """A claim about what can reach a node that does not follow from the graph; it may still hold."""
+
+
 class NotDifferentiable(WyrmError, TypeError):
     """A gradient of something, or through something, that is not differentiable."""
 

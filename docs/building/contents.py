@@ -93,6 +93,7 @@ CONTENTS = (
             ),
             Group("Nodes", _names("Node IndexNode Tensor IndexTensor Shaped")),
             Group("Gradients", _names("grad value_and_grad")),
+            Group("Proofs", _names("prove Causal Independent")),
             Group("Run and observe", _names("run updating watch_nan time_ops Timing")),
         ),
         "Leaves hold data; operators and methods of nodes build graphs. [Methods of nodes](node-methods.md) lists the "
@@ -190,7 +191,11 @@ CONTENTS = (
         "wyrm.nn: attention and GPT-2",
         "wyrm.nn",
         (
-            Group("Attention", (), (f"{_NN}attention", f"{_NN}rotary")),
+            Group(
+                "Attention",
+                _names("Half Pair RotaryWeights"),
+                (f"{_NN}attention", f"{_NN}rotary"),
+            ),
             Group("Transformers", (), (f"{_NN}transformer",)),
             Group("GPT-2", (), (f"{_NN}gpt2",)),
             Group("Decoders", (), (f"{_NN}decoder", f"{_NN}decoder_config")),
@@ -360,10 +365,12 @@ CONTENTS = (
         (
             Group("Classes of ops", _names("Unary Binary Elementwise")),
             Group("Rules of engines", _names("LoopForm LOOPS JaxForm JAX")),
+            Group("Rules of proofs", _names("Reach REACH")),
             Group("Values of rules", _names("ZERO Undefined")),
         ),
         "What an op of your own is made of. [How to write an op](../../how-to/op.md) shows each.",
     ),
+    _all("wyrm.reach", "For contributors: wyrm.reach", "reach", heading="Rules of proofs"),
     _all("wyrm.testing", "For contributors: wyrm.testing", "testing", heading="Checks"),
     _all("wyrm.engines", "For contributors: wyrm.engines", "engines", heading="Engines"),
 )

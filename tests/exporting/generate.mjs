@@ -30,4 +30,22 @@ const refused = [
 });
 const again = tokens.slice(0, prompt);
 while (again.length < tokens.length) again.push(model.next({ token: again.at(-1), temperature: 0 }).next);
-console.log(JSON.stringify({ tokens, again, refused }));
+const options = { top_k: 20, top_p: 0.9, min_p: 0.05, repetition_penalty: 1.3, seed: 5 };
+const drawn = tokens.slice(0, prompt), ended = tokens.slice(0, prompt);
+for (const [list, stop] of [[drawn, []], [ended, undefined]]) {
+  model.begin();
+  model.read_tokens({ tokens: list.slice(0, -1) });
+  while (list.length < tokens.length && list.at(-1) >= 0) {
+    const given = stop ? options : { ...options, stop: [drawn.at(-1)] };
+    list.push(model.next({ token: list.at(-1), temperature: 1.5 }, given).next);
+  }
+}
+for (const wrong of [{ top_p: 2 }, { stop: 3 }, { stop: [0.5] }, { stop: [999] }, { min_p: '1' }]) {
+  try {
+    model.next({ token: 1, temperature: 1 }, wrong);
+    refused.push('nothing');
+  } catch (error) {
+    refused.push(`${error.key}: ${error.message}`);
+  }
+}
+console.log(JSON.stringify({ tokens, again, drawn, ended, refused }));

@@ -89,22 +89,27 @@ class InWasm:
             shape = ((length,) if each.by_rows else (values[each.along],) if each.along else ()) + each.shape
             if each.role is Role.MEMORY:
                 arguments.append(self.block)
-            elif each.role in (Role.INPUT, Role.OFFSETS, Role.OUTPUT, Role.RESULTS, Role.ORDER):
+            elif each.role is Role.LISTED:
+                arguments.append(len(values.get(each.name.removesuffix("s")) or ()))
+            elif each.role is Role.LIST and values.get(each.name) is None:
+                arguments.append(0)
+            elif each.role in (Role.INPUT, Role.OFFSETS, Role.LIST, Role.OUTPUT, Role.RESULTS, Role.ORDER):
                 kind: Any = each.dtype
                 if each.role is Role.RESULTS:
                     kind, shape = np.float64, (len(spec.results),)
                 elif each.role is Role.ORDER:
                     kind, shape = np.int64, (length,)
-                elif each.role is Role.OFFSETS:
+                elif each.role in (Role.OFFSETS, Role.LIST):
                     shape = np.shape(values[each.name])
                 place = self.take(max(1, int(np.prod(shape, dtype=np.int64))) * np.dtype(kind).itemsize)
-                if each.role in (Role.INPUT, Role.OFFSETS):
+                if each.role in (Role.INPUT, Role.OFFSETS, Role.LIST):
                     self.array(place, kind, shape)[...] = values[each.name]
                 else:
                     written[each.name] = place, kind, shape
                 arguments.append(place)
             else:
-                arguments.append(values.get(each.name, length if each.role is Role.ROWS else 0))
+                number = values.get(each.name, length if each.role is Role.ROWS else 0)
+                arguments.append(float(number) if each.llvm == "double" else number)
         code = self.run(function, *arguments)
         return code, {name: self.array(*each).copy() for name, each in written.items()}
 

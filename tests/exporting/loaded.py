@@ -83,8 +83,10 @@ class Loaded:
             match each.role:
                 case Role.MEMORY:
                     arguments.append(self.block.address)
-                case Role.INPUT | Role.OFFSETS:
-                    value = values[each.name]
+                case Role.LISTED:
+                    arguments.append(len(values.get(each.name.removesuffix("s")) or ()))
+                case Role.INPUT | Role.OFFSETS | Role.LIST:
+                    value = values.get(each.name) if each.role is Role.LIST else values[each.name]
                     if value is None:
                         arguments.append(None)
                         continue

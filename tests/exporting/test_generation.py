@@ -16,7 +16,7 @@ from wyrm.errors import DTypeError
 from wyrm.exporting.building import build
 from wyrm.exporting.errors import ERRORS
 from wyrm.exporting.generation import PASS
-from wyrm.exporting.kernels import next_token
+from wyrm.exporting.kernels import drawn, next_token
 from wyrm.exporting.targets import target_named
 
 CODES = {name: code for name, (code, _) in ERRORS.items()}
@@ -67,36 +67,66 @@ def test_draws_are_repeatable_and_bad_arguments_are_refused(made: tuple[Any, Loa
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"token": -1}, "INDEX"), ({"token": VOCABULARY}, "INDEX"), ({"temperature": -1.0}, "ARGUMENT"),
         ({"temperature": np.nan}, "ARGUMENT"), ({"temperature": np.inf}, "ARGUMENT"), ({"top_k": -1}, "ARGUMENT"),
-        ({"top_k": 1025}, "ARGUMENT"), ({"seed": -1}, "ARGUMENT"),
+        ({"seed": -1}, "ARGUMENT"), ({"top_p": -0.1}, "ARGUMENT"), ({"top_p": 1.1}, "ARGUMENT"),
+        ({"min_p": np.nan}, "ARGUMENT"), ({"repetition_penalty": -1.0}, "ARGUMENT"),
+        ({"repetition_penalty": np.inf}, "ARGUMENT"), ({"stop": [1, VOCABULARY]}, "INDEX"), ({"stop": [-1]}, "INDEX"),
     ]  # fmt: skip
     for options, error in wrong:
         assert follow(export, **({"token": 1} | options))[0] == CODES[error], options
     assert follow(export, 1)[0] == 0
 
 
-@pytest.mark.parametrize("top_k", [0, 3, 20, 40])
-def test_draws_are_of_the_logits_of_python(made: tuple[Any, Loaded], top_k: int) -> None:
+SAMPLERS: list[dict[str, Any]] = [
+    {}, {"top_k": 3}, {"top_k": 40}, {"top_k": 600}, {"top_p": 0.9}, {"top_p": 0.4}, {"top_p": 1.0}, {"min_p": 0.3},
+    {"repetition_penalty": 1.7}, {"repetition_penalty": 0.6},
+    {"top_k": 30, "top_p": 0.8, "min_p": 0.1, "repetition_penalty": 1.3}, {"top_p": 0.95, "min_p": 0.2},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7, 5.0])
+def test_tokens_are_those_of_generate_for_a_seed(made: tuple[Any, Loaded], temperature: float) -> None:
     model, export = made
-    assert export.start() == 0 and export.call("begin")[0] == 0
-    draw, decoder, token = compiled(next_token), wy.nn.CachedDecoder(model), 3
-    for position in range(POSITIONS):
-        (logits,) = decoder.step(np.array([token]))
-        wanted = draw(logits, 5.0, top_k, 7, position, np.zeros(top_k, np.int64), np.zeros(top_k))
-        assert follow(export, token, temperature=5.0, top_k=top_k, seed=7) == (0, wanted)
-        token = wanted
+    assert export.start() == 0
+    for options in SAMPLERS:
+        for seed in (0, 7, 2**40 + 3):
+            given = {"temperature": temperature, "seed": seed, **options}
+            wanted = list(wy.nn.generate(model, [3, 4, 9, 1], POSITIONS - 3, **given))
+            assert continued(export, [3, 4, 9, 1], POSITIONS - 3, **given) == wanted, given
+            # A prompt that is read at once counts as much.
+            assert export.call("begin")[0] == 0
+            assert export.call("read_tokens", 3, tokens=[3, 4, 9])[0] == 0
+            found = [1]
+            while len(found) <= len(wanted):
+                code, token = follow(export, found[-1], **given)
+                assert code == 0
+                found.append(token)
+            assert found[1:] == wanted, given
+
+
+def test_a_token_that_ends_is_minus_one_and_is_not_taken(made: tuple[Any, Loaded]) -> None:
+    model, export = made
+    assert export.start() == 0
+    tokens = list(wy.nn.generate(model, [3], 9, temperature=2.0, seed=1))
+    stop = [tokens[5], 0]
+    wanted = list(wy.nn.generate(model, [3], 9, temperature=2.0, seed=1, stop=stop))
+    assert len(wanted) <= 5
+    found = continued(export, [3], len(wanted) + 1, temperature=2.0, seed=1, stop=stop)
+    assert found == [*wanted, -1]
+    # The text goes on with any other token.
+    assert follow(export, 5, temperature=2.0, seed=1, stop=stop)[0] == 0
 
 
 def test_tokens_have_the_probabilities_of_the_model() -> None:
-    draw = compiled(next_token)
-    logits = np.array([0.0, 2.0, 1.0, -1.0, 2.0], np.float32)
-    candidates, sums = np.zeros(8, np.int64), np.zeros(8)
+    draw, number = compiled(next_token), compiled(drawn)
+    logits, heap = np.array([0.0, 2.0, 1.0, -1.0, 2.0], np.float32), np.zeros(5, np.int64)
     for top_k, kept in ((0, [0, 1, 2, 3, 4]), (3, [1, 4, 2]), (1, [1]), (7, [0, 1, 2, 3, 4])):
         weights = np.zeros(5)
         weights[kept] = np.exp(logits[kept] / 0.7)
-        found = np.bincount([draw(logits, 0.7, top_k, 5, at, candidates, sums) for at in range(4000)], minlength=5)
+        tokens = [draw(logits, 0.7, top_k, 0.0, 0.0, number(5, at), heap) for at in range(4000)]
+        found = np.bincount(tokens, minlength=5)
         np.testing.assert_allclose(found / 4000, weights / weights.sum(), atol=0.03)
-    assert draw(logits, 0.0, 0, 0, 0, candidates, sums) == 1
-    assert draw(logits * np.float32(np.nan), 1.0, 0, 0, 0, candidates, sums) == -1
+    assert draw(logits, 0.0, 0, 0.0, 0.0, 0.5, heap) == 1
+    assert draw(logits * np.float32(np.nan), 1.0, 0, 0.0, 0.0, 0.5, heap) == -1
 
 
 PROMPT = [(7 * i) % 31 for i in range(4, 104)]

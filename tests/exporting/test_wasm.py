@@ -123,10 +123,17 @@ def test_a_language_model_continues_a_text(tmp_path: Path) -> None:
     assert found["again"] == found["tokens"]
     messages = ["next needs the number temperature", "read_tokens needs the input tokens", "must be a whole number"]
     assert all(message in refused for message, refused in zip(messages, found["refused"], strict=False))
-    assert [each.split(":")[0] for each in found["refused"]] == [*["ARGUMENT"] * 3, "INDEX", "INDEX", "FULL"]
+    keys = [*["ARGUMENT"] * 3, "INDEX", "INDEX", "FULL", *["ARGUMENT"] * 3, "INDEX", "ARGUMENT"]
+    assert [each.split(":")[0] for each in found["refused"]] == keys
+    options: Any = {"top_k": 20, "top_p": 0.9, "min_p": 0.05, "repetition_penalty": 1.3, "seed": 5, "temperature": 1.5}
+    drawn = list(wy.nn.generate(gpt2, [3, 4, 5], 6, **options))
+    assert found["drawn"] == [3, 4, 5, *drawn]
+    wanted = list(wy.nn.generate(gpt2, [3, 4, 5], 6, stop=drawn[-1], **options))
+    assert found["ended"] == [3, 4, 5, *wanted, -1]
     types = (tmp_path / "model.d.ts").read_text(encoding="utf-8")
     assert "read_tokens(data: { tokens: ArrayLike<number> | ArrayLike<bigint> }): object;" in types
     assert "next(data: { token: number, temperature: number }" in types and "{ next: number }" in types
+    assert "min_p?: number; repetition_penalty?: number; seed?: number | bigint; stop?: ArrayLike<number>" in types
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")

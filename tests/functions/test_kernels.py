@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.exporting.loaded import check_predictions, loaded
 from wyrm.errors import (
     DTypeError,
     IndexOutOfRange,
@@ -20,6 +21,8 @@ from wyrm.errors import (
     ShapeError,
 )
 from wyrm.testing import check_grads
+
+SCAN: Any = wy.scan  # of functions of any axes
 
 
 class Batch(wy.Dim): ...
@@ -250,7 +253,7 @@ def looked_up(x: wy.Tensor[Batch], rows, out: wy.Written[Batch]):
 @pytest.mark.parametrize(
     "of", [lambda x, y: smoothed(y, 0.5), lambda x, y: products(x, y).sum(), lambda x, y: grown(y, 0.5)[0].sum()]
 )
-def test_kernels_run_in_jax(of):
+def test_kernels_run_in_jax(of: Any) -> None:
     jax = pytest.importorskip("jax")
     leaves = {"x": wy.Parameter(random(3, 4), name="x"), "y": wy.Parameter(random(4), name="y")}
     made = of(**leaves)
@@ -264,9 +267,33 @@ def test_kernels_run_in_jax(of):
         np.testing.assert_allclose(slope, leaves[name].gradient, rtol=1e-4)
 
 
-def test_an_index_out_of_range_is_nan_in_jax():
+def test_an_index_out_of_range_is_nan_in_jax() -> None:
     jax = pytest.importorskip("jax")
     function, parameters = wy.jax.lower(
         looked_up(wy.Parameter(random(4).astype(np.float32)), wy.IndexConstant([0, 1, 7, 2]))
     )
     assert np.isnan(jax.jit(function)(parameters)).all()
+
+
+def test_kernels_run_in_loops_and_batches_of_the_graph() -> None:
+    x, y = wy.Parameter(random(3)), wy.Parameter(random(3))
+
+    def body(carry: Any, _: Any) -> Any:
+        return picked(carry, np.array([1, 2, 0])) * 0.9, smoothed(carry, 0.5)
+
+    last, losses = SCAN(body, x, length=3)
+    loss = (last * y).sum() + losses.sum()
+    check_grads(loss)
+    gradient = wy.grad(loss, x)
+    np.testing.assert_allclose(wy.compile([gradient])()[0], gradient.forward())
+    rows = random(4, 3)
+    found = wy.vmap(lambda row: smoothed(row, 0.5))(rows)
+    np.testing.assert_allclose(found, [smoothed(row, 0.5) for row in rows])
+
+
+def test_exports_to_c_compute_kernels_and_their_gradients() -> None:
+    x = wy.Input(random(3, 4).astype(np.float32), name="x")
+    y = wy.Input(random(4).astype(np.float32), name="y")
+    node = products(x, y)
+    program: Any = wy.compile([node, wy.grad((node * node).sum(), x)])
+    check_predictions(loaded(predict=program), program, ["value", "gradient"], rtol=1e-5, atol=1e-6)

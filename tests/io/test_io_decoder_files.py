@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.errors import CheckpointError
+from wyrm.errors import CheckpointError, OptionError
 from wyrm.nn import Decoder, DecoderConfig
 
 SIZES: dict[str, Any] = {
@@ -190,3 +191,14 @@ def test_missing_sizes_and_files_are_named(tmp_path: Path) -> None:
         Decoder.from_pretrained(folder)
     with pytest.raises(CheckpointError, match="no such file"):
         Decoder.from_pretrained(tmp_path / "nowhere")
+
+
+def test_files_of_gguf_without_the_package_say_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    config = wy.nn.DecoderConfig(vocab_size=8, hidden_size=8, intermediate_size=8, num_attention_heads=2)
+    refusal = r"needs the package gguf: pip install 'wyrm-autodiff\[gguf\]'"
+    with pytest.raises(OptionError, match=rf"Decoder\.save_gguf {refusal}"):
+        wy.nn.Decoder(replace(config, num_hidden_layers=1)).save_gguf(tmp_path / "model.gguf")
+    with pytest.raises(OptionError, match=rf"Decoder\.from_gguf {refusal}"):
+        wy.nn.Decoder.from_gguf(tmp_path / "model.gguf")
+    assert list(tmp_path.iterdir()) == []

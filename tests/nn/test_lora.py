@@ -139,3 +139,16 @@ def test_mistakes_are_named() -> None:
     with pytest.raises(DTypeError, match="merge before quantize"):
         adapter.merge()
     assert len(adapter.layers) == 8
+
+
+def test_layers_of_one_shape_begin_differently_with_a_seed() -> None:
+    def matrices(seed: int) -> list[Any]:
+        model = wy.nn.Linear(4, 4) >> wy.nn.Linear(4, 4) >> wy.nn.Linear(4, 4)
+        return [layer.down.value for layer in wy.nn.LoRA(model, rank=2, seed=seed).layers.values()]
+
+    first, again, other = matrices(7), matrices(7), matrices(8)
+    for i, matrix in enumerate(first):
+        np.testing.assert_array_equal(matrix, again[i])
+        assert not (matrix == other[i]).any() and not (matrix == first[i - 1]).any()
+    with pytest.raises(OptionError, match="LoRA: seed must be an integer of at least 0, not -1"):
+        wy.nn.LoRA(wy.nn.Linear(4, 4) >> wy.nn.relu, rank=2, seed=-1)

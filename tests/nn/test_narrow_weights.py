@@ -269,3 +269,15 @@ def test_a_copy_in_float32_is_made_once_and_again_after_a_change() -> None:
     assert float(program({})) == 0.0
     with pytest.raises(ValueError, match="read-only"):
         weight.value[0, 0] = 1.0
+
+
+def test_a_narrow_weight_says_that_it_is_constant() -> None:
+    weight: Any = wy.NarrowWeight(np.ones((4, 3), np.float32))
+    with pytest.raises(
+        AttributeError, match=r"'set': a narrow weight is constant: make another one, wy\.NarrowWeight\("
+    ):
+        weight.set(np.zeros((4, 3)))
+    with pytest.raises(AttributeError, match=r"'gradient': a narrow weight is constant, .*wy\.nn\.LoRA beside it"):
+        _ = weight.gradient
+    with pytest.raises(AttributeError, match="'clear_gradient': a narrow weight is constant"):
+        weight.clear_gradient()

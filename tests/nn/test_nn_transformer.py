@@ -10,7 +10,8 @@ import pytest
 
 import wyrm as wy
 from tests.pytorch import torch
-from wyrm.errors import ShapeError
+from wyrm.errors import DTypeError, OptionError, ShapeError
+from wyrm.testing import check_grads
 
 
 class Batch(wy.Dim): ...
@@ -151,3 +152,56 @@ def test_a_gpt2_learns_by_heart_with_and_without_threads(tied: bool) -> None:
     losses = [program.epoch(columns, batch_size=8, threads=2, mode="synchronized") for _ in range(60)]
     losses += [program.epoch(columns, batch_size=4, shuffle=True) for _ in range(20)]
     assert losses[0] > 2.5 > 1.0 > losses[-1]
+
+
+def rotated(array: Any, heads: int, here: Any, there: Any) -> Any:
+    """Return queries, (batch, time, heads, features), with the features of a head in the order of another layout."""
+    rows = np.moveaxis(array, (2, 3), (0, 1))
+    found = wy.nn.RotaryWeights(rows.reshape(-1, *rows.shape[2:]), heads, here).to(there)
+    assert found.layout is there and found.heads == heads
+    return np.moveaxis(found.array.reshape(rows.shape), (0, 1), (2, 3))
+
+
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_rotations_of_pairs_are_those_of_halves_in_another_order(engine: Any) -> None:
+    x = drawn(2, 5, 3, 8)
+    pairs, halves = wy.nn.RotaryEmbedding(50.0, layout=wy.nn.Pair), wy.nn.RotaryEmbedding(50.0)
+    expected = halves(wy.Constant(x)).forward()
+    given = wy.Parameter(rotated(x, 3, wy.nn.Half, wy.nn.Pair))
+    found = wy.compile(pairs(given), engine=engine)()
+    tolerance = 1e-12 if engine == "native" else 1e-5  # JAX computes in float32
+    np.testing.assert_allclose(rotated(np.asarray(found), 3, wy.nn.Pair, wy.nn.Half), expected, tolerance, tolerance)
+    angle = np.arange(5)[:, None] * 50.0 ** (-np.arange(4) / 4)  # as complex numbers, which are pairs
+    turned = given.value.view(np.complex128) * np.exp(1j * angle)[:, None]
+    np.testing.assert_allclose(pairs(given).forward(), turned.view(np.float64), rtol=1e-12, atol=1e-12)
+    check_grads(pairs(given))
+
+
+def test_a_layer_of_pairs_takes_permuted_weights() -> None:
+    wy.nn.seed(2)
+    halves = wy.nn.MultiHeadAttention(8, 4, num_key_value_heads=2, rotary=True, dtype=np.float64)
+    rotary = wy.nn.RotaryEmbedding(layout=wy.nn.Pair)
+    pairs = wy.nn.MultiHeadAttention(8, 4, num_key_value_heads=2, rotary=rotary, dtype=np.float64)
+    q, k, v = np.split(halves.qkv.weight.value.T, [8, 12])
+    moved = [wy.nn.RotaryWeights(part, heads, wy.nn.Half).to(wy.nn.Pair) for part, heads in ((q, 4), (k, 2))]
+    pairs.qkv.weight.set(np.concatenate([*map(rotary.array_of, moved), v]).T)
+    pairs.out_proj.weight.set(halves.out_proj.weight.value)
+    x = wy.Constant(drawn(2, 6, 8))
+    np.testing.assert_allclose(pairs(x).forward(), halves(x).forward(), rtol=1e-12)
+
+
+def test_weights_of_another_layout_are_refused_with_what_permutes_them() -> None:
+    weights = wy.nn.RotaryWeights(drawn(24, 5), 3, wy.nn.Pair)
+    rotary = wy.nn.RotaryEmbedding()
+    refusal = r"turns halves, features i and i \+ features / 2, and these weights of 3 heads of 8 features have pairs"
+    with pytest.raises(OptionError, match=refusal + r".*: permute them by weights\.to\(wy\.nn\.Half\)"):
+        rotary.array_of(weights)  # type: ignore[arg-type]  # what the test is about
+    with pytest.raises(DTypeError, match="takes weights that say their layout"):
+        rotary.array_of(weights.array)  # type: ignore[arg-type]  # as above
+    np.testing.assert_array_equal(weights.to(wy.nn.Half).to(wy.nn.Pair).array, weights.array)
+    assert weights.to(wy.nn.Pair).array is weights.array
+    for heads in (5, 8):
+        with pytest.raises(ShapeError, match=f"does not divide into {heads} heads of an even number of features"):
+            wy.nn.RotaryWeights(weights.array, heads, wy.nn.Pair)
+    with pytest.raises(OptionError, match=r"layout must be wy\.nn\.Half or wy\.nn\.Pair, not 'pair'"):
+        wy.nn.RotaryEmbedding(layout="pair")  # type: ignore[call-overload]  # as above

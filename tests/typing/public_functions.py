@@ -25,10 +25,10 @@ i_b = wy.IndexInput([0, 1, 2, 0, 1, 1, 2], dims=(b,))
 _OTHERS = frozenset({
     "allclose", "any_dim", "array_equal", "at_step", "backward", "checkpoint", "compile", "cond", "custom_jvp",
     "custom_vjp", "embed", "erase", "forward", "function", "generate", "generate_text", "gpt2_axes", "grad", "hessian",
-    "hvp", "index", "item", "jacobian", "jvp", "kernel", "linearize", "next_step", "parameters", "profile", "recommend",
-    "run", "sample_tokens", "sampled_tokens", "scan", "seed", "set", "set_step", "show", "summary", "switch", "time_ops",
-    "tofile", "tolist", "updating", "value_and_grad", "vjp", "vmap", "watch", "watch_nan", "while_loop",
-    "zero_gradient",
+    "hvp", "index", "item", "jacobian", "jvp", "kernel", "linearize", "next_step", "parameters", "profile",
+    "recommend", "run", "sample_tokens", "sampled_tokens", "scan", "seed", "set", "set_step", "show", "summary",
+    "switch", "time_ops", "tofile", "tolist", "updating", "value_and_grad", "vjp", "vmap", "watch", "watch_nan",
+    "while_loop", "zero_gradient",
 })  # fmt: skip
 # What joins and stacks takes a list.
 _OF_LISTS = frozenset({

@@ -132,7 +132,7 @@ def _declared(parameter: FunctionParameter) -> str:
     match parameter.role:
         case Role.MEMORY:
             return f"void *{name}"
-        case Role.INPUT | Role.OFFSETS:
+        case Role.INPUT | Role.OFFSETS | Role.LIST:
             assert parameter.dtype is not None
             return f"const {c_type(parameter.dtype)} *{name}"
         case Role.OUTPUT:
@@ -142,7 +142,7 @@ def _declared(parameter: FunctionParameter) -> str:
             return f"int32_t {name}"
         case Role.ORDER:
             return f"int64_t *{name}"
-        case Role.RESULTS | Role.NUMBER:
+        case Role.RESULTS | Role.NUMBER | Role.PART | Role.FACTOR:
             return f"double *{name}" if parameter.role is Role.RESULTS else f"double {name}"
         case _:
             return f"int64_t {name}"
@@ -176,7 +176,13 @@ def _described(parameter: FunctionParameter, function: FunctionSignature, interf
         case Role.NUMBER:
             return "0 or more"
         case Role.COUNT:
-            return "0 to 1024"
+            return "0, or 1 or more"
+        case Role.PART:
+            return "0 to 1"
+        case Role.FACTOR:
+            return "0, or above 0"
+        case Role.LIST:
+            return f"({parameter.name}s), or NULL"
         case _:
             return ""
 
@@ -247,7 +253,9 @@ def _call(function: FunctionSignature, interface: Interface) -> str:
                 arguments.append("memory")
             case Role.FLAG:
                 arguments.append("1")
-            case Role.SEED | Role.TOKEN | Role.COUNT | Role.NUMBER:
+            case Role.LIST:
+                arguments.append("NULL")
+            case Role.SEED | Role.TOKEN | Role.COUNT | Role.NUMBER | Role.PART | Role.FACTOR | Role.LISTED:
                 arguments.append("0")
             case _:
                 arguments.append(str(rows))

@@ -17,7 +17,7 @@ from wyrm.exporting.functions import Model, Module, check_ready, error_of
 from wyrm.exporting.image import Kind, Region
 from wyrm.exporting.interface import FunctionParameter, Role
 from wyrm.exporting.intrinsics import array_at, kernel, view_at
-from wyrm.exporting.kernels import assign, keep_positions, next_token
+from wyrm.exporting.kernels import assign, clear, drawn, keep_positions, next_token, penalize
 from wyrm.exporting.routines import ArrayRegions, Code
 from wyrm.exporting.runs import ArrayPlace, Axes, BoundRun, place_run
 from wyrm.exporting.tables import fill
@@ -31,8 +31,6 @@ from wyrm.nn.past import Memory
 PASS = 32
 # What stands for the longest sequence of a model that has none: no sequence gets so long.
 _ENDLESS = 2**62
-# The most tokens that a draw chooses from.
-MOST_CANDIDATES = 1024
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,8 @@ class PlannedPass:
 class Generation:
     """A planned decoder; `state` has the number of tokens that its sequence has taken.
 
-    `candidates` is scratch of a draw, which chooses from `room` tokens. `positions` is the longest sequence.
+    `heap` is scratch of a draw, which orders tokens by their logits, and of the input of a step. `seen` has for each
+    token whether the sequence has it. `positions` is the longest sequence.
     """
 
     step: PlannedPass
@@ -121,8 +120,8 @@ class Generation:
     vocabulary: int
     positions: int
     state: Region
-    candidates: Region
-    room: int
+    heap: Region
+    seen: Region
 
 
 def plan_generation(decoder: ExportedDecoder, code: Code, places: ArrayRegions) -> Generation:
@@ -147,13 +146,12 @@ def plan_generation(decoder: ExportedDecoder, code: Code, places: ArrayRegions) 
         last = 0 if limits.longest is None else longest - 1
         return PlannedPass(taken.time, run, tokens, positions, length, run.outputs[0], tuple(kept), last)
 
-    room = min(limits.vocab_size, MOST_CANDIDATES)
     step = planned(decoder.step)
     read = step if decoder.read is decoder.step else planned(decoder.read)
+    # A draw reads the logits, which lie in transient memory: it has memory of its own.
     return Generation(
         step, read, limits.vocab_size, longest, image.add(8, Kind.EXPANDED),
-        # A draw reads the logits, which lie in transient memory: it has memory of its own.
-        image.add(16 * room, Kind.SCRATCH), room,
+        image.add(8 * limits.vocab_size, Kind.SCRATCH), image.add(limits.vocab_size, Kind.EXPANDED),
     )  # fmt: skip
 
 
@@ -169,11 +167,14 @@ def define_generation(module: Module, name: str, plan: Generation) -> None:
     )  # fmt: skip
     module.define(
         f"{name}_next",
-        "Take the next token of the sequence, and draw the one after it: at temperature 0 the most likely one, else of "
-        "the top_k most likely ones, or of all if that is 0.",
+        "Take the next token of the sequence, and draw the one after it: at temperature 0 the most likely one. The "
+        "other options are those of wyrm.nn.sample_tokens, and 0 leaves each out. A token is a function of the logits, "
+        "the options, the seed and its position. It is -1 for one of the tokens `stop`, which is not taken.",
         take_next, plan, FunctionParameter("token", Role.TOKEN), FunctionParameter("temperature", Role.NUMBER),
-        FunctionParameter("top_k", Role.COUNT), FunctionParameter("seed", Role.SEED),
-        FunctionParameter("next", Role.OUTPUT, np.dtype(np.int64)),
+        FunctionParameter("top_k", Role.COUNT), FunctionParameter("top_p", Role.PART),
+        FunctionParameter("min_p", Role.PART), FunctionParameter("repetition_penalty", Role.FACTOR),
+        FunctionParameter("seed", Role.SEED), FunctionParameter("stop", Role.LIST, np.dtype(np.int64)),
+        FunctionParameter("stops", Role.LISTED), FunctionParameter("next", Role.OUTPUT, np.dtype(np.int64)),
     )  # fmt: skip
 
 
@@ -183,6 +184,7 @@ def begin(model: Model, plan: Generation, block: Any) -> int:
     code = check_ready(model, block)
     if code == errors.OK:
         _length(plan, block)[()] = 0
+        clear(_seen(plan, block))
     return code
 
 
@@ -206,40 +208,55 @@ def read_tokens(model: Model, plan: Generation, block: Any, tokens: Any, count: 
         if code != errors.OK:
             return code
     length[()] += count
+    seen = _seen(plan, block)
+    for i in range(count):
+        seen[given[i]] = 1
     return errors.OK
 
 
 @kernel
 def take_next(
-    model: Model, plan: Generation, block: Any, token: int, temperature: float, top_k: int, seed: int,
-    target: Any,
+    model: Model, plan: Generation, block: Any, token: int, temperature: float, top_k: int, top_p: float,
+    min_p: float, penalty: float, seed: int, stop: Any, stops: int, target: Any,
 ) -> int:  # fmt: skip
     """Take the next token of the sequence, and draw the one after it; return an error code."""
     code = check_ready(model, block)
     if code != errors.OK:
         return code
-    if address(target) == 0:
+    if address(target) == 0 or stops < 0 or (stops > 0 and address(stop) == 0):
         return errors.ARGUMENT
     if not 0 <= token < plan.vocabulary:
         return errors.INDEX
-    if not 0.0 <= temperature < np.inf or not 0 <= top_k <= MOST_CANDIDATES or seed < 0:
+    if not 0.0 <= temperature < np.inf or top_k < 0 or seed < 0:
         return errors.ARGUMENT
+    if not 0.0 <= top_p <= 1.0 or not 0.0 <= min_p <= 1.0 or not 0.0 <= penalty < np.inf:
+        return errors.ARGUMENT
+    ends = as_shape(stop, (stops,))
+    if not are_within(ends, 0, plan.vocabulary, 0, 0):
+        return errors.INDEX
     length = _length(plan, block)
     if length[()] >= plan.positions:
         return errors.FULL
-    sums = array_at(block, plan.candidates.offset + 8 * plan.room, np.float64, (plan.room,))
-    candidates = array_at(block, plan.candidates, np.int64, (plan.room,))
-    candidates[0] = token
-    code = _take(model, plan.step, block, candidates[:1], length[()])
+    heap = array_at(block, plan.heap, np.int64, (plan.vocabulary,))
+    heap[0] = token
+    code = _take(model, plan.step, block, heap[:1], length[()])
     if code != errors.OK:
         return code
     table = array_at(block, plan.step.run.bound.table, np.int64, (plan.step.run.bound.length,))
     logits = as_shape(view_at(block, table, plan.step.logits), (plan.vocabulary,))
-    found = next_token(logits, temperature, top_k, seed, length[()], candidates, sums)
+    seen = _seen(plan, block)
+    was_seen = seen[token]
+    seen[token] = 1
+    penalize(logits, seen, penalty)
+    found = next_token(logits, temperature, top_k, top_p, min_p, drawn(seed, length[()]), heap)
     if found < 0:
+        seen[token] = was_seen
         return errors.DIVERGED
     length[()] += 1
     target[()] = found
+    for i in range(stops):
+        if ends[i] == found:
+            target[()] = -1
     return errors.OK
 
 
@@ -247,6 +264,12 @@ def take_next(
 def _length(plan: Generation, block: Any) -> Any:
     """Return the number of tokens that the sequence has taken, an array without axes."""
     return array_at(block, plan.state, np.int64)
+
+
+@kernel
+def _seen(plan: Generation, block: Any) -> Any:
+    """Return for each token whether the sequence has it."""
+    return array_at(block, plan.seen, np.uint8, (plan.vocabulary,))
 
 
 @kernel
@@ -269,16 +292,16 @@ def _take(model: Model, taken: PlannedPass, block: Any, given: Any, length: int)
     if status != 0:
         return error_of(model, taken.run, block, table, status)
     for each in taken.kept:
-        _keep(taken, each, block, table, length, given.shape[0])
+        _keep(each, block, table, length, given.shape[0])
     return errors.OK
 
 
 @kernel
-def _keep(taken: PlannedPass, each: Kept, block: Any, table: Any, length: int, count: int) -> None:
+def _keep(each: Kept, block: Any, table: Any, length: int, count: int) -> None:
     """Keep an output of a pass: the keys or values of `count` positions, or a state."""
     held = array_at(block, each.region.offset + each.place, each.dtype, each.shape)
     new = view_at(block, table, each.new)
     if each.by_position:
-        keep_positions(as_shape(new, (taken.time, each.shape[1])), held, length, count)
+        keep_positions(new, held, length, count)
     else:
         assign(new, held)

@@ -28,6 +28,10 @@ class Role(Enum):
     NUMBER = "number"
     TOKEN = "token"
     COUNT = "count"
+    PART = "part"
+    FACTOR = "factor"
+    LIST = "list"
+    LISTED = "listed"
     OFFSETS = "offsets"
     ENTRIES = "entries"
 
@@ -53,9 +57,9 @@ class FunctionParameter:
     @property
     def llvm(self) -> str:
         """The type in LLVM."""
-        if self.role is Role.NUMBER:
+        if self.role in (Role.NUMBER, Role.PART, Role.FACTOR):
             return "double"
-        if self.role in (Role.ROWS, Role.BATCH, Role.SEED, Role.TOKEN, Role.COUNT, Role.ENTRIES):
+        if self.role in (Role.ROWS, Role.BATCH, Role.SEED, Role.TOKEN, Role.COUNT, Role.LISTED, Role.ENTRIES):
             return "i64"
         return "i32" if self.role is Role.FLAG else "ptr"
 

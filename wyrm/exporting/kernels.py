@@ -135,59 +135,117 @@ def expand_int8(data: np.ndarray, scales: np.ndarray, out: np.ndarray) -> None:
 def keep_positions(new: np.ndarray, cache: np.ndarray, first: int, count: int) -> None:
     """Write the keys or values of `count` positions, from `first` on, to a cache of (positions, width).
 
-    `new` may have more positions.
+    `new`, (1, positions, heads, features), may have more positions, and any strides.
     """
+    features = new.shape[3]
     for i in range(count):
-        for j in range(cache.shape[1]):
-            cache[first + i, j] = new[i, j]
+        for head in range(new.shape[2]):
+            for j in range(features):
+                cache[first + i, head * features + j] = new[0, i, head, j]
+
+
+def penalize(logits: np.ndarray, seen: np.ndarray, penalty: float) -> None:
+    """Divide the logits of tokens that were seen by the penalty, and multiply those below 0; 0 leaves them."""
+    if penalty == 0.0:
+        return
+    factor = logits.dtype.type(penalty)
+    for i in range(logits.shape[0]):
+        if seen[i] != 0:
+            logits[i] = logits[i] * factor if logits[i] < 0 else logits[i] / factor
+
+
+def is_likelier(logits: np.ndarray, one: int, other: int) -> bool:
+    """Return whether a token comes before another one: of equal logits the lower token does."""
+    return logits[one] > logits[other] or (logits[one] == logits[other] and one < other)
+
+
+def sift(heap: np.ndarray, start: int, size: int, logits: np.ndarray) -> None:
+    """Move the token at `start` down to its place in a heap whose first token is the likeliest."""
+    place = start
+    while 2 * place + 1 < size:
+        child = 2 * place + 1
+        if child + 1 < size and is_likelier(logits, int(heap[child + 1]), int(heap[child])):
+            child += 1
+        if not is_likelier(logits, int(heap[child]), int(heap[place])):
+            return
+        token = heap[place]
+        heap[place] = heap[child]
+        heap[child] = token
+        place = child
+
+
+def pop(heap: np.ndarray, size: int, logits: np.ndarray) -> int:
+    """Move the likeliest token of a heap behind it, and return it."""
+    token = heap[0]
+    heap[0] = heap[size - 1]
+    heap[size - 1] = token
+    sift(heap, 0, size - 1, logits)
+    return int(token)
+
+
+def drawn(seed: int, position: int) -> float:
+    """Return a number from [0, 1), a function of the seed, whose low 32 bits count, and of the position."""
+    first, second, _, _ = philox_block(np.uint64(position), np.uint64(0), np.uint64(seed) & np.uint64(0xFFFFFFFF), 0)
+    return (float(first >> np.uint32(5)) * 67108864.0 + float(second >> np.uint32(6))) / 9007199254740992.0
 
 
 def next_token(
-    logits: np.ndarray, temperature: float, top_k: int, seed: int, position: int, candidates: np.ndarray,
-    sums: np.ndarray,
-) -> int:  # fmt: skip
-    """Return a token drawn with the probabilities `softmax(logits / temperature)`, -1 if a logit is not finite.
+    logits: np.ndarray, temperature: float, top_k: int, top_p: float, min_p: float, draw: float, heap: np.ndarray
+) -> int:
+    """Return the token that a draw from [0, 1) selects, -1 if a logit is not finite.
 
-    At temperature 0 it is the most likely one. Of equal logits the lower token counts as more likely. The random number
-    is a function of the seed and the position. `candidates` and `sums` are scratch.
+    Probabilities are `softmax(logits / temperature)`; at temperature 0 it is the most likely token. The options are
+    those of `wyrm.nn.sample_tokens`, and 0 leaves one out. `heap` is scratch for as many tokens as there are.
     """
-    best = 0
-    for i in range(logits.shape[0]):
+    best, size = 0, logits.shape[0]
+    for i in range(size):
         if not np.isfinite(logits[i]):
             return -1
         if logits[i] > logits[best]:
             best = i
     if temperature == 0.0:
         return best
-    largest = float(logits[best])
-    first, second, _, _ = philox_block(np.uint64(position), np.uint64(0), np.uint64(seed) & np.uint64(0xFFFFFFFF), 0)
-    draw = (float(first >> np.uint32(5)) * 67108864.0 + float(second >> np.uint32(6))) / 9007199254740992.0
-    total = 0.0
-    if top_k == 0:
-        for i in range(logits.shape[0]):
-            total += np.exp((float(logits[i]) - largest) / temperature)
+    largest, total = float(logits[best]), 0.0
+    if top_k == 0 and top_p == 0.0:
+        for i in range(size):
+            weight = np.exp((float(logits[i]) - largest) / temperature)
+            total += weight if weight >= min_p else 0.0
         rest = draw * total
-        for i in range(logits.shape[0]):
-            rest -= np.exp((float(logits[i]) - largest) / temperature)
+        for i in range(size):
+            weight = np.exp((float(logits[i]) - largest) / temperature)
+            rest -= weight if weight >= min_p else 0.0
             if rest < 0.0:
                 return i
         return best
-    count = 0
-    for i in range(logits.shape[0]):
-        if count == top_k and logits[i] <= logits[candidates[count - 1]]:
-            continue
-        place = count if count < top_k else count - 1
-        while place > 0 and logits[i] > logits[candidates[place - 1]]:
-            candidates[place] = candidates[place - 1]
-            place -= 1
-        candidates[place] = i
-        count = min(count + 1, top_k)
-    for i in range(count):
-        sums[i] = np.exp((float(logits[candidates[i]]) - largest) / temperature)
-        total += sums[i]
-    rest = draw * total
-    for i in range(count):
-        rest -= sums[i]
+    for i in range(size):
+        heap[i] = i
+    for i in range(size // 2):
+        sift(heap, size // 2 - 1 - i, size, logits)
+    count, popped = (min(top_k, size) if top_k > 0 else size), 0
+    if count < size:
+        while popped < count:
+            token = pop(heap, size - popped, logits)
+            total += np.exp((float(logits[token]) - largest) / temperature)
+            popped += 1
+    else:
+        for i in range(size):
+            total += np.exp((float(logits[i]) - largest) / temperature)
+    kept, reached, ends = 0, 0.0, False
+    while kept < count and not ends:
+        if kept == popped:
+            pop(heap, size - popped, logits)
+            popped += 1
+        weight = np.exp((float(logits[heap[size - 1 - kept]]) - largest) / temperature)
+        if weight < min_p:
+            ends = True
+        else:
+            reached += weight
+            kept += 1
+            ends = 0.0 < top_p < 1.0 and reached / total >= top_p
+    rest = draw * reached
+    for i in range(kept):
+        token = int(heap[size - 1 - i])
+        rest -= np.exp((float(logits[token]) - largest) / temperature)
         if rest < 0.0:
-            return int(candidates[i])
-    return int(candidates[0])
+            return token
+    return best

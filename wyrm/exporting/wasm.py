@@ -202,6 +202,7 @@ def _method(function: FunctionSignature, interface: Interface) -> str:
 
 _OPTIONS = {
     Role.BATCH: "number", Role.FLAG: "boolean", Role.SEED: "number | bigint", Role.COUNT: "number | bigint",
+    Role.PART: "number", Role.FACTOR: "number", Role.LIST: "ArrayLike<number> | ArrayLike<bigint>",
 }  # fmt: skip
 
 

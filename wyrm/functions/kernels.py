@@ -310,7 +310,7 @@ def kernel(function: Any = None, /, *, slopes: tuple[Any, ...] | None = None, ro
     >>> x = wy.Parameter(np.array([1.0, 3.0]))
     >>> loss = smoothed(x, 0.5)
     >>> loss.forward().item(), wy.grad(loss, x).forward().tolist()
-    (3.3125, [-0.75, 1.75])
+    (1.8125, [-0.125, 1.25])
     """
 
     def made(function: Callable[..., Any]) -> Kernel[Any, Any]:

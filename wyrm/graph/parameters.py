@@ -431,3 +431,5 @@ for _name, _answer in answers("parameters").items():
 takes_methods(Parameter)
 _BASES.add(NarrowNumbers)
 takes_methods(NarrowWeight)
+for _name, _answer in answers("narrow").items():
+    setattr(NarrowWeight, _name, ForeignName(_name, _answer, "NarrowWeight"))

@@ -82,7 +82,7 @@ def scaled(axis: Axis, times: int = 1, plus: int = 0, over: int = 1) -> Axis:
     size = axis_size(axis)
     if size is not None:
         return (times * size + plus) // over
-    base, factor, addend, divisor = _expression(axis)
+    base, factor, addend, divisor = expression_of(axis)
     if times > 1 and divisor > 1:
         shared = math.gcd(times, over)
         times, plus, over = times // shared, plus // shared, over // shared
@@ -101,7 +101,7 @@ def scaled(axis: Axis, times: int = 1, plus: int = 0, over: int = 1) -> Axis:
     return Quotient((base,), factor, addend, divisor)
 
 
-def _expression(axis: Axis) -> tuple[Axis, int, int, int]:
+def expression_of(axis: Axis) -> tuple[Axis, int, int, int]:
     """Return (base, factor, addend, divisor) of an open axis, whose size is `(factor * base + addend) // divisor`."""
     if isinstance(axis, Quotient):
         return axis.parts[0], axis.times, axis.plus, axis.over
@@ -109,10 +109,10 @@ def _expression(axis: Axis) -> tuple[Axis, int, int, int]:
         unsized = [part for part in axis.parts if axis_size(part) is None]
         known = [size for part in axis.parts if (size := axis_size(part)) is not None]
         if len(unsized) == 1 and isinstance(axis, Plus):
-            base, factor, addend, divisor = _expression(unsized[0])
+            base, factor, addend, divisor = expression_of(unsized[0])
             return base, factor, addend + sum(known) * divisor, divisor
         if len(unsized) == 1 and 0 not in known:
-            base, factor, addend, divisor = _expression(unsized[0])
+            base, factor, addend, divisor = expression_of(unsized[0])
             times = math.prod(known)
             if divisor > 1:
                 base, factor, addend, divisor = _without_whole_part(unsized[0])
@@ -127,7 +127,7 @@ def named_multiple(axis: Axis) -> tuple[type[Dim], int, int] | None:
     >>> named_multiple(Half() * 2) == (Half, 2, 0), named_multiple(Half())
     (True, None)
     """
-    base, factor, addend, divisor = _expression(axis)
+    base, factor, addend, divisor = expression_of(axis)
     if base is axis or divisor > 1 or not isinstance(base, Dim) or base.derived or base.size is not None:
         return None
     return type(base), factor, addend
@@ -135,6 +135,6 @@ def named_multiple(axis: Axis) -> tuple[type[Dim], int, int] | None:
 
 def _without_whole_part(axis: Axis) -> tuple[Axis, int, int, int]:
     """Return the expression, without a divisor, of a quotient: the whole part of its addend is taken out."""
-    base, factor, addend, divisor = _expression(axis)
+    base, factor, addend, divisor = expression_of(axis)
     shift = addend // divisor
     return scaled(base, factor, addend - shift * divisor, divisor), 1, shift, 1

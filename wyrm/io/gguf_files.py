@@ -6,15 +6,17 @@ import math
 import os
 import re
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from wyrm.errors import CheckpointError
+from wyrm.errors import CheckpointError, OptionError
 from wyrm.graph.typing import DTypeLike
 from wyrm.io.checkpoint import not_finite
 from wyrm.io.decoder_files import FAMILIES, arrays_of, family_of, set_arrays, shapes_of
 from wyrm.io.files import replacing
+from wyrm.ops.attention.rotary_layouts import Half, Pair, RotaryWeights
 from wyrm.support.files import FilePath
 from wyrm.support.options import choice
 
@@ -38,6 +40,11 @@ _MODULES = {
 _LAYER = re.compile(r"layers\.([0-9]+)\.")
 
 
+def _check_package(caller: str) -> None:
+    if find_spec("gguf") is None:
+        raise OptionError(f"Decoder.{caller} needs the package gguf: pip install 'wyrm-autodiff[gguf]'")
+
+
 def _their_name(name: str) -> str:
     """Return the name of an array in the format.
 
@@ -49,21 +56,19 @@ def _their_name(name: str) -> str:
     return f"{f'blk.{layer[1]}.' if layer else ''}{_MODULES[module]}.{kind}"
 
 
-def _interleaved(array: np.ndarray, heads: int, *, back: bool = False) -> np.ndarray:
-    """Return rows of queries or keys with the two features of each plane of rotation side by side, or `back` in halves.
-
-    The format has them so for Llama. The features i and i + features / 2 of a head form a plane.
-    """
-    planes = array.reshape(heads, *((-1, 2) if back else (2, -1)), *array.shape[1:])
-    return np.ascontiguousarray(planes.swapaxes(1, 2).reshape(array.shape))
+def _rotated(array: np.ndarray, heads: int, *, back: bool) -> np.ndarray:
+    """Return weights of queries or keys in the layout that the format has for Llama, or `back` in that of `Decoder`."""
+    if back:
+        return RotaryWeights(array, heads, Pair).to(Half).array
+    return RotaryWeights(array, heads, Half).to(Pair).array
 
 
 def _converted(name: str, array: np.ndarray, config: DecoderConfig, architecture: str, *, back: bool) -> np.ndarray:
     """Return an array of transformers as the format has it, or `back`."""
     if architecture == "llama" and ".self_attn.q_proj." in name:
-        return _interleaved(array, config.num_attention_heads, back=back)
+        return _rotated(array, config.num_attention_heads, back=back)
     if architecture == "llama" and ".self_attn.k_proj." in name:
-        return _interleaved(array, config.heads_of_keys, back=back)
+        return _rotated(array, config.heads_of_keys, back=back)
     if config.zero_centered_norms and "norm" in name:
         return array - np.float32(1.0) if back else array + np.float32(1.0)
     return array
@@ -75,6 +80,7 @@ def save_gguf(model: Decoder, path: FilePath, storage: GGUFType = "float32") -> 
     The file has no tokenizer. It is replaced atomically. Raise `CheckpointError` for a file that cannot be written,
     where no family has the options of the model, and for sizes that the blocks of a type do not divide.
     """
+    _check_package("save_gguf")
     import gguf
 
     choice("save_gguf: storage", storage, get_args(GGUFType))
@@ -129,6 +135,7 @@ def from_gguf(
     Raises:
         CheckpointError: the file is missing or damaged, or the model in it is none that `Decoder` can be.
     """
+    _check_package("from_gguf")
     import gguf
 
     file = os.fspath(path)

@@ -27,6 +27,7 @@ __getattr__, __dir__, __all__ = lazy_imports(
             "reglu relu relu6 selu sigmoid silu softplus softsign swiglu tanh"
         ),
         "attention": "LearnedPositionalEncoding MultiHeadAttention SinusoidalPositionalEncoding",
+        "base_decoder": "BaseDecoder",
         "normalization": (
             "BatchNorm BatchNorm1d BatchNorm2d BatchNorm3d GroupNorm InstanceNorm InstanceNorm1d InstanceNorm2d "
             "InstanceNorm3d LayerNorm RMSNorm group_norm instance_norm"
@@ -58,6 +59,7 @@ __getattr__, __dir__, __all__ = lazy_imports(
         "recurrent_cells": "Recurrent",
         "recurrent_states": "GRUOutput LSTMOutput LSTMState RecurrentOutput StackedOutput",
         "rotary": "RotaryEmbedding rotary_embedding",
+        "wyrm.ops.attention.rotary_layouts": "Half Pair RotaryWeights",
         "sampling": "sample_tokens",
         "wyrm.nn.texts.sampling_nodes": "sampled_tokens",
         "seeding": "seed seeded",

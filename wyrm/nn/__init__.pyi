@@ -32,6 +32,7 @@ from wyrm.nn.activation import tanh as tanh
 from wyrm.nn.attention import LearnedPositionalEncoding as LearnedPositionalEncoding
 from wyrm.nn.attention import MultiHeadAttention as MultiHeadAttention
 from wyrm.nn.attention import SinusoidalPositionalEncoding as SinusoidalPositionalEncoding
+from wyrm.nn.base_decoder import BaseDecoder as BaseDecoder
 from wyrm.nn.cached_decoder import CachedDecoder as CachedDecoder
 from wyrm.nn.convolution import Conv1d as Conv1d
 from wyrm.nn.convolution import Conv2d as Conv2d
@@ -127,6 +128,9 @@ from wyrm.nn.transformer import GatedFeedForward as GatedFeedForward
 from wyrm.nn.transformer import TransformerBlock as TransformerBlock
 from wyrm.nn.upsampling import Upsample as Upsample
 from wyrm.nn.upsampling import interpolate as interpolate
+from wyrm.ops.attention.rotary_layouts import Half as Half
+from wyrm.ops.attention.rotary_layouts import Pair as Pair
+from wyrm.ops.attention.rotary_layouts import RotaryWeights as RotaryWeights
 
 __all__ = [
     "EWMA",
@@ -145,6 +149,7 @@ __all__ = [
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
+    "BaseDecoder",
     "BatchNorm",
     "BatchNorm1d",
     "BatchNorm2d",
@@ -171,6 +176,7 @@ __all__ = [
     "GRUOutput",
     "GatedFeedForward",
     "GroupNorm",
+    "Half",
     "InstanceNorm",
     "InstanceNorm1d",
     "InstanceNorm2d",
@@ -189,12 +195,14 @@ __all__ = [
     "Module",
     "MultiHeadAttention",
     "PReLU",
+    "Pair",
     "Past",
     "Pointwise",
     "RMSNorm",
     "Recurrent",
     "RecurrentOutput",
     "RotaryEmbedding",
+    "RotaryWeights",
     "Sequential",
     "SinusoidalPositionalEncoding",
     "StackedGRU",

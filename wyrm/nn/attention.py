@@ -50,10 +50,10 @@ class MultiHeadAttention(Module, Generic[Width]):
     the features of a head, in this order: queries, keys, values. `num_heads` may be a `Dim` with a size, whose class
     then names the axis of the heads. `head_dim` gives a head another number of features than `embed_dim / num_heads`.
 
-    `rotary` may be a `RotaryEmbedding` with options of its own. With `qk_norm`, an `RMSNorm` over the features of a
-    head, with `norm_epsilon`, comes before the rotation, for queries and keys. With a `window`, a position attends to
-    so many, up to its own (Beltagy et al., "Longformer", 2020). `output_bias` says whether `out_proj` has a bias, by
-    default as `bias`.
+    `rotary` may be a `RotaryEmbedding` with options of its own, such as the layout of its planes. With `qk_norm`, an
+    `RMSNorm` over the features of a head, with `norm_epsilon`, comes before the rotation, for queries and keys. With a
+    `window`, a position attends to so many, up to its own (Beltagy et al., "Longformer", 2020). `output_bias` says
+    whether `out_proj` has a bias, by default as `bias`.
 
     Raise `ShapeError` where `embed_dim` is not divisible by `num_heads` and there is no `head_dim`, or `num_heads` by
     `num_key_value_heads`, `ValueError` for a rate outside [0, 1) and a `window` without `causal`.
@@ -76,7 +76,7 @@ class MultiHeadAttention(Module, Generic[Width]):
         causal: bool = True,
         head_dim: int | None = None,
         alibi: bool = False,
-        rotary: bool | RotaryEmbedding = False,
+        rotary: bool | RotaryEmbedding[Any] = False,
         window: int | None = None,
         qk_norm: bool = False,
         norm_epsilon: float = 1e-5,

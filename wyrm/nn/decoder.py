@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from typing_extensions import TypeVar
 
-from wyrm.errors import DTypeError, ShapeError
-from wyrm.graph.axes import Axis, Dims, axis_size
+from wyrm.errors import DTypeError
+from wyrm.graph.axes import Axis
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import DTypeLike
 from wyrm.module import Module
 from wyrm.nn.activation import Activation
 from wyrm.nn.attention import MultiHeadAttention
+from wyrm.nn.base_decoder import BaseDecoder
 from wyrm.nn.decoder_config import DecoderConfig
 from wyrm.nn.embedding import Embedding
 from wyrm.nn.gpt2_axes import Embed, Heads, Inner, Vocabulary
@@ -27,9 +28,6 @@ from wyrm.nn.normalization import RMSNorm
 from wyrm.nn.past import Past
 from wyrm.nn.rotary import RotaryEmbedding
 from wyrm.nn.transformer import GatedFeedForward
-from wyrm.ops.control.checkpoint import checkpoint as recomputed
-from wyrm.ops.cross_entropy.linear_cross_entropy import linear_cross_entropy
-from wyrm.ops.indexing.index import as_indices
 
 if TYPE_CHECKING:
     from wyrm.io.gguf_files import GGUFType
@@ -77,7 +75,7 @@ class DecoderBlock(Module):
         return result
 
 
-class Decoder(Module):
+class Decoder(BaseDecoder[DecoderBlock, RMSNorm[Embed]]):
     """A language model as Llama, Mistral, Qwen and Gemma: tokens, (batch, time), to the states that predict the next.
 
     `model(tokens)` gives the states after the last norm, (batch, time, hidden_size), `model.logits(tokens)` the logits,
@@ -109,7 +107,7 @@ class Decoder(Module):
                 f"{config!r}"
             )
         self.config = config
-        self.checkpoint = checkpoint
+        self.checkpoint: bool = checkpoint
         vocabulary, embed, weight = Vocabulary(config.vocab_size), Embed(config.hidden_size), Normal(0.02)
         self.tokens: Embedding[Vocabulary, Embed] = Embedding(vocabulary, embed, initializer=weight, dtype=dtype)
         self.blocks: list[DecoderBlock] = [
@@ -123,57 +121,12 @@ class Decoder(Module):
             self.head = Embedding(vocabulary, embed, initializer=weight, dtype=dtype).weight
 
     @property
-    def head_weight(self) -> Parameter:
-        """The weight of the output layer, (vocab_size, hidden_size)."""
-        return self.tokens.weight if self.head is None else self.head
+    def _limit(self) -> tuple[str, int]:
+        return "max_position_embeddings", self.config.max_position_embeddings
 
-    def __call__(self, tokens: IndexNode[tuple[B, T]], past: Past | None = None) -> Tensor[B, T, Any]:
-        """Return the states, (batch, time, hidden_size); with a `past`, of tokens that follow earlier ones.
-
-        Raise `ShapeError` unless the tokens have the axes (batch, time), or where time is above
-        `max_position_embeddings` or has no size.
-        """
-        tokens = as_indices(tokens)
-        dims: Dims = tokens.dims
-        if len(dims) != 2:
-            raise ShapeError(f"Decoder takes tokens of the axes (batch, time), not {dims}")
-        longest = self.config.max_position_embeddings
-        if past is None:
-            time = axis_size(dims[1])
-            if time is None:
-                raise ShapeError(f"Decoder: the time axis, {dims[1]!r}, needs a size; give it one, as in Time(128)")
-            if time > longest:
-                raise ShapeError(
-                    f"Decoder: a sequence of {time} tokens is longer than max_position_embeddings, {longest}"
-                )
+    def _embedded(self, tokens: IndexNode, past: Past | None) -> Any:
         embedded: Node = self.tokens(tokens)
-        x: Any = embedded if self.config.embedding_scale == 1.0 else embedded * self.config.embedding_scale
-        recomputes = self.checkpoint and self.training and past is None
-        for block in self.blocks:
-            x = recomputed(block, x) if recomputes else block(x, past=past)
-        states: Tensor[B, T, Any] = self.norm(x)
-        return states
-
-    def logits(self, tokens: IndexNode[tuple[B, T]], past: Past | None = None) -> Tensor[B, T, Any]:
-        """Return the logits of the next token, (batch, time, vocab_size); a `CachedDecoder` gives the `past`."""
-        logits: Tensor[B, T, Any] = self(tokens, past) @ self.head_weight.matrix_transpose()
-        return logits
-
-    def loss(
-        self,
-        tokens: IndexNode[tuple[B, T]],
-        targets: IndexNode[tuple[B, T]],
-        *,
-        label_smoothing: float = 0.0,
-        ignore_index: int | None = None,
-    ) -> Tensor[()]:
-        """Return the mean cross-entropy of `targets`, (batch, time): at each position, the token after it.
-
-        Targets of `ignore_index` do not count; see `wyrm.linear_cross_entropy` for the options and the errors.
-        """
-        return linear_cross_entropy(
-            self(tokens), self.head_weight, targets, label_smoothing=label_smoothing, ignore_index=ignore_index
-        )
+        return embedded if self.config.embedding_scale == 1.0 else embedded * self.config.embedding_scale
 
     def save_pretrained(self, directory: str | os.PathLike[str]) -> None:
         """Write `config.json` and `model.safetensors` as transformers reads them.
@@ -190,7 +143,7 @@ class Decoder(Module):
 
         Matrices have the type `storage`: "float32", "bfloat16", or integers of 8 or 4 bits with a factor for each
         block of 32, "q8_0" or "q4_0". Raise `CheckpointError` for a file that cannot be written, and for options and
-        sizes that the format does not have.
+        sizes that the format does not have, `OptionError` without the package.
         """
         from wyrm.io.gguf_files import save_gguf
 
@@ -202,7 +155,7 @@ class Decoder(Module):
 
         The architecture is "llama", which Mistral has too, "qwen2", "qwen3" or "gemma". Numbers of all types are
         widened; `model.quantize` makes them narrow again. Raise `CheckpointError` for a file that is missing, damaged
-        or of another model.
+        or of another model, `OptionError` without the package.
         """
         from wyrm.io.gguf_files import from_gguf
 

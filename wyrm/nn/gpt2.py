@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from typing_extensions import TypeVar
 
-from wyrm.errors import DTypeError, ShapeError
-from wyrm.graph.axes import Axis, Dims, axis_size
-from wyrm.graph.node import IndexNode, Node, Tensor
+from wyrm.errors import DTypeError
+from wyrm.graph.node import IndexNode
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import DTypeLike
-from wyrm.module import Module
+from wyrm.nn.base_decoder import BaseDecoder
 from wyrm.nn.dropout import Dropout
 from wyrm.nn.embedding import Embedding
 from wyrm.nn.gpt2_axes import Embed, Heads, Inner, Positions, Vocabulary
@@ -25,14 +23,8 @@ from wyrm.nn.initializers import Normal
 from wyrm.nn.normalization import LayerNorm
 from wyrm.nn.past import Past
 from wyrm.nn.transformer import TransformerBlock
-from wyrm.ops.control.checkpoint import checkpoint as recomputed
-from wyrm.ops.cross_entropy.linear_cross_entropy import linear_cross_entropy
-from wyrm.ops.indexing.index import as_indices
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import whole
-
-B = TypeVar("B", bound=Axis)
-T = TypeVar("T", bound=Axis)
 
 
 @dataclass(frozen=True)
@@ -101,7 +93,7 @@ class GPT2Config:
 GPT2Config.__init__ = explains_keywords(GPT2Config.__init__)  # type: ignore[method-assign]
 
 
-class GPT2(Module):
+class GPT2(BaseDecoder[TransformerBlock[Embed, Inner], LayerNorm[Embed]]):
     """A GPT-2 language model: tokens, (batch, time), to the hidden states that predict the next token of each.
 
     `model(tokens)` gives the states after the last norm, (batch, time, n_embd), `model.logits(tokens)` the logits,
@@ -123,7 +115,7 @@ class GPT2(Module):
                 f"GPT2 takes a configuration, as in wy.nn.GPT2(wy.nn.GPT2Config(n_layer=2)), not {config!r}"
             )
         self.config = config
-        self.checkpoint = checkpoint
+        self.checkpoint: bool = checkpoint
         weight, residual = Normal(0.02), Normal(0.02 / (2 * config.n_layer) ** 0.5)
         vocabulary, embed, inner = Vocabulary(config.vocab_size), Embed(config.n_embd), Inner(config.inner_dim)
         self.tokens: Embedding[Vocabulary, Embed] = Embedding(vocabulary, embed, initializer=weight, dtype=dtype)
@@ -145,58 +137,13 @@ class GPT2(Module):
             self.head = Embedding(vocabulary, embed, initializer=weight, dtype=dtype).weight
 
     @property
-    def head_weight(self) -> Parameter:
-        """The weight of the output layer, (vocab_size, n_embd)."""
-        return self.tokens.weight if self.head is None else self.head
+    def _limit(self) -> tuple[str, int]:
+        return "n_positions", self.config.n_positions
 
-    def __call__(self, tokens: IndexNode[tuple[B, T]], past: Past | None = None) -> Tensor[B, T, Any]:
-        """Return the states, (batch, time, n_embd); with a `past`, of tokens that follow earlier ones.
-
-        Raise `ShapeError` unless the tokens have the axes (batch, time), or where time is above `n_positions`.
-        """
-        tokens = as_indices(tokens)
-        dims: Dims = tokens.dims
-        if len(dims) != 2:
-            raise ShapeError(f"GPT2 takes tokens of the axes (batch, time), not {dims}")
-        embedded = (
-            self._embedded(tokens, dims) if past is None else self.tokens(tokens) + self.positions(past.positions)
-        )
-        x: Node = self.dropout(embedded)
-        recomputes = self.checkpoint and self.training and past is None
-        for block in self.blocks:
-            x = recomputed(block, x) if recomputes else block(x, past=past)
-        states: Tensor[B, T, Any] = self.norm(x)
-        return states
-
-    def _embedded(self, tokens: IndexNode, dims: Dims) -> Any:
-        """Return the sums of the embeddings of tokens and their positions, (batch, time, n_embd)."""
-        time = axis_size(dims[1])
-        if time is None:
-            raise ShapeError(f"GPT2: the time axis, {dims[1]!r}, needs a size; give it one, as in Time(128)")
-        if time > self.config.n_positions:
-            raise ShapeError(f"GPT2: a sequence of {time} tokens is longer than n_positions, {self.config.n_positions}")
-        return self.tokens.weight.embed(tokens, self.positions.weight)
-
-    def logits(self, tokens: IndexNode[tuple[B, T]], past: Past | None = None) -> Tensor[B, T, Any]:
-        """Return the logits of the next token, (batch, time, vocab_size); a `CachedDecoder` gives the `past`."""
-        logits: Tensor[B, T, Any] = self(tokens, past) @ self.head_weight.matrix_transpose()
-        return logits
-
-    def loss(
-        self,
-        tokens: IndexNode[tuple[B, T]],
-        targets: IndexNode[tuple[B, T]],
-        *,
-        label_smoothing: float = 0.0,
-        ignore_index: int | None = None,
-    ) -> Tensor[()]:
-        """Return the mean cross-entropy of `targets`, (batch, time): at each position, the token after it.
-
-        Targets of `ignore_index` do not count; see `wyrm.linear_cross_entropy` for the options and the errors.
-        """
-        return linear_cross_entropy(
-            self(tokens), self.head_weight, targets, label_smoothing=label_smoothing, ignore_index=ignore_index
-        )
+    def _embedded(self, tokens: IndexNode, past: Past | None) -> Any:
+        if past is not None:
+            return self.dropout(self.tokens(tokens) + self.positions(past.positions))
+        return self.dropout(self.tokens.weight.embed(tokens, self.positions.weight))
 
     def save_pretrained(self, directory: str | os.PathLike[str]) -> None:
         """Write `config.json` and `model.safetensors` as the Hugging Face library reads them.

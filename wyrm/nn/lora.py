@@ -44,15 +44,17 @@ class AdaptedLinear(Linear[In, Out]):
     down: Parameter[tuple[In, Any]]
     up: Parameter[tuple[Any, Out]]
 
-    def __init__(self, base: Linear[In, Out], rank: int, scale: float, dropout: float, seed: int | None) -> None:
+    def __init__(
+        self, base: Linear[In, Out], rank: int, scale: float, dropout: float, random: np.random.Generator, seed: int
+    ) -> None:
         self.weight = base.weight
         self.bias = base.bias
         inputs, outputs = map(int, base.weight.dims)
         start = Uniform(-(inputs**-0.5), inputs**-0.5)
-        down = initialized("LoRA", "down", start, (inputs, rank), generator(seed), base.weight.dtype)
+        down = initialized("LoRA", "down", start, (inputs, rank), random, base.weight.dtype)
         self.set_matrices(down, np.zeros((rank, outputs)))
         self.scale: float = scale
-        self.dropout: Dropout = Dropout(dropout, 0 if seed is None else seed)
+        self.dropout: Dropout = Dropout(dropout, seed)
 
     def set_matrices(self, down: FloatArray, up: FloatArray) -> None:
         """Replace the matrices by parameters of these numbers, (in_features, rank) and (rank, out_features)."""
@@ -86,12 +88,18 @@ class AdaptedLinear(Linear[In, Out]):
         return f"Adapted{super().__repr__()[:-1]}, rank={int(self.down.shape[1])})"
 
 
+def _generator(seed: int | None, path: str) -> np.random.Generator:
+    """Return the random generator of the layer at a path: layers of one seed and shape begin with other matrices."""
+    return generator() if seed is None else np.random.default_rng([whole("LoRA: seed", seed, 0), *path.encode()])
+
+
 class LoRA:
     """Matrices of low rank beside the linear layers of a model, which are trained while the model stays as it is.
 
     Each layer at a path that one of `targets` matches, with `*` for any part, gets two matrices: it then computes
     `x @ weight + bias + alpha / rank * (x @ down @ up)`. `up` begins with zeros, so the model computes at first what it
-    did. `dropout` is the rate for the inputs of the matrices while the model trains. Graphs built from now on have
+    did. With a `seed`, `down` follows from it and the path of the layer.
+    `dropout` is the rate for the inputs of the matrices while the model trains. Graphs built from now on have
     them. The optimizer gets `adapter.parameters()` alone, so neither gradients nor its state are computed for the
     model, whose weights may be narrow (see `wyrm.nn.Module.quantize`).
 
@@ -138,7 +146,8 @@ class LoRA:
         self.dropout: float = float(dropout)
         self._model: Module = model
         self.layers: dict[str, AdaptedLinear] = {
-            path: AdaptedLinear(layer, rank, scale, dropout, seed) for path, layer in chosen.items()
+            path: AdaptedLinear(layer, rank, scale, dropout, _generator(seed, path), seed or 0)
+            for path, layer in chosen.items()
         }
         for path, adapted in self.layers.items():
             adapted.training = chosen[path].training

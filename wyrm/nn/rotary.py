@@ -6,18 +6,20 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Generic, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.errors import OptionError, ShapeError
+from wyrm.errors import DTypeError, OptionError, ShapeError
 from wyrm.graph.axes import axis_size
 from wyrm.graph.base import describe
 from wyrm.graph.leaves import constant_beside
 from wyrm.graph.node import IndexNode, Node, Tensor
-from wyrm.graph.typing import S2, A, D, K, N
-from wyrm.ops.indexing.joining import concatenate
+from wyrm.graph.typing import S2, A, Array, D, K, N
+from wyrm.ops.attention.rotary_layouts import Half, Layout, Pair, RotaryWeights, check_layout
+from wyrm.ops.indexing.joining import concatenate, stack
+from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import number
 
 # The longest wavelength, divided by 2 pi (Vaswani et al., 2017).
@@ -39,14 +41,15 @@ def time_size(caller: str, x: Node, axis: int) -> int:
     return size
 
 
-@dataclass(frozen=True)
-class RotaryEmbedding:
+@dataclass(frozen=True, init=False)
+class RotaryEmbedding(Generic[Layout]):
     """The rotation of queries or keys, (batch, time, heads, features), by their positions: `rotary(x)`.
 
-    Features i and i + features / 2 form a plane, the layout of halves, which checkpoints of transformers have; others,
-    such as those of Meta, interleave pairs of features, and need theirs reordered. A plane turns by the position times
-    its frequency, `theta ** (-2 * i / features)`, so that the dot product of a query and a key depends on their
-    distance (Su et al., "RoFormer", 2021).
+    With the `layout` `Half`, features i and i + features / 2 form a plane, as in files of transformers; with `Pair`,
+    features 2 i and 2 i + 1, as in those of Meta and in GGUF. The weights that make queries and keys must have the same
+    layout, or the numbers are wrong in silence: `array_of` takes `RotaryWeights` and refuses those of the other one. A
+    plane turns by the position times its frequency, `theta ** (-2 * i / features)`, so that the dot product of a query
+    and a key depends on their distance (Su et al., "RoFormer", 2021).
 
     `scaling` changes the frequencies for longer sequences, in transformers' names. `{"rope_type": "linear", "factor":
     4.0}` divides all by the factor. `{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
@@ -60,13 +63,27 @@ class RotaryEmbedding:
     [-0.3, 1.38]
     """
 
-    theta: float = MAX_WAVELENGTH
-    scaling: Mapping[str, Any] | None = None
+    theta: float
+    scaling: Mapping[str, Any] | None
+    layout: type[Layout]
 
-    def __post_init__(self) -> None:
+    @overload
+    def __init__(
+        self: RotaryEmbedding[Half], theta: float = MAX_WAVELENGTH, scaling: Mapping[str, Any] | None = None
+    ) -> None: ...
+    @overload
+    def __init__(
+        self, theta: float = MAX_WAVELENGTH, scaling: Mapping[str, Any] | None = None, *, layout: type[Layout]
+    ) -> None: ...
+    @explains_keywords
+    def __init__(
+        self, theta: float = MAX_WAVELENGTH, scaling: Mapping[str, Any] | None = None, *, layout: Any = Half
+    ) -> None:
+        check_layout("RotaryEmbedding", layout)
         # The rotation is frozen.
-        object.__setattr__(self, "theta", _positive("theta", self.theta))
-        object.__setattr__(self, "scaling", checked_scaling(self.scaling))
+        object.__setattr__(self, "theta", _positive("theta", theta))
+        object.__setattr__(self, "scaling", checked_scaling(scaling))
+        object.__setattr__(self, "layout", layout)
 
     def frequencies(self, features: int) -> NDArray[np.float64]:
         """Return the frequency of each plane of so many features, (features / 2,)."""
@@ -82,6 +99,25 @@ class RotaryEmbedding:
         kept = np.clip((turns - low) / (high - low), 0.0, 1.0)
         found *= kept + (1.0 - kept) / factor
         return found
+
+    def array_of(self, weights: RotaryWeights[Layout]) -> Array:
+        """Return the array of weights of this layout.
+
+        Raise `OptionError` for weights of the other layout, which `weights.to` permutes, and `DTypeError` for an array
+        that says no layout.
+        """
+        if not isinstance(weights, RotaryWeights):
+            raise DTypeError(
+                f"RotaryEmbedding.array_of takes weights that say their layout, as in RotaryWeights(array, heads, "
+                f"wy.nn.Pair), not {type(weights).__name__}"
+            )
+        if weights.layout is not self.layout:
+            features = weights.array.shape[0] // weights.heads
+            raise OptionError(
+                f"RotaryEmbedding turns {self.layout.words}, and these weights of {weights.heads} heads of {features} "
+                f"features have {weights.layout.words}: permute them by weights.to(wy.nn.{self.layout.__name__})"
+            )
+        return weights.array
 
     def __call__(self, x: Tensor[N, S2, K, D], positions: IndexNode | None = None) -> Tensor[N, S2, K, D]:
         """Return `x` rotated by its positions along time, or by those given: an index node of (time,) or (batch, time).
@@ -103,7 +139,7 @@ class RotaryEmbedding:
             places: Any = positions.astype(np.float64)
             turned: Any = places.expand_dims(-1).expand_dims(-1) * self.frequencies(features)
             cosine, sine = turned.cos().astype(node.dtype), turned.sin().astype(node.dtype)
-        result: Tensor[N, S2, K, D] = _turned(node, features // 2, cosine, sine)
+        result: Tensor[N, S2, K, D] = _turned(node, self.layout, cosine, sine)
         return result
 
 
@@ -153,11 +189,15 @@ def angles_of(time: int, frequencies: NDArray[np.float64]) -> NDArray[np.float64
     return found
 
 
-def _turned(x: Node, half: int, cosine: Node, sine: Node) -> Any:
+def _turned(x: Node, layout: type[Half | Pair], cosine: Node, sine: Node) -> Any:
     """Return `x` with its planes turned, of the axes of `x`."""
-    first, second = x.erase()[..., :half], x.erase()[..., half:]
-    turned: Node = concatenate([first * cosine - second * sine, first * sine + second * cosine], axis=-1)
-    return turned.reshape(x.dims)
+    features, plain = int(x.dims[-1]), x.erase()
+    if layout is Half:
+        first, second = plain[..., : features // 2], plain[..., features // 2 :]
+        parts = first * cosine - second * sine, first * sine + second * cosine
+        return concatenate(parts, axis=-1).reshape(x.dims)
+    first, second = plain[..., ::2], plain[..., 1::2]
+    return stack([first * cosine - second * sine, first * sine + second * cosine], axis=-1).reshape(x.dims)
 
 
 def rotary_embedding(qkv: Tensor[N, S2, A, K, D]) -> Tensor[N, S2, A, K, D]:
@@ -174,5 +214,5 @@ def rotary_embedding(qkv: Tensor[N, S2, A, K, D]) -> Tensor[N, S2, A, K, D]:
     angles = np.zeros((time, 3, 1, features // 2))
     angles[:, :2] = angles_of(time, RotaryEmbedding().frequencies(features))[:, None, None]
     cosine, sine = constant_beside(np.cos(angles), node.dtype), constant_beside(np.sin(angles), node.dtype)
-    result: Tensor[N, S2, A, K, D] = _turned(node, features // 2, cosine, sine)
+    result: Tensor[N, S2, A, K, D] = _turned(node, Half, cosine, sine)
     return result

@@ -35,6 +35,7 @@ from wyrm.testing.rules import (
     of_copies,
     of_decomposition,
     of_meaning,
+    of_reach,
     of_rebuilt,
     of_rows,
     of_vmap,
@@ -64,14 +65,16 @@ def check_op(
 
     An op says the same thing several times: what it computes in NumPy (`formula` or `evaluate`), in native code (the
     members of its `LoopForm`, such as `kernel`) and in JAX (`JaxForm.lower`); its gradient (`vjp`); how it computes a
-    batch (`batched`, for `vmap`) and how rows of data combine (`by_rows`). These are compared:
+    batch (`batched`, for `vmap`), how rows of data combine (`by_rows`), and what its elements do not depend on
+    (`REACH`). These are compared:
 
     - values of the reference engine and of `engines` (native, and JAX where it is installed, by default), in each of
       float32 and float64 that the op takes, and the gradients and the ops in them;
     - the value in NumPy with `expected`, if it is given, and that `evaluate` leaves its operands alone;
     - gradients with finite differences, for derivatives up to `order`; 0 leaves them out, as for an op whose gradient
       is not that of its value;
-    - the op under `vmap` with the op on each row, parts of the rows with all of them, and copies and pickles with it.
+    - the op under `vmap` with the op on each row, parts of the rows with all of them, and copies and pickles with it;
+    - the value with that for other operands, where `wy.prove` takes an element not to depend on what changes.
 
     The error has a line for each wrong rule. Of two rules that differ, the wrong one is that which neither `expected`
     nor a third rule (the other engine, or the gradient) agrees with; if nothing decides, the line names both.
@@ -136,6 +139,7 @@ class _Subject:
         self.findings += self._of_gradients(order)
         self.findings += of_vmap(self.exact)
         self.findings += of_rows(self.exact)
+        self.findings += of_reach(self.exact)
 
     def add_tasks(self, order: int) -> None:
         """Add what engines are to compute."""

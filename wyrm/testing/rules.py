@@ -22,7 +22,9 @@ from wyrm.graph.rows import RowSparse
 from wyrm.ops.composed import Composed
 from wyrm.ops.elementwise.elementwise import Elementwise
 from wyrm.ops.elementwise.formula import formula_value
+from wyrm.reach.rules import REACH, Reach
 from wyrm.testing.engines import FLOAT_TYPES, Alone, alone, difference, leaf_like, on_operands, reference
+from wyrm.testing.reaching import unsound
 
 # The rows of a batch in the checks of `batched`.
 _ROWS = 3
@@ -250,6 +252,16 @@ def of_rows(each: Alone) -> list[Finding]:
         if found is not None:
             return [found]
     return []
+
+
+def of_reach(each: Alone) -> list[Finding]:
+    """Check what an analysis says the op does not depend on: elements stay the same when others change."""
+    found = unsound([each.node], each.data, lambda values: [each.at(values)], {})
+    if found is None:
+        return []
+    rule = REACH.of(each.node)
+    name = _shown_by(each.node) if type(rule) is Reach else f"{type(rule).__name__}.reached"
+    return [Finding(name, "reach", found.text)]
 
 
 def _row_choices(each: Alone) -> Iterator[tuple[int, tuple[int | None, ...]]]:

@@ -108,6 +108,7 @@ FAMILIES: dict[str, dict[str, Callable[[], Any]]] = {
             8, 4, num_key_value_heads=2, head_dim=6, rotary=nn.RotaryEmbedding(50.0), qk_norm=True, window=3
         )(numbers(2, 5, 8)),
         "RotaryEmbedding": lambda: nn.RotaryEmbedding()(numbers(2, 5, 2, 4)),
+        "RotaryEmbedding, pairs": lambda: nn.RotaryEmbedding(layout=nn.Pair)(numbers(2, 5, 2, 4)),
         "TransformerBlock": lambda: nn.TransformerBlock(8, 12, 2)(numbers(2, 5, 8)),
     },
     "Decoder": {
@@ -148,11 +149,14 @@ def test_every_layer_is_in_a_family() -> None:
         "DecoderConfig",
         "GPT2Config",
         "GRUOutput",
+        "Half",
         "LSTMOutput",
         "LoRA",
         "LSTMState",
         "Layer",
         "Module",
+        "Pair",
+        "RotaryWeights",
         "Sequential",
     }
     assert classes - others - {"Past", "RecurrentOutput", "StackedOutput"} <= tested

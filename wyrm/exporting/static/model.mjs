@@ -185,6 +185,8 @@ class Model {
       else if (each.role === 'ENTRIES') values.push(BigInt(entries[each.name]));
       else if (each.role === 'ROWS') values.push(BigInt(rows));
       else if (each.role === 'BATCH' && !spec.options.includes(each.name)) values.push(BigInt(rows));
+      else if (each.role === 'LIST') values.push(this.#list(each, options[each.name]));
+      else if (each.role === 'LISTED') values.push(BigInt(options[spec.options.find(name => `${name}s` === each.name)]?.length ?? 0));
       else if (spec.data.includes(each.name)) values.push(number(spec, each, data[each.name]));
       else if (spec.options.includes(each.name)) values.push(option(each, options[each.name], rows));
       else {
@@ -254,6 +256,15 @@ class Model {
       else rows = before;
     }
     return { rows: rows ?? 1, entries };
+  }
+
+  /** An array that may be left out. */
+  #list(each, given) {
+    if (given === undefined) return 0;
+    if (typeof given !== 'object' || !Number.isSafeInteger(given?.length)) {
+      throw failure('ARGUMENT', `${each.name} must be an array of whole numbers, not ${shown(given)}`);
+    }
+    return this.#write(each, given, given.length);
   }
 
   #write({ name, dtype }, array, length) {
@@ -334,9 +345,13 @@ function number({ method }, { name, role }, value) {
   throw failure('ARGUMENT', `${name} must be a finite number, not ${shown(value)}`);
 }
 
-/** An option as the module takes it; seeds and counts are 0 unless they are given. */
+/** An option as the module takes it; numbers are 0 unless they are given. */
 function option({ name, role }, value, rows) {
   if (role === 'BATCH') return whole(name, value ?? Math.min(Math.max(rows, 1), INTERFACE.most), 1);
+  if (role === 'PART' || role === 'FACTOR') {
+    if (typeof (value ?? 0) === 'number' && Number.isFinite(value ?? 0)) return value ?? 0;
+    throw failure('ARGUMENT', `${name} must be a finite number, not ${shown(value)}`);
+  }
   if (role !== 'FLAG') return whole(name, value ?? 0, 0);
   if (typeof (value ?? true) === 'boolean') return Number(value ?? true);
   throw failure('ARGUMENT', `${name} must be true or false, not ${shown(value)}`);

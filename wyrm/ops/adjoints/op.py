@@ -107,7 +107,9 @@ def op_of(plan: Plan) -> type[KernelOp]:
                 return tuple(node.plan.arguments(operands, node.outputs_in(operands, out)))
 
         name = "".join(word.capitalize() for word in plan.name.split("_"))
-        made: Any = type(f"Kernel{name}", (KernelOp,), {"__slots__": (), "plan": plan, "__module__": __name__})
+        # A user's op: what compares engines compares it.
+        module = plan.function.__module__
+        made: Any = type(f"Kernel{name}", (KernelOp,), {"__slots__": (), "plan": plan, "__module__": module})
         LOOPS.register(made)(Form)
         _ops[plan] = made
     return _ops[plan]

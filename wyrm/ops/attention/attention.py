@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
@@ -33,6 +33,12 @@ from wyrm.ops.indexing.joining import concatenate, stack
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.random.dropout_mask import WORD, check_rate, drop_threshold, dropout_mask, kept_factor
 from wyrm.ops.random.philox import STEP, stream_or_next
+from wyrm.reach import zones as at
+from wyrm.reach.rules import REACH, Reach, Reached
+from wyrm.reach.zones import Bound, Zone
+
+if TYPE_CHECKING:
+    from wyrm.reach.facts import Analysis
 
 # Queries in a tile: their scores fit into the cache. Rows of a multiple of 256 bytes would share a part of it.
 _QUERIES, _APART = 64, 16
@@ -140,6 +146,16 @@ class _Attention(Node[tuple[Node, *tuple[Any, ...]], Axes], abstract=True):
         if self.layout == "heads":
             return concat(parts, axis=2)
         return concat([part.reshape((part.shape[0], math.prod(part.shape[1:]))) for part in parts], axis=1)
+
+    @property
+    def few_queries(self) -> bool:
+        """Whether native code computes the composition: queries of another sequence, so few that scores are small.
+
+        The kernels work on whole columns of queries, and compute scores again for the gradient. Both computed whole,
+        attention of 32 queries to 256 keys and its gradient take 0.7 times the time.
+        """
+        count = None if self.packed else axis_size(self.sizes().queries)
+        return count is not None and count < _QUERIES and self.layout == "flat"
 
     def masks(self, operands: Sequence[Any]) -> tuple[Any, Any, Any]:
         """Return the mask, the bias and the step, None where there is none, of the operands."""
@@ -274,16 +290,23 @@ class _Attention(Node[tuple[Node, *tuple[Any, ...]], Axes], abstract=True):
     def _weights(self, operands: Sequence[Node]) -> tuple[Any, Any, tuple[Any, Any, Any]]:
         """Return the weights before dropout, their factors, (batch, heads, queries, keys), and queries, keys, values.
 
-        The axes of queries, keys and values are (batch, heads, time, features).
+        The axes of queries, keys and values are (batch, heads, time, features). The factors are 1 where nothing is
+        hidden or dropped.
         """
         mask, bias, step = self.masks(operands)
         others = [each for each in (mask, step) if each is not None]
         options: Any = self.attribute_values() | {"biased": False}
         sources = operands[: 1 if self.packed else 3]
-        hidden, factors = (AttentionMask(*sources, *others, part=part, **options) for part in ("bias", "factors"))
+        hides = self.causal or self.masked
         query, key, value = (each.transpose(0, 2, 1, 3) for each in self.parts(operands))
-        scores = self._heads(self._rows(query, key) @ key.matrix_transpose(), query) * self._factor_of(query) + hidden
-        return (scores if bias is None else scores + bias).softmax(), factors, (query, key, value)
+        scores = self._heads(self._rows(query, key) @ key.matrix_transpose(), query) * self._factor_of(query)
+        if hides or self.alibi:
+            scores = scores + AttentionMask(*sources, *others, part="bias", **options)
+        weights = (scores if bias is None else scores + bias).softmax()
+        factors: Any = 1.0
+        if hides or self.dropout_rate > 0.0:
+            factors = AttentionMask(*sources, *others, part="factors", **options)
+        return weights, factors, (query, key, value)
 
     def _factor_of(self, query: Node) -> Node:
         return feature_scale(query) if self.scale is None else constant_like(self.scale, query)
@@ -334,6 +357,10 @@ def forward_tile(features: int) -> int:
 
 
 class _AttentionLoops(ByKernel):
+    def decompose(self, node: Any) -> Node | None:
+        composed: Node | None = node.compose(*node.parents) if node.few_queries else None
+        return composed
+
     def numbers(self, node: _Attention, features: int, heads: int) -> tuple[KernelArgument, ...]:
         """Return the kernel arguments after the arrays that all kernels share."""
         keep_scale = node.dtype.type(kept_factor(node.dropout_rate))
@@ -426,6 +453,56 @@ class _ForwardLoops(_AttentionLoops):
         scratch = self.scratch(node, (*out.shape[:3], rows), key.shape[1], forward_tile(features), 2, 1)
         numbers = self.numbers(node, features, heads)
         return query, key, value, *self.extra(node, operands), out, *numbers, *scratch
+
+
+@REACH.register(Attention)
+class _AttentionReach(Reach):
+    """A query reads its own place, and the keys and values of the places that it may attend to."""
+
+    def ignores_sizes(self, node: Attention, is_long: Callable[[Axis], bool]) -> bool:
+        return node.causal
+
+    def ignores_order(self, node: Attention, is_permuted: Callable[[Axis], bool]) -> bool:
+        if node.causal or node.alibi or node.extra_count:
+            return False
+        rows = [[is_permuted(axis) for axis in parent.dims] for parent in node.parents]
+        return not any(any(each[2:]) or each[0] != rows[0][0] for each in rows) and rows[-1][1] == rows[-2:][0][1]
+
+    def reached(self, node: Attention, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
+        mask, bias, step = node.masks(operands)
+        if step is not None and step.zones:
+            return None
+        sizes, part, temporary = node.sizes(), 0, list[int]()
+        parts = [operands[0]] * 2 if node.packed else list(operands[:3])
+        heads = 3 if node.packed else 2
+        if node.packed:
+            part = analysis.fresh(at.size_of(3))
+            temporary.append(part)
+        extra: list[list[Bound]] = [[(part, at.ZERO, 0)], [(at.ZERO, part, -1)]] if node.packed else [[], [], []]
+        others = [each for each in (mask, bias) if each is not None]
+        one_each = group_of(sizes.heads, sizes.shared) == 1
+        lists = [[x.axes[0], x.axes[heads] if k == 0 or one_each else ()] for k, x in enumerate(parts)]
+        lists += [[x.axes[0], x.axes[1]] for x in others]
+        rows, names = analysis.joined([*parts, *others], lists, 2)
+        query, key = analysis.fresh(at.size_of(sizes.queries)), analysis.fresh(at.size_of(sizes.keys))
+        images = []
+        for k, (x, own) in enumerate(zip([*parts, *others], names, strict=True)):
+            places = [(x.axes[1], key if k else query)] if k < len(parts) else [(x.axes[2], query), (x.axes[3], key)]
+            if k < len(parts) and node.packed:
+                places.append((x.axes[2], part))
+            placed = {entry[0]: place for entry, place in places if len(entry) == 1 and entry[0] > 0}
+            bounds = extra[k] if k < len(parts) else []
+            images.append(analysis.moved(node, x, {**own, **placed}, bounds, temporary))
+        seen = [Zone({(key, query): 0})] if node.causal else at.EVERYWHERE
+        read = [zone for x in images[1:] for zone in x.zones]
+        attended = analysis.met(read, seen)
+        if mask is not None:
+            of_mask = images[len(parts)]
+            attended = analysis.met(attended, of_mask.values.get(0.0, at.EVERYWHERE))
+            attended += analysis.met(of_mask.zones, seen)
+        visible = {abs(atom): abs(atom) for entry in (*rows, (query,)) for atom in entry}
+        zones = images[0].zones + analysis.image(node, attended, visible)
+        return Reached((rows[0], (query,), rows[1], *analysis.axes((sizes.columns,))), zones)
 
 
 def feature_scale(qkv: Node) -> Node:
@@ -524,6 +601,9 @@ class AttentionMask(_Attention[Axes]):
 
 @LOOPS.register(AttentionMask)
 class _MaskLoops(_AttentionLoops):
+    def decompose(self, node: Any) -> None:
+        return None
+
     kernel = staticmethod(attention_mask_kernel)
 
     def kernel_arguments(

@@ -69,7 +69,8 @@ def scaled_dot_product_attention(
     `mask` broadcasts to (..., heads, queries, keys): a bool mask is true where a query may attend to a key, a float one
     is added to the scores. With `is_causal`, query i attends to keys 0 to i. A query that may attend to no key gets
     zeros. `dropout_rate` is the probability of dropping an attention weight, with random numbers of `seed`. As in
-    `wyrm.attention`, no array holds the scores, and keys and values of fewer heads are read where they are.
+    `wyrm.attention`, no array holds the scores, unless they are of few queries to another sequence; keys and values of
+    fewer heads are read where they are.
 
     Raise `ShapeError` for axes that do not match, or without the sizes that they need, `DTypeError` for operands of
     other dtypes, and `ValueError` for a `dropout_rate` outside [0, 1).

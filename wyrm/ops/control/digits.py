@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Dims, axis_size
+from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.base import ZERO, Gradient, format_dims
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
@@ -17,6 +17,11 @@ from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.random.philox_jax import FromDigitsForm, ToDigitsForm
+from wyrm.reach.rules import REACH, Reach, Reached
+from wyrm.reach.zones import size_of
+
+if TYPE_CHECKING:
+    from wyrm.reach.facts import Analysis
 
 # A digit has 22 bits, and float32 is exact up to 24. The last digit has the sign.
 _BITS = 22
@@ -73,6 +78,19 @@ class _ToDigitsLoops(ByKernel):
         return operands[0].reshape(-1), out.reshape(-1, 3)
 
 
+@REACH.register(ToDigits)
+class _ToDigitsReach(Reach):
+    """Each digit depends on its integer."""
+
+    def ignores_sizes(self, node: ToDigits, is_long: Callable[[Axis], bool]) -> bool:
+        return True
+
+    def reached(self, node: ToDigits, operands: Sequence[Reached], analysis: Analysis) -> Reached:
+        (x,) = operands
+        axes = (*x.axes, (analysis.fresh(size_of(3)),))
+        return Reached(axes, analysis.image(node, x.zones, x.atoms))
+
+
 JAX.register(ToDigits)(ToDigitsForm)
 
 
@@ -101,6 +119,17 @@ class FromDigits(IndexNode[Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
+
+
+@REACH.register(FromDigits)
+class _FromDigitsReach(Reach):
+    """An integer depends on its digits."""
+
+    def ignores_sizes(self, node: FromDigits, is_long: Callable[[Axis], bool]) -> bool:
+        return True
+
+    def reached(self, node: FromDigits, operands: Sequence[Reached], analysis: Analysis) -> Reached:
+        return analysis.without(node, operands[0], (node.ndim,), keepdims=False).replaced(values={})
 
 
 @LOOPS.register(FromDigits)

@@ -32,6 +32,7 @@ from wyrm.graph.traversal import topological_order
 from wyrm.graph.typing import Array
 from wyrm.graph.weak_types import chosen
 from wyrm.ops.control.loop_body import Iteration, LoopBody, PackedPlace, closure_convert
+from wyrm.ops.control.scan_reach import ScanPartReach, ScanReach
 from wyrm.ops.elementwise.arithmetic import Add
 from wyrm.ops.elementwise.elementwise import Axes, Left_co
 from wyrm.ops.gradients.accumulation import composite_vjps
@@ -40,6 +41,7 @@ from wyrm.ops.products.product import MatMul
 from wyrm.ops.shaping.shape import Rearrangement, Reshape, zeros_like
 from wyrm.ops.shaping.transpose import Transpose
 from wyrm.ops.subgraph import placeholder_like
+from wyrm.reach.rules import REACH
 from wyrm.support.imports import jax, jnp
 
 
@@ -549,6 +551,7 @@ class _ScanLoops(LoopForm):
 
 
 JAX.register(Scan)(ScanForm)
+REACH.register(Scan)(ScanReach)
 
 
 def _in_residuals(start: PackedPlace, dims: Dims, index: IndexMap) -> IndexExpression:
@@ -625,6 +628,7 @@ class _ScanPartLoops(Gathered):
 
 
 JAX.register(ScanPart)(ScanPartForm)
+REACH.register(ScanPart)(ScanPartReach)
 
 
 class PlacePart(_OfResiduals[Left_co, Axes]):

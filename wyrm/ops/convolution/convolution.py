@@ -34,6 +34,7 @@ from wyrm.ops.elementwise.elementwise import Axes, unmasked_dtype
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.products.product import ProductForm, sum_dtype
 from wyrm.ops.windows import Window
+from wyrm.reach.rules import KEPT, REACH, Windowed
 from wyrm.support.imports import jnp, lax
 
 
@@ -526,6 +527,16 @@ class Convolution(ConvolutionOp[Axes]):
             ConvolutionWeightGradient(x, gradient, sizes=weight.dims[2:], **self.options()),
             *(gradient.sum((0, *range(2, len(gradient.dims)))) for _ in biases),
         )
+
+
+@REACH.register(Convolution)
+class _ConvolutionReach(Windowed):
+    """Windows along the axes of space; all channels reach each other."""
+
+    def windows(self, node: Convolution) -> Sequence[Any]:
+        sizes = [axis_size(axis) for axis in node.parents[1].dims[2:]]
+        spatial = [None] * len(sizes) if None in sizes else node.windows([size or 0 for size in sizes])
+        return KEPT, None, *spatial
 
 
 JAX.register(Convolution)(ConvolutionForm)

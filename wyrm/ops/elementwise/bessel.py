@@ -17,6 +17,7 @@ from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, Unary
 from wyrm.ops.kernels.loops_jax import on_host
+from wyrm.reach.rules import REACH, Pointwise
 from wyrm.support.imports import jax
 
 
@@ -200,3 +201,6 @@ class BesselIe(_OfOrder[Left_co, Axes]):
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         x = self.parents[0].erase()
         return (gradient * (0.5 * (self.neighbor(-1.0) + self.neighbor(1.0)) - x.sign() * self.erase()),)
+
+
+REACH.register(BesselI, BesselIe, BesselJ, BesselY)(Pointwise())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +24,10 @@ from wyrm.ops.elementwise.elementwise import (
     Unary,
     method,
 )
+from wyrm.reach.rules import REACH, Pointwise, Reached
+
+if TYPE_CHECKING:
+    from wyrm.reach.facts import Analysis
 
 
 @method("astype", IndexNode)
@@ -78,6 +83,14 @@ class Cast(Unary[Left_co, Axes]):
 
 
 LOOPS.register(Cast)(SameIndex())
+
+
+@REACH.register(Cast)
+class _CastReach(Pointwise):
+    """The same values in another type."""
+
+    def reached(self, node: Cast, operands: Sequence[Reached], analysis: Analysis) -> Reached:
+        return analysis.pointwise(node, operands, "same")
 
 
 @method("astype")

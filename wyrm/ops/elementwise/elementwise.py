@@ -7,7 +7,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Number
-from typing import Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy as np
 from typing_extensions import TypeVar
@@ -19,6 +19,7 @@ from wyrm.graph.base import BaseNode, Gradient, describe, label
 from wyrm.graph.drafts import binary, can_be_drafted, unary
 from wyrm.graph.leaves import Constant, as_constant, float_constant
 from wyrm.graph.node import IndexNode, Node
+from wyrm.graph.op import NUMPY
 from wyrm.graph.registration import FUNCTIONS, lacking, method
 from wyrm.graph.typing import Shaped
 from wyrm.graph.weak_types import FLOATS, default_type
@@ -26,8 +27,12 @@ from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise.broadcasts import operator_of_floats
 from wyrm.ops.elementwise.derivation import VJP, add_op, check_rules, derived_vjp
 from wyrm.ops.elementwise.derivatives import Rule
-from wyrm.ops.elementwise.formula import OPERANDS, Attribute, Operand, operand_count, parse
+from wyrm.ops.elementwise.formula import OPERANDS, Attribute, Operand, formula_value, operand_count, parse
+from wyrm.reach.rules import REACH, Pointwise, Reached
 from wyrm.support.foreign_names import explain, explain_count, keywords_of
+
+if TYPE_CHECKING:
+    from wyrm.reach.facts import Analysis
 
 # The classes of the operands and the axes of the result, as parameters of a class of ops. They have defaults, so that
 # `class Cube(Unary)` is an op of any operand. The type parameters of functions have none, because mypy would use the
@@ -290,6 +295,19 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
         if dtype.kind != "f":
             raise DTypeError("a mask has no arithmetic; convert it with mask.astype(np.float32), or use wy.where")
         return dtype
+
+
+@REACH.register(Elementwise)
+class _ElementwiseReach(Pointwise):
+    """The formula at each position; an op without one may read any."""
+
+    def reached(self, node: BaseNode, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
+        return analysis.pointwise(node, operands) if node.formula else None
+
+    def value(self, node: BaseNode, arrays: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray | None:
+        if not node.formula:
+            return super().value(node, arrays, shape)
+        return np.broadcast_to(np.asarray(formula_value(NUMPY, node, arrays), node.dtype), shape)
 
 
 class Unary(Elementwise[tuple[Left_co], Axes], abstract=True):

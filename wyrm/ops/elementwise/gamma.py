@@ -14,6 +14,7 @@ from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import FloatArray, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, Binary, Elementwise, Left_co, Parents_co, Right_co, Unary
 from wyrm.ops.elementwise.probability import Xlog1py, Xlogy
+from wyrm.reach.rules import REACH, Pointwise
 
 
 class GammaLn(Unary[Left_co, Axes]):
@@ -172,6 +173,9 @@ class BetaInc(Elementwise[Parents_co, Axes]):
         a, b, x = (parent.erase() for parent in parents)
         slope = (Xlogy(a - 1.0, x) + Xlog1py(b - 1.0, -x) - BetaLn(a, b)).exp()
         return (_OF_ARGUMENT_ONLY, _OF_ARGUMENT_ONLY, gradient * slope)
+
+
+REACH.register(BetaInc)(Pointwise())
 
 
 @JAX.register(BetaInc)

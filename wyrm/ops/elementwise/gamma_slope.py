@@ -13,6 +13,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.elementwise import Axes, Binary, Left_co, Right_co
+from wyrm.reach.rules import REACH, Pointwise
 from wyrm.support.imports import jax, jnp
 
 # From this concentration on, the quantile is that of the cube of a normal variable (Wilson and Hilferty, 1931).
@@ -43,6 +44,9 @@ class LogGammaSlope(Binary[Left_co, Right_co, Axes]):
         a, y = (parent.erase() for parent in self.parents)
         slope: Node = Digamma(a) - y - self * (a - y.exp())
         return Undefined("a gamma draw has a first derivative with respect to its concentration only"), gradient * slope
+
+
+REACH.register(LogGammaSlope)(Pointwise())
 
 
 def _slopes(a: FloatArray, y: FloatArray) -> FloatArray:

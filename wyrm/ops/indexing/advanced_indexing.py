@@ -24,6 +24,7 @@ from wyrm.graph.typing import IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.indexing.gather import Gather, IndexGather
 from wyrm.ops.indexing.index import Index
+from wyrm.reach.rules import REACH, Pointwise
 
 # An entry of a key: a basic one, or the indices into one axis.
 Basic = int | slice | EllipsisType | None
@@ -197,6 +198,9 @@ class FromEnd(HasIndexOperands[Any, Axes], IndexNode[Axes]):
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> IndexNode | None:
         return self.rebuild(operands, position=self.position + mapped[-1])
+
+
+REACH.register(FromEnd)(Pointwise())
 
 
 @LOOPS.register(FromEnd)

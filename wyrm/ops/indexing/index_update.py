@@ -24,7 +24,11 @@ from wyrm.ops.elementwise.elementwise import Axes, Left_co, S, common_dtype, ope
 from wyrm.ops.indexing.joining import Concatenate
 from wyrm.ops.indexing.taking import PlaceAlongAxis, TakeAlongAxis
 from wyrm.ops.shaping.shape import zeros_like
+from wyrm.reach.rules import REACH, Reach, Reached
 from wyrm.support.imports import jnp
+
+if TYPE_CHECKING:
+    from wyrm.reach.facts import Analysis
 
 
 class Replaced(HasIndexOperands[tuple[Left_co, Any, IndexNode], Axes], Node[tuple[Left_co, Any, IndexNode], Axes]):
@@ -84,6 +88,16 @@ class Replaced(HasIndexOperands[tuple[Left_co, Any, IndexNode], Axes], Node[tupl
         else:
             chosen = TakeAlongAxis(gradient, positions, len(values.dims) - 1)
         return Replaced(gradient, zeros_like(values), positions), chosen, ZERO
+
+
+@REACH.register(Replaced)
+class _ReplacedReach(Reach):
+    """Values may be anywhere along the last axis."""
+
+    def reached(self, node: Replaced, operands: Sequence[Reached], analysis: Analysis) -> Reached:
+        x, values, positions = operands
+        lists = [x.axes, (*values.axes[:-1], ()), (*positions.axes[:-1], ())]
+        return analysis.pointwise(node, operands, "", lists)
 
 
 @JAX.register(Replaced)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -21,6 +21,10 @@ from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.kernels.native import refuse
 from wyrm.ops.linalg.jax_form import ReciprocalGapsForm
+from wyrm.reach.rules import REACH, Leading, Reach, Reached
+
+if TYPE_CHECKING:
+    from wyrm.reach.facts import Analysis
 
 KernelArgument = Array | int | float
 
@@ -57,6 +61,14 @@ class MatrixOp(Node[tuple[Node, ...], Axes], abstract=True):
             number = position[0] if len(position) == 1 else position
             which = f"matrix {number} of the batch" if position else "the matrix"
             raise LinAlgError(explain(self, f"{which} {reason}"))
+
+
+@REACH.register(MatrixOp)
+class _MatrixReach(Reach):
+    """Matrices of the leading axes stay apart."""
+
+    def reached(self, node: MatrixOp, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
+        return Leading(node.core).reached(node, operands, analysis)
 
 
 NO_GRADIENT = Undefined("the residuals of a factorization have none; differentiate the ops that use them")

@@ -8,13 +8,13 @@ weight and bias in one pass. The kernels compute what the compositions say in fe
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, Generic, Literal, overload
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Dims, axis_size, unify
+from wyrm.graph.axes import Axis, Dims, axis_size, unify
 from wyrm.graph.base import explain, format_dims, label
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.node import Node
@@ -29,7 +29,11 @@ from wyrm.ops.normalization.kernels import (
     weight_gradient_kernel,
 )
 from wyrm.ops.reducing.reduction import Sum
+from wyrm.reach.rules import REACH, Reach, Reached
 from wyrm.support.foreign_names import explains_keywords
+
+if TYPE_CHECKING:
+    from wyrm.reach.facts import Analysis
 
 # --- the formulas -----------------------------------------------------------------------------------------------------
 
@@ -129,6 +133,21 @@ class _ForwardLoops(_NormalizationLoops):
         x, weight, *biases = operands
         bias = biases[0] if biases else np.zeros(0, out.dtype)
         return self.rows(x), weight, bias, self.rows(out), *self.numbers(node, x)
+
+
+@REACH.register(_Forward)
+class _ForwardReach(Reach):
+    """An element depends on all along the last axis."""
+
+    def ignores_sizes(self, node: _Forward, is_long: Callable[[Axis], bool]) -> bool:
+        return not is_long(node.dims[-1])
+
+    def ignores_order(self, node: _Forward, is_permuted: Callable[[Axis], bool]) -> bool:
+        return not is_permuted(node.dims[-1])
+
+    def reached(self, node: _Forward, operands: Sequence[Reached], analysis: Analysis) -> Reached:
+        x, *vectors = operands
+        return analysis.pointwise(node, [analysis.along(node, [x], node.ndim - 1), *vectors], "")
 
 
 class LayerNorm(_Forward[Left_co, Axes]):

@@ -26,8 +26,9 @@ from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.batching import batch_axis, spread
 from wyrm.ops.elementwise.elementwise import Axes, unmasked_dtype
 from wyrm.ops.kernels.native import scratch
-from wyrm.ops.pooling.windows import Places, Windows
+from wyrm.ops.pooling.windows import Places, Sliding, Windows
 from wyrm.ops.shaping.shape import Integers, taken
+from wyrm.reach.rules import KEPT, REACH, Windowed
 from wyrm.support.imports import jnp
 
 
@@ -367,6 +368,14 @@ class MaxPool(_MaxPool[Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (MaxPoolGradient(self.parents[0], gradient, windows=self.windows),)
+
+
+@REACH.register(MaxPool)
+class _MaxPoolReach(Windowed):
+    """Windows along the axes of space."""
+
+    def windows(self, node: MaxPool) -> Sequence[Any]:
+        return KEPT, KEPT, *(each.window if isinstance(each, Sliding) else None for each in node.windows)
 
 
 JAX.register(MaxPool)(MaxPoolForm(_tap_places))

@@ -21,6 +21,7 @@ from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes, unmasked_dtype
 from wyrm.ops.kernels.sums import add_scaled
 from wyrm.ops.shaping.shape import taken
+from wyrm.reach.rules import KEPT, REACH, Windowed
 from wyrm.support.imports import jnp
 
 # For each output the place of its first tap, and the weights of neighbouring taps.
@@ -152,6 +153,14 @@ class Resample(Node[tuple[Node], Axes]):
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         axis: Axis = self.parents[0].dims[self.axis]
         return (Resample(gradient, axis=self.axis, by=self.by, to=axis, back=not self.back),)
+
+
+@REACH.register(Resample)
+class _ResampleReach(Windowed):
+    """All elements along one axis reach each other."""
+
+    def windows(self, node: Resample) -> Sequence[Any]:
+        return [None if k == node.axis else KEPT for k in range(node.ndim)]
 
 
 @LOOPS.register(Resample)

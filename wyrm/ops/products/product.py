@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, overload
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.graph.axes import Dims, broadcast, product, unify
+from wyrm.graph.axes import Axis, Dims, axis_size, broadcast, product, unify
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS, Reduced, Reducer
@@ -30,7 +30,11 @@ from wyrm.ops.elementwise.elementwise import (
 )
 from wyrm.ops.kernels.sums import summed
 from wyrm.ops.reducing.reduction import Sum
+from wyrm.reach.rules import REACH, Reach, Reached
 from wyrm.support.imports import jnp
+
+if TYPE_CHECKING:
+    from wyrm.reach.facts import Analysis
 
 
 def sum_dtype(*operands: Any) -> Any:
@@ -214,6 +218,30 @@ def {method}(self: Shaped[R, tuple[A, *Bs, K, N]], other: OfShape[L, tuple[*Bs, 
 
 def _which(dims: Dims) -> str:
     return "only" if len(dims) == 1 else "second-to-last"
+
+
+@REACH.register(MatMul)
+class _MatMulReach(Reach):
+    """The sum over one axis of the products of rows and columns."""
+
+    def ignores_sizes(self, node: MatMul, is_long: Callable[[Axis], bool]) -> bool:
+        return True
+
+    def ignores_order(self, node: MatMul, is_permuted: Callable[[Axis], bool]) -> bool:
+        x, y = (parent.dims for parent in node.parents)
+        summed = is_permuted(x[-1]) == is_permuted(y[-2] if len(y) > 1 else y[-1])
+        pairs = zip(reversed(x[:-2]), reversed(y[:-2]), strict=False)
+        return summed and all(is_permuted(a) == is_permuted(b) or 1 in (axis_size(a), axis_size(b)) for a, b in pairs)
+
+    def reached(self, node: MatMul, operands: Sequence[Reached], analysis: Analysis) -> Reached:
+        x, y = (list(each.axes) for each in operands)
+        of_rows, of_columns = len(x) > 1, len(y) > 1
+        x, y = [*([] if of_rows else [()]), *x, ()], [*y, *([] if of_columns else [()])]
+        y.insert(len(y) - 2, ())
+        rank = max(len(x), len(y))
+        terms = analysis.pointwise(node, operands, "x * y", [x, y], rank)  # (..., rows, terms, columns)
+        gone = {rank - 2, *([] if of_rows else [rank - 3]), *([] if of_columns else [rank - 1])}
+        return analysis.without(node, terms, gone, keepdims=False, neutral=0.0)
 
 
 JAX.register(MatMul)(MatMulForm)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.axes import Axis, AxisLike, Dims, all_axes, axis_size, normalize_axis, ragged_axis, reduced_dims, unify
 from wyrm.graph.base import ZERO, BaseNode, Gradient, P_co, explain, label
-from wyrm.graph.loop_form import ByKernel, KernelArgument, Reduced, Reducer
+from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument, Reduced, Reducer
 from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, bind_class, common_dtype, constant_like, float_dtype
+from wyrm.reach.rules import REACH, Along, Reached
 from wyrm.support.foreign_names import answers
+
+if TYPE_CHECKING:
+    from wyrm.reach.facts import Analysis
 
 
 class OneAxis(BaseNode[P_co, Axes], abstract=True):
@@ -38,6 +42,20 @@ class OneAxis(BaseNode[P_co, Axes], abstract=True):
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         return self.rebuild(spread(operands, mapped), axis=self.axis + 1)
+
+
+@REACH.register(OneAxis)
+class _OneAxisReach(Along):
+    """An element depends on all along the axis, unless the loop form of the op says more."""
+
+    def reached(self, node: Any, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
+        if LOOPS.of(node).reducer is not None or node.composition() is not None:
+            return None
+        if not isinstance(node, ReducedAxis):
+            return super().reached(node, operands, analysis)
+        found = analysis.without(node, operands[0], (node.axis,), node.keepdims)
+        found.values = {}
+        return found
 
 
 class AlongAxis(OneAxis[tuple[Node, ...], Axes], Node[tuple[Node, ...], Axes], abstract=True):

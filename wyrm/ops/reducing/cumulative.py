@@ -18,6 +18,7 @@ from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
 from wyrm.ops.kernels.loops_jax import over_time
 from wyrm.ops.reducing.base import AlongAxis, OneAxis, split_at
+from wyrm.reach.rules import REACH, Along
 from wyrm.support.imports import jnp, lax
 
 # The least and the greatest value of integers.
@@ -225,6 +226,10 @@ class _RecurrenceForm(JaxForm):
         return over_time(step, (before,), [factor, term, *goes_on], node.axis, node.reverse)
 
 
+REACH.register(CumSum, CumProd, Recurrence)(Along(None, 0))
+REACH.register(Shift)(Along(-1, -1))
+
+
 class IndexCumSum(OneAxis[Any, Axes], IndexNode[Axes]):
     """The sums of the integers up to each one along `axis`."""
 
@@ -244,6 +249,7 @@ class IndexCumSum(OneAxis[Any, Axes], IndexNode[Axes]):
 
 
 LOOPS.register(IndexCumSum)(_CumSumLoops)
+REACH.register(IndexCumSum)(Along(None, 0))
 JAX.register(CumSum, IndexCumSum)(_CumulativeForm("cumsum"))
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, overload
+from math import inf
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -15,7 +16,12 @@ from wyrm.graph.typing import Array, AtLeast1D, FloatArray, IntegerArray, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
 from wyrm.ops.indexing.taking import IndexTakeAlongAxis, TakeAlongAxis
 from wyrm.ops.reducing.base import PositionsAlongAxis, split_at
+from wyrm.reach.rules import REACH, Along, Reached
+from wyrm.reach.zones import ZERO
 from wyrm.support.imports import lax
+
+if TYPE_CHECKING:
+    from wyrm.reach.facts import Analysis
 
 
 class RunningArg(PositionsAlongAxis[Axes]):
@@ -60,6 +66,20 @@ class _RunningArgLoops(ByKernel):
 
     def kernel_arguments(self, node: RunningArg, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
         return *split_at(node.axis, operands[0], out), node.greatest
+
+
+@REACH.register(RunningArg)
+class _RunningArgReach(Along):
+    """The index is at most that of the element."""
+
+    def __init__(self) -> None:
+        super().__init__(None, 0)
+
+    def reached(self, node: RunningArg, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
+        found = super().reached(node, operands, analysis)
+        if found is not None:
+            found.numbers = {(atom, ZERO): (-inf, 0) for atom in found.axes[node.axis] if atom > 0}
+        return found
 
 
 @JAX.register(RunningArg)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -21,8 +21,12 @@ from wyrm.ops.elementwise.elementwise import Axes, L, S, common_dtype, method
 from wyrm.ops.indexing.taking import IndexTakeAlongAxis, TakeAlongAxis
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.reducing.base import PositionsAlongAxis, split_at
+from wyrm.reach.rules import REACH, Reach, Reached
 from wyrm.support.imports import jax
 from wyrm.support.options import choice
+
+if TYPE_CHECKING:
+    from wyrm.reach.facts import Analysis
 
 
 class ArgSort(PositionsAlongAxis[Axes]):
@@ -230,6 +234,16 @@ class SearchSorted(IndexNode[Axes]):
         of_a, of_v = rows
         same_values = self.batch == 0 and of_a is None
         return "rows" if same_values or (of_a is not None and of_a == of_v and of_a < self.batch) else None
+
+
+@REACH.register(SearchSorted)
+class _SearchSortedReach(Reach):
+    """A place depends on its own value and on all sorted ones of its row."""
+
+    def reached(self, node: SearchSorted, operands: Sequence[Reached], analysis: Analysis) -> Reached:
+        a, v = operands
+        rows = (*a.axes[: node.batch], *[()] * (node.ndim - node.batch))
+        return analysis.pointwise(node, operands, "", [rows, v.axes])
 
 
 @JAX.register(SearchSorted)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +16,11 @@ from wyrm.graph.node import IndexNode
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array
 from wyrm.ops.elementwise.elementwise import Axes
+from wyrm.reach.rules import REACH, Reach, Reached
+from wyrm.reach.zones import ZERO
+
+if TYPE_CHECKING:
+    from wyrm.reach.facts import Analysis
 
 
 class Arange(IndexNode[Axes]):
@@ -52,6 +58,22 @@ def number_at(position: Any, start: Any) -> Any:
 @LOOPS.register(Arange)
 class _ArangeLoops(ByFlatIndex):
     by_flat_index = staticmethod(number_at)
+
+
+@REACH.register(Arange)
+class _ArangeReach(Reach):
+    """The positions, after the start."""
+
+    def ignores_sizes(self, node: Arange, is_long: Callable[[Axis], bool]) -> bool:
+        return True
+
+    def reached(self, node: Arange, operands: Sequence[Reached], analysis: Analysis) -> Reached:
+        found = analysis.nothing(node)
+        (start,) = operands
+        found.zones = analysis.image(node, start.zones, {})
+        limits = (start.numbers or {}).get((ZERO, ZERO))
+        found.numbers = {(atom, ZERO): limits for atom in found.axes[0]} if limits else None
+        return found
 
 
 # All ranges from 0 on have this same node as their start, so that a program computes equal ranges once.

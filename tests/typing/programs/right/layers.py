@@ -97,3 +97,12 @@ r1: wy.Tensor[()] = wy.losses.cross_entropy(logits, labels, label_smoothing=0.1)
 r2: wy.Tensor[Batch] = wy.losses.nll(logits.log_softmax(), labels, reduction="none")
 r3: wy.Tensor[()] = wy.losses.kl_divergence(logits.log_softmax(), logits.softmax())
 r4: wy.Tensor[Batch, Out] = wy.losses.bce_with_logits(logits, y > 0.5, reduction="none") if False else logits
+#@ layouts_of_rotations
+halves = wy.nn.RotaryEmbedding()
+reveal_type(halves)  # reveals: RotaryEmbedding[Half]
+pairs = wy.nn.RotaryEmbedding(500_000.0, layout=wy.nn.Pair)
+reveal_type(pairs)  # reveals: RotaryEmbedding[Pair]
+theirs = wy.nn.RotaryWeights(np.ones((8, 4)), 2, wy.nn.Pair)
+reveal_type(theirs.to(wy.nn.Half))  # reveals: RotaryWeights[Half]
+both = [pairs.array_of(theirs), halves.array_of(theirs.to(wy.nn.Half))]
+attends = wy.nn.MultiHeadAttention(emb, 2, rotary=pairs)

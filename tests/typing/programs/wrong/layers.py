@@ -212,3 +212,6 @@ wy.losses.mse(x @ w, y, "sum")  # error: [call-overload] No overload variant of 
 wy.nn.LayerNorm(In)  # error: [call-overload] No overload variant of "LayerNorm" matches argument type "type[In]"
 #@ layer_norm_of_other_features
 wy.nn.LayerNorm(in_)(y)  # error: [arg-type] Argument 1 to "__call__" of "LayerNorm" has incompatible type "Input[tuple[Batch, Out]]"; expected "Node[Any, tuple[Batch, In]]"
+#@ weights_of_another_layout_of_rotations
+theirs = wy.nn.RotaryWeights(np.ones((8, 4)), 2, wy.nn.Pair)
+wy.nn.RotaryEmbedding().array_of(theirs)  # error: [arg-type] Argument 1 to "array_of" of "RotaryEmbedding" has incompatible type "RotaryWeights[Pair]"; expected "RotaryWeights[Half]"

@@ -1,0 +1,150 @@
+"""Wrong versions of the analysis, each of which a comparison with random graphs must notice.
+
+`python -m tests.reach.mutants` searches for the first graph that notices each, for the table below.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FunctionType
+from typing import Any, NamedTuple
+
+from tests.reach.fuzz import check
+from tests.reach.graphs import GENERATORS
+from wyrm.ops.attention.attention import _AttentionReach
+from wyrm.ops.control.scan_reach import _Loop
+from wyrm.ops.cross_entropy.softmax import _SoftmaxReach
+from wyrm.ops.products.product import _MatMulReach
+from wyrm.ops.reducing.running_extremes import _RunningArgReach
+from wyrm.ops.shaping.arange import _ArangeReach
+from wyrm.reach import constants, formulas, reading, zones
+from wyrm.reach.facts import Analysis
+from wyrm.reach.rules import Along, Leading
+from wyrm.reach.zones import Atoms
+
+
+class Mutant(NamedTuple):
+    """A function with a text to replace, and a generator and a seed of a graph that notices it."""
+
+    function: Any
+    old: str
+    new: str
+    generator: str = ""
+    seed: int = -1
+
+    @property
+    def name(self) -> str:
+        return f"{self.function.__qualname__}: {self.new}"
+
+
+@contextmanager
+def mutated(mutant: Mutant) -> Iterator[None]:
+    """Replace the code of the function within the block."""
+    function: Any = getattr(mutant.function, "__wrapped__", mutant.function)
+    source = textwrap.dedent(inspect.getsource(function))
+    source = source[source.index("def ") :]
+    assert source.count(mutant.old) >= 1, f"{mutant.name}: {mutant.old!r} is not in the function"
+    changed = "from __future__ import annotations\n" + source.replace(mutant.old, mutant.new, 1)
+    names: dict[str, Any] = {}
+    exec(compile(changed, f"<{mutant.name}>", "exec"), function.__globals__, names)
+    (made,) = (each for each in names.values() if isinstance(each, FunctionType))
+    before = function.__code__
+    _forget()
+    try:
+        function.__code__ = made.__code__
+        yield
+    finally:
+        function.__code__ = before
+        _forget()
+
+
+def _forget() -> None:
+    formulas.reduces_to.cache_clear()
+
+
+def noticed(mutant: Mutant, most: int = 80) -> tuple[str, int] | None:
+    """Return the generator and the seed of the first graph that notices a mutant, of at most so many of each."""
+    with mutated(mutant):
+        for first in range(0, most, 20):
+            for generator in GENERATORS:
+                try:
+                    found = check(generator, first, 20)
+                except Exception as error:  # an analysis that fails is noticed too, but shows less
+                    return f"{generator} raises {error!r}", first
+                if found is not None:
+                    return generator, int(found.split(":")[0].split()[1])
+    return None
+
+
+def _of(function: Callable[..., Any], old: str, new: str, generator: str = "", seed: int = -1) -> Mutant:
+    return Mutant(function, old, new, generator, seed)
+
+
+MUTANTS = [
+    _of(zones.linked, "(v, u, -low)", "(v, u, -low - 1)", "programs", 2),
+    _of(zones.linked, "(u, v, high)", "(u, v, high - 1)", "programs", 2),
+    _of(Atoms.projected, "limit = first + second", "limit = first + second - 1", "programs", 0),
+    _of(Atoms.united, "return [self.hull(kept)]", "return kept[:1]", "sequences", 7),
+    _of(Atoms.hull, "max(c.get", "min(c.get", "sequences", 7),
+    _of(Atoms.met, "return list(zones)", "return []", "programs", 0),
+    _of(Atoms.image, "not in visible)", "not in visible and atom % 2)", "programs", 0),
+    _of(formulas.known_of_formula, "met(zones[1], outside(0, 0.0))", "met(zones[1], outside(0, 1.0))", "programs", 0),
+    _of(formulas.known_of_formula, "met(zones[2], outside(0, 1.0))]", "met(zones[2], outside(0, 0.0))]",
+        "sequences", 0),
+    _of(formulas.known_of_formula, 'if formula == "x & y" else (1.0, 0.0)', 'if formula == "x | y" else (1.0, 0.0)',
+        "sequences", 0),
+    _of(formulas.known_of_formula, "met(zones[0], outside(1, -inf))", "met(zones[0], outside(1, 0.0))",
+        "programs", 1),
+    _of(formulas._at_most, "up - low + most", "up - low + most - 1", "sequences", 0),
+    _of(formulas._at_most, "(u, b), (v, a)", "(v, a), (u, b)", "sequences", 0),
+    _of(formulas.summed, "a, b, down, up = b, a, -up, -down", "pass", "sequences", 1),
+    _of(formulas.reduces_to, "return False\n    except", "return True\n    except", "sequences", 47),
+    _of(constants._covering, "int(at.max())", "int(at.max()) - 1", "programs", 7),
+    _of(constants._covering, ".max())\n        zones", ".min())\n        zones", "programs", 7),
+    _of(constants._numbers, "int(beside.min())", "int(beside.max())", "programs", 17),
+    _of(reading.gathered, "zones += moved.zones", "pass", "programs", 0),
+    _of(reading._axes_of_gather, "(-x.axes[k][0],)", "(x.axes[k][0],)", "sequences", 4),
+    _of(reading.scattered, "made.zones += analysis.image(node, x.zones, {})", "pass", "programs", 25),
+    _of(reading._times, "numbers, -1)", "numbers, 1)"),
+    _of(reading.reshaped, "analysis.sizes[parts[-1]]", "analysis.sizes[parts[0]]"),
+    _of(reading.groups, "have[0] < want[0]", "have[0] > want[0]"),
+    _of(Analysis.without, "out = set(gone)", "out = set(gone) - {1}"),
+    _of(Analysis.along, "low, high = -high, -low", "pass"),
+    _of(Analysis.along, "linked([atom], [new], low, high)", "linked([new], [atom], low, high)"),
+    _of(Analysis.windowed, "window.extent - 1 - window.before", "window.extent - 2 - window.before"),
+    _of(Analysis.windowed, "multiple(axes[-1][0], window.stride)", "axes[-1][0]"),
+    _of(Analysis.everything, "for z in self.image(node, each.zones, {})", "for z in []"),
+    _of(Analysis.joined, "if not used.isdisjoint(map(abs, entry)):", "if False:"),
+    _of(Along.reached, "low, high = -high, -low", "pass"),
+    _of(Leading.reached, "- self.core", "- self.core + 1"),
+    _of(_MatMulReach.reached, '"x * y"', '"x + y"'),
+    _of(_MatMulReach.reached, "y.insert(len(y) - 2, ())", "y.insert(len(y) - 1, ())"),
+    _of(_AttentionReach.reached, "Zone({(key, query): 0})", "Zone({(key, query): -1})"),
+    _of(_AttentionReach.reached, "[[(part, at.ZERO, 0)]", "[[(at.ZERO, part, -1)]"),
+    _of(_SoftmaxReach.reached, "low = x.values", "infinite = low = x.values"),
+    _of(_RunningArgReach.reached, "(-inf, 0)", "(-inf, -1)"),
+    _of(_ArangeReach.reached, "limits for atom", "(limits[0] + 1, limits[1] + 1) for atom"),
+    _of(_Loop._shifted, "limit + self.ahead", "limit + 2 * self.ahead"),
+    _of(_Loop._grows, "return True", "return False"),
+    _of(_Loop._row, "names[abs(entry[0])] = self.step", "names[abs(entry[0])] = self.step + 10**6"),
+    _of(_Loop._last, "analysis.image(node, initial.zones, names[2])", "[]"),
+]  # fmt: skip
+
+
+def main(first: int = 0) -> int:
+    """Search for a graph that notices each mutant from a first one on; return 1 if one is missed."""
+    missed = 0
+    for mutant in MUTANTS[first:]:
+        found = noticed(mutant)
+        missed += found is None
+        sys.stdout.write(f"{mutant.name!r}: {found}\n")
+        sys.stdout.flush()
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(*(int(each) for each in sys.argv[1:])))

@@ -1,0 +1,307 @@
+"""The claims of `wy.prove`: what is proved of small graphs and of layers, and the messages of what is not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.errors import NotProved, ShapeError
+
+
+class Batch(wy.Dim): ...
+
+
+class Time(wy.Dim): ...
+
+
+class Width(wy.Dim): ...
+
+
+class Items(wy.Dim): ...
+
+
+def data(*dims: Any, name: str = "x") -> Any:
+    return wy.Input(dims=dims or (Batch(), Time(), Width(8)), name=name)
+
+
+def refused(prove: Callable[[], object]) -> str:
+    with pytest.raises(NotProved) as caught:
+        prove()
+    return str(caught.value)
+
+
+# --- each claim -------------------------------------------------------------------------------------------------------
+
+
+def test_a_proof_returns_the_node_itself() -> None:
+    y = data().cumsum(axis=1)
+    assert wy.prove(y).causal(Time) is y
+    assert wy.prove(y).independent(Batch) is y
+
+
+def test_local_has_a_window_on_both_sides() -> None:
+    x = data(Batch(), Width(8), Time())
+    y = wy.nn.Conv1d(8, 4, 3, padding=1)(x)
+    assert wy.prove(y).local(Time, before=1, after=1) is y
+    assert "(position t on t - 1 to t + 1)" in refused(lambda: wy.prove(y).local(Time, before=1))
+    refused(lambda: wy.prove(y).local(Time, before=0, after=1))
+
+
+def test_windows_add_up() -> None:
+    x = data(Batch(), Width(8), Time())
+    y = wy.nn.Conv1d(8, 8, 3, padding=1)(wy.nn.Conv1d(8, 8, 5, padding=2)(x).relu())
+    assert wy.prove(y).local(Time, before=3, after=3) is y
+    refused(lambda: wy.prove(y).local(Time, before=2, after=3))
+
+
+def test_ignores_a_node_that_has_no_influence() -> None:
+    x, labels = data(), wy.IndexInput(dims=(Batch(), Time()), name="labels")
+    scores = x.sum(-1)
+    assert wy.prove(scores).ignores(labels) is scores
+    assert wy.prove(scores * 0.0 + 1.0).ignores(x) is not None
+    message = refused(lambda: wy.prove(scores + labels.astype(np.float32)).ignores(x, labels))
+    assert message.startswith("not proved: ignores(x) of add")
+    assert "it depends on x" in message
+
+
+def test_ignores_a_node_in_the_middle_of_the_graph() -> None:
+    hidden = data().tanh()
+    other = data(name="y")
+    assert wy.prove(other * 2.0).ignores(hidden) is not None
+    refused(lambda: wy.prove(hidden * other).ignores(hidden))
+
+
+def test_excludes_needs_another_position() -> None:
+    x = data(Batch(), Width(8))
+    rows = wy.arange(x.dims[0])
+    scores = wy.where(rows[:, None] != rows[None, :], x.sum(1)[None, :], -np.inf)
+    assert wy.prove(scores.max(1)).excludes(Batch) is not None
+    refused(lambda: wy.prove(x.sum(1)).excludes(Batch))
+
+
+# --- layers and models ------------------------------------------------------------------------------------------------
+
+
+RECURRENT: dict[str, Callable[[Any], Any]] = {
+    "LSTM": lambda x: wy.nn.LSTM(Width(8), Width(4))(x).sequence,
+    "GRU": lambda x: wy.nn.GRU(Width(8), Width(4))(x).sequence,
+    "StackedLSTM": lambda x: wy.nn.StackedLSTM(8, 4, 2)(x).sequence,
+    "StackedGRU": lambda x: wy.nn.StackedGRU(8, 4, 2)(x).sequence,
+    "ewma": lambda x: wy.nn.ewma(x, 0.3, axis=1),
+    "attention": lambda x: wy.nn.MultiHeadAttention(8, 2, causal=True)(x),
+    "block": lambda x: wy.nn.TransformerBlock(8, 16, 2)(x),
+}
+
+
+@pytest.mark.parametrize("layer", RECURRENT)
+def test_layers_over_time_are_causal_and_keep_rows_apart(layer: str) -> None:
+    y = RECURRENT[layer](data())
+    assert wy.prove(y).causal(Time) is y
+    assert wy.prove(y).independent(Batch) is y
+    refused(lambda: wy.prove(y).causal(Time, strict=True))
+
+
+def test_decoders_are_causal() -> None:
+    tokens = wy.IndexInput(dims=(Batch(), Time(16)), name="tokens")
+    config = wy.nn.GPT2Config(vocab_size=20, n_positions=16, n_embd=8, n_head=2, n_layer=2)
+    sizes: Any = {"vocab_size": 20, "hidden_size": 8, "intermediate_size": 12, "num_attention_heads": 2}
+    decoder = wy.nn.Decoder(wy.nn.DecoderConfig(num_hidden_layers=2, **sizes))
+    for logits in (wy.nn.GPT2(config)(tokens), decoder.logits(tokens)):
+        assert wy.prove(logits).causal(Time) is logits
+        assert wy.prove(logits).independent(Batch) is logits
+        refused(lambda logits=logits: wy.prove(logits).causal(Time, strict=True))
+
+
+def test_the_loss_of_a_language_model_depends_on_everything() -> None:
+    tokens = wy.IndexInput(dims=(Batch(), Time(16)), name="tokens")
+    config = wy.nn.GPT2Config(vocab_size=20, n_positions=16, n_embd=8, n_head=2, n_layer=1)
+    loss = wy.nn.GPT2(config)(tokens).cross_entropy(tokens, reduction="none")
+    refused(lambda: wy.prove(loss).ignores(tokens))
+
+
+def test_a_python_loop_of_cells_is_causal() -> None:
+    x = data(Batch(), Time(20), Width(8))
+    cell, state, states = wy.nn.GRUCell(8, 8), wy.zeros((x.dims[0], 8)), []
+    for t in range(20):
+        state = cell(x[:, t], state)
+        states.append(state)
+    y = wy.stack(states, 1).reshape((x.dims[0], Time(20), 8))
+    assert wy.prove(y).causal(Time) is y
+
+
+def test_gradients_of_a_causal_model_reach_back_only_in_the_other_direction() -> None:
+    x = data(Time(), Width(8))
+    y = x.cumsum(axis=0)
+    weight = data(Time(), Width(8), name="weight")
+    gradient = wy.grad((y * weight).sum(), x)
+    turned = wy.flip(gradient, 0)
+    assert wy.prove(wy.flip(turned, 0)).ignores(x) is not None
+    refused(lambda: wy.prove(gradient).causal(Time))
+
+
+# --- masks ------------------------------------------------------------------------------------------------------------
+
+
+def seen(x: Any) -> tuple[Any, Any]:
+    t = wy.arange(x.dims[1])
+    return t[:, None], t[None, :]
+
+
+MASKS: dict[str, Callable[[Any, Any], Any]] = {
+    "where": lambda s, x: wy.where(seen(x)[0] >= seen(x)[1], s, -np.inf),
+    "not": lambda s, x: wy.where(~(seen(x)[0] >= seen(x)[1]), -np.inf, s),
+    "added": lambda s, x: s + wy.where(seen(x)[0] >= seen(x)[1], 0.0, -np.inf),
+    "low": lambda s, x: wy.where(seen(x)[0] >= seen(x)[1], s, -1e9),
+    "one minus": lambda s, x: s + (1.0 - (seen(x)[0] >= seen(x)[1]).astype(np.float32)) * -1e9,
+    "and": lambda s, x: wy.where((seen(x)[0] >= seen(x)[1]) & (seen(x)[0] - 4 < seen(x)[1]), s, -np.inf),
+    "or": lambda s, x: wy.where((seen(x)[0] > seen(x)[1]) | (seen(x)[0] == seen(x)[1]), s, -np.inf),
+    "nested": lambda s, x: wy.where(seen(x)[1] == 0, s, wy.where(seen(x)[0] < seen(x)[1], -np.inf, s)),
+    "distance": lambda s, x: wy.where(seen(x)[0] - seen(x)[1] >= 0, s, -np.inf),
+    "float positions": lambda s, x: wy.where(
+        seen(x)[0].astype(np.float64) >= seen(x)[1].astype(np.float64), s, -np.inf
+    ),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_masks_by_positions(mask: str) -> None:
+    x = data()
+    y = MASKS[mask](x @ x.swapaxes(1, 2), x).softmax() @ x
+    claims = wy.prove(y)
+    assert claims.causal(Time) is y
+    assert bool(claims.assumed) == (mask in ("low", "one minus"))
+
+
+@pytest.mark.parametrize("make", [np.tri, lambda n: np.tril(np.ones((n, n)), -1) + np.eye(n)], ids=["tri", "tril"])
+def test_masks_of_constants(make: Callable[[int], Any]) -> None:
+    x = data(Batch(), Time(6), Width(8))
+    mask = wy.Constant(np.asarray(make(6), bool), dims=(Time(6), Time(6)))
+    y = wy.where(mask, x @ x.swapaxes(1, 2), -np.inf).softmax() @ x
+    assert wy.prove(y).causal(Time) is y
+
+
+def test_scores_that_are_lowered_count_only_beside_others() -> None:
+    x = data()
+    query, key = seen(x)
+    scores = x @ x.swapaxes(1, 2)
+    some = wy.where(key < 0, scores, -1e9).softmax() @ x
+    message = refused(lambda: wy.prove(some).causal(Time))
+    assert "may have no score but masked ones: mask with -inf" in message
+    claims = wy.prove(wy.where(query >= key, scores, -1e9).softmax() @ x)
+    claims.causal(Time)
+    (assumed,) = claims.assumed
+    assert assumed.startswith("scores that a mask lowers to -1e4 or less")
+
+
+def test_a_mask_that_is_data_is_named() -> None:
+    x = data()
+    given = wy.Input(dims=(x.dims[1], x.dims[1]), dtype=np.bool_, name="seen")
+    y = wy.where(given, x @ x.swapaxes(1, 2), -np.inf).softmax() @ x
+    with pytest.raises(ShapeError, match=r"seen .* has that axis twice"):
+        wy.prove(y).causal(Time)
+
+
+# --- shorter and permuted inputs --------------------------------------------------------------------------------------
+
+
+def test_a_prefix_is_more_than_causal() -> None:
+    x = data()
+    t = wy.arange(x.dims[1]).astype(np.float32)[:, None]
+    for y in (x.cumsum(axis=1), wy.nn.GRU(Width(8), Width(4))(x).sequence, wy.nn.TransformerBlock(8, 16, 2)(x), x * t):
+        assert wy.prove(y).prefix(Time) is y
+    share = x * (t / x.dims[1])
+    assert wy.prove(share).causal(Time) is share
+    message = refused(lambda: wy.prove(share).prefix(Time))
+    assert "elements depend on the number of positions along Time" in message
+    assert "lost by count at" in message
+    with pytest.raises(ShapeError, match="has 4 positions for all inputs, so there is no shorter one"):
+        wy.prove(data(Time(4)) * 2.0).prefix(Time)
+
+
+def test_masked_elements_are_neutral_in_a_shorter_input_or_not() -> None:
+    x = data()
+    query, key = seen(x)
+    scores = x @ x.swapaxes(1, 2)
+    neutral = wy.where(query >= key, scores, -np.inf).max(-1)
+    assert wy.prove(neutral).prefix(Time) is neutral
+    zeros = wy.where(query >= key, scores, 0.0)
+    assert wy.prove(zeros.sum(-1)).prefix(Time) is not None
+    assert wy.prove(zeros.max(-1)).causal(Time) is not None  # but the last position has no zero beside it
+    refused(lambda: wy.prove(zeros.max(-1)).prefix(Time))
+
+
+def test_sets_are_permuted() -> None:
+    x = data(Batch(), Items(), Width(8))
+    attended = wy.nn.MultiHeadAttention(8, 2, causal=False)(wy.nn.LayerNorm(8)(x))
+    assert wy.prove(attended).equivariant(Items) is attended
+    pooled = attended.max(1)
+    assert wy.prove(pooled).invariant(Items) is pooled
+    ordered = wy.nn.MultiHeadAttention(8, 2, causal=True)(x)
+    assert "treats positions along Items in different ways" in refused(lambda: wy.prove(ordered).equivariant(Items))
+    for y in (x[:, 0], x.cumsum(axis=1).sum(1), (x * wy.arange(x.dims[1]).astype(np.float32)[:, None]).sum(1)):
+        refused(lambda y=y: wy.prove(y).invariant(Items))
+    with pytest.raises(ShapeError, match="has that axis: claim equivariant"):
+        wy.prove(x).invariant(Items)
+
+
+# --- bad claims -------------------------------------------------------------------------------------------------------
+
+
+def test_bad_claims_are_errors_in_the_words_of_the_field() -> None:
+    x: Any = data()
+    prove: Any = wy.prove
+    with pytest.raises(ShapeError, match=re.escape("causal(Time): sum (Batch(), Width(8)) float32")):
+        prove(x.sum(1)).causal(Time)
+    with pytest.raises(ShapeError, match="has that axis twice: give one of them a class of its own"):
+        prove(x @ x.swapaxes(1, 2)).causal(Time)
+    with pytest.raises(ShapeError, match=r"no input of .* has the axis Items; its inputs are x \(Batch"):
+        prove(x.sum(1) @ wy.Parameter(np.ones((8, 3), np.float32), dims=(Width(8), Items(3)))).independent(Items)
+    for wrong in (1, "Time", wy.Dim, int, None):
+        with pytest.raises(TypeError, match=r"takes the name of an axis, a class as in causal\(Time\)"):
+            prove(x).causal(wrong)
+    with pytest.raises(TypeError, match="prove takes a node, not ndarray"):
+        prove(np.ones(3))
+    with pytest.raises(TypeError, match="ignores takes nodes"):
+        prove(x).ignores("labels")
+
+
+def test_an_axis_may_be_given_by_the_object() -> None:
+    x = data()
+    y = x.cumsum(axis=1)
+    assert wy.prove(y).causal(x.dims[1]) is y
+
+
+def test_an_op_without_a_rule_reaches_everything_and_is_named() -> None:
+    x = data(Batch(), Time(4))
+    y = wy.linalg.expm(wy.stack([x, x, x, x], 1))
+    z = Turned(x)
+    assert wy.prove(y).independent(Batch) is y
+    message = refused(lambda: wy.prove(z).causal(Time))
+    assert "lost by turned at" in message
+    assert "Turned says nothing of what its elements depend on: register a rule, @wy.REACH.register(Turned)" in message
+
+
+class Turned(wy.Node):
+    """The rows in reverse order, by an op that says nothing of what it reads."""
+
+    __slots__ = ()
+
+    def __init__(self, x: wy.Node) -> None:
+        super().__init__(x)
+
+    def shape_rule(self) -> Any:
+        return self.parents[0].dims
+
+    def dtype_rule(self) -> Any:
+        return self.parents[0].dtype
+
+    def evaluate(self, xp: Any, *operands: Any, shape: Any) -> Any:
+        return operands[0][:, ::-1]
+
+    def vjp(self, gradient: Any) -> Any:
+        return (Turned(gradient),)

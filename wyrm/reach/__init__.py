@@ -1,0 +1,9 @@
+"""Proofs of what can reach what: which positions of an input an element may depend on, known before anything runs.
+
+`zones` has the arithmetic of positions, `rules` what an op may say of itself, `facts` what is known of each node of a
+graph, `reading` what index maps say, and `claims` the claims that `wyrm.prove` proves.
+"""
+
+from wyrm.reach.rules import KEPT, Along, Leading, Pointwise, Reach, Reached, Windowed
+
+__all__ = ["KEPT", "Along", "Leading", "Pointwise", "Reach", "Reached", "Windowed"]

@@ -1,0 +1,310 @@
+"""`prove`: claims about what can reach a node along named axes, proved on the graph before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
+
+from typing_extensions import TypeVarTuple
+
+from wyrm.errors import NotProved, ShapeError
+from wyrm.graph.axes import Dim, Times, axis_size
+from wyrm.graph.base import BaseNode, describe, format_dims, label
+from wyrm.graph.index_leaves import IndexInput
+from wyrm.graph.leaves import Input
+from wyrm.graph.node import Node
+from wyrm.graph.quotients import expression_of
+from wyrm.graph.traversal import topological_order
+from wyrm.reach.facts import Analysis
+from wyrm.reach.sizes import SizeAnalysis
+from wyrm.reach.symmetry import SymmetryAnalysis
+from wyrm.reach.zones import SOURCE, Bounds, Zone
+
+S = TypeVar("S")
+A = TypeVar("A", bound=Dim)
+N = TypeVar("N", bound=BaseNode)
+Bs = TypeVarTuple("Bs")
+
+
+class Causal(Node[Any, tuple[*Bs]], Generic[A, *Bs], abstract=True):
+    """The type of a node that is proved causal along an axis: `Causal[Time, Batch, Time, Width]`.
+
+    `prove(node).causal(Time)` returns it; a function with a parameter of this type takes no unproved node, says the
+    type checker. The last arguments are the axes of the node, as in `Tensor`.
+    """
+
+    __slots__ = ()
+
+
+class Independent(Node[Any, tuple[*Bs]], Generic[A, *Bs], abstract=True):
+    """The type of a node whose rows along an axis are proved independent: `Independent[Batch, Batch, Classes]`.
+
+    `prove(node).independent(Batch)` returns it; see `Causal`.
+    """
+
+    __slots__ = ()
+
+
+class Found(NamedTuple):
+    """A zone that a claim excludes, and what the claim takes of zones."""
+
+    zone: Zone
+    fits: Callable[[Bounds, int | None], bool]
+
+
+class Claims(Generic[S]):
+    """Claims about a node: each method proves one and returns the node, or raises `NotProved`; see `prove`.
+
+    They hold for all values of the inputs that are finite numbers, and for all sizes of open axes.
+    """
+
+    def __init__(self, node: BaseNode) -> None:
+        self.node = node
+        # What the proofs suppose, as texts: scores of -1e9 have no weight, for example.
+        self.assumed: list[str] = []
+        self._inputs: list[BaseNode] = [
+            leaf for leaf in topological_order([node]) if isinstance(leaf, Input | IndexInput) and not leaf.is_argument
+        ]
+
+    def causal(self: Claims[tuple[*Bs]], axis: type[A] | A, *, strict: bool = False) -> Causal[A, *Bs]:
+        """Prove that no position along an axis depends on later positions of the inputs; nor, if `strict`, on its own.
+
+        >>> class Time(wy.Dim): ...
+        >>> x = wy.Input(dims=(Time(),))
+        >>> wy.prove(x.cumsum(axis=0)).causal(Time) is not None
+        True
+
+        Raise `NotProved` where that does not follow, `ShapeError` for an axis that the node or all inputs lack.
+        """
+        what = "depends on " + ("its own or " if strict else "") + "later positions of"
+        proved: Causal[A, *Bs] = self._within(
+            axis, "causal", -inf, -1 if strict else 0, what, "strict=True" if strict else ""
+        )
+        return proved
+
+    def independent(self: Claims[tuple[*Bs]], axis: type[A] | A) -> Independent[A, *Bs]:
+        """Prove that each position along an axis depends only on that position of the inputs.
+
+        Raise `NotProved` where that does not follow, as for batch normalization in training, whose statistics are those
+        of all rows; `ShapeError` for an axis that the node or all inputs lack.
+        """
+        proved: Independent[A, *Bs] = self._within(axis, "independent", 0, 0, "depends on other positions of")
+        return proved
+
+    def local(self, axis: type[Dim] | Dim, *, before: int, after: int = 0) -> Node[Any, S]:
+        """Prove that position i along an axis depends only on those from `i - before` to `i + after` of the inputs.
+
+        Raise `NotProved` where that does not follow, `ShapeError` for an axis that the node or all inputs lack.
+        """
+        options = f"before={before}, after={after}"
+        proved: Node[Any, S] = self._within(
+            axis, "local", -before, after, "depends on positions outside of its window of", options
+        )
+        return proved
+
+    def excludes(self, axis: type[Dim] | Dim) -> Node[Any, S]:
+        """Prove that no position along an axis depends on that position of the inputs, as negatives of a batch.
+
+        Raise `NotProved` where that does not follow, `ShapeError` for an axis that the node or all inputs lack.
+        """
+        proved: Node[Any, S] = self._within(axis, "excludes", None, None, "depends on its own position of")
+        return proved
+
+    def prefix(self, axis: type[Dim] | Dim) -> Node[Any, S]:
+        """Prove that a shorter input, the first positions along an axis, gives the same numbers at these positions.
+
+        That is more than being causal: `x * t / T` for position t of T is causal, and changes with the number T of
+        positions. Raise `NotProved` where it does not follow, and `ShapeError` for an axis that the node or all inputs
+        lack, or that has a size: there is no shorter input.
+        """
+        kind = named_axis(axis, "prefix")
+        claim = f"prefix({kind.__name__})"
+        place = position_of(self.node, kind, claim)
+        assert place is not None
+        size = axis_size(self.node.dims[place])
+        if size is not None:
+            raise ShapeError(
+                f"{claim}: {describe(self.node)} has {size} positions for all inputs, so there is no shorter one: "
+                f"leave the size to the data, {kind.__name__}()"
+            )
+        self._within(axis, "prefix", -inf, 0, "depends on later positions of")
+        analysis = SizeAnalysis(self.node, kind)
+        zones = analysis.known[self.node].zones
+        what = f"elements depend on the number of positions along {kind.__name__}"
+        self._decide(analysis, claim, zones, None, lambda bounds, atom: False, what)
+        proved: Node[Any, S] = self._proved()
+        return proved
+
+    def equivariant(self, axis: type[Dim] | Dim) -> Node[Any, S]:
+        """Prove that a permutation of all inputs along an axis permutes the result in the same way.
+
+        Raise `NotProved` where that does not follow, as for a parameter with that axis, and `ShapeError` for an axis
+        that the node or all inputs lack.
+        """
+        proved: Node[Any, S] = self._symmetric(axis, "equivariant")
+        return proved
+
+    def invariant(self, axis: type[Dim] | Dim) -> Node[Any, S]:
+        """Prove that a permutation of all inputs along an axis does not change the node, which lacks the axis.
+
+        Raise `NotProved` where that does not follow, and `ShapeError` for an axis that the node has or all inputs lack.
+        """
+        proved: Node[Any, S] = self._symmetric(axis, "invariant")
+        return proved
+
+    def ignores(self, *others: BaseNode) -> Node[Any, S]:
+        """Prove that the node depends on none of some nodes before it, such as the labels.
+
+        A node that is not before it is ignored. Raise `NotProved` where that does not follow.
+        """
+        for other in others:
+            if not isinstance(other, BaseNode):
+                raise TypeError(f"ignores takes nodes, such as the input of the labels, not {other!r}")
+            analysis = Analysis([self.node], {other: None})
+            claim = f"ignores({label(other)})"
+            self._decide(
+                analysis, claim, analysis.known[self.node].zones, None, lambda bounds, atom: False, "it depends on"
+            )
+        proved: Node[Any, S] = self._proved()
+        return proved
+
+    # --- the proof ------------------------------------------------------------------------------------------------
+
+    def _within(self, axis: Any, name: str, low: float | None, high: float | None, what: str, options: str = "") -> Any:
+        """Prove bounds of the position of the inputs by that of the node; without bounds, that they differ."""
+        kind = named_axis(axis, name)
+        claim = f"{name}({', '.join(filter(None, (kind.__name__, options)))})"
+        place = position_of(self.node, kind, claim)
+        sources = self._sources(kind, claim)
+        assert place is not None
+        analysis = Analysis([self.node], sources)
+        known = analysis.known[self.node]
+        entry, dim = known.axes[place], self.node.dims[place]
+        if isinstance(dim, Times) and len(entry) == len(dim.parts):
+            entry = tuple(atom for atom, part in zip(entry, dim.parts, strict=True) if type(part) is kind)
+
+        def fits(bounds: Bounds, atom: int | None) -> bool:
+            if atom is None:
+                return False
+            if low is None or high is None:
+                return any(analysis.limited(bounds, u, v, -1) for u, v in ((SOURCE, atom), (atom, SOURCE)))
+            upper = high == inf or analysis.limited(bounds, SOURCE, atom, high)
+            return upper and (low == -inf or analysis.limited(bounds, atom, SOURCE, -low))
+
+        atom = entry[0] if len(entry) == 1 and entry[0] > 0 else None
+        self._decide(analysis, claim, known.zones, atom, fits, f"a position along {kind.__name__} {what}")
+        return self._proved()
+
+    def _symmetric(self, axis: Any, name: str) -> Any:
+        kind = named_axis(axis, name)
+        claim = f"{name}({kind.__name__})"
+        analysis = SymmetryAnalysis(self.node, kind)
+        made = [axis for axis in self.node.dims if analysis.is_made_of((axis,))]
+        if name == "invariant" and made:
+            raise ShapeError(f"{claim}: {describe(self.node)} has that axis: claim equivariant({kind.__name__})")
+        if name == "equivariant" and (
+            position_of(self.node, kind, claim) is None or not all(map(analysis.is_of, made))
+        ):
+            raise ShapeError(f"{claim}: {describe(self.node)} has {made[0]!r}, which is made of that axis")
+        self._sources(kind, claim)
+        what = f"an op treats positions along {kind.__name__} in different ways, by their order"
+        self._decide(analysis, claim, analysis.known[self.node].zones, None, lambda bounds, atom: False, what)
+        return self._proved()
+
+    def _sources(self, kind: type[Dim], claim: str) -> dict[BaseNode, int]:
+        """Return the inputs with an axis, and its position; raise `ShapeError` if there is none."""
+        sources = {leaf: k for leaf in self._inputs if (k := position_of(leaf, kind, claim, optional=True)) is not None}
+        if not sources:
+            raise ShapeError(
+                f"{claim}: no input of {describe(self.node)} has the axis {kind.__name__}; its inputs are "
+                f"{', '.join(f'{label(leaf)} {format_dims(leaf.dims)}' for leaf in self._inputs) or 'none'}"
+            )
+        return sources
+
+    def _decide(
+        self,
+        analysis: Analysis,
+        claim: str,
+        zones: Sequence[Zone],
+        atom: int | None,
+        fits: Callable[[Bounds, int | None], bool],
+        what: str,
+    ) -> None:
+        """Raise `NotProved` for the zone with the shortest path that does not fit; keep what the proof supposes."""
+        wrong = [zone for zone in zones if not fits(zone.bounds, atom)]
+        if wrong:
+            from wyrm.reach.refusals import refusal
+
+            raise NotProved(refusal(self.node, claim, what, analysis, min(wrong, key=lambda z: z.depth), atom, fits))
+        self.assumed = list(dict.fromkeys([*self.assumed, *analysis.assumed]))
+
+    def _proved(self) -> Any:
+        return self.node
+
+
+def named_axis(axis: object, claim: str) -> type[Dim]:
+    """Return the class of an axis; raise `TypeError` for anything else."""
+    if isinstance(axis, Dim):
+        return type(axis)
+    if isinstance(axis, type) and issubclass(axis, Dim) and axis is not Dim:
+        return axis
+    raise TypeError(
+        f"{claim} takes the name of an axis, a class as in {claim}(Time) after class Time(wy.Dim): ..., not {axis!r}"
+    )
+
+
+def position_of(node: BaseNode, kind: type[Dim], claim: str, optional: bool = False) -> int | None:
+    """Return the position of a named axis, or of one made of it; raise `ShapeError` unless there is one."""
+    found = [k for k, axis in enumerate(node.dims) if _is_of(axis, kind)]
+    if len(found) == 1:
+        return found[0]
+    if not found and optional:
+        return None
+    has = "lacks that axis" if not found else "has that axis twice: give one of them a class of its own"
+    raise ShapeError(f"{claim}: {describe(node)} {has}")
+
+
+def _is_of(axis: Any, kind: type[Dim]) -> bool:
+    if not isinstance(axis, Dim):
+        return False
+    if isinstance(axis, Times):
+        return any(_is_of(part, kind) for part in axis.parts)
+    return type(axis) is kind or type(expression_of(axis)[0]) is kind
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def prove(node: Node[Any, S]) -> Claims[S]: ...
+    @overload
+    def prove(node: BaseNode[Any, S]) -> Claims[S]: ...
+
+
+def prove(node: Any) -> Any:
+    """Return the claims about a node that can be proved before anything runs, such as `.causal(Time)`.
+
+    What each element may depend on follows from the graph: from formulas, reductions, index maps and masks made of
+    `wy.arange`, constants, comparisons and `where`. A claim returns the node, or raises `NotProved`, which names the op
+    and the line. It is proved for all finite values and for all sizes of open axes; what is not proved may still hold,
+    as where terms cancel or where a mask is data.
+
+    >>> class Time(wy.Dim): ...
+    >>> time = Time()
+    >>> x = wy.Input(dims=(time, 4), name="x")
+    >>> t = wy.arange(time)
+    >>> weights = wy.where(t[:, None] >= t[None, :], x @ x.T, -np.inf).softmax()
+    >>> wy.prove(weights @ x).causal(Time) is not None
+    True
+    >>> weights = wy.where(t[:, None] + 1 >= t[None, :], x @ x.T, -np.inf).softmax()
+    >>> try:
+    ...     wy.prove(weights @ x).causal(Time)
+    ... except wy.errors.NotProved as error:
+    ...     print(str(error).splitlines()[0])  # doctest: +ELLIPSIS
+    not proved: causal(Time) of matmul (Time(), 4) float32 (at ...): a position along Time depends on later positions...
+
+    Raise `TypeError` for anything but a node.
+    """
+    if not isinstance(node, BaseNode):
+        raise TypeError(f"prove takes a node, not {type(node).__name__}: build the model's output and prove that")
+    return Claims(node)

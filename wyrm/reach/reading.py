@@ -1,0 +1,324 @@
+"""What index maps say: gathers, scatters, and axes that are flattened or divided."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from wyrm.graph.axes import Axis, Dims, Times, axis_size
+from wyrm.graph.base import BaseNode
+from wyrm.graph.index_maps import (
+    AxisLength,
+    DifferenceOfIndices,
+    IndexExpression,
+    IndexLiteral,
+    IndexLoad,
+    IndexMap,
+    LoopIndex,
+    ProductOfIndices,
+    SumOfIndices,
+)
+from wyrm.graph.loop_form import ScatterTarget
+from wyrm.reach.formulas import summed
+from wyrm.reach.rules import LOW, Entry, Numbers, Reached
+from wyrm.reach.zones import EVERYWHERE, ZERO, Atoms, Bound, Multiple, Size, Variable, linked, multiple, size_of
+
+if TYPE_CHECKING:
+    from wyrm.reach.facts import Analysis
+
+Loads = Mapping[IndexLoad, Numbers]
+_UNKNOWN: Numbers = {}
+# A size as a number and the open sizes that it is multiplied by.
+_Factors = tuple[int, tuple[Any, ...]]
+
+
+def _numbers_of(
+    analysis: Analysis, entry: IndexExpression, axes: Mapping[int, Entry] | Sequence[Entry], loads: Loads
+) -> Numbers:
+    """Return bounds of an index expression in terms of the positions along `axes`, by the depth of the loop."""
+    if isinstance(entry, IndexLiteral):
+        return {(ZERO, ZERO): (entry.value, entry.value)}
+    if isinstance(entry, AxisLength):
+        variable, number = size_of(entry.axis)
+        return {(variable, ZERO): (number, number)}
+    if isinstance(entry, LoopIndex):
+        atoms = axes[entry.depth]
+        if len(atoms) != 1:
+            return {(ZERO, ZERO): (0, inf if atoms else 0)}
+        variable, number = analysis.sizes[abs(atoms[0])]
+        if atoms[0] > 0:
+            return {(atoms[0], ZERO): (0, 0)}
+        return {(variable, -atoms[0]): (number - 1, number - 1)}
+    if isinstance(entry, IndexLoad):
+        return loads.get(entry, _UNKNOWN)
+    if not isinstance(entry, SumOfIndices | DifferenceOfIndices | ProductOfIndices):
+        return _UNKNOWN
+    x, y = (_numbers_of(analysis, side, axes, loads) for side in (entry.left, entry.right))
+    if not isinstance(entry, ProductOfIndices):
+        return summed(x, y, 1 if isinstance(entry, SumOfIndices) else -1)
+    for side, other in ((x, y), (y, x)):
+        low, high = side.get((ZERO, ZERO), (-inf, inf))
+        if low == high:
+            return _times(other, int(low))
+    return _UNKNOWN
+
+
+def _times(numbers: Numbers, factor: int) -> Numbers:
+    """Return bounds of a number of times integers."""
+    if factor == -1:
+        return summed({(ZERO, ZERO): (0, 0)}, numbers, -1)
+    if factor < 1:
+        return _UNKNOWN
+    found: Numbers = {pair: (low, inf) for pair, (low, _) in numbers.items() if low >= 0 and pair[1] == ZERO}
+    for (u, v), limits in numbers.items():
+        if v == ZERO and type(u) is int and limits == (0, 0):
+            found[multiple(u, factor), ZERO] = 0, 0
+    return found
+
+
+# --- gathers ----------------------------------------------------------------------------------------------------------
+
+
+def gathered(analysis: Analysis, node: BaseNode, operands: Sequence[Reached], entries: IndexMap) -> Reached:
+    """Return what is known of an op whose elements are those of its first operand at `entries`."""
+    x = operands[0]
+    axes, taken = _axes_of_gather(analysis, node, x, entries)
+    loads, zones = {}, []
+    for load in {leaf for entry in entries for leaf in entry.leaves() if isinstance(leaf, IndexLoad)}:
+        integers, names = operands[load.parent], {}
+        for atoms, place in zip(integers.axes, load.position, strict=True):
+            if isinstance(place, LoopIndex) and len(axes[place.depth]) == len(atoms):
+                pairs = zip(atoms, axes[place.depth], strict=True)
+                names.update({abs(a): abs(b) for a, b in pairs if (a > 0) == (b > 0)})
+        moved = analysis.moved(node, integers, names)
+        loads[load] = moved.numbers or _UNKNOWN
+        zones += moved.zones
+    names, temporary = {abs(a): abs(a) for k in taken for a in x.axes[k]}, list[int]()
+    own: dict[int, tuple[list[Variable], list[Variable], int]] = {}  # the position along an axis of the operand
+    for k, atoms in enumerate(x.axes):
+        if k not in taken and len(atoms) == 1:
+            variable, number = size = analysis.sizes[abs(atoms[0])]
+            old = names[abs(atoms[0])] = analysis.fresh(size)
+            temporary.append(old)
+            own[k] = ([old], [], 0) if atoms[0] > 0 else ([variable], [old], number - 1)
+    found = []
+    for where, chosen in _alternatives(loads, operands, axes):
+        extra = list(where)
+        for k, (plus, minus, number) in own.items():
+            for (u, v), (low, high) in _numbers_of(analysis, entries[k], axes, chosen).items():
+                extra += linked([*plus, v], [*minus, u], low - number, high - number)
+        found.append(analysis.moved(node, x, names, extra, temporary, axes))
+    made = found[0]
+    made.zones = [zone for each in found for zone in each.zones] + zones
+    made.values = {value: analysis.united([z for each in found for z in each.values[value]]) for value in made.values}
+    numbers = dict(made.numbers or {}) if node.dtype.kind == "i" and len(found) == 1 else {}
+    for k, (plus, minus, _) in own.items():  # the integers at a position are those at one of the operand
+        for pair in [pair for pair in numbers if not set(pair).isdisjoint((*plus, *minus))]:
+            limits = numbers.pop(pair)
+            if pair == (plus[0], ZERO) and not minus:
+                numbers |= summed(_numbers_of(analysis, entries[k], axes, loads), {(ZERO, ZERO): limits}, 1)
+    made.numbers = numbers or None
+    return made
+
+
+def _axes_of_gather(
+    analysis: Analysis, node: BaseNode, x: Reached, entries: IndexMap
+) -> tuple[tuple[Entry, ...], set[int]]:
+    """Return the axes of a gather, and those of the operand that stay as they are or only turn round."""
+    dims, first, taken = node.dims, node.parents[0].dims, set[int]()
+    axes: list[Entry | None] = [None] * node.ndim
+    for k, entry in enumerate(entries):
+        size = size_of(first[k])
+        if isinstance(entry, LoopIndex) and axes[entry.depth] is None and size == size_of(dims[entry.depth]):
+            axes[entry.depth] = x.axes[k]
+            taken.add(k)
+            continue
+        loops = [leaf.depth for leaf in entry.leaves() if isinstance(leaf, LoopIndex)]
+        if len(loops) == len(x.axes[k]) == 1 and axes[loops[0]] is None and size == size_of(dims[loops[0]]):
+            variable, number = size
+            trial = analysis.fresh(size)
+            turned = {(variable, trial): (number - 1, number - 1)}
+            if _numbers_of(analysis, entry, {loops[0]: (trial,)}, {}) == turned:
+                axes[loops[0]] = (-x.axes[k][0],)
+                taken.add(k)
+    fresh = [() if axis_size(axis) == 1 else (analysis.fresh(size_of(axis)),) for axis in dims]
+    return tuple(new if entry is None else entry for entry, new in zip(axes, fresh, strict=True)), taken
+
+
+def _alternatives(
+    loads: Loads, operands: Sequence[Reached], axes: Sequence[Entry]
+) -> Sequence[tuple[list[Bound], Loads]]:
+    """Return the parts of a single constant index with their bounds, else the bounds of all indices."""
+    if len(loads) == 1:
+        (load,) = loads
+        place, cases = load.position, operands[load.parent].cases
+        if cases and len(place) == 1 and isinstance(place[0], LoopIndex) and len(axes[place[0].depth]) == 1:
+            (old,), (new,) = operands[load.parent].axes[0], axes[place[0].depth]
+
+            def to(variable: Variable) -> Variable:
+                return new if variable == old else variable
+
+            if new > 0:
+                return [
+                    (
+                        [(to(u), to(v), limit) for u, v, limit in where],
+                        {load: {(to(u), to(v)): limits for (u, v), limits in numbers.items()}},
+                    )
+                    for where, numbers in cases
+                ]
+    return [([], loads)]
+
+
+# --- scatters ---------------------------------------------------------------------------------------------------------
+
+
+def scattered(
+    analysis: Analysis,
+    node: BaseNode,
+    operands: Sequence[Reached],
+    targets: Sequence[ScatterTarget | None],
+    starts_from_zero: bool,
+) -> Reached:
+    """Return what is known of an op that writes the elements of some operands to places of its result."""
+    written = [(x, target) for x, target in zip(operands, targets, strict=True) if target is not None]
+    lists = [
+        [_kept_axis(parent.dims, x, target.position[k], axis) for k, axis in enumerate(node.dims)]
+        for parent, x, target in zip(node.parents, operands, targets, strict=True)
+        if target is not None
+    ]
+    same = {k for k in range(node.ndim) if all(each[k] is not None for each in lists)}
+    lists = [[entry if k in same else () for k, entry in enumerate(each)] for each in lists]
+    joined, names = analysis.joined([x for x, _ in written], lists, node.ndim)
+    axes = tuple(
+        entry if k in same or axis_size(axis) == 1 else (analysis.fresh(size_of(axis)),)
+        for k, (entry, axis) in enumerate(zip(joined, node.dims, strict=True))
+    )
+    values = (0.0,) if starts_from_zero else (0.0, 1.0, -inf, LOW)
+    made, states = Reached(axes), []
+    for (x, target), own in zip(written, names, strict=True):
+        extra, temporary, places = list[Bound](), list[int](), dict[int, Entry]()
+        for d, atoms in enumerate(x.axes):
+            if len(atoms) == 1 and abs(atoms[0]) not in own:
+                place = own[abs(atoms[0])] = analysis.fresh(analysis.sizes[abs(atoms[0])])
+                temporary.append(place)
+            places[d] = (own[abs(atoms[0])] * (1 if atoms[0] > 0 else -1),) if len(atoms) == 1 else atoms
+        for k in set(range(node.ndim)) - same:
+            if axes[k]:
+                for (u, v), (low, high) in _numbers_of(analysis, target.position[k], places, {}).items():
+                    extra += linked([axes[k][0], v], [u], low, high)
+        state = analysis.moved(node, x, own, extra, temporary)
+        anywhere = analysis.image(node, EVERYWHERE, own, extra, temporary)
+        for value in values:
+            state.values.setdefault(value, anywhere)
+        states.append(state)
+    made.zones = [zone for state in states for zone in state.zones]
+    for x, where in zip(operands, targets, strict=True):
+        if where is None:  # integers that say where
+            made.zones += analysis.image(node, x.zones, {})
+    if not any(target.adds for _, target in written):
+        made.values = {v: analysis.united([z for each in states for z in each.values[v]]) for v in values}
+    return made
+
+
+def _kept_axis(dims: Dims, x: Reached, entry: IndexExpression, axis: Axis) -> Any:
+    """Return the positions along the axis of an operand that becomes a whole axis of the result; None for others."""
+    is_whole = isinstance(entry, LoopIndex) and size_of(dims[entry.depth]) == size_of(axis)
+    return x.axes[entry.depth] if isinstance(entry, LoopIndex) and is_whole else None
+
+
+# --- other axes of the same elements ----------------------------------------------------------------------------------
+
+
+def _factors(size: Size, axis: Axis | None = None) -> _Factors:
+    if isinstance(axis, Times):
+        return _product([_factors(size_of(part), part) for part in axis.parts])
+    variable, number = size
+    return (number, ()) if variable == ZERO else (1, ((variable, number),))
+
+
+def _product(parts: Sequence[_Factors]) -> _Factors:
+    return math.prod(n for n, _ in parts), tuple(sorted(itertools.chain(*(names for _, names in parts)), key=repr))
+
+
+def reshaped(analysis: Analysis, node: BaseNode, x: Reached) -> Reached:
+    """Return what is known of an op with the same elements under other axes.
+
+    A flattened axis keeps the atoms of its parts; the parts of a divided one keep the atom of the whole in `wholes`.
+    """
+    axes: list[Entry] = [()] * node.ndim
+    wholes, kept, extra, temporary = dict(x.wholes), set[int](), list[Bound](), list[int]()
+    for left, right in groups(analysis, node, x):
+        if len(right) == 1:
+            (k,) = right
+            axes[k] = _flattened(analysis, tuple(left), size_of(node.dims[k]), x, extra, temporary, kept)
+            kept.update(map(abs, axes[k]))
+            continue
+        for k in right:
+            axes[k] = (analysis.fresh(size_of(node.dims[k])),)
+        if len(left) == 1 and left[0] > 0 and right:
+            parts = tuple(axes[k][0] for k in right)
+            wholes[parts] = left[0]
+            kept.update((left[0], *parts))
+            variable, step = analysis.sizes[parts[-1]]
+            if len(parts) == 2 and variable == ZERO:
+                extra += linked([left[0]], [multiple(parts[0], step)], 0, step - 1)
+    made = analysis.moved(node, x, {atom: atom for atom in kept}, extra, temporary, axes)
+    own = {abs(atom) for entry in axes for atom in entry}
+    made.wholes = {parts: whole for parts, whole in wholes.items() if whole in kept and whole not in own}
+    return made
+
+
+def groups(analysis: Atoms, node: BaseNode, x: Reached) -> list[tuple[list[int], list[int]]]:
+    """Return the atoms of an operand and the axes of the result in groups of as many elements."""
+    source = [(atom, _factors(analysis.sizes[abs(atom)])) for entry in x.axes for atom in entry]
+    target = [(k, _factors(size_of(axis), axis)) for k, axis in enumerate(node.dims) if axis_size(axis) != 1]
+    groups = []
+    while source or target:
+        left, right = source[:1], target[:1]
+        source, target = source[1:], target[1:]
+        while source or target:
+            have, want = _product([each for _, each in left]), _product([each for _, each in right])
+            if have == want:
+                break
+            fewer = len(have[1]) < len(want[1]) if have[1] != want[1] else have[0] < want[0]
+            if source and (fewer or not target):
+                left.append(source.pop(0))
+            else:
+                right.append(target.pop(0))
+        groups.append(([atom for atom, _ in left], [k for k, _ in right]))
+    return groups
+
+
+def _flattened(
+    analysis: Analysis,
+    atoms: Entry,
+    size: Size,
+    x: Reached,
+    extra: list[Bound],
+    temporary: list[int],
+    kept: set[int],
+) -> Entry:
+    """Return the atoms of a flattened axis: those of its parts, or of a whole that was divided into them."""
+    variables = {variable for zone in x.zones for pair in zone.bounds for variable in pair}
+    blocks = {  # a block of which only the first part is known: the position is somewhere in it
+        (a, b)
+        for a, b in itertools.pairwise(atoms)
+        if a > 0 and b > 0 and analysis.sizes[b][0] == ZERO and Multiple((a, analysis.sizes[b][1])) in variables
+    }
+    for parts in {*x.wholes, *blocks}:
+        for i in range(len(atoms) - len(parts) + 1):
+            if atoms[i : i + len(parts)] != parts:
+                continue
+            whole = x.wholes.get(parts)
+            if whole is None or parts in blocks:
+                whole = analysis.fresh(size if len(atoms) == 2 else (ZERO, 10**9)) if whole is None else whole
+                step = analysis.sizes[parts[1]][1]
+                extra += linked([whole], [Multiple((parts[0], step))], 0, step - 1)
+                temporary += parts
+                kept.update(parts)
+            atoms = (*atoms[:i], whole, *atoms[i + len(parts) :])
+            break
+    return atoms

@@ -1,0 +1,101 @@
+"""The message of a claim that is not proved: where it is lost, the mask, the path, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import inf
+
+from wyrm.graph.base import BaseNode, describe, label
+from wyrm.graph.leaves import Input
+from wyrm.graph.traversal import topological_order
+from wyrm.reach.facts import Analysis
+from wyrm.reach.zones import SOURCE, Bounds, Zone
+
+Fits = Callable[[Bounds, int | None], bool]
+
+
+def refusal(node: BaseNode, claim: str, what: str, analysis: Analysis, zone: Zone, atom: int | None, fits: Fits) -> str:
+    """Return the message for a zone of a node that a claim excludes."""
+    chain = list(_origins(zone))
+    path = [each.node for each in reversed(chain) if each.node is not None]
+    lost, mask = _lost(chain, fits)
+    source = next((each for each in path if each in analysis.sources), None)
+    of = "" if source is None else f" {label(source)}"
+    lines = [f"not proved: {claim} of {describe(node)}: {what}{of}{_extent(analysis, zone, atom)}"]
+    if lost is not None and not lost.is_leaf:
+        lines.append(f"  lost by {lost.op_name()} at {_line(lost)}")
+    if mask is not None:
+        lines.append(f"  mask: {mask.op_name()} at {_line(mask)}")
+    lines.append("  path: " + " -> ".join(_steps(path)))
+    lines += [f"  help: {each}" for each in _helps(node, analysis, lost, mask, path)]
+    return "\n".join(lines)
+
+
+def _origins(zone: Zone | None) -> Iterator[Zone]:
+    while zone is not None:
+        yield zone
+        zone = zone.origin
+
+
+def _lost(chain: list[Zone], fits: Fits) -> tuple[BaseNode | None, BaseNode | None]:
+    """Return the first op after which a claim no longer holds of any axis, and the mask there."""
+    holds = [
+        any(fits(each.bounds, a) for a in {x for key in each.bounds for x in key if type(x) is int}) for each in chain
+    ]
+    for k in range(len(chain) - 1):
+        if holds[k + 1] and not holds[k]:
+            return chain[k].node, chain[k].mask
+    return chain[-1].node, None
+
+
+def _line(node: BaseNode) -> str:
+    source = node.location.source
+    return f"{node.location}: {source}" if source else str(node.location)
+
+
+def _steps(path: list[BaseNode]) -> list[str]:
+    """Return the ops of a path with the user's lines, those of one line together."""
+    steps: list[tuple[str, list[str]]] = []
+    for node in path:
+        place, name = str(node.location), label(node)
+        if not steps or steps[-1][0] != place:
+            steps.append((place, []))
+        if name not in steps[-1][1]:
+            steps[-1][1].append(name)
+    return [f"{', '.join(names)} ({place})" for place, names in steps]
+
+
+def _extent(analysis: Analysis, zone: Zone, atom: int | None) -> str:
+    """Return the positions of the source on which position t may depend."""
+    if atom is None:
+        return ""
+    far = {(SOURCE, atom): 1e9, (atom, SOURCE): 1e9}
+    edges = analysis.closed({key: min(limit, zone.bounds.get(key, inf)) for key, limit in far.items()} | zone.bounds)
+    ahead, back = (limit if limit < 1e8 else inf for limit in ((edges or far)[key] for key in far))
+    first = "the first" if back == inf else _place(-back)
+    last = "the last" if ahead == inf else _place(ahead)
+    return f" (position t on {first})" if first == last else f" (position t on {first} to {last})"
+
+
+def _place(distance: float) -> str:
+    return "t" if not distance else f"t {'+' if distance > 0 else '-'} {abs(distance):g}"
+
+
+def _helps(
+    node: BaseNode, analysis: Analysis, lost: BaseNode | None, mask: BaseNode | None, path: list[BaseNode]
+) -> Iterator[str]:
+    """Yield what would help."""
+    if lost is not None and lost in analysis.unknown:
+        name = type(lost).__name__
+        yield f"{name} says nothing of what its elements depend on: register a rule, @wy.REACH.register({name})"
+    if any("batch_norm" in each.op_name() or "batch_moments" in each.op_name() for each in path):
+        yield "batch normalization in training reads all rows: prove the model in evaluation, after model.eval()"
+        return
+    yield from dict.fromkeys(analysis.doubts)
+    given = [each for each in topological_order([node]) if isinstance(each, Input) and each.dtype.kind == "b"]
+    if mask is not None:
+        yield "compare the positions in the mask with those that the claim allows"
+    elif given:
+        yield f"the mask {label(given[0])} is data: a proof needs one made of wy.arange, constants and comparisons"
+    elif lost is not None and (not path or path[0] is not lost) and lost not in analysis.unknown:
+        yield f"mask what {lost.op_name()} reads, or leave the axis out of what it reduces, moves or reorders"

@@ -1,0 +1,196 @@
+"""`Reach`: the rule of an op that says which positions of its operands its elements depend on.
+
+Most ops need none: a composition, a formula, a reduction or index maps say it already. An op with none of these and
+without a rule is taken to depend on everything, which is always right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from wyrm.graph.axes import Axis, Times
+from wyrm.graph.op import NUMPY
+from wyrm.graph.registration import Rules
+
+if TYPE_CHECKING:
+    from wyrm.graph.base import BaseNode
+    from wyrm.reach.facts import Analysis
+    from wyrm.reach.zones import Bound, Variable, Zone
+
+# The positions along an axis: several where axes are flattened, the last one the fastest; none along one of size 1. An
+# atom with a minus counts from the end.
+Entry: TypeAlias = tuple[int, ...]
+# For (u, v), the least and the greatest `value - u + v` of integers.
+Numbers: TypeAlias = "dict[tuple[Variable, Variable], tuple[float, float]]"
+LOW, HIGH = "low", "high"
+"""The values at most -1e4, and those at least 1e4."""
+
+
+class Reached:
+    """What is known of a node: its axes, and the zones outside of which its elements do not depend on the source.
+
+    `values` has for each of 0, 1, -inf, `LOW` and `HIGH` zones outside of which all elements have that value; `numbers`
+    are bounds of integers, and `cases` those of a constant along one axis, by parts of it. `wholes` gives for the atoms
+    of an axis that was divided that of the whole axis. `parts` and `after` are what is known of the parts of a loop's
+    residuals.
+    """
+
+    __slots__ = ("after", "axes", "cases", "numbers", "parts", "values", "wholes", "zones")
+
+    def __init__(
+        self,
+        axes: tuple[Entry, ...],
+        zones: Sequence[Zone] = (),
+        values: Mapping[float | str, list[Zone]] = MappingProxyType({}),
+        numbers: Numbers | None = None,
+        wholes: Mapping[Entry, int] = MappingProxyType({}),
+    ) -> None:
+        self.axes: tuple[Entry, ...] = axes
+        self.zones: list[Zone] = list(zones)
+        self.values: dict[float | str, list[Zone]] = dict(values)
+        self.numbers: Numbers | None = numbers
+        self.wholes: dict[Entry, int] = dict(wholes)
+        self.cases: Sequence[tuple[list[Bound], Numbers]] = ()
+        self.parts: Sequence[Reached] = ()
+        self.after: Sequence[Reached] = ()
+
+    def replaced(
+        self, *, zones: Sequence[Zone] | None = None, values: Mapping[float | str, list[Zone]] | None = None
+    ) -> Reached:
+        """Return this with other zones or values."""
+        found = Reached(self.axes, self.zones, self.values, self.numbers, self.wholes)
+        found.cases, found.parts, found.after = self.cases, self.parts, self.after
+        found.zones = found.zones if zones is None else list(zones)
+        found.values = found.values if values is None else dict(values)
+        return found
+
+    @property
+    def atoms(self) -> dict[int, int]:
+        """The atoms of the axes, each as its own name."""
+        return {abs(atom): abs(atom) for entry in self.axes for atom in entry}
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything is known of the elements but their axes."""
+        return bool(self.zones or self.values or self.numbers)
+
+
+class Reach:
+    """The rule of an op: from what is known of its operands it returns what is known of the result.
+
+    A class derives from the base that says how the op reads its operands (`Pointwise`, `Along`, `Windowed`), or defines
+    `reached`. `check_op` compares a rule with what happens when operands change.
+
+        REACH.register(MySmoothing)(Along(-2, 0))
+    """
+
+    # Whether what is known of a node is what its composition says, perhaps of operands of which more is known.
+    composes: bool = False
+
+    def reached(self, node: Any, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
+        """Return what is known of the node; None leaves it to the op's formula, composition or loop form."""
+        return None
+
+    def ignores_sizes(self, node: Any, is_long: Callable[[Axis], bool]) -> bool:
+        """Return whether elements stay the same where axes become longer, of those that `is_long` is true of.
+
+        The elements of the operands at the positions before stay the same.
+        """
+        return False
+
+    def ignores_order(self, node: Any, is_permuted: Callable[[Axis], bool]) -> bool:
+        """Return whether operands whose axes are permuted, those that `is_permuted` is true of, permute the result."""
+        return False
+
+    def value(self, node: BaseNode, arrays: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray | None:
+        """Return the value of the node for these operands; None if it is not computed here."""
+        return None if node.formula else np.asarray(node.evaluate_for({})(NUMPY, *arrays, shape=shape))
+
+
+class Pointwise(Reach):
+    """The rule of an op whose elements depend on those at the same place of the broadcast operands."""
+
+    def ignores_sizes(self, node: Any, is_long: Callable[[Axis], bool]) -> bool:
+        return True
+
+    def reached(self, node: Any, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
+        return analysis.pointwise(node, operands)
+
+
+class Along(Reach):
+    """The rule of an op along one axis: element i depends on those from `i + low` to `i + high`, None for no limit.
+
+    The axis is `node.axis`; positions count from the end where `node.reverse` is true. All operands have that axis.
+    """
+
+    def __init__(self, low: int | None = None, high: int | None = None) -> None:
+        self.low: int | None = low
+        self.high: int | None = high
+
+    def ignores_sizes(self, node: Any, is_long: Callable[[Axis], bool]) -> bool:
+        axis = node.parents[0].dims[self.axis(node)]
+        earlier = self.high is not None and self.high <= 0 and not getattr(node, "reverse", False)
+        return not is_long(axis) or (earlier and not isinstance(axis, Times))
+
+    def axis(self, node: Any) -> int:
+        """Return the position of the axis."""
+        axis: int = node.axis
+        return axis
+
+    def reached(self, node: Any, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
+        low, high = -inf if self.low is None else self.low, inf if self.high is None else self.high
+        if getattr(node, "reverse", False):
+            low, high = -high, -low
+        return analysis.along(node, operands, self.axis(node), low, high)
+
+
+class Leading(Reach):
+    """The rule of an op on the last `core` axes of its operands, as on matrices; the axes before them broadcast."""
+
+    def __init__(self, core: int = 2) -> None:
+        self.core: int = core
+
+    def ignores_sizes(self, node: Any, is_long: Callable[[Axis], bool]) -> bool:
+        return not any(is_long(axis) for each in (node, *node.parents) for axis in each.dims[-self.core :])
+
+    def reached(self, node: Any, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
+        lists = [operand.axes[: max(0, len(operand.axes) - self.core)] for operand in operands]
+        rank = max(map(len, lists))
+        found = analysis.pointwise(node, operands, "", lists, rank)
+        return Reached((*found.axes, *analysis.axes(node.dims[rank:])), found.zones)
+
+
+KEPT: Final = "kept"
+"""In place of a window: each element of the result depends on those of the operand at the same position."""
+
+
+class Windowed(Reach):
+    """The rule of an op with windows: element i along an axis depends on some elements of its window.
+
+    Other operands than the first one reach every element.
+    """
+
+    def windows(self, node: Any) -> Sequence[Any]:
+        """Return for each axis its `Window`, `KEPT`, or None where an element depends on all positions."""
+        raise NotImplementedError
+
+    def ignores_sizes(self, node: Any, is_long: Callable[[Axis], bool]) -> bool:
+        axes = node.parents[0].dims
+        if any(is_long(axis) for each in node.parents[1:] for axis in each.dims):
+            return False
+        return not any(
+            is_long(axis) and window != KEPT and (window is None or window.extent - 1 - window.before > 0)
+            for axis, window in zip(axes, self.windows(node), strict=True)
+        )
+
+    def reached(self, node: Any, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
+        return analysis.windowed(node, operands, self.windows(node))
+
+
+REACH: Rules[Reach] = Rules("REACH", Reach())
+"""The rules of ops that say what their elements depend on: `@wy.REACH.register(MyOp)` above a class registers one."""
