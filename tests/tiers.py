@@ -111,7 +111,7 @@ EXHAUSTIVE = [
     "engines/jax/test_random.py::test_bits",
     "engines/jax/test_random.py::test_equal_layers_draw_with_their_own_weights",
     "engines/jax/test_random.py::test_floats",
-    "engines/jax/test_random.py::test_weights_of_rows_need_no_64_bit_types",
+    "engines/jax/test_random.py::test_weights_of_rows_need_no_option_of_jax",
     "engines/jax/test_ragged_rows.py::test_batches_of_rows_of_different_lengths_accumulate",
     "engines/jax/test_ragged_rows.py::test_processes_divide_rows_of_different_lengths",
     "engines/jax/test_ragged_rows.py::test_a_step_of_divided_rows_sends_sums_and_nothing_for_each_entry",

@@ -263,13 +263,35 @@ def test_mistakes_say_what_to_write(call: Any, error: type[Exception], text: str
         call(wy.Parameter(random(4)))
 
 
-def test_jax_calls_the_python_code_and_warns() -> None:
-    x = wy.Parameter(random(4))
-    loss = smoothed(x, 0.5)
-    with pytest.warns(RuntimeWarning, match="KernelSmoothed"):
-        found = wy.compile([loss, wy.grad(loss, x)], engine="jax")()
-    np.testing.assert_allclose(found[0], loss.forward())
-    np.testing.assert_allclose(found[1], wy.grad(loss, x).forward())
+@wy.kernel
+def looked_up(x: wy.Tensor[Batch], rows, out: wy.Written[Batch]):
+    for i in range(x.size):
+        out[i] = x[rows[i]]
+
+
+@pytest.mark.parametrize(
+    "of", [lambda x, y: smoothed(y, 0.5), lambda x, y: products(x, y).sum(), lambda x, y: grown(y, 0.5)[0].sum()]
+)
+def test_kernels_run_in_jax(of: Any) -> None:
+    jax = pytest.importorskip("jax")
+    leaves = {"x": wy.Parameter(random(3, 4), name="x"), "y": wy.Parameter(random(4), name="y")}
+    made = of(**leaves)
+    made.backward()
+    with jax.enable_x64(True):
+        function, parameters = wy.jax.lower(made)
+        value, slopes = jax.jit(jax.value_and_grad(function))(parameters)
+    np.testing.assert_allclose(value, made.forward(), rtol=1e-5)
+    assert slopes
+    for name, slope in slopes.items():
+        np.testing.assert_allclose(slope, leaves[name].gradient, rtol=1e-4)
+
+
+def test_an_index_out_of_range_is_nan_in_jax() -> None:
+    jax = pytest.importorskip("jax")
+    function, parameters = wy.jax.lower(
+        looked_up(wy.Parameter(random(4).astype(np.float32)), wy.IndexConstant([0, 1, 7, 2]))
+    )
+    assert np.isnan(jax.jit(function)(parameters)).all()
 
 
 def test_kernels_run_in_loops_and_batches_of_the_graph() -> None:

@@ -97,6 +97,10 @@ class Lowering(Protocol):
         """Return what a kernel returns, and then the new values of the arrays that it may write to."""
         ...
 
+    def by_kernel(self, node: BaseNode, operands: Sequence[Any], shape: tuple[int, ...]) -> Any:
+        """Return the value of an op by the kernel of its loop form; NaN, or the largest integer, where it raises."""
+        ...
+
     def outputs(self, outputs: Sequence[BaseNode], known: Mapping[BaseNode, Any]) -> list[Any]:
         """Return the values of nodes of another graph, such as the body of a loop; `known` has values of its leaves."""
         ...

@@ -136,6 +136,10 @@ class Lowerer:
         """Return what a kernel returns, and the arrays that it may write to; see `Lowering`."""
         return jax_form(kernel)(*arguments)
 
+    def by_kernel(self, node: BaseNode, operands: Sequence[Any], shape: tuple[int, ...]) -> Any:
+        """Return the value of an op by the kernel of its loop form; see `Lowering`."""
+        return value_by_kernel(node, operands, shape)
+
     def inside_op(self) -> Self:
         """Return what lowers the nodes that an op is composed of; see `Lowering`."""
         if self._narrow is None:

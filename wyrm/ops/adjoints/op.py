@@ -12,6 +12,7 @@ from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, ShapeError
 from wyrm.graph.axes import Axis, Dim, Dims, product, resolve
 from wyrm.graph.base import ZERO, BaseNode, Gradient, explain, label
 from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexMap, flat
+from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS, ByKernel, Gathered, Scattered, ScatterTarget
 from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
@@ -46,7 +47,6 @@ class KernelOp(Node[tuple[BaseNode, ...], Axes], abstract=True):
         return floats.pop() if floats else np.dtype(np.float64)
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        operands = tuple(map(np.asarray, operands))  # JAX then calls this with arrays of NumPy
         out = np.empty(shape, self.dtype)
         with np.errstate(all="ignore"):
             try:
@@ -81,6 +81,15 @@ class KernelOp(Node[tuple[BaseNode, ...], Axes], abstract=True):
         for i, part in zip(plan.wanted, found, strict=True):
             out[i] = part
         return tuple(out)
+
+
+@JAX.register(KernelOp)
+class _KernelForm(JaxForm):
+    def own_gradient(self, node: Any) -> bool:
+        return True
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        return lowering.by_kernel(node, operands, shape)
 
 
 _ops: dict[Plan, type[KernelOp]] = {}

@@ -19,8 +19,10 @@ What becomes of a kernel
     `while_loop`.
     Integers and floats have the types that they have in Python, also those of 64 bits where JAX has none enabled. The
     results then have 32 bits, as all arrays of JAX.
+    Programs of JAX raise no errors: a kernel that meets a `raise` gives NaN, or the largest integer, for all that it
+    returns and writes.
 What has no form
-    `raise`, functions of LAPACK and of numba, products by tiles, and memory that threads share.
+    Functions of LAPACK and of numba, products by tiles, and memory that threads share.
 Indices out of range
     are read from inside of the array, and not written. A kernel must have none.
 """

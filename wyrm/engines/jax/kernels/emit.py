@@ -59,11 +59,10 @@ from wyrm.support.imports import jax, jnp
 _MOST_TURNS, _MOST_STATEMENTS = 16, 200
 # Whether a function still runs, has left the loop, and has returned; `@0` is its first result.
 _LIVE, _LEFT, _RETURNED = "@live", "@left", "@returned"
-# Whether a loop has another turn.
-_GOES = "@goes"
+# Whether a loop has another turn, and whether a `raise` was met.
+_GOES, _FAILED = "@goes", "@failed"
 Body = Callable[[], None]
 _MISSING: dict[type[Statement], str] = {
-    Fail: "raise no errors: return a number that says what is wrong",
     LibraryCall: "call no functions of LAPACK, numba or C",
     TiledProduct: "have no products by tiles: multiply in loops",
     ShiftedSums: "have no sums by tiles: add in loops",
@@ -126,6 +125,8 @@ class Emitter:
         # The sums of the innermost loops of lanes, by their variables: the lane and the number of branches around.
         self._sums: dict[str, tuple[Lane, int]] = {}
         self._branches = 0
+        # Whether statements are inside of a `while`, in any function.
+        self._in_while = False
         # The shapes of the states of loops that are translated again, inside of others.
         self._shapes: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
 
@@ -138,12 +139,18 @@ class Emitter:
         self.variables = {each.name: _zero(each.type) for each in function.cleared if isinstance(each.type, ScalarType)}
         self.variables |= dict(zip((each.name for each in function.parameters), arguments, strict=True))
         self.variables |= {_LIVE: np.True_, _LEFT: np.False_, _RETURNED: np.False_}
+        self.variables[_FAILED] = around[0].get(_FAILED, np.False_)
         self._function, self._sums = function, {}
+        failed = self.variables[_FAILED]
         try:
             self.block(function.body)
-            return [self.variables[f"@{place}"] for place in range(len(function.results))]
+            failed = self.variables[_FAILED]
+            # A function that raises an error at its end has no result there.
+            zeros = {f"@{place}": _zero(type) for place, type in enumerate(function.results) if function.fails}  # type: ignore[arg-type]  # no pointers
+            return [{**zeros, **self.variables}[f"@{place}"] for place in range(len(function.results))]
         finally:
             self.variables, self._function, self._sums = around
+            self.variables[_FAILED] = failed
 
     def refused(self, what: str) -> NotCompiled:
         """Return the error of code that has no form in JAX."""
@@ -186,6 +193,11 @@ class Emitter:
             case Return(values):
                 results = {f"@{place}": self.value(each) for place, each in enumerate(values)}
                 self.variables |= {_LIVE: np.False_, _LEFT: np.True_, _RETURNED: np.True_} | results
+            case Fail():
+                # What follows runs, for nothing; only a loop of unknown length ends.
+                self.variables[_FAILED] = np.True_
+                if self._in_while:
+                    self.variables |= {_LIVE: np.False_, _LEFT: np.True_}
             case Invoke(results, function, arguments):
                 found = self.call(function, [self.value(each) for each in arguments])
                 self.variables |= {each.name: value for each, value in zip(results, found, strict=True)}
@@ -297,6 +309,9 @@ class Emitter:
             elif name in outside and value is not None:
                 self.variables[name] = self._of_last(value, lane)
         self._sums = before[2]
+        failed = self.variables[_FAILED]
+        if np.ndim(failed) > lane.level:
+            self.variables[_FAILED] = failed.any(axis=lane.level)
         self.variables |= {_LIVE: np.True_}
         return True
 
@@ -337,6 +352,7 @@ class Emitter:
     def _in_order(self, loop: For, count: Integer) -> None:
         """Run the turns of a loop one after the other, in a loop of JAX."""
         leaves = any(isinstance(each, Leave | Return) for each in every(loop.body))
+        leaves = leaves or (self._in_while and any(isinstance(each, Fail) for each in every(loop.body)))
         number = count.known
         size = count.array()
         top = None if number is None else number - 1
@@ -367,7 +383,9 @@ class Emitter:
             self.block(loop.before)
             self.variables[_GOES] = self.value(loop.condition)
 
+        around, self._in_while = self._in_while, True
         self._while_loop(loop, (*loop.before, *loop.body), before, lambda _: self.block(loop.body))
+        self._in_while = around
 
     def _while_loop(
         self, loop: For | While, inside: Sequence[Statement], before: Callable[[Any], None], turn: Callable[[Any], None]
@@ -425,12 +443,18 @@ class Emitter:
                     raise self.refused(f"have no array {each.name} behind the loop that assigns it")
             elif not isinstance(before, _Unset) and (before is not None or each.name in outside):
                 found[each.name] = each.type
-        if any(isinstance(each, Leave | Return) for each in every(inside)):
+        fails = any(isinstance(each, Fail) or self._fails(each) for each in every(inside))
+        found |= {_FAILED: BOOL} if fails else {}
+        if fails or any(isinstance(each, Leave | Return) for each in every(inside)):
             found |= dict.fromkeys([_LEFT, _RETURNED], BOOL)
             if any(isinstance(each, Return) for each in every(inside)):
                 results = enumerate(self._function.results)
                 found |= {f"@{place}": type for place, type in results if isinstance(type, ScalarType)}
         return found
+
+    def _fails(self, statement: Statement) -> bool:
+        """Return whether a statement calls a function that may raise an error."""
+        return isinstance(statement, Invoke) and self.translation.functions[statement.function].function.fails
 
     def _first_state(
         self,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.engines.jax.kernels.emit import Emitter, InOrder, Place, Value
-from wyrm.engines.jax.kernels.indices import Integer, Lane, traced
+from wyrm.engines.jax.kernels.indices import Integer, Lane, aligned, traced
 from wyrm.engines.native.ir.types import INT64, ScalarType, scalar_of
 from wyrm.engines.native.kernels.functions import Routine, kernel_of
 from wyrm.engines.native.kernels.translate import Specialization, Translation
@@ -45,15 +45,15 @@ def jax_form(kernel: Any) -> Callable[..., tuple[Any, ...]]:
     return form
 
 
-def called(routine: Routine, given: Sequence[Any]) -> tuple[list[Any], dict[int, Any]]:
+def called(routine: Routine, given: Sequence[Any], *, checked: bool = False) -> tuple[list[Any], dict[int, Any]]:
     """Return what a kernel returns, and the new values of the arrays that it may write to, by their positions.
 
-    They have the types that the kernel has, also those of 64 bits.
+    They have the types that the kernel has, also those of 64 bits. With `checked`, an index out of range is an error.
     """
     with jax.enable_x64(True):
         arguments = [each if _is_number(each) else jnp.asarray(each) for each in given]
         kinds = tuple(map(_kind, arguments))
-        translation = Translation(checked=False)
+        translation = Translation(checked)
         found = translation.specialized(routine, kinds)
         places, values, arrays = count(), list[Value](), list[Any]()
         for each, kind in zip(arguments, kinds, strict=True):
@@ -70,7 +70,7 @@ def called(routine: Routine, given: Sequence[Any]) -> tuple[list[Any], dict[int,
 
 
 def value_by_kernel(node: BaseNode, operands: Sequence[Any], shape: tuple[int, ...]) -> Any:
-    """Return the value of an op by the kernel of its loops.
+    """Return the value of an op by the kernel of its loops; NaN where it meets a `raise` or an index out of range.
 
     It raises `NotCompiled` for an op without a kernel or with one that has no form in JAX.
     """
@@ -84,15 +84,20 @@ def value_by_kernel(node: BaseNode, operands: Sequence[Any], shape: tuple[int, .
             arguments = loops.kernel_arguments(node, wide, out)
         except Exception as error:  # of code that takes arrays of NumPy alone
             raise NotCompiled(f"the kernel of {describe(node)} takes no arrays of JAX: {error}") from error
-        _, arrays = called(_routine(loops.kernel), arguments)
+        _, arrays = called(_routine(loops.kernel), arguments, checked=True)
+        found = jnp.zeros(out.size, out.dtype)
         for position, array in arrays.items():
-            given = arguments[position]
-            if isinstance(given, np.ndarray) and given.size == out.size and np.may_share_memory(given, out):
-                result = array.reshape(shape)
-                break
-        else:
-            raise NotCompiled(f"the kernel of {describe(node)} does not write the whole result")
+            view = arguments[position]
+            if isinstance(view, np.ndarray) and np.may_share_memory(view, out) and view.flags.c_contiguous:
+                start = (_address(view) - _address(out)) // out.itemsize
+                found = found.at[start : start + view.size].set(array.reshape(-1))
+        result = found.reshape(shape)
     return _as_jax_has_it(result)
+
+
+def _address(array: np.ndarray) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def elementwise(function: Any, *arguments: Any) -> Any:
@@ -146,10 +151,23 @@ def _run(
         emitter = Emitter(translation, in_order, arrays, lanes)
         try:
             results = emitter.call(found.function.name, values)
+            failed = emitter.variables["@failed"]
         except InOrder as error:
             in_order.add(id(error.loop))
             continue
-        return [jnp.asarray(x.array() if isinstance(x, Integer) else x) for x in results], emitter.arrays
+        results = [jnp.asarray(x.array() if isinstance(x, Integer) else x) for x in results]
+        if isinstance(failed, np.bool_) and not failed:
+            return results, emitter.arrays
+        return [_spoiled(x, failed) for x in results], [_spoiled(x, jnp.any(failed)) for x in emitter.arrays]
+
+
+def _spoiled(array: Any, failed: Any) -> Any:
+    """Return NaN, or the largest integer, where a kernel met a `raise`: programs of JAX raise no errors."""
+    if array.dtype == np.bool_:
+        return array
+    worst = np.nan if array.dtype.kind == "f" else np.iinfo(array.dtype).max
+    failed, array = aligned(failed, array) if jnp.ndim(failed) else (failed, array)
+    return jnp.where(failed, np.asarray(worst, array.dtype), array)
 
 
 def _routine(kernel: Any) -> Routine:
