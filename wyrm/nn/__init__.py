@@ -27,7 +27,6 @@ __getattr__, __dir__, __all__ = lazy_imports(
             "reglu relu relu6 selu sigmoid silu softplus softsign swiglu tanh"
         ),
         "attention": "LearnedPositionalEncoding MultiHeadAttention SinusoidalPositionalEncoding",
-        "base_decoder": "BaseDecoder",
         "normalization": (
             "BatchNorm BatchNorm1d BatchNorm2d BatchNorm3d GroupNorm InstanceNorm InstanceNorm1d InstanceNorm2d "
             "InstanceNorm3d LayerNorm RMSNorm group_norm instance_norm"

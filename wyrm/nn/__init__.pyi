@@ -32,7 +32,6 @@ from wyrm.nn.activation import tanh as tanh
 from wyrm.nn.attention import LearnedPositionalEncoding as LearnedPositionalEncoding
 from wyrm.nn.attention import MultiHeadAttention as MultiHeadAttention
 from wyrm.nn.attention import SinusoidalPositionalEncoding as SinusoidalPositionalEncoding
-from wyrm.nn.base_decoder import BaseDecoder as BaseDecoder
 from wyrm.nn.cached_decoder import CachedDecoder as CachedDecoder
 from wyrm.nn.convolution import Conv1d as Conv1d
 from wyrm.nn.convolution import Conv2d as Conv2d
@@ -149,7 +148,6 @@ __all__ = [
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
-    "BaseDecoder",
     "BatchNorm",
     "BatchNorm1d",
     "BatchNorm2d",
