@@ -60,7 +60,7 @@ def torch_step(threads: int) -> Callable[[], object]:
 
     torch.set_num_threads(threads)
     config = transformers.GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
-    base = transformers.GPT2LMHeadModel(config).to(torch.bfloat16)  # type: ignore[arg-type]  # its own stub
+    base = transformers.GPT2LMHeadModel(config).to(torch.bfloat16)
     chosen = peft.LoraConfig(
         r=RANK, target_modules=["c_attn", "c_proj", "c_fc"], fan_in_fan_out=True, task_type="CAUSAL_LM"
     )  # fmt: skip
@@ -72,7 +72,7 @@ def torch_step(threads: int) -> Callable[[], object]:
         logits = model(tokens[:, :-1]).logits.flatten(0, 1)
         loss = torch.nn.functional.cross_entropy(logits, tokens[:, 1:].flatten())
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]  # PyTorch's
+        loss.backward()
         optimizer.step()
         return loss.item()
 
@@ -256,10 +256,11 @@ def recalled(storage: str) -> float:
     model = Recommender(*shape, DIMENSIONS)
     for _ in range(20):
         model.epoch(data.users[kept], data.items[kept], threads=1)
-    columns = (data.users, data.items)
-    seen, relevant = (
-        csr_matrix((np.ones(len(each)), tuple(column[each] for column in columns)), shape) for each in (kept, tested)
-    )
+
+    def matrix(rows: Any) -> Any:
+        return csr_matrix((np.ones(len(rows)), (data.users[rows], data.items[rows])), shape)
+
+    seen, relevant = matrix(kept), matrix(tested)
     films: Any = model.item_vectors.weight.value
     if storage != "float32":
         films = wy.NarrowWeight(films, storage=storage)  # type: ignore[arg-type]  # one of its types

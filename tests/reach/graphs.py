@@ -72,7 +72,8 @@ class _Sequences:
         self.nodes: list[Any] = [self.input(), self.input()]
 
     def normal(self, *shape: int) -> np.ndarray:
-        return self.random.uniform(0.3, 1.7, shape) * self.random.choice([-1.0, 1.0], shape)
+        found: np.ndarray = self.random.uniform(0.3, 1.7, shape) * self.random.choice([-1.0, 1.0], shape)
+        return found
 
     def input(self) -> Any:
         leaf: Any = wy.Input(dims=(self.batch, self.time, Width(3)), dtype=np.float64, name=f"x{len(self.leaves)}")

@@ -17,6 +17,8 @@ from wyrm.nn.sampling import SamplingOptions, draws_at, tokens_of
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import integer, whole
 
+# The tokens of a text.
+Tokens = Sequence[int] | NDArray[np.int64]
 # The most texts that are generated side by side where no decoder says how many.
 _SIDE_BY_SIDE = 8
 
@@ -35,18 +37,18 @@ class GenerationOptions(TypedDict, total=False):
 
 @overload
 def generate(
-    model: LanguageModel | CachedDecoder, prompt: Sequence[int], max_new_tokens: int,
+    model: LanguageModel | CachedDecoder, prompt: Tokens, max_new_tokens: int,
     **options: Unpack[GenerationOptions],
 ) -> Iterator[int]: ...  # fmt: skip
 @overload
 def generate(
-    model: LanguageModel | CachedDecoder, prompt: Sequence[Sequence[int]], max_new_tokens: int,
+    model: LanguageModel | CachedDecoder, prompt: Sequence[Tokens], max_new_tokens: int,
     **options: Unpack[GenerationOptions],
 ) -> list[Iterator[int]]: ...  # fmt: skip
 @explains_keywords
 def generate(
     model: LanguageModel | CachedDecoder,
-    prompt: Sequence[int] | Sequence[Sequence[int]],
+    prompt: Tokens | Sequence[Tokens],
     max_new_tokens: int,
     *,
     temperature: float = 1.0,

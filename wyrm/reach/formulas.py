@@ -73,8 +73,8 @@ def known_of_formula(analysis: Analysis, node: BaseNode, formula: str, operands:
     numbers = _numbers(node, formula, operands)
     if formula in _COMPARISONS and operands[0].numbers and operands[1].numbers:
         values |= _compared(_COMPARISONS[formula], operands[0].numbers, operands[1].numbers)
-        for parent, each in zip(node.parents, operands, strict=True):
-            if parent.dtype == np.float32 and not _is_exact(each.numbers or {}):
+        for parent, known in zip(node.parents, operands, strict=True):
+            if parent.dtype == np.float32 and not _is_exact(known.numbers or {}):
                 analysis.assumed.append(f"float32 tells the compared positions apart, below 2**24 ({node.location})")
     return Reached((), analysis.united(itertools.chain(*zones)), _kept(analysis, node, values), numbers)
 

@@ -74,7 +74,7 @@ def _times(numbers: Numbers, factor: int) -> Numbers:
         return _UNKNOWN
     found: Numbers = {pair: (low, inf) for pair, (low, _) in numbers.items() if low >= 0 and pair[1] == ZERO}
     for (u, v), limits in numbers.items():
-        if v == ZERO and type(u) is int and limits == (0, 0):
+        if v == ZERO and type(u) is int and limits[0] == limits[1] == 0:
             found[multiple(u, factor), ZERO] = 0, 0
     return found
 

@@ -47,6 +47,7 @@ def converse(
 
     Raise `ShapeError` for a line that alone leaves no room, and what `PretrainedTokenizer.chat` and `generate` raise.
     """
+    chosen: GenerationOptions = {"stop": tokenizer.stop_tokens, **options}
     first = [] if system is None else [{"role": "system", "content": system}]
     messages = list[dict[str, str]]()
     longest = decoder.limits.longest
@@ -65,7 +66,7 @@ def converse(
             prompt = tokenizer.chat([*first, *messages[forgotten:]])
         room = max_new_tokens if longest is None else min(max_new_tokens, longest - len(prompt))
         answer = ""
-        for piece in generate_text(decoder, tokenizer, prompt, room, stop=tokenizer.stop_tokens, **options):
+        for piece in generate_text(decoder, tokenizer, prompt, room, **chosen):
             write(piece)
             answer += piece
         write("\n")

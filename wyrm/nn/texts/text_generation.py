@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 
 from wyrm.errors import DTypeError, OptionError
 from wyrm.nn.cached_decoder import CachedDecoder, LanguageModel
-from wyrm.nn.generation import GenerationOptions, generate
+from wyrm.nn.generation import GenerationOptions, Tokens, generate
 
 # The last tokens of the prompt that the first ones are decoded behind: how a token reads may depend on those before.
 _CONTEXT = 8
@@ -37,18 +37,18 @@ def generate_text(
 ) -> Iterator[str]: ...  # fmt: skip
 @overload
 def generate_text(
-    model: LanguageModel | CachedDecoder, tokenizer: TextTokenizer, prompt: Sequence[int], max_new_tokens: int, *,
+    model: LanguageModel | CachedDecoder, tokenizer: TextTokenizer, prompt: Tokens, max_new_tokens: int, *,
     stop_strings: str | Sequence[str] = (), **options: Unpack[GenerationOptions],
 ) -> Iterator[str]: ...  # fmt: skip
 @overload
 def generate_text(
-    model: LanguageModel | CachedDecoder, tokenizer: TextTokenizer, prompt: list[str] | Sequence[Sequence[int]],
+    model: LanguageModel | CachedDecoder, tokenizer: TextTokenizer, prompt: list[str] | Sequence[Tokens],
     max_new_tokens: int, *, stop_strings: str | Sequence[str] = (), **options: Unpack[GenerationOptions],
 ) -> list[Iterator[str]]: ...  # fmt: skip
 def generate_text(
     model: LanguageModel | CachedDecoder,
     tokenizer: TextTokenizer,
-    prompt: str | Sequence[int] | list[str] | Sequence[Sequence[int]],
+    prompt: str | Tokens | list[str] | Sequence[Tokens],
     max_new_tokens: int,
     *,
     stop_strings: str | Sequence[str] = (),

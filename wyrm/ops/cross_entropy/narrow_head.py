@@ -62,6 +62,7 @@ class _NarrowHead(HasIndexOperands[tuple[Any, ...], Axes], Node[tuple[Any, ...],
         _, _, *rest = form.kernel_arguments(self, (x, numbers, labels, *others), out)
         if self.scaled:
             wide, rest[-1] = wide * others[0], rest[-1][:0]
+        assert form.kernel is not None
         form.kernel(x, wide, *rest)
         return out
 

@@ -67,6 +67,7 @@ class FlatIndexForm(JaxForm):
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         (key,), loops = operands, LOOPS.of(node)
         position = positions(lowering, node, key, shape)
+        assert loops.by_flat_index is not None
         return lowering.elementwise(loops.by_flat_index, position, key[0], key[1], *loops.flat_index_arguments(node))
 
 

@@ -111,9 +111,9 @@ def is_without_weight(table: IntegerArray, row: int) -> bool:
 
 @inlined
 def row_at(
-    place: int,
+    place: int | np.integer,
     word: np.integer,
-    step: int,
+    step: int | np.integer,
     seed: int,
     stream: int,
     size: int,
