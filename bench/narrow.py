@@ -133,7 +133,7 @@ def _steps_of_lora() -> list[Case]:
         "PyTorch, bfloat16": _in_worker("torch_step(1)", "torch transformers peft"),
     }
     name = f"memory of a LoRA step, 124M {BATCH} x {LENGTH}, int8"
-    return [*found, Case("narrow", name, memory, floors={"PyTorch, bfloat16": 1 / 0.6}, unit="MB", rounds=1)]
+    return [*found, Case("narrow", name, memory, floors={"PyTorch, bfloat16": 1 / 0.6}, unit="MB", rounds=2)]
 
 
 # --- bytes and perplexity ---------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def _sizes() -> list[Case]:
                 contenders,
                 floors={"float32": 1 / most},
                 unit="MB",
-                rounds=1,
+                rounds=2,
             )
         )
     if STORIES.is_file():
@@ -217,7 +217,7 @@ def _sizes() -> list[Case]:
             contenders = {"wyrm": _of_number(_perplexity, storage), "float32": _of_number(_perplexity, "float32")}
             name = f"perplexity of a byte of TinyStories, {storage}"
             floors = {"float32": 1 / most}
-            found.append(Case("narrow", name, contenders, floors=floors, unit="perplexity", rounds=1, quick=False))
+            found.append(Case("narrow", name, contenders, floors=floors, unit="perplexity", rounds=2, quick=False))
     return found
 
 
@@ -284,12 +284,12 @@ def _tables() -> list[Case]:
         Case(
             "narrow", f"a table of {name}",
             {"wyrm": partial(_table_megabytes, True), "float32": partial(_table_megabytes, False)},
-            floors={"float32": 1 / 0.27}, unit="MB", rounds=1, quick=False,
+            floors={"float32": 1 / 0.27}, unit="MB", rounds=2, quick=False,
         ),
     ]  # fmt: skip
     if has_movielens("narrow"):
         goal, what = "recall within 0.5 % of that of float32", "films that the best twenty miss, BPR in int8, MovieLens"
-        cases.append(Case("narrow", what, recall, goal, rounds=1, unit="1 - recall"))
+        cases.append(Case("narrow", what, recall, goal, rounds=2, unit="1 - recall"))
     return cases
 
 

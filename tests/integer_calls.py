@@ -187,6 +187,7 @@ OPTIONS: dict[str, Call] = {
     "WarmupCosine": lambda i: [wy.optim.WarmupCosine(1.0, warmup=i(50), steps=i(100))(n) for n in (9, 80, 300)],
     "Muon": lambda i: wy.optim.Muon([wy.Parameter(np.ones((2, 2)))], 0.1, iterations=i(3)),
     "Linear": lambda i: wy.nn.Linear(in_features=i(3), out_features=i(2), seed=i(1)),
+    "RotaryWeights": lambda i: wy.nn.RotaryWeights(np.arange(8.0), heads=i(2), layout=wy.nn.Pair).to(wy.nn.Half).array,
     "Embedding": lambda i: wy.nn.Embedding(num_embeddings=i(5), embedding_dim=i(2), seed=i(1)),
     "EmbeddingBag": lambda i: wy.nn.EmbeddingBag(i(5), i(2), padding_idx=i(1), seed=i(1)),
     "GroupNorm": lambda i: wy.nn.GroupNorm(num_groups=i(2), num_channels=i(4)),

@@ -176,7 +176,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "GPT2 of floats": (lambda: gpt2()(np.ones((1, 2))), TypeError, "convert with array.astype(np.int64)"),
     "model.generate": (lambda: gpt2().generate([1], 2), AttributeError, "use wy.nn.generate(model, prompt,"),
     "generate from text": (lambda: W.nn.generate(gpt2(), "a b", 2), TypeError, "as tokenizer.encode(text) gives"),
-    "generate from rows": (lambda: W.nn.generate(gpt2(), [[1, 2]], 2), TypeError, "prompt[0] is [1, 2]; a prompt is"),
+    "generate from text in a list": (
+        lambda: W.nn.generate(gpt2(), ["a b"], 2),
+        TypeError,
+        "as tokenizer.encode(text) gives",
+    ),
     "from_pretrained": (lambda: wy.nn.GPT2.from_pretrained("gpt2"), ValueError, "wyrm downloads no models"),
     "bernoulli of probabilities": (
         lambda: W.random.bernoulli(images().sigmoid()),

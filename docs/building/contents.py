@@ -199,23 +199,19 @@ CONTENTS = (
             Group("Transformers", (), (f"{_NN}transformer",)),
             Group("GPT-2", (), (f"{_NN}gpt2",)),
             Group("Decoders", (), (f"{_NN}decoder", f"{_NN}decoder_config")),
-            Group(
-                "Generation of text",
-                (),
-                tuple(
-                    _NN + each
-                    for each in (
-                        "generation",
-                        "texts.text_generation",
-                        "cached_decoder",
-                        "sampling",
-                        "texts.sampling_nodes",
-                        "past",
-                    )
-                ),
-            ),
         ),
-        "Layers of attention, GPT-2 and decoders with the files of Hugging Face, and generation with a cache.",
+        "Layers of attention, GPT-2 and decoders with the files of Hugging Face.",
+    ),
+    Page(
+        "generation",
+        "wyrm.nn: generation of text",
+        "wyrm.nn",
+        (
+            Group("Texts", (), (f"{_NN}generation", f"{_NN}texts.text_generation")),
+            Group("Samplers", (), (f"{_NN}sampling", f"{_NN}texts.sampling_nodes")),
+            Group("What is kept between tokens", (), (f"{_NN}cached_decoder", f"{_NN}past")),
+        ),
+        "Tokens and texts that follow prompts, by any model that says what it keeps between tokens.",
     ),
     Page(
         "activations",

@@ -2,6 +2,11 @@
 
 `zones` has the arithmetic of positions, `rules` what an op may say of itself, `facts` what is known of each node of a
 graph, `reading` what index maps say, and `claims` the claims that `wyrm.prove` proves.
+
+>>> class Time(wy.Dim): ...
+>>> x = wy.Input(dims=(Time(),))
+>>> wy.prove(x.cumsum()).causal(Time).dims == x.dims
+True
 """
 
 from wyrm.reach.rules import KEPT, Along, Leading, Pointwise, Reach, Reached, Windowed

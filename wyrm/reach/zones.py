@@ -140,7 +140,8 @@ class Atoms:
         """Return the bounds that every value of a variable has: a position is at least 0 and at most the size - 1."""
         found = self._implied.get(variable)
         if found is None:
-            found = [] if variable == ZERO else [(ZERO, variable, 0)]
+            least: list[Bound] = [] if variable == ZERO else [(ZERO, variable, 0)]
+            found = least
             size = self.extent if variable == SOURCE else self.sizes[variable] if type(variable) is int else None
             if size is not None:
                 found.append((variable, size[0], size[1] - 1))

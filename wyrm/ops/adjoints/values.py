@@ -363,7 +363,7 @@ class _Conversion:
             env[text] = joined
 
     def _loop(self, s: Any, env: dict[str, str], out: Block) -> None:
-        where = self.where
+        where, stop = self.where, s.stop
         assigned = {
             each.targets[0].id
             for each in _every(s.body)
@@ -394,8 +394,8 @@ class _Conversion:
         else:
             loop = While(where, [], self._read(s.test, inside))
         loop.body = self._block(s.body, inside)
-        if s.stop is not None:
-            loop.stop = name(inside[s.stop])
+        if stop is not None:
+            loop.stop = name(inside[stop])
         for text, header in carried.items():
             if inside[text] != header:
                 loop.body.append(Put(where, header, name(inside[text]), "next"))

@@ -99,7 +99,8 @@ def _of_four_axes(x: Node) -> Any:
     if x.ndim == 4:
         return x
     rank = min(x.ndim, 3)
-    return x.reshape((product(x.dims[:-rank]), *(1,) * (3 - rank), *x.dims[-rank:]))
+    axes: Any = (product(x.dims[:-rank]), *(1,) * (3 - rank), *x.dims[-rank:])
+    return x.reshape(axes)
 
 
 def _mask(mask: Node, query: Node, key: Node) -> Node:

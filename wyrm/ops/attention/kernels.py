@@ -127,7 +127,8 @@ def attention_gradient_kernel(
     time, keys, pairs, group = query.shape[1], key.shape[1], query.shape[0] * shared, heads // shared
     slots, tile, one = sums.shape[0], sums.shape[2], scale.dtype.type(1)
     # The scores of a column fit into the first cache. The sums over the queries of a tile are faster than of a column.
-    block, tiles = COLUMN if has_few(features) else tile, (time + tile - 1) // tile
+    block = COLUMN if has_few(features) else tile
+    tiles: int = (time + tile - 1) // tile
     # The keys that any query sees.
     reached = min(time, keys) if causal or time == 0 else keys
     for slot in shared_turns(slots, 2 * pairs * group * time * keys // slots):

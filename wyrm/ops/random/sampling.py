@@ -168,7 +168,7 @@ def rows_kernel(
         user = i // draws
         low, high = user * width, (user + 1) * width
         if ascending:
-            low, high = offsets[users[user]], offsets[users[user] + 1]
+            low, high = int(offsets[users[user]]), int(offsets[users[user] + 1])
             if high - low >= size:  # who excludes all rows gets any
                 high = low
         excludes = (columns, columns[:0], low, high, ascending)

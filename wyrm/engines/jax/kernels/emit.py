@@ -114,6 +114,8 @@ class Emitter:
     ) -> None:
         self.translation, self.in_order = translation, in_order
         self.arrays, self.lanes = list(arrays), list(lanes)
+        # Which loops run at once around a statement.
+        self._at_once_loops: list[int] = []
         self.shapes = [each.shape for each in arrays]
         self.variables: dict[str, Value] = {}
         # Where lanes run: a bool for each; None where all do.
@@ -235,9 +237,10 @@ class Emitter:
         if isinstance(first, Integer):
             if first == second:
                 return first
-            lows, highs = zip(first.ends(), second.ends(), strict=True)
+            (low, high), (other_low, other_high) = first.ends(), second.ends()
             found = either(condition, first.array(), second.array())
-            return traced(found, None if None in lows else min(lows), None if None in highs else max(highs))
+            least = None if low is None or other_low is None else min(low, other_low)
+            return traced(found, least, None if high is None or other_high is None else max(high, other_high))
         if isinstance(first, np.generic) and isinstance(second, np.generic) and first.tobytes() == second.tobytes():
             return first
         return either(condition, first, second)
@@ -287,6 +290,7 @@ class Emitter:
         self.variables[loop.index.name] = Integer(0, ((lane, 1),))
         self._sums = {**self._sums, **dict.fromkeys(sums, (lane, self._branches))}
         self.lanes.append(lane)
+        self._at_once_loops.append(id(loop))
         try:
             self.block(loop.body)
             if self.variables[_LEFT] is not np.False_ or not self._are_apart(lane, before[3]):
@@ -300,6 +304,7 @@ class Emitter:
             return False
         finally:
             self.lanes.pop()
+            self._at_once_loops.pop()
         assert self._function is not None
         outside = _read_outside(self._function, loop)
         for name in [*own, loop.index.name]:
@@ -466,7 +471,7 @@ class Emitter:
         """Return the state of a loop before its first turn, with the shapes that it has after a turn."""
         values = [self._plain(self.variables.get(name), type) for name, type in carried.items()]
         state = (*map(jnp.asarray, more), *map(jnp.asarray, values), *self.arrays)
-        key = id(loop), len(state), *(lane.level for lane in self.lanes)
+        key = id(loop), len(state), *self._at_once_loops
         found = known = self._shapes.get(key)
         while self.lanes:
             if found is not None:
