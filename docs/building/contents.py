@@ -207,8 +207,8 @@ CONTENTS = (
         "wyrm.nn: generation of text",
         "wyrm.nn",
         (
-            Group("Texts", (), (f"{_NN}generation", f"{_NN}texts.text_generation")),
-            Group("Samplers", (), (f"{_NN}sampling", f"{_NN}texts.sampling_nodes")),
+            Group("Texts", (), (f"{_NN}texts.generation", f"{_NN}texts.text_generation")),
+            Group("Samplers", (), (f"{_NN}texts.sampling", f"{_NN}texts.sampling_nodes")),
             Group("What is kept between tokens", (), (f"{_NN}cached_decoder", f"{_NN}past")),
         ),
         "Tokens and texts that follow prompts, by any model that says what it keeps between tokens.",

@@ -12,8 +12,8 @@ import pytest
 import wyrm as wy
 from wyrm.errors import OptionError, ShapeError
 from wyrm.nn import sampled_tokens
-from wyrm.nn.sampling import SamplingOptions, tokens_of
 from wyrm.nn.texts import sampling_nodes
+from wyrm.nn.texts.sampling import SamplingOptions, tokens_of
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {}, "greedy": {"temperature": 0.0}, "cold": {"temperature": 1e-300}, "hot": {"temperature": 5.0},

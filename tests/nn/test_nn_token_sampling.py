@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import wyrm as wy
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
-from wyrm.nn.sampling import sample_tokens
+from wyrm.nn.texts.sampling import sample_tokens
 
 
 def probabilities(logits: list[float], temperature: float, top_k: int | None, top_p: float | None) -> list[float]:

@@ -34,7 +34,9 @@ REGISTRIES: dict[str, Rules[Any]] = {
 # Besides those whose names begin with an underscore.
 KINDS = {ByFlatIndex, ByKernel, Decomposed, DrawsRows, Gathered, Reduced, SameIndex, Scattered}
 BASE_CLASSES = {CrossEntropyLoops, ProductForm, ReducedAxisLoops, GradientLoops, ResidualsLoops, KeyedLoops, *KINDS}
-BASE_CLASSES |= {Leading, Windowed}
+BASE_CLASSES |= {Windowed}
+# What another rule calls.
+CALLED = {Leading}
 
 
 def subclasses(cls: type[Any]) -> Iterator[type[Any]]:
@@ -53,5 +55,5 @@ def test_every_class_of_rules_is_registered(rules: Rules[Any]) -> None:
     found = {cls for cls in subclasses(type(rules.default)) if cls.__module__.startswith("wyrm.")}
     bases = {cls for cls in found if cls.__name__.startswith("_") or cls in BASE_CLASSES}
     assert len(found) > 20
-    assert not found - bases - registered
+    assert not found - bases - registered - CALLED
     assert not {cls for cls in bases if not any(issubclass(rule, cls) for rule in registered)}

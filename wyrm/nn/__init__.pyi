@@ -53,7 +53,6 @@ from wyrm.nn.dropout import Dropout2d as Dropout2d
 from wyrm.nn.dropout import Dropout3d as Dropout3d
 from wyrm.nn.embedding import Embedding as Embedding
 from wyrm.nn.embedding import EmbeddingBag as EmbeddingBag
-from wyrm.nn.generation import generate as generate
 from wyrm.nn.gpt2 import GPT2 as GPT2
 from wyrm.nn.gpt2 import GPT2Config as GPT2Config
 from wyrm.nn.layer import Flatten as Flatten
@@ -117,9 +116,10 @@ from wyrm.nn.recurrent_states import RecurrentOutput as RecurrentOutput
 from wyrm.nn.recurrent_states import StackedOutput as StackedOutput
 from wyrm.nn.rotary import RotaryEmbedding as RotaryEmbedding
 from wyrm.nn.rotary import rotary_embedding as rotary_embedding
-from wyrm.nn.sampling import sample_tokens as sample_tokens
 from wyrm.nn.seeding import seed as seed
 from wyrm.nn.seeding import seeded as seeded
+from wyrm.nn.texts.generation import generate as generate
+from wyrm.nn.texts.sampling import sample_tokens as sample_tokens
 from wyrm.nn.texts.sampling_nodes import sampled_tokens as sampled_tokens
 from wyrm.nn.texts.text_generation import generate_text as generate_text
 from wyrm.nn.transformer import FeedForward as FeedForward

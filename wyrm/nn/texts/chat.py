@@ -10,8 +10,8 @@ from typing_extensions import Unpack
 from wyrm.errors import CheckpointError, ShapeError
 from wyrm.nn.cached_decoder import CachedDecoder
 from wyrm.nn.decoder import Decoder
-from wyrm.nn.generation import GenerationOptions
 from wyrm.nn.gpt2 import GPT2
+from wyrm.nn.texts.generation import GenerationOptions
 from wyrm.nn.texts.text_generation import generate_text
 from wyrm.support.files import FilePath
 

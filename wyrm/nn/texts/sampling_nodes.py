@@ -10,7 +10,7 @@ from wyrm.errors import OptionError, ShapeError
 from wyrm.graph.axes import axis_size
 from wyrm.graph.base import describe
 from wyrm.graph.node import IndexNode, Node
-from wyrm.nn.sampling import SamplingOptions
+from wyrm.nn.texts.sampling import SamplingOptions
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.indexing.taking import IndexTakeAlongAxis, TakeAlongAxis
 from wyrm.ops.reducing.counting import CountTrue

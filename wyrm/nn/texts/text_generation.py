@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 
 from wyrm.errors import DTypeError, OptionError
 from wyrm.nn.cached_decoder import CachedDecoder, LanguageModel
-from wyrm.nn.generation import GenerationOptions, Tokens, generate
+from wyrm.nn.texts.generation import GenerationOptions, Tokens, generate
 
 # The last tokens of the prompt that the first ones are decoded behind: how a token reads may depend on those before.
 _CONTEXT = 8

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict, Unpack
 
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 from wyrm.nn.cached_decoder import CachedDecoder, LanguageModel, Limits
-from wyrm.nn.sampling import SamplingOptions, draws_at, tokens_of
+from wyrm.nn.texts.sampling import SamplingOptions, draws_at, tokens_of
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import integer, whole
 
