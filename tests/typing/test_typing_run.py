@@ -32,7 +32,8 @@ def _matches(node: Any, expected: str) -> bool:
     actual = [_axis(axis) for axis in node.dims]
     known = shape is None or (len(axes) == len(actual) and all(map(_agree, axes, actual)))
     bases = [base.__name__ for base in (wy.Node, wy.IndexNode) if isinstance(node, base)]
-    return known and declared in ("Any", type(node).__name__, *bases)
+    # What is proved of a node is a type alone.
+    return known and declared in ("Any", "Causal", "Independent", type(node).__name__, *bases)
 
 
 def _agree(expected: str, actual: str) -> bool:

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.ops.kernels.sums import of_xla
+
 # --- random words -----------------------------------------------------------------------------------------------------
 
 
@@ -91,6 +93,7 @@ def _logarithm(excess: Any, exponent: Any) -> Any:
     ) + exponent * 6.93147180369123816490e-01
 
 
+@of_xla
 def log(x: Any) -> Any:
     """Return the natural logarithm of a positive normal number, within 1 ulp."""
     bits: Any

@@ -48,7 +48,7 @@ from wyrm.engines.native.ir.program import (
     children,
     every,
 )
-from wyrm.engines.native.ir.types import BOOL, INT64, PointerType, ScalarType
+from wyrm.engines.native.ir.types import BOOL, FLOAT32, INT64, PointerType, ScalarType
 from wyrm.engines.native.kernels.translate import Translation
 from wyrm.engines.native.kernels.values import NotCompiled
 from wyrm.ops.kernels.loops_jax import steady
@@ -136,7 +136,10 @@ class Emitter:
 
     def call(self, name: str, arguments: Sequence[Value]) -> list[Value]:
         """Run a function and return its results."""
-        function = self.translation.functions[name].function
+        found = self.translation.functions[name]
+        function = found.function
+        if function.results == (FLOAT32,) and getattr(getattr(found.source, "function", None), "of_xla", False):
+            return [apply(found.source.function.__name__, arguments, FLOAT32)]
         around = self.variables, self._function, self._sums
         self.variables = {each.name: _zero(each.type) for each in function.cleared if isinstance(each.type, ScalarType)}
         self.variables |= dict(zip((each.name for each in function.parameters), arguments, strict=True))
