@@ -88,6 +88,8 @@ class TypeWriter:
         classes, _ = _arguments_of_node(known.type)
         parts = map(get_proper_type, classes.items) if isinstance(classes, TupleType) else [classes]
         erased = {variable.id for variable in parts if isinstance(variable, TypeVarType)}
+        if not erased:  # of any number of axes, as what is proved of a node is
+            return known
         variables = known.type.defn.type_vars
         return known.copy_modified(
             args=[unknown() if v.id in erased else old for v, old in zip(variables, known.args, strict=True)]
