@@ -9,7 +9,7 @@ learn from the stories that have this word; they go to FOLDER/adapter, and FOLDE
 `--base FOLDER` fine-tunes such a model without training it again.
 
     python examples/llama_tinystories.py --data tinystories.txt --preset stories15M --vocab-size 4096 \
-        --epochs 8 --bfloat16 --save stories
+        --epochs 4 --bfloat16 --save stories
     python examples/llama_tinystories.py --data tinystories.txt --base stories --about Max --save stories
     python -m wyrm chat stories/tuned
 
@@ -225,7 +225,7 @@ print(*told[:3], sep="\n")
 # %% [markdown]
 # ## Fine-tuning
 # The matrices become integers of 8 bits. Beside those of the blocks stand pairs of matrices of low rank, which alone are
-# trained. The adapter is a small file; for a model of float32 to chat with, it is added to the weights of before.
+# trained. The adapter is a small file. A model of float32 to chat with has it added to the weights of before.
 
 
 # %%
