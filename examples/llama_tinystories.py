@@ -224,7 +224,7 @@ print(*told[:3], sep="\n")
 
 # %% [markdown]
 # ## Fine-tuning
-# The matrices become integers of 8 bits. Beside those of the blocks stand pairs of matrices of low rank, which alone are
+# The matrices become integers of 8 bits. Beside those of the blocks stand pairs of matrices of low rank. Only these are
 # trained. The adapter is a small file. A model of float32 to chat with has it added to the weights of before.
 
 
