@@ -156,7 +156,7 @@ def fit(text: str, parameters: list[wy.Parameter], epochs: int, rate: float) -> 
     steps = max(2, epochs * -(-len(training) // sizes.batch_size))
     falling = wy.optim.schedules.WarmupCosine(rate, max(1, steps // 20), steps, rate / 10)
     matrices, norms = ([each for each in parameters if each.ndim == ndim] for ndim in (2, 1))
-    groups = [{"parameters": matrices}, {"parameters": norms, "weight_decay": 0.0}]
+    groups: list[Any] = [{"parameters": matrices}, {"parameters": norms, "weight_decay": 0.0}]
     optimizer = wy.optim.AdamW([each for each in groups if each["parameters"]], falling, betas=(0.9, 0.95),
                                weight_decay=0.1)  # fmt: skip
     held_out = wy.compile(wy.nn.Decoder.loss(model.eval(), tokens, targets))
