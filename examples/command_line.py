@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,6 +157,7 @@ def train(
     checkpoints: Path | None = None,
     measure: Callable[[], Figures] | None = None,
     watch: Path | None = None,
+    compute_dtype: Literal["bfloat16"] | None = None,
 ) -> History:
     """Train for --epochs epochs in random order, with a progress bar that shows the mean loss; return the figures.
 
@@ -164,13 +165,13 @@ def train(
 
     With `--engine jax`, `axes` has the axis of the mesh for classes of axes, and `checkpoints` is a folder: training
     goes on from its latest checkpoint, and writes one after each epoch. With `--engine native`, the training can be
-    watched in the folder `watch`; it has no other figures than the loss.
+    watched in the folder `watch`; it has no other figures than the loss, and `compute_dtype` is that of its products.
     """
     history: History = {}
     if options.engine == "jax":
         _train_with_jax(loss, optimizer, columns, options, batch_size, axes, checkpoints, measure, history)
         return history
-    program = wy.compile(loss, optimizer) if options.engine == "native" else None
+    program = wy.compile(loss, optimizer, compute_dtype=compute_dtype) if options.engine == "native" else None
     if program is not None and watch is not None:
         found = wy.train.fit(
             program, columns, epochs=options.epochs, batch_size=batch_size, shuffle=True, seed=options.seed,

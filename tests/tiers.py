@@ -203,7 +203,7 @@ EXHAUSTIVE = [
     "examples/test_example_pictures.py::test_the_picture_of_mistakes_where_there_is_none",
     "examples/test_examples.py::test_a_missing_file_is_an_error_that_names_it[classify_images.py]",
     "examples/test_examples.py::test_a_small_llama_reads_tokens_of_gpt2",
-    "examples/test_examples.py::test_a_small_llama_tells_stories_and_leaves",
+    "examples/test_examples.py::test_a_small_llama_tells_stories_is_fine_tuned_and_leaves",
     "examples/test_examples.py::test_a_neural_equation_follows_new_paths_as_scipy_does",
     "examples/test_examples.py::test_a_residual_network_tells_bars",
     "examples/test_examples.py::test_a_residual_network_tells_images_that_move",

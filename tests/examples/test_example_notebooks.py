@@ -35,7 +35,8 @@ NOTEBOOKS: dict[str, tuple[list[str], set[str], str]] = {
     ),
     "linear_regression": (FEW_EPOCHS, {"losses", "line"}, "the data follow"),
     "llama_tinystories": (
-        ["--epochs", "1", "--width", "16", "--layers", "1", "--length", "16"], {"losses"}, "of held-out text",
+        ["--epochs", "1", "--width", "16", "--layers", "1", "--length", "16", "--about", "Lily"], {"losses"},
+        "of the fine-tuned model",
     ),
     "minimize": (["--dimensions", "5"], {"values", "descent"}, "5 dimensions"),
     "neural_ode": (FEW_EPOCHS, {"losses", "paths"}, "difference to SciPy"),
@@ -86,8 +87,9 @@ def test_an_example_runs_as_a_notebook(name: str, kernel: Any, scripts: dict[str
     arguments, pictures, words = NOTEBOOKS[name]
     if name in scripts:
         arguments = [*arguments, *SEED]
-    if name == "gpt2_tinystories":
+    if name in ("gpt2_tinystories", "llama_tinystories"):
         pytest.importorskip("tokenizers")
+    if name == "gpt2_tinystories":
         (tmp_path / "story.txt").write_text("Tom had a red ball. He ran to the park with his dog. " * 100)
         arguments = [*arguments, "--data", str(tmp_path / "story.txt"), "--run", str(tmp_path / "run")]
     notebook = jupytext.read(ROOT / "examples" / f"{name}.py")

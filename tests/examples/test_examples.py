@@ -94,12 +94,34 @@ def test_two_towers_find_more_films_than_popularity() -> None:
     assert figure(text, r"at 10, (\S+) at 50.*by two towers") > 1.4 * figure(text, r"at 10, (\S+) at 50.*by popularity")
 
 
-def test_a_small_llama_tells_stories_and_leaves(tmp_path: Path) -> None:
-    text = run("llama_tinystories.py", "--save", tmp_path)
-    assert figure(text, r"of held-out text (\S+)") < 0.2
-    assert text.count("Once upon a time, ") >= 3 and "was happy." in text
-    config = wy.nn.Decoder.from_pretrained(tmp_path).config
-    assert (config.num_key_value_heads, config.tie_word_embeddings) == (2, True)
+def test_a_small_llama_tells_stories_is_fine_tuned_and_leaves(tmp_path: Path) -> None:
+    for package in ("tokenizers", "jinja2"):
+        pytest.importorskip(package)
+    text = run("llama_tinystories.py", "--save", tmp_path, "--about", "Lily")
+    assert figure(text, r"of held-out text (\S+),") < 0.25
+    assert text.count("Once upon a time, ") >= 6 and "was happy." in text
+    # Stories of the base are about one of four names, some with another one in the middle.
+    assert figure(text, r"Lily is in (\d+) of 20") < 17 <= figure(text, r"in (\d+) of the fine-tuned model")
+    narrow, wide = re.search(r"int8: (\S+) MB of (\S+),", text).groups()  # type: ignore[union-attr]  # else it raises
+    assert float(narrow) < 0.3 * float(wide)
+
+    base, tuned = (wy.nn.Decoder.from_pretrained(folder) for folder in (tmp_path, tmp_path / "tuned"))
+    assert (base.config.num_key_value_heads, base.config.tie_word_embeddings) == (2, True)
+    assert {name for name, _ in tuned.named_parameters()} == {name for name, _ in base.named_parameters()}
+    adapter = wy.nn.LoRA.from_pretrained(base, tmp_path / "adapter")
+    adapter.merge()
+    assert all((array == tuned.state_dict()[name]).all() for name, array in base.state_dict().items())
+
+    command = [sys.executable, "-m", "wyrm", "chat", str(tmp_path / "tuned"), "--temperature", "0", "--tokens", "40"]
+    lines = "Once upon a time, Lily had a ball. Lily\nOnce upon a time, Tom had a kite. Tom\n"
+    finished = subprocess.run(command, input=lines, capture_output=True, text=True, cwd=ROOT, check=True)
+    assert finished.stdout.count("was happy.\n") == 2
+
+    again = run("llama_tinystories.py", "--base", tmp_path, "--about", "Tom", "--tune-epochs", 1)
+    assert again.count("parameters to train") == 1
+    command = [sys.executable, str(ROOT / "examples" / "llama_tinystories.py"), "--base", str(tmp_path)]
+    finished = subprocess.run([*command, "--about", "dragon"], capture_output=True, text=True)
+    assert finished.returncode == 1 and "no story has the word dragon" in finished.stderr
 
 
 @needs_data
@@ -108,7 +130,7 @@ def test_a_small_llama_reads_tokens_of_gpt2() -> None:
     files = ["--vocab-file", DATA / "gpt2-vocab.json", "--merges-file", DATA / "gpt2-merges.txt"]
     small = ["--epochs", 2, "--characters", 20_000, "--width", 32, "--layers", 1, "--length", 32]
     text = run("llama_tinystories.py", "--data", DATA / "tinystories.txt", *files, *small)
-    assert figure(text, r"of held-out text (\S+)") < 9.0 and text.count("Once upon a time") >= 3
+    assert figure(text, r"of held-out text (\S+),") < 9.0 and text.count("Once upon a time") >= 3
 
 
 @needs_data
