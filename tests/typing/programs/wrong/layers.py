@@ -119,17 +119,17 @@ r: wy.Tensor[Batch, Heads, Time, Key] = wy.attention(packed)  # error: [arg-type
 #@ feed_forward_of_other_width
 wy.nn.FeedForward(emb, hid)(x)  # error: [arg-type] Argument 1 to "__call__" of "FeedForward" has incompatible type "Input[tuple[Batch, In]]"; expected
 #@ language_model_of_floats
-wy.nn.GPT2(wy.nn.GPT2Config())(sequence)  # error: [arg-type] Argument 1 to "__call__" of "GPT2" has incompatible type "Input[tuple[Batch, Time, In]]"; expected
+wy.nn.GPT2(wy.nn.GPT2Config())(sequence)  # error: [arg-type] Argument 1 to "__call__" of "BaseDecoder" has incompatible type "Input[tuple[Batch, Time, In]]"; expected
 #@ language_model_of_a_row_of_tokens
-wy.nn.GPT2(wy.nn.GPT2Config())(labels)  # error: [arg-type] Argument 1 to "__call__" of "GPT2" has incompatible type "IndexInput[tuple[Batch]]"; expected
+wy.nn.GPT2(wy.nn.GPT2Config())(labels)  # error: [arg-type] Argument 1 to "__call__" of "BaseDecoder" has incompatible type "IndexInput[tuple[Batch]]"; expected
 #@ language_model_without_a_configuration
 wy.nn.GPT2(layers=2)  # error: [call-arg] Unexpected keyword argument "layers" for "GPT2"
 #@ language_model_configured_by_text
 wy.nn.GPT2Config(n_head="12")  # error: [arg-type] Argument "n_head" to "GPT2Config" has incompatible type "str"; expected "int"
 #@ language_model_loss_of_other_axes
-wy.nn.GPT2(wy.nn.GPT2Config()).loss(tokens, labels)  # error: [arg-type] Argument 2 to "loss" of "GPT2" has incompatible type "IndexInput[tuple[Batch]]"; expected
+wy.nn.GPT2(wy.nn.GPT2Config()).loss(tokens, labels)  # error: [arg-type] Argument 2 to "loss" of "BaseDecoder" has incompatible type "IndexInput[tuple[Batch]]"; expected
 #@ language_model_loss_alone
-wy.nn.GPT2(wy.nn.GPT2Config()).loss(tokens)  # error: [call-arg] Missing positional argument "targets" in call to "loss" of "GPT2"
+wy.nn.GPT2(wy.nn.GPT2Config()).loss(tokens)  # error: [call-arg] Missing positional argument "targets" in call to "loss" of "BaseDecoder"
 #@ logits_of_other_rank
 r: wy.Tensor[Batch, Words] = wy.nn.GPT2(wy.nn.GPT2Config()).logits(tokens)  # error: [assignment] Incompatible types in assignment (expression has type "Node[Any, tuple[Batch, Time, Any]]", variable has type
 #@ vocabulary_of_other_width

@@ -6,7 +6,7 @@ def trained(logits: wy.Causal[Time, Batch, Time, In]) -> wy.Tensor[Batch, Time, 
 trained(sequence)  # error: [arg-type] Argument 1 to "trained" has incompatible type "Input[tuple[Batch, Time, In]]"
 #@ proved_along_another_axis
 def trained(logits: wy.Causal[Time, Batch, Time, In]) -> None: ...
-trained(wy.prove(sequence).causal(Batch))  # error: [arg-type] Argument 1 to "trained" has incompatible type "Causal[Batch, Batch, Time, In]"
+trained(wy.prove(sequence).causal(Batch))  # error: [arg-type] Argument 1 to "causal" of "Claims" has incompatible type "type[Batch]"
 #@ another_claim
 def evaluated(rows: wy.Independent[Batch, Batch, In]) -> None: ...
 evaluated(wy.prove(x).causal(Batch))  # error: [arg-type] Argument 1 to "evaluated" has incompatible type "Causal[Batch, Batch, In]"
