@@ -12,6 +12,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import NotProved, ShapeError
+from wyrm.reach.facts import Analysis
 
 
 class Batch(wy.Dim): ...
@@ -123,14 +124,35 @@ def test_the_loss_of_a_language_model_depends_on_everything() -> None:
     refused(lambda: wy.prove(loss).ignores(tokens))
 
 
-def test_a_python_loop_of_cells_is_causal() -> None:
-    x = data(Batch(), Time(20), Width(8))
+def cells(steps: int) -> Any:
+    x = data(Batch(), Time(steps), Width(8))
     cell, state, states = wy.nn.GRUCell(8, 8), wy.zeros((x.dims[0], 8)), []
-    for t in range(20):
+    for t in range(steps):
         state = cell(x[:, t], state)
         states.append(state)
-    y: Any = wy.stack(states, 1).reshape((x.dims[0], Time(20), 8))
-    assert wy.prove(y).causal(Time) is y
+    return wy.stack(states, 1).reshape((x.dims[0], Time(steps), 8))
+
+
+def test_a_python_loop_of_cells_is_causal() -> None:
+    y = cells(20)
+    assert all(each is y for each in (wy.prove(y).causal(Time), wy.prove(y).independent(Batch)))
+    refused(lambda: wy.prove(y).causal(Time, strict=True))
+
+
+def test_a_cell_is_looked_into_as_often_in_a_long_loop_as_in_a_short_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked, of_graph = list[Any](), Analysis.of_graph
+
+    def counted(*arguments: Any) -> Any:
+        looked.append(arguments[1])
+        return of_graph(*arguments)
+
+    monkeypatch.setattr(Analysis, "of_graph", counted)
+    counts = []
+    for steps in (5, 20):
+        looked.clear()
+        wy.prove(cells(steps)).causal(Time)
+        counts.append(len(looked))
+    assert counts[0] == counts[1] == 3  # with an initial state of zeros, and for each of two operands
 
 
 def test_gradients_of_a_causal_model_reach_back_only_in_the_other_direction() -> None:

@@ -25,6 +25,7 @@ from wyrm.graph.traversal import topological_order
 from wyrm.reach.constants import known_constant
 from wyrm.reach.formulas import known_of_formula, reduces_to
 from wyrm.reach.reading import gathered, reshaped, scattered
+from wyrm.reach.relations import Relation, is_plain, related
 from wyrm.reach.rules import KEPT, REACH, Entry, Reached
 from wyrm.reach.zones import SOURCE, ZERO, Atoms, Bound, Size, Zone, atom_of, linked, multiple, renamed, size_of
 
@@ -52,6 +53,7 @@ class Analysis(Atoms):
         self.doubts: list[str] = []  # what it would suppose, if more were known
         self.unknown: dict[BaseNode, None] = {}  # the nodes of ops that are taken to depend on everything
         self.known: dict[BaseNode, Reached] = {}
+        self.relations: dict[object, Relation] = {}
         self._constants: dict[BaseNode, np.ndarray] = {}
         sizes = {size_of(leaf.dims[axis]) for leaf, axis in sources.items() if axis is not None}
         if sizes:
@@ -131,12 +133,14 @@ class Analysis(Atoms):
         """Return what the composition of an op says if this is known of its operands; None if it has none."""
         composition = node.composition()
         if composition is not None:
-            return self._of_graph(node, composition.inputs, composition.outputs[0], composition.order, operands)
+            if not self.follows_all and all(map(is_plain, operands)):
+                return related(self, node, composition, operands)
+            return self.of_graph(node, composition.inputs, composition.outputs[0], composition.order, operands)
         with located_at(node.origin):
             simpler = LOOPS.of(node).decompose(node)
-        return None if simpler is None else self._of_graph(node, node.parents, simpler, (), operands)
+        return None if simpler is None else self.of_graph(node, node.parents, simpler, (), operands)
 
-    def _of_graph(
+    def of_graph(
         self,
         node: BaseNode,
         inputs: Sequence[BaseNode],

@@ -1,0 +1,110 @@
+"""What a composition says of each operand, found once: later operands of the same axes are only put in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from wyrm.graph.base import BaseNode
+from wyrm.graph.op import Composition
+from wyrm.reach.rules import Reached
+from wyrm.reach.zones import Bound, Multiple, Zone, renamed
+
+if TYPE_CHECKING:
+    from wyrm.reach.facts import Analysis
+
+
+class Part(NamedTuple):
+    """A zone of a result in terms of the positions of an operand.
+
+    `names` has for each position its name in the result, where it is one of the result's, or its own; it lacks those of
+    which the zone says nothing. `extra` bounds hold besides.
+    """
+
+    names: dict[int, int]
+    extra: list[Bound]
+    temporary: list[int]
+    mask: BaseNode | None
+
+
+class Relation(NamedTuple):
+    """What is known of the result of a composition if one operand is followed, whose positions are `places`."""
+
+    found: Reached
+    places: list[int]
+    parts: list[Part]
+
+
+def is_plain(operand: Reached) -> bool:
+    """Return whether nothing is known of an operand but zones of whole axes, so that relations say all of it."""
+    if operand.values or operand.numbers or operand.wholes:
+        return False
+    return not any(type(x) is Multiple for zone in operand.zones for key in zone.bounds for x in key)
+
+
+def related(analysis: Analysis, node: BaseNode, composition: Composition, operands: Sequence[Reached]) -> Reached:
+    """Return what is known of the result of a composition of plain operands.
+
+    An element depends on what those elements of the operands do on which it depends.
+    """
+    shapes, made = tuple(_shape(analysis, operand) for operand in operands), []
+    for k, operand in enumerate(operands):
+        if operand.zones:
+            key = composition.outputs[0], k, shapes
+            relation = analysis.relations.get(key)
+            if relation is None:
+                relation = analysis.relations[key] = _relation(analysis, node, composition, operands, k)
+            made.append(relation.found.replaced(zones=_put_in(analysis, node, relation, operand)))
+    if len(made) == 1:
+        return made[0]
+    axes, names = analysis.joined(made, [each.axes for each in made], node.ndim)
+    moved = [analysis.moved(node, each, own, axes=axes) for each, own in zip(made, names, strict=True)]
+    return moved[0].replaced(zones=[zone for each in moved for zone in each.zones])
+
+
+def _shape(analysis: Analysis, operand: Reached) -> object:
+    """Return what operands have in common of which a composition says the same."""
+    number = {atom: k for k, atom in enumerate(operand.atoms)}
+    return tuple(tuple((number[abs(a)], a > 0, analysis.sizes[abs(a)]) for a in entry) for entry in operand.axes)
+
+
+def _relation(
+    analysis: Analysis, node: BaseNode, composition: Composition, operands: Sequence[Reached], k: int
+) -> Relation:
+    """Return on which elements of operand `k` the result of a composition depends."""
+    blank = [Reached(operand.axes) for operand in operands]
+    places = {atom: analysis.fresh(analysis.sizes[atom]) for atom in operands[k].atoms}
+    blank[k].zones = [Zone({pair: 0 for u, v in places.items() for pair in ((u, v), (v, u))})]
+    around, analysis.kept = analysis.kept, analysis.kept | set(places.values())
+    try:
+        found = analysis.of_graph(node, composition.inputs, composition.outputs[0], composition.order, blank)
+    finally:
+        analysis.kept = around
+    return Relation(found, list(places.values()), [_part(analysis, zone, places.values()) for zone in found.zones])
+
+
+def _part(analysis: Analysis, zone: Zone, places: Collection[int]) -> Part:
+    """Return a zone with the positions of the operand named as those of the result that they equal."""
+    names: dict[int, int] = {}
+    for (u, v), limit in zone.bounds.items():
+        if type(u) is int and u in places and u not in names and type(v) is int and v not in places:
+            is_same = limit == zone.bounds.get((v, u)) == 0 and analysis.sizes[u] == analysis.sizes[v]
+            if is_same and v not in names.values():
+                names[u] = v
+    extra = [
+        (a, b, limit) for (u, v), limit in zone.bounds.items() if (a := renamed(u, names)) != (b := renamed(v, names))
+    ]
+    temporary = [place for place in places if place not in names and any(place in bound for bound in extra)]
+    return Part({**names, **{place: place for place in temporary}}, extra, temporary, zone.mask)
+
+
+def _put_in(analysis: Analysis, node: BaseNode, relation: Relation, operand: Reached) -> list[Zone]:
+    """Return the zones of the result for those of an operand."""
+    found = []
+    for part in relation.parts:
+        pairs = zip(operand.atoms, relation.places, strict=True)
+        names = {atom: part.names[place] for atom, place in pairs if place in part.names}
+        for zone in analysis.image(node, operand.zones, names, part.extra, part.temporary):
+            zone.mask = part.mask or zone.mask
+            found.append(zone)
+    return found
