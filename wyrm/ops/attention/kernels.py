@@ -138,7 +138,7 @@ def attention_gradient_kernel(
             clear(of_value[b, reached:, place])
             # The last tile comes first: its queries see every key that any does, so it initializes the gradients.
             for turn in range(tiles * group):
-                h = place * group + turn // tiles
+                h: int = place * group + turn // tiles
                 start = natural((tiles - 1 - turn % tiles) * tile)
                 stop = min(start + tile, time)
                 count = stop - start

@@ -138,8 +138,9 @@ class Emitter:
         """Run a function and return its results."""
         found = self.translation.functions[name]
         function = found.function
-        if function.results == (FLOAT32,) and getattr(getattr(found.source, "function", None), "of_xla", False):
-            return [apply(found.source.function.__name__, arguments, FLOAT32)]
+        python = getattr(found.source, "function", None)
+        if python is not None and function.results == (FLOAT32,) and getattr(python, "of_xla", False):
+            return [apply(python.__name__, arguments, FLOAT32)]
         around = self.variables, self._function, self._sums
         self.variables = {each.name: _zero(each.type) for each in function.cleared if isinstance(each.type, ScalarType)}
         self.variables |= dict(zip((each.name for each in function.parameters), arguments, strict=True))
