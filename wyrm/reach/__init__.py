@@ -9,6 +9,6 @@ graph, `reading` what index maps say, and `claims` the claims that `wyrm.prove` 
 True
 """
 
-from wyrm.reach.rules import KEPT, Along, Leading, Pointwise, Reach, Reached, Windowed
+from wyrm.reach.rules import KEPT, Along, Leading, Reach, Reached, SamePlace, Windowed
 
-__all__ = ["KEPT", "Along", "Leading", "Pointwise", "Reach", "Reached", "Windowed"]
+__all__ = ["KEPT", "Along", "Leading", "Reach", "Reached", "SamePlace", "Windowed"]

@@ -83,7 +83,7 @@ class Reached:
 class Reach:
     """The rule of an op: from what is known of its operands it returns what is known of the result.
 
-    A class derives from the base that says how the op reads its operands (`Pointwise`, `Along`, `Windowed`), or defines
+    A class derives from the base that says how the op reads its operands (`SamePlace`, `Along`, `Windowed`), or defines
     `reached`. `check_op` compares a rule with what happens when operands change.
 
         REACH.register(MySmoothing)(Along(-2, 0))
@@ -112,7 +112,7 @@ class Reach:
         return None if node.formula else np.asarray(node.evaluate_for({})(NUMPY, *arrays, shape=shape))
 
 
-class Pointwise(Reach):
+class SamePlace(Reach):
     """The rule of an op whose elements depend on those at the same place of the broadcast operands."""
 
     def ignores_sizes(self, node: Any, is_long: Callable[[Axis], bool]) -> bool:

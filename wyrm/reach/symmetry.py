@@ -16,7 +16,7 @@ from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.storage import stored
 from wyrm.reach.facts import Analysis
-from wyrm.reach.rules import REACH, Along, Pointwise, Reach, Reached
+from wyrm.reach.rules import REACH, Along, Reach, Reached, SamePlace
 from wyrm.reach.zones import Zone
 
 # The steps of reductions whose result is the same in every order.
@@ -69,7 +69,7 @@ class SymmetryAnalysis(Analysis):
         if not any(self.is_made_of(each.dims) for each in (node, *node.parents)):
             return False
         rule, form = REACH.of(node), LOOPS.of(node)
-        if node.formula or isinstance(rule, Pointwise):
+        if node.formula or isinstance(rule, SamePlace):
             return not self._is_aligned([*(parent.dims for parent in node.parents), node.dims])
         if isinstance(rule, Along):
             along = self.is_of(node.parents[0].dims[rule.axis(node)])

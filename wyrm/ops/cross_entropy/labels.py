@@ -22,7 +22,7 @@ from wyrm.graph.typing import Array, Indices, IntegerArray
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, as_operand
 from wyrm.ops.indexing.index import as_indices
-from wyrm.reach.rules import REACH, Pointwise
+from wyrm.reach.rules import REACH, SamePlace
 
 # The ignored label of kernels if `ignore_index` is None: no class has it.
 _NO_LABEL = -(2**62)
@@ -72,7 +72,7 @@ class CountedLabels(HasIndexOperands[tuple[IndexNode], Axes], IndexNode[Axes]):
         return CountedLabels(operands[0], self.classes, self.ignore_index)
 
 
-REACH.register(CountedLabels)(Pointwise())
+REACH.register(CountedLabels)(SamePlace())
 
 
 @LOOPS.register(CountedLabels)

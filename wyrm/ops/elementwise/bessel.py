@@ -17,7 +17,7 @@ from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, Unary
 from wyrm.ops.kernels.loops_jax import on_host
-from wyrm.reach.rules import REACH, Pointwise
+from wyrm.reach.rules import REACH, SamePlace
 from wyrm.support.imports import jax
 
 
@@ -203,4 +203,4 @@ class BesselIe(_OfOrder[Left_co, Axes]):
         return (gradient * (0.5 * (self.neighbor(-1.0) + self.neighbor(1.0)) - x.sign() * self.erase()),)
 
 
-REACH.register(BesselI, BesselIe, BesselJ, BesselY)(Pointwise())
+REACH.register(BesselI, BesselIe, BesselJ, BesselY)(SamePlace())

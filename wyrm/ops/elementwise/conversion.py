@@ -24,7 +24,7 @@ from wyrm.ops.elementwise.elementwise import (
     Unary,
     method,
 )
-from wyrm.reach.rules import REACH, Pointwise, Reached
+from wyrm.reach.rules import REACH, Reached, SamePlace
 
 if TYPE_CHECKING:
     from wyrm.reach.facts import Analysis
@@ -86,7 +86,7 @@ LOOPS.register(Cast)(SameIndex())
 
 
 @REACH.register(Cast)
-class _CastReach(Pointwise):
+class _CastReach(SamePlace):
     """The same values in another type."""
 
     def reached(self, node: Cast, operands: Sequence[Reached], analysis: Analysis) -> Reached:

@@ -28,7 +28,7 @@ from wyrm.ops.elementwise.broadcasts import operator_of_floats
 from wyrm.ops.elementwise.derivation import VJP, add_op, check_rules, derived_vjp
 from wyrm.ops.elementwise.derivatives import Rule
 from wyrm.ops.elementwise.formula import OPERANDS, Attribute, Operand, formula_value, operand_count, parse
-from wyrm.reach.rules import REACH, Pointwise, Reached
+from wyrm.reach.rules import REACH, Reached, SamePlace
 from wyrm.support.foreign_names import explain, explain_count, keywords_of
 
 if TYPE_CHECKING:
@@ -298,7 +298,7 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
 
 
 @REACH.register(Elementwise)
-class _ElementwiseReach(Pointwise):
+class _ElementwiseReach(SamePlace):
     """The formula at each position; an op without one may read any."""
 
     def reached(self, node: BaseNode, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:

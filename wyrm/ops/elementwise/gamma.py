@@ -14,7 +14,7 @@ from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import FloatArray, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, Binary, Elementwise, Left_co, Parents_co, Right_co, Unary
 from wyrm.ops.elementwise.probability import Xlog1py, Xlogy
-from wyrm.reach.rules import REACH, Pointwise
+from wyrm.reach.rules import REACH, SamePlace
 
 
 class GammaLn(Unary[Left_co, Axes]):
@@ -175,7 +175,7 @@ class BetaInc(Elementwise[Parents_co, Axes]):
         return (_OF_ARGUMENT_ONLY, _OF_ARGUMENT_ONLY, gradient * slope)
 
 
-REACH.register(BetaInc)(Pointwise())
+REACH.register(BetaInc)(SamePlace())
 
 
 @JAX.register(BetaInc)

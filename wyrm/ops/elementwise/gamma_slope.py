@@ -13,7 +13,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.elementwise import Axes, Binary, Left_co, Right_co
-from wyrm.reach.rules import REACH, Pointwise
+from wyrm.reach.rules import REACH, SamePlace
 from wyrm.support.imports import jax, jnp
 
 # From this concentration on, the quantile is that of the cube of a normal variable (Wilson and Hilferty, 1931).
@@ -46,7 +46,7 @@ class LogGammaSlope(Binary[Left_co, Right_co, Axes]):
         return Undefined("a gamma draw has a first derivative with respect to its concentration only"), gradient * slope
 
 
-REACH.register(LogGammaSlope)(Pointwise())
+REACH.register(LogGammaSlope)(SamePlace())
 
 
 def _slopes(a: FloatArray, y: FloatArray) -> FloatArray:

@@ -24,7 +24,7 @@ from wyrm.graph.typing import IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.indexing.gather import Gather, IndexGather
 from wyrm.ops.indexing.index import Index
-from wyrm.reach.rules import REACH, Pointwise
+from wyrm.reach.rules import REACH, SamePlace
 
 # An entry of a key: a basic one, or the indices into one axis.
 Basic = int | slice | EllipsisType | None
@@ -200,7 +200,7 @@ class FromEnd(HasIndexOperands[Any, Axes], IndexNode[Axes]):
         return self.rebuild(operands, position=self.position + mapped[-1])
 
 
-REACH.register(FromEnd)(Pointwise())
+REACH.register(FromEnd)(SamePlace())
 
 
 @LOOPS.register(FromEnd)
