@@ -44,7 +44,7 @@ def check(name: str, first: int, count: int, ops: Counter[str] | None = None) ->
 def main(count: int, first: int = 0) -> int:
     """Check graphs of all generators in turn; return 1 if one is wrong."""
     ops: Counter[str] = Counter()
-    failed, share = 0, max(1, count // 3)
+    failed, share = 0, max(1, count // len(GENERATORS))
     for name in GENERATORS:
         seed, end = first, first + share
         while seed < end:

@@ -294,10 +294,33 @@ def of_layers(seed: int) -> Graph:
     return _graph(outputs or [x * 1.0], {**leaves, **parameters}, {Batch: 2, Time: time_size, Width: 4})
 
 
+# --- ops made of others -----------------------------------------------------------------------------------------------
+
+
+def of_cells(seed: int) -> Graph:
+    """Return a loop of cells from a state that is data, and a layer with such a state: two operands are followed."""
+    batch, time, random = Batch(2), Time(4), np.random.default_rng((58, seed))
+    options: Any = {"dtype": np.float64}
+    x: Any = wy.Input(dims=(batch, time, Width(4)), name="x", **options)
+    y: Any = wy.Input(dims=(batch, time, Width(4)), name="y", **options)
+    cell, lstm = wy.nn.GRUCell(4, 4, **options), wy.nn.LSTMCell(4, 4, **options)
+
+    def row(of: Any) -> Any:
+        return of[:, int(random.integers(4))]
+
+    first = cell(row(x), row(y))
+    second = cell(row(x), first)
+    hidden, memory = lstm(row(x), wy.nn.LSTMState(second, row(y)))
+    leaves = {leaf: random.uniform(0.3, 1.7, (2, 4, 4)) for leaf in (x, y)}
+    states = wy.nn.GRU(4, 4, **options)(x, row(y)).sequence
+    return _graph([hidden, memory, states], leaves, {Batch: 2, Time: 4, Width: 4})
+
+
 GENERATORS: dict[str, Callable[[int], Graph | None]] = {
     "programs": of_program,
     "sequences": of_sequences,
     "layers": of_layers,
+    "cells": of_cells,
 }
 
 

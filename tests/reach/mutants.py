@@ -21,7 +21,7 @@ from wyrm.ops.cross_entropy.softmax import _SoftmaxReach
 from wyrm.ops.products.product import _MatMulReach
 from wyrm.ops.reducing.running_extremes import _RunningArgReach
 from wyrm.ops.shaping.arange import _ArangeReach
-from wyrm.reach import constants, formulas, reading, zones
+from wyrm.reach import constants, formulas, reading, relations, zones
 from wyrm.reach.facts import Analysis
 from wyrm.reach.rules import Along, Leading
 from wyrm.reach.zones import Atoms
@@ -106,6 +106,10 @@ MUTANTS = [
     _of(constants._covering, "int(at.max())", "int(at.max()) - 1", "programs", 7),
     _of(constants._covering, ".max())\n        zones", ".min())\n        zones", "programs", 7),
     _of(constants._numbers, "int(beside.min())", "int(beside.max())", "programs", 17),
+    _of(relations.related, "made.append(relation", "made or made.append(relation", "cells", 0),
+    _of(relations._part, "limit == zone.bounds.get((v, u)) == 0", "limit == 0", "cells", 0),
+    _of(relations._put_in, "operand.zones, names", "operand.zones[:1], names", "cells", 1),
+    _of(relations._put_in, "in relation.parts", "in relation.parts[:1]", "cells", 0),
     _of(reading.gathered, "zones += moved.zones", "pass", "programs", 0),
     _of(reading._axes_of_gather, "(-x.axes[k][0],)", "(x.axes[k][0],)", "sequences", 4),
     _of(reading.scattered, "made.zones += analysis.image(node, x.zones, {})", "pass", "programs", 25),
