@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from tests.engines.native.test_tiles import Multiply, operand, product_of
+from tests.engines.native.test_tiles import Multiply, check_repeated_and_strided, operand, product_of
 from tests.guarded import Guarded
 from wyrm.engines.native.ir.types import FLOAT32
 from wyrm.engines.native.kernels.functions import KernelFunction
@@ -108,14 +108,7 @@ def test_operands_end_with_a_page(products: Any, pairs: str) -> None:
 @pytest.mark.parametrize("pairs", ["vectors", "tiles"])
 def test_repeated_operands_and_any_strides_of_the_left_one(products: Any, pairs: str) -> None:
     multiply, random = products(pairs, np.float32), np.random.default_rng(3)
-    x, y = rounded(random.normal(size=(90, 120))), rounded(random.normal(size=(40, 70)))
-    left = [x[::3, ::3], x[::-3, ::-3], np.broadcast_to(x[0, :40], (30, 40)), np.broadcast_to(x[:30, :1], (30, 40))]
-    right = [y, np.broadcast_to(y[0], y.shape), np.broadcast_to(y[:, 0].copy(), (70, 40)).T]
-    for one in left:
-        for other in right:
-            out = np.full((30, 70), np.nan, np.float32)
-            multiply(one, other, out, False)
-            np.testing.assert_allclose(out, one @ other, rtol=1e-4, atol=1e-4)
+    check_repeated_and_strided(multiply, rounded(random.normal(size=(90, 120))), rounded(random.normal(size=(40, 70))))
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.uint8])

@@ -179,10 +179,8 @@ def test_small_products_touch_nothing_beside_their_operands(products: Any, targe
             np.testing.assert_allclose(out, expected, 1e-4, 1e-4, err_msg=f"{rows} x {inner} x {columns}")
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_repeated_operands_and_any_strides_of_the_left_one(products: Any, target: str) -> None:
-    multiply, random = products(target, np.float32), np.random.default_rng(1)
-    x, y = random.normal(size=(90, 120)).astype(np.float32), random.normal(size=(40, 70)).astype(np.float32)
+def check_repeated_and_strided(multiply: Multiply, x: Any, y: Any) -> None:
+    """Compare products of parts of `x`, (90, 120), with strides or repeated, and of `y`, (40, 70), with NumPy's."""
     left = [x[::3, ::3], x[::-3, ::-3], np.broadcast_to(x[0, :40], (30, 40)), np.broadcast_to(x[:30, :1], (30, 40))]
     right = [y, np.broadcast_to(y[0], y.shape), np.broadcast_to(y[:, 0].copy(), (70, 40)).T]
     for one in left:
@@ -190,6 +188,13 @@ def test_repeated_operands_and_any_strides_of_the_left_one(products: Any, target
             out = np.full((30, 70), np.nan, np.float32)
             multiply(one, other, out, False)
             np.testing.assert_allclose(out, one @ other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_repeated_operands_and_any_strides_of_the_left_one(products: Any, target: str) -> None:
+    multiply, random = products(target, np.float32), np.random.default_rng(1)
+    x, y = random.normal(size=(90, 120)).astype(np.float32), random.normal(size=(40, 70)).astype(np.float32)
+    check_repeated_and_strided(multiply, x, y)
 
 
 def test_infinities_and_nan_are_those_of_numpy(products: Any) -> None:

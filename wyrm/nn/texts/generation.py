@@ -14,6 +14,7 @@ from typing_extensions import TypedDict, Unpack
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 from wyrm.nn.cached_decoder import CachedDecoder, LanguageModel, Limits
 from wyrm.nn.texts.sampling import SamplingOptions, draws_at, tokens_of
+from wyrm.ops.random.philox import WORD
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import integer, whole
 
@@ -66,8 +67,9 @@ def generate(
 
     For a list of prompts, which may have different lengths, return a list with an iterator for each. Up to 8 texts take
     their steps together, which reads the weights once for all of them; where one ends, or its iterator is closed, the
-    next prompt takes its place. Asking any iterator for a token takes a step of all, whose tokens wait for theirs. The
-    text of prompt i is that of `generate(model, prompts[i], seed=seed + i)`, whichever texts are beside it.
+    next prompt takes its place. Each step computes a token of every running text; tokens of the others wait until their
+    iterators are asked. The text of prompt i is that of `generate(model, prompts[i], seed=seed + i)`, whichever texts
+    are beside it.
 
     A token is a function of the logits, the options, the seed and its position in the text. A prompt is read in passes
     of many tokens at once. A `CachedDecoder` in the place of the model reads only what differs from the tokens that it
@@ -113,10 +115,6 @@ def _tokens(name: str, given: object, limits: Limits) -> list[int]:
         if not 0 <= token < limits.vocab_size:
             raise IndexOutOfRange(f"{name}[{position}] is {token}; a token must be in 0..{limits.vocab_size - 1}")
     return [int(token) for token in given]
-
-
-# Idle decoders of each model, for the next texts: making one takes as long as generating many tokens.
-_idle: WeakKeyDictionary[LanguageModel, list[CachedDecoder]] = WeakKeyDictionary()
 
 
 class _Request:
@@ -193,7 +191,7 @@ class _Texts:
         rows, requests = list(self._active), list(self._active.values())
         windows: Any = [each.window(decoder.limits.longest) for each in requests]
         logits = decoder.logits_after(windows, rows)
-        seeds = np.array([each.seed & 0xFFFFFFFF for each in requests], np.uint64)
+        seeds = np.array([each.seed & WORD for each in requests], np.uint64)
         positions = np.array([each.count - 1 for each in requests], np.int64)
         tokens = tokens_of(logits, self._options, lambda _: draws_at(seeds, positions), self._previous(requests))
         for request, token in zip(requests, tokens.tolist(), strict=True):
@@ -213,6 +211,10 @@ class _Texts:
             self._idle.append(self._decoder)
             self._decoder = None
             self._idle = []
+
+
+# Idle decoders of each model, for the next texts: making one takes as long as generating many tokens.
+_idle: WeakKeyDictionary[LanguageModel, list[CachedDecoder]] = WeakKeyDictionary()
 
 
 def _decoder_for(model: LanguageModel | CachedDecoder, requests: int) -> tuple[CachedDecoder, list[CachedDecoder]]:

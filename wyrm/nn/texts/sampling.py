@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
 from wyrm.graph.arrays import as_array
-from wyrm.ops.random.philox import WORD, philox_block
+from wyrm.ops.random.philox import philox_block
 from wyrm.support.options import number, whole
 
 # Rows longer than `_LONG` are sampled in two levels: a block of `_BLOCK` tokens, then a token in it.
@@ -82,11 +82,11 @@ class SamplingOptions:
 
 
 def draws_at(seeds: NDArray[np.uint64], positions: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return a number from [0, 1) for each seed and position of a text; the low 32 bits of a seed count.
+    """Return a number from [0, 1) for each seed, of 32 bits, and position of a text.
 
     An exported decoder draws the same numbers.
     """
-    first, second, _, _ = philox_block(positions, np.zeros(1), seeds & np.uint64(WORD), np.zeros(1))
+    first, second, _, _ = philox_block(positions, np.zeros(1), seeds, np.zeros(1))
     high: NDArray[np.float64] = (first >> np.uint32(5)).astype(np.float64)
     draws: NDArray[np.float64] = (high * 2.0**26 + (second >> np.uint32(6))) / 2.0**53
     return draws

@@ -12,7 +12,7 @@ from wyrm.errors import DTypeError, OptionError
 from wyrm.nn.cached_decoder import CachedDecoder, LanguageModel
 from wyrm.nn.texts.generation import GenerationOptions, Tokens, generate
 
-# The last tokens of the prompt that the first ones are decoded behind: how a token reads may depend on those before.
+# How many tokens of the prompt are decoded before the new ones: the text of a token may depend on earlier ones.
 _CONTEXT = 8
 # What decoders write for bytes that are no character, or not yet.
 _REPLACEMENT = "\ufffd"

@@ -466,7 +466,8 @@ class _AttentionReach(Reach):
         if node.causal or node.alibi or node.extra_count:
             return False
         rows = [[is_permuted(axis) for axis in parent.dims] for parent in node.parents]
-        return not any(any(each[2:]) or each[0] != rows[0][0] for each in rows) and rows[-1][1] == rows[-2:][0][1]
+        keys, values = rows[-2:][0], rows[-1]  # of `qkv` both are its only row
+        return not any(any(each[2:]) or each[0] != rows[0][0] for each in rows) and values[1] == keys[1]
 
     def reached(self, node: Attention, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
         mask, bias, step = node.masks(operands)
