@@ -269,7 +269,8 @@ class NarrowFactors(Buffer[S_co], abstract=True):
 class NarrowStorage(Storage):
     """The storage of a weight in narrow numbers, which are those of `numbers`, times those of `factors` if there are.
 
-    Blocks of int4 run along the axis `along`. `array` are the numbers in float32, computed where nobody holds them.
+    Blocks of int4 run along the axis `along`. `array` are the numbers in float32: those that somebody
+    holds still, or else new ones.
     """
 
     __slots__ = ("_versions", "_wide", "along", "factors", "numbers")
@@ -281,7 +282,7 @@ class NarrowStorage(Storage):
         self.numbers = numbers
         self.factors = factors
         self.along = along
-        # The numbers in float32 while somebody holds them, and the versions of what they were computed from.
+        # The last numbers in float32, as long as somebody holds them, and the versions of what they were computed from.
         self._wide: ref[np.ndarray] | None = None
         self._versions: list[int] = []
         # Who asks for the shape alone finds it here.

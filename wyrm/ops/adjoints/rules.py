@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.graph.base import ZERO
-from wyrm.ops.adjoints.program import duplicate, name, number, parsed
+from wyrm.ops.adjoints.program import duplicate, number, parsed
 from wyrm.ops.elementwise import fast_math
 from wyrm.ops.elementwise.derivatives import DERIVATIVES
 from wyrm.ops.elementwise.formula import FormulaCall, interpret
@@ -138,16 +138,6 @@ def slope(function: str, position: int, operands: Sequence[ast.expr], value: ast
     if rule == "g":
         return g
     return interpret(str(rule), list(operands), {"g": g, "f": value}.__getitem__, number, _written)
-
-
-def has_rule(function: str, count: int) -> bool:
-    """Return whether a function of formulas has derivatives that kernels can compute."""
-    try:
-        for i in range(count):
-            slope(function, i, [name("x"), name("y")], name("f"), name("g"))
-    except (KeyError, IndexError):
-        return False
-    return True
 
 
 def _written(_: int, call: FormulaCall, arguments: list[ast.expr]) -> ast.expr:

@@ -110,7 +110,8 @@ class _NarrowHeadSlopesLoops(_NarrowHeadLoops):
 def with_narrow_head(kind: type[_NarrowHead], node: Any) -> Any:
     """Return the op of this kind in the place of a `LinearCrossEntropy` or its residuals; None for other weights.
 
-    These are weights in float32, and those of few classes in int8, which have factors of the columns.
+    The kernels read no weight in float32, in blocks of int4 along the classes, or with factors of the columns, as int8
+    has for few classes.
     """
     x, weight, labels, *given = node.parents
     if not isinstance(weight, NarrowWeight) or (weight.storage == "int4" and weight.along == 0):

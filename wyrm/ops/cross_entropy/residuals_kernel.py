@@ -54,7 +54,7 @@ def residuals_by_rows(
     logits: FloatArray,
     factors: FloatArray,
 ) -> float:
-    """Write both gradients and return the sum of the losses; `logits` has the shape (rows of a block, classes).
+    """Write both gradients and return the mean loss; `logits` has the shape (rows of a block, classes).
 
     `weight_gradient` has no rows for a weight without a gradient, which may have narrow numbers, with `factors` of the
     classes unless it is empty.
@@ -80,7 +80,7 @@ def residuals_by_rows(
         multiply_widened(part, weight, x_gradient[first:last])
         if weight_gradient.shape[0] > 0:
             multiply_into(part.T, x[first:last], weight_gradient, 0 if first == 0 else 1)
-    return total
+    return total / weights
 
 
 # --- by classes -------------------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def residuals_by_classes(
     totals: FloatArray,
     x_gradients: FloatArray,
 ) -> float:
-    """Write both gradients and return the sum of the losses; see the kernel for the scratch memory."""
+    """Write both gradients and return the mean loss; see the kernel for the scratch memory."""
     total, weights = 0.0, sum_of_weights(labels, sample_weights, ignore_index)
     classes, chunks, block = weight.shape[0], of_chunks.shape[0], logits.shape[1]
     size = (classes + chunks - 1) // chunks
@@ -270,7 +270,7 @@ def residuals_by_classes(
             copy(x_gradients[0, i], x_gradient[first + i])
             for chunk in range(1, chunks):
                 add_to(x_gradients[chunk, i], x_gradient[first + i])
-    return total
+    return total / weights
 
 
 def cross_entropy_residuals_kernel(
@@ -297,23 +297,22 @@ def cross_entropy_residuals_kernel(
     rows of a block, width).
     """
     classes = weight.shape[0]
-    weights = sum_of_weights(labels, sample_weights, ignore_index)
     weight_gradient, x_gradient = out[:classes], out[classes + 1 :]
     if x.shape[0] == 0:
         for i in range(classes):
             fill(weight_gradient[i], 0.0)
     if of_chunks.shape[0] == 0:
-        total = residuals_by_rows(
+        loss = residuals_by_rows(
             x, weight, labels, sample_weights, weight_gradient, x_gradient, label_smoothing, ignore_index, logits,
             sample_weights[:0],
         )  # fmt: skip
     else:
-        total = residuals_by_classes(
+        loss = residuals_by_classes(
             x, weight, labels, sample_weights, weight_gradient, x_gradient, label_smoothing, ignore_index,
             logits, of_rows, of_chunks, totals, x_gradients,
         )  # fmt: skip
     fill(out[classes], 0.0)
-    out[classes, 0] = total / weights
+    out[classes, 0] = loss
 
 
 def cross_entropy_slopes_kernel(
@@ -331,8 +330,8 @@ def cross_entropy_slopes_kernel(
 
     The weight has no gradient, and may have narrow numbers; see `residuals_by_rows`.
     """
-    total = residuals_by_rows(
+    loss = residuals_by_rows(
         x, weight, labels, sample_weights, out[:0], out[1:], label_smoothing, ignore_index, logits, factors
     )
     fill(out[0], 0.0)
-    out[0, 0] = total / sum_of_weights(labels, sample_weights, ignore_index)
+    out[0, 0] = loss

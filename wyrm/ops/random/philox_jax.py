@@ -1,4 +1,4 @@
-"""Random words and the steps that they are drawn for, as JAX arrays, in uint32 arithmetic.
+"""Random words and the steps that they are drawn for, as JAX arrays of uint32.
 
 A 64-bit number, such as a step, is a pair of words (low, high); a step is an array whose last axis holds the two.
 """
@@ -111,7 +111,9 @@ def words_of(step: Any) -> Words:
 
 def philox_block(lowering: Lowering, counter: Words, step: Words, seed: Any, stream: Any) -> tuple[Any, ...]:
     """Return four words for the counter block (counter, step) and the key (seed, stream): Philox4x32-10."""
-    words: tuple[Any, ...] = lowering.elementwise(words_of_block, *counter, *step, word(seed), word(stream))
+    # Arrays, not known numbers, for which the rounds would be traced again for each seed and stream.
+    key = (jnp.asarray(word(each)) for each in (seed, stream))
+    words: tuple[Any, ...] = lowering.elementwise(words_of_block, *counter, *step, *key)
     return words
 
 

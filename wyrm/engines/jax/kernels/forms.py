@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from itertools import accumulate, count
 from types import FunctionType
@@ -19,6 +19,7 @@ from wyrm.engines.native.kernels.values import Kind, NotCompiled, NumKind, ViewK
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.loop_form import LOOPS
 from wyrm.support.imports import jax, jnp
+from wyrm.support.texts import exact
 
 
 def jax_form(kernel: Any) -> Callable[..., tuple[Any, ...]]:
@@ -109,20 +110,20 @@ def elementwise(function: Any, *arguments: Any) -> Any:
     >>> elementwise(digamma, np.array([1.0, 2.0], np.float32)).round(3).tolist()
     [-0.5770000219345093, 0.4230000078678131]
     """
-    numbers = tuple((i, type(x), repr(x), x) for i, x in enumerate(arguments) if _is_number(x))
+    numbers = tuple((i, exact(x), x) for i, x in enumerate(arguments) if _is_number(x))
     with jax.enable_x64(True):
         found = _elements(function, numbers)(*(jnp.asarray(x) for x in arguments if not _is_number(x)))
     return tuple(map(_as_jax_has_it, found)) if isinstance(found, tuple) else _as_jax_has_it(found)
 
 
 @cache
-def _elements(function: Any, numbers: tuple[tuple[int, type, str, Any], ...]) -> Callable[..., Any]:
-    """Return the function of the arguments that are arrays."""
+def _elements(function: Any, numbers: tuple[tuple[int, Hashable, Any], ...]) -> Callable[..., Any]:
+    """Return the function of the arguments that are arrays; the keys of `exact` tell 1 from True, and 0.0 from -0.0."""
     routine = _routine(function)
 
     def compute(*arrays: Any) -> Any:
         given = iter(arrays)
-        fixed = {position: number for position, _, _, number in numbers}
+        fixed = {position: number for position, _, number in numbers}
         arguments = [fixed[i] if i in fixed else next(given) for i in range(len(arrays) + len(fixed))]
         shape = jnp.broadcast_shapes(*(each.shape for each in arrays))
         kinds = tuple(NumKind(_type(each)) for each in arguments)

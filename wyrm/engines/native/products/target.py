@@ -46,7 +46,7 @@ class Target:
     `cpu` and `features` are LLVM's names. `allocates`: products get memory from the system and share threads; otherwise
     they use one thread, and memory that the caller passes. `cblas`: products call CBLAS, which the program is linked
     with. `has_pairs`: what multiplies pairs of bfloat16 faster than numbers of float32, vectors by AVX512_BF16 or tiles
-    by AMX. `pairs`: products of float32 round their operands to bfloat16 and use that.
+    by AMX. `pairs`: what products of float32 multiply by, after they round their operands to bfloat16.
     """
 
     bits: int
