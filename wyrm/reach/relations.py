@@ -105,6 +105,6 @@ def _put_in(analysis: Analysis, node: BaseNode, relation: Relation, operand: Rea
         pairs = zip(operand.atoms, relation.places, strict=True)
         names = {atom: part.names[place] for atom, place in pairs if place in part.names}
         for zone in analysis.image(node, operand.zones, names, part.extra, part.temporary):
-            zone.mask = part.mask or zone.mask
+            zone.mask = zone.mask if part.mask is None else part.mask
             found.append(zone)
     return found
