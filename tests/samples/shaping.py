@@ -8,7 +8,6 @@ import numpy as np
 
 import wyrm as wy
 from tests.samples.sample import Sample, integers, normal
-from wyrm.ops.adjoints import op
 from wyrm.ops.indexing import joining, slicing
 from wyrm.ops.shaping import arange, shape, transpose
 
@@ -87,20 +86,6 @@ def samples() -> list[Sample]:
         _slice((slice(None, None, -2), None, slice(None), slice(0, 2)), "step"),
         _slice((1, 2, 0), "element"),
         Sample(slicing.IndexSlice, lambda i: i[:, 1:], (integers(5, 3, 4),), lambda i: i[:, 1:], differentiable=False),
-        Sample(
-            op.Part,
-            lambda x: op.Part(x, before=(2, 1), to=(2, 3)),
-            (normal(12),),
-            lambda x: x[3:9].reshape(2, 3),
-            empty=False,
-        ),
-        Sample(
-            op.Placed,
-            lambda x: op.Placed(x, before=(2, 1), to=(12,)),
-            (normal(2, 3),),
-            lambda x: np.concatenate([np.zeros(3, x.dtype), x.reshape(-1), np.zeros(3, x.dtype)]),
-            empty=False,
-        ),
         Sample(
             slicing.PlaceSlice,
             lambda x: slicing.PlaceSlice(x, ((1, 3, None), (None, None, 2)), (4, 6)),

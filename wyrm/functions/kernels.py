@@ -117,9 +117,8 @@ class Kernel(Generic[P, R]):
             _check_reads(plan)
         self._last = plan
         node: Any = op_of(plan)(*parents)
-        if len(plan.outputs) == 1:
-            return node
-        return tuple(parts_of(node, plan.shapes([parent.dims for parent in parents])))
+        parts = parts_of(node, plan.shapes([parent.dims for parent in parents]))
+        return parts[0] if len(parts) == 1 else tuple(parts)
 
     def _results(
         self, given: dict[str, Any], operands: Sequence[Operand], parents: Sequence[BaseNode]

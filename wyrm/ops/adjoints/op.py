@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, ShapeError
-from wyrm.graph.axes import Axis, Dim, Dims, product, resolve
+from wyrm.graph.axes import Dims
 from wyrm.graph.base import ZERO, BaseNode, Gradient, explain, label
-from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexMap, flat
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
-from wyrm.graph.loop_form import LOOPS, ByKernel, Gathered, Scattered, ScatterTarget
+from wyrm.graph.loop_form import LOOPS, ByKernel
 from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array
 from wyrm.ops.adjoints.derived import FULL
 from wyrm.ops.adjoints.plans import GradientPlan, Plan, split
+from wyrm.ops.control.loop_body import PackedPlace
+from wyrm.ops.control.scan import ScanPart
 from wyrm.ops.elementwise.elementwise import Axes
 
 
 class KernelOp(Node[tuple[BaseNode, ...], Axes], abstract=True):
     """Base class of the ops of kernels; each kernel has a class of its own, with its `plan`.
 
-    Several results are one after the other in the value, which `Part` takes apart.
+    Several results are one after the other in the value, which `ScanPart` takes apart.
     """
 
     __slots__ = ()
@@ -73,10 +74,9 @@ class KernelOp(Node[tuple[BaseNode, ...], Axes], abstract=True):
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         plan = gradient_of(self.plan)
         given = [parent.dims for parent in self.parents]
-        cotangents = parts_of(gradient, self.plan.shapes(given)) if len(self.plan.outputs) > 1 else [gradient]
+        cotangents = parts_of(gradient, self.plan.shapes(given))
         node: Any = op_of(plan)(*self.parents, *(cotangents[i] for i in plan.seeded))
-        shapes = plan.shapes([parent.dims for parent in node.parents])
-        found = parts_of(node, shapes) if len(shapes) > 1 else [node]
+        found = parts_of(node, plan.shapes([parent.dims for parent in node.parents]))
         out: list[Gradient] = [ZERO] * len(self.parents)
         for i, part in zip(plan.wanted, found, strict=True):
             out[i] = part
@@ -92,121 +92,34 @@ class _KernelForm(JaxForm):
         return lowering.by_kernel(node, operands, shape)
 
 
-_ops: dict[Plan, type[KernelOp]] = {}
-_gradients: dict[Plan, GradientPlan] = {}
-
-
+@cache
 def op_of(plan: Plan) -> type[KernelOp]:
     """Return the op of a plan."""
-    if plan not in _ops:
 
-        class Form(ByKernel):
-            kernel = staticmethod(plan.function)
+    class Form(ByKernel):
+        kernel = staticmethod(plan.function)
 
-            def kernel_arguments(self, node: Any, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
-                return tuple(node.plan.arguments(operands, node.outputs_in(operands, out)))
+        def kernel_arguments(self, node: Any, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
+            return tuple(node.plan.arguments(operands, node.outputs_in(operands, out)))
 
-        name = "".join(word.capitalize() for word in plan.name.split("_"))
-        # A user's op: what compares engines compares it.
-        module = plan.function.__module__
-        made: Any = type(f"Kernel{name}", (KernelOp,), {"__slots__": (), "plan": plan, "__module__": module})
-        LOOPS.register(made)(Form)
-        _ops[plan] = made
-    return _ops[plan]
-
-
-def gradient_of(plan: Plan) -> GradientPlan:
-    """Return the plan of the gradients of a plan."""
-    if plan not in _gradients:
-        _gradients[plan] = GradientPlan(plan)
-    return _gradients[plan]
-
-
-def parts_of(packed: Node, shapes: Sequence[Dims]) -> list[Node]:
-    """Return the results that a node has one after the other, with these axes."""
-    found: list[Node] = []
-    for i, dims in enumerate(shapes):
-        part: Node = Part(packed, before=tuple(product(each) for each in shapes[:i]), to=tuple(dims))
-        found.append(part)
+    name = "".join(word.capitalize() for word in plan.name.split("_"))
+    # A user's op: what compares engines compares it.
+    module = plan.function.__module__
+    made: Any = type(f"Kernel{name}", (KernelOp,), {"__slots__": (), "plan": plan, "__module__": module})
+    LOOPS.register(made)(Form)
+    found: type[KernelOp] = made
     return found
 
 
-class Part(Node[tuple[Node], Axes]):
-    """The elements of a vector after those of the axes `before`, in row-major order with the axes `to`."""
-
-    __slots__ = ("before", "to")
-    before: Dims
-    to: Dims
-
-    def shape_rule(self) -> Dims:
-        return self.to
-
-    def dtype_rule(self) -> np.dtype:
-        return self.parents[0].dtype
-
-    def evaluate_for(self, sizes: Mapping[type[Dim], int]) -> Callable[..., Any]:
-        start = sum(resolve(self.before, sizes))
-        return partial(_part, start)
-
-    def evaluate(self, xp: ArrayNamespace, x: Array, *, shape: tuple[int, ...]) -> Array:
-        return _part(sum(resolve(self.before, {})), xp, x, shape=shape)
-
-    def vjp(self, gradient: Node) -> tuple[Node]:
-        return (Placed(gradient, before=self.before, to=self.parents[0].dims),)
+@cache
+def gradient_of(plan: Plan) -> GradientPlan:
+    """Return the plan of the gradients of a plan."""
+    return GradientPlan(plan)
 
 
-def _part(start: int, xp: ArrayNamespace, x: Array, *, shape: tuple[int, ...]) -> Array:
-    return xp.reshape(x[start : start + int(np.prod(shape, dtype=np.int64))], shape)
-
-
-class Placed(Node[tuple[Node], Axes]):
-    """A vector of zeros, of the axis `to`, with the elements of the operand after those of the axes `before`."""
-
-    __slots__ = ("before", "to")
-    before: Dims
-    to: Dims
-
-    def shape_rule(self) -> Dims:
-        return self.to
-
-    def dtype_rule(self) -> np.dtype:
-        return self.parents[0].dtype
-
-    def evaluate_for(self, sizes: Mapping[type[Dim], int]) -> Callable[..., Any]:
-        return partial(_placed, sum(resolve(self.before, sizes)))
-
-    def evaluate(self, xp: ArrayNamespace, x: Array, *, shape: tuple[int, ...]) -> Array:
-        return _placed(sum(resolve(self.before, {})), xp, x, shape=shape)
-
-    def vjp(self, gradient: Node) -> tuple[Node]:
-        return (Part(gradient, before=self.before, to=self.parents[0].dims),)
-
-
-def _placed(start: int, xp: ArrayNamespace, x: Array, *, shape: tuple[int, ...]) -> Array:
-    flat_x: Any = xp.reshape(x, (-1,))
-    ahead = xp.zeros((start,), dtype=x.dtype)
-    after = xp.zeros((shape[0] - start - flat_x.shape[0],), dtype=x.dtype)
-    return xp.concat([ahead, flat_x, after])
-
-
-def _length(axis: Axis) -> IndexExpression:
-    return AxisLength(axis) if isinstance(axis, Dim) else IndexLiteral(axis)
-
-
-def _place(before: Dims, dims: Dims, index: IndexMap) -> IndexExpression:
-    place = flat(index, [_length(axis) for axis in dims])
-    for axis in before:
-        place = _length(axis) + place
-    return place
-
-
-@LOOPS.register(Part)
-class _PartLoops(Gathered):
-    def gather_index(self, node: Part, index: IndexMap) -> IndexMap:
-        return (_place(node.before, node.to, index),)
-
-
-@LOOPS.register(Placed)
-class _PlacedLoops(Scattered):
-    def scatter_index(self, node: Placed, parent: int, index: IndexMap) -> ScatterTarget:
-        return ScatterTarget((_place(node.before, node.parents[0].dims, index),))
+def parts_of(packed: Node, shapes: Sequence[Dims]) -> list[Node]:
+    """Return the results that a node has one after the other, with these axes; the node, where it has one alone."""
+    if len(shapes) == 1:
+        return [packed]
+    starts = (PackedPlace(map(tuple, shapes[:i])) for i in range(len(shapes)))
+    return [ScanPart(packed, start, tuple(dims)) for start, dims in zip(starts, shapes, strict=True)]

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.graph.axes import Axis, Plus, product
+from wyrm.graph.axes import Axis
+from wyrm.graph.shapes import total_size
 from wyrm.graph.typing import Array
 from wyrm.ops.adjoints.derived import Derived, adjoint, compiled, value
 from wyrm.ops.adjoints.program import Kind
@@ -65,8 +66,7 @@ class Plan:
 
     def packed(self, dims: Sequence[Sequence[Axis]]) -> Axis:
         """Return the axis of all results one after the other."""
-        parts = [product(tuple(each)) for each in self.shapes(dims)]
-        return sum(parts) if all(isinstance(each, int) for each in parts) else Plus(parts)
+        return total_size(self.shapes(dims))
 
     def run(self, operands: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Fill the results in Python."""
