@@ -205,6 +205,16 @@ def test_slopes_of_ones_own_stand_in_place_of_the_derivative() -> None:
     np.testing.assert_allclose(wy.compile([gradient])()[0], gradient.forward())
 
 
+@wy.kernel
+def signed(x, sign):
+    return x * math.copysign(1.0, sign)
+
+
+def test_zeros_of_either_sign_are_other_numbers() -> None:
+    x = wy.Parameter(np.float64(2.0))
+    assert [signed(x, sign).forward() for sign in (0.0, -0.0)] == [2.0, -2.0]
+
+
 def test_a_call_without_nodes_runs_in_python() -> None:
     assert smoothed(np.array([1.0, 3.0]), 0.5) == 1.8125
     out = np.zeros(2)
@@ -256,6 +266,8 @@ def refused(x: wy.Tensor[Batch]):
         (lambda x: refused(x), NotDifferentiable, "return it after the loop"),
         (lambda x: smoothed(x, wy.Parameter(np.float32(1.0))), DTypeError, "float operands of one type"),
         (lambda x: smoothed(x, 0.5, wrong=1), TypeError, "no parameter wrong"),
+        (lambda x: smoothed(x, 0.5, factor=0.7), TypeError, "smoothed got factor twice"),
+        (lambda x: smoothed(x, 0.5, 0.7), TypeError, "smoothed has 2 parameters, x, factor, not 3"),
     ],
 )
 def test_mistakes_say_what_to_write(call: Any, error: type[Exception], text: str) -> None:

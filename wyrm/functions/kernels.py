@@ -25,6 +25,7 @@ from wyrm.ops.adjoints.op import op_of, parts_of
 from wyrm.ops.adjoints.plans import ROOM, Operand, Shape, ValuePlan
 from wyrm.ops.adjoints.program import Kind
 from wyrm.support.options import whole
+from wyrm.support.texts import exact
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -77,6 +78,11 @@ class Kernel(Generic[P, R]):
         if not any(isinstance(each, BaseNode) for each in given.values()):
             found: R = self.kernel_function(*arguments, **keywords)  # in Python, on arrays and numbers
             return found
+        name, twice = self.kernel_function.__name__, [each for each in self.names[: len(arguments)] if each in keywords]
+        if twice:
+            raise TypeError(f"{name} got {twice[0]} twice, by its position and by its name")
+        if len(arguments) > len(self.names):
+            raise TypeError(f"{name} has {len(self.names)} parameters, {', '.join(self.names)}, not {len(arguments)}")
         return self._node(given)  # type: ignore[no-any-return]  # what the annotations say
 
     def _node(self, given: dict[str, Any]) -> Any:
@@ -105,7 +111,7 @@ class Kernel(Generic[P, R]):
             listed = ", ".join(f"{each.name}: {p.dtype}" for each, p in zip(operands, parents, strict=True))
             raise DTypeError(f"{name} takes float operands of one type, not {listed}; convert with .astype")
         dtype = "f4" if floats == {np.dtype(np.float32)} else "f8"
-        key = tuple(operands), tuple((k, type(v), v) for k, v in fixed.items()), tuple(results.items()), dtype
+        key = tuple(operands), tuple((k, exact(v)) for k, v in fixed.items()), tuple(results.items()), dtype
         plan = self._plans.get(key)
         if plan is None:
             plan = self._plans[key] = ValuePlan(self.kernel_function, operands, fixed, results, dtype, self.room)

@@ -1,7 +1,13 @@
 """Proofs of what can reach what: which positions of an input an element may depend on, known before anything runs.
 
-`zones` has the arithmetic of positions, `rules` what an op may say of itself, `facts` what is known of each node of a
-graph, `reading` what index maps say, and `claims` the claims that `wyrm.prove` proves.
+`wyrm.prove` is in `claims`, and the message of a claim that is not proved in `refusals`. A proof asks an analysis:
+`facts` finds for each node on which positions of the inputs its elements may depend, `sizes` whether they depend on the
+size of an axis, `symmetry` whether they depend on the order along it.
+
+An analysis goes through a graph node by node. `rules` has `Reach`, what an op may say of itself. For other ops,
+`formulas` reads elementwise formulas, `reading` index maps and reshapes, `relations` finds once for all uses what a
+composition depends on, and `constants` finds what arrays such as masks hold. `zones` has the arithmetic of positions:
+conjunctions of bounds `u - v <= c`.
 
 >>> class Time(wy.Dim): ...
 >>> x = wy.Input(dims=(Time(),))

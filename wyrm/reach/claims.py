@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from typing_extensions import TypeVarTuple
 
@@ -17,6 +17,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.quotients import expression_of
 from wyrm.graph.traversal import topological_order
 from wyrm.reach.facts import Analysis
+from wyrm.reach.refusals import refusal
 from wyrm.reach.sizes import SizeAnalysis
 from wyrm.reach.symmetry import SymmetryAnalysis
 from wyrm.reach.zones import SOURCE, Bounds, Zone
@@ -44,13 +45,6 @@ class Independent(Node[Any, tuple[*Bs]], Generic[A, *Bs], abstract=True):
     """
 
     __slots__ = ()
-
-
-class Found(NamedTuple):
-    """A zone that a claim excludes, and what the claim takes of zones."""
-
-    zone: Zone
-    fits: Callable[[Bounds, int | None], bool]
 
 
 class Claims(Generic[S]):
@@ -203,10 +197,11 @@ class Claims(Generic[S]):
         made = [axis for axis in self.node.dims if analysis.is_made_of((axis,))]
         if name == "invariant" and made:
             raise ShapeError(f"{claim}: {describe(self.node)} has that axis: claim equivariant({kind.__name__})")
-        if name == "equivariant" and (
-            position_of(self.node, kind, claim) is None or not all(map(analysis.is_of, made))
-        ):
-            raise ShapeError(f"{claim}: {describe(self.node)} has {made[0]!r}, which is made of that axis")
+        if name == "equivariant":
+            position_of(self.node, kind, claim)
+            derived = [axis for axis in made if not analysis.is_of(axis)]
+            if derived:
+                raise ShapeError(f"{claim}: {describe(self.node)} has {derived[0]!r}, which is made of that axis")
         self._sources(kind, claim)
         what = f"an op treats positions along {kind.__name__} in different ways, by their order"
         self._decide(analysis, claim, analysis.known[self.node].zones, None, lambda bounds, atom: False, what)
@@ -234,8 +229,6 @@ class Claims(Generic[S]):
         """Raise `NotProved` for the zone with the shortest path that does not fit; keep what the proof supposes."""
         wrong = [zone for zone in zones if not fits(zone.bounds, atom)]
         if wrong:
-            from wyrm.reach.refusals import refusal
-
             raise NotProved(refusal(self.node, claim, what, analysis, min(wrong, key=lambda z: z.depth), atom, fits))
         self.assumed = list(dict.fromkeys([*self.assumed, *analysis.assumed]))
 
