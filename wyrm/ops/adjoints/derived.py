@@ -35,9 +35,6 @@ from wyrm.ops.adjoints.slopes import Slopes
 from wyrm.ops.adjoints.values import Kernel
 from wyrm.ops.adjoints.writing import Sizes, function_source, sizes, with_short_names, written
 
-_DTYPES = {"f8": np.float64, "f4": np.float32, "i": np.int64, "b": np.bool_}
-
-
 # The error of a tape that is full, where only running a kernel tells how many values it needs.
 FULL = "the tape of a kernel is full"
 
@@ -298,7 +295,8 @@ class _Adjoint(_Made):
     def _guarded(self, split: bool) -> Callable[[Block], list[ast.stmt]]:
         """Return the pushes, with a test of the room on the tape in loops of which the number of turns is not known."""
         push = self.pushes(split)
-        known = dict(zip(self._sizes(split).names, self._sizes(split).known, strict=True))
+        sizes = self._sizes(split)
+        known = dict(zip(sizes.names, sizes.known, strict=True))
 
         def at_end(block: Block) -> list[ast.stmt]:
             out: list[ast.stmt] = []

@@ -80,7 +80,8 @@ class Elements:
                 continue
             own = left.pop(0) if left else None
             begins = each.lower is None or (isinstance(each.lower, ast.Constant) and each.lower.value == 0)
-            ends_known = own is not None and self.least(own) is not None and (self.least(own) or 0) >= 0
+            least = None if own is None else self.least(own)
+            ends_known = least is not None and least >= 0
             out.append(own if begins and each.step is None and ends_known else None)
         return [*out, *left]
 

@@ -52,7 +52,6 @@ class Reader:
         self.used |= {*self.parameters, *_stored(tree)}
         # The names that the user gave; generated ones are made short at the end.
         self.own = frozenset(self.used)
-        self._annotated = function
         self._resolve(tree, function, {each: each for each in {*self.parameters, *_stored(tree)}})
         self._inside.append(function)
         self.body = self._function(tree.body)
@@ -521,10 +520,6 @@ class _Resolved(ast.NodeTransformer):
         if node.id in self.renamed:
             return ast.copy_location(ast.Name(self.renamed[node.id], node.ctx), node)
         return duplicate(self.known[node.id]) if node.id in self.known else node
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:  # as above
-        node.value = self.visit(node.value)
-        return node
 
 
 def _stored(tree: ast.FunctionDef) -> set[str]:

@@ -59,8 +59,7 @@ class _Restored(ast.Pass):
 class Reverse:
     """The adjoint of a kernel.
 
-    `wrt`: the parameters that are differentiated. `outputs`: the parameters whose cotangents are given: arrays that the
-    kernel writes.
+    `wrt`: the parameters that are differentiated.
     """
 
     def __init__(self, kernel: Kernel, wrt: Sequence[str]) -> None:
@@ -312,7 +311,7 @@ class Reverse:
             self.slopes.temporaries.add(turn)
             first = statements_of(f"{loop.name} = {_text(start)} + {turn} * {_text(step)}")
             found = parsed(f"range({loop.trips} - 1, -1, -1)")
-            return ast.For(name(turn), found, [*inner[:0], *first, *inner], [], lineno=0)
+            return ast.For(name(turn), found, [*first, *inner], [], lineno=0)
         way = int(ast.literal_eval(step))
         if abs(way) == 1:
             last = _shifted(stop, -way)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.graph.base import ZERO
-from wyrm.ops.adjoints.program import duplicate, number, parsed
+from wyrm.ops.adjoints.program import duplicate, number, parsed, replaced
 from wyrm.ops.elementwise import fast_math
 from wyrm.ops.elementwise.derivatives import DERIVATIVES
 from wyrm.ops.elementwise.formula import FormulaCall, interpret
@@ -147,21 +147,11 @@ def _written(_: int, call: FormulaCall, arguments: list[ast.expr]) -> ast.expr:
     if call.function == "negative":
         return negated(arguments[0])
     if call.function in _WRITTEN:
-        return _filled(_WRITTEN[call.function], arguments)
+        found: ast.expr = replaced(parsed(_WRITTEN[call.function]), dict(zip("xyz", arguments, strict=False)))
+        return found
     if call.function in _OF_NUMPY:
         return ast.Call(parsed(f"np.{call.function}"), [duplicate(each) for each in arguments], [])
     raise KeyError(call.function)
-
-
-def _filled(template: str, arguments: Sequence[ast.expr]) -> ast.expr:
-    given = dict(zip("xyz", arguments, strict=False))
-
-    class Fill(ast.NodeTransformer):
-        def visit_Name(self, node: ast.Name) -> ast.expr:  # the name that ast calls
-            return duplicate(given.get(node.id, node))
-
-    found: ast.expr = Fill().visit(parsed(template))
-    return found
 
 
 def is_literal(node: ast.expr, value: float) -> bool:

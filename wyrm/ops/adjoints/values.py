@@ -47,7 +47,6 @@ class Kernel:
     def __init__(self, function: Callable[..., Any], kinds: Mapping[str, Kind]) -> None:
         reader = Reader(function)
         self.name, self.space, self.used = reader.name, reader.space, reader.used
-        self.function = function
         self.parameters = reader.parameters
         self.scratch: list[Scratch] = []
         self.kinds: dict[str, Kind] = {each: kinds[each] for each in self.parameters}
