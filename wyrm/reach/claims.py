@@ -17,7 +17,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.quotients import expression_of
 from wyrm.graph.traversal import topological_order
 from wyrm.reach.facts import Analysis
-from wyrm.reach.refusals import refusal
+from wyrm.reach.refusals import explained
 from wyrm.reach.sizes import SizeAnalysis
 from wyrm.reach.symmetry import SymmetryAnalysis
 from wyrm.reach.zones import SOURCE, Bounds, Zone
@@ -229,7 +229,8 @@ class Claims(Generic[S]):
         """Raise `NotProved` for the zone with the shortest path that does not fit; keep what the proof supposes."""
         wrong = [zone for zone in zones if not fits(zone.bounds, atom)]
         if wrong:
-            raise NotProved(refusal(self.node, claim, what, analysis, min(wrong, key=lambda z: z.depth), atom, fits))
+            text = f"not proved: {claim} of {describe(self.node)}: {what}"
+            raise NotProved(explained(text, self.node, analysis, min(wrong, key=lambda z: z.depth), atom, fits))
         self.assumed = list(dict.fromkeys([*self.assumed, *analysis.assumed]))
 
     def _proved(self) -> Any:

@@ -175,6 +175,19 @@ class Atoms:
         edges = self.closed({**bounds, (u, v): min(bounds.get((u, v), inf), _LARGE)})
         return edges is None or edges.get((u, v), inf) <= limit
 
+    def window(self, zones: Iterable[Zone], place: Variable) -> tuple[float, float]:
+        """Return how far before and after a position `place` zones go, infinity for the first and the last one."""
+        pairs = (place, SOURCE), (SOURCE, place)
+        far: Bounds = dict.fromkeys(pairs, _LARGE)
+        always = self.closed(far) or far
+        edges = [self.closed({**far, **zone.bounds}) or always for zone in zones]
+        limits = [max(each[pair] for each in edges) for pair in pairs]
+        back, ahead = (
+            inf if limit >= min(always[pair], _LARGE // 10) else limit
+            for limit, pair in zip(limits, pairs, strict=True)
+        )
+        return back, ahead
+
     def inside(self, zone: Zone, other: Zone) -> bool:
         """Return whether the bounds of another zone follow from those of a zone."""
         return all(self.limited(zone.bounds, *key, limit) for key, limit in other.bounds.items())
