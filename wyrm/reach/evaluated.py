@@ -15,7 +15,7 @@ from wyrm.errors import DependenceWarning
 from wyrm.graph.axes import Dim, axis_size
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_leaves import IndexInput
-from wyrm.graph.index_maps import IndexLoad, LoopIndex
+from wyrm.graph.index_maps import IndexLoad, loop_indices
 from wyrm.graph.leaves import Input
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.node import IndexNode
@@ -76,7 +76,7 @@ def _only_moves(node: BaseNode) -> bool:
     rule = REACH.of(node)
     if node.formula or (isinstance(rule, SamePlace) and (isinstance(node, IndexNode) or node.dtype.kind == "f")):
         return not node.formula
-    entries = LOOPS.of(node).gather_index(node, tuple(map(LoopIndex, range(node.ndim))))
+    entries = LOOPS.of(node).gather_index(node, loop_indices(node.ndim))
     return entries is not None and not any(isinstance(leaf, IndexLoad) for each in entries for leaf in each.leaves())
 
 

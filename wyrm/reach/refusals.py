@@ -11,7 +11,13 @@ from wyrm.graph.traversal import topological_order
 from wyrm.reach.facts import Analysis
 from wyrm.reach.zones import Bounds, Zone
 
+# Whether bounds are within a claim, whose atom is given.
 Fits = Callable[[Bounds, int | None], bool]
+
+
+def never(bounds: Bounds, atom: int | None) -> bool:
+    """Return False, for a claim that no zone is within."""
+    return False
 
 
 def explained(
@@ -20,7 +26,7 @@ def explained(
     analysis: Analysis,
     zone: Zone,
     atom: int | None = None,
-    fits: Fits = lambda bounds, atom: False,
+    fits: Fits = never,
 ) -> str:
     """Return a text with the source on which a zone of a node depends, where a claim is lost, the path, and help."""
     chain = list(origins(zone))

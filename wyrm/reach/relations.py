@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from wyrm.graph.base import BaseNode
 from wyrm.graph.op import Composition
 from wyrm.reach.rules import Reached
-from wyrm.reach.zones import Bound, Multiple, Zone, renamed
+from wyrm.reach.zones import Bound, Multiple, Zone, equated, renamed
 
 if TYPE_CHECKING:
     from wyrm.reach.facts import Analysis
@@ -74,7 +74,7 @@ def _relation(
     """Return on which elements of operand `k` the result of a composition depends."""
     blank = [Reached(operand.axes) for operand in operands]
     places = {atom: analysis.fresh(analysis.sizes[atom]) for atom in operands[k].atoms}
-    blank[k].zones = [Zone({pair: 0 for u, v in places.items() for pair in ((u, v), (v, u))})]
+    blank[k].zones = [Zone(equated(places.items()))]
     around, analysis.kept = analysis.kept, analysis.kept | set(places.values())
     try:
         found = analysis.of_graph(node, composition.inputs, composition.outputs[0], composition.order, blank)
@@ -95,7 +95,7 @@ def _part(analysis: Analysis, zone: Zone, places: Collection[int]) -> Part:
         (a, b, limit) for (u, v), limit in zone.bounds.items() if (a := renamed(u, names)) != (b := renamed(v, names))
     ]
     temporary = [place for place in places if place not in names and any(place in bound for bound in extra)]
-    return Part({**names, **{place: place for place in temporary}}, extra, temporary, zone.mask)
+    return Part({**names, **dict(zip(temporary, temporary, strict=True))}, extra, temporary, zone.mask)
 
 
 def _put_in(analysis: Analysis, node: BaseNode, relation: Relation, operand: Reached) -> list[Zone]:

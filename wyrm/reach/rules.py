@@ -6,7 +6,7 @@ without a rule is taken to depend on everything, which is always right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -29,6 +29,11 @@ Entry: TypeAlias = tuple[int, ...]
 Numbers: TypeAlias = "dict[tuple[Variable, Variable], tuple[float, float]]"
 LOW, HIGH = "low", "high"
 """The values at most -1e4, and those at least 1e4."""
+
+
+def own_names(axes: Iterable[Entry]) -> dict[int, int]:
+    """Return the atoms of axes, each as its own name."""
+    return {abs(atom): abs(atom) for entry in axes for atom in entry}
 
 
 class Reached:
@@ -72,7 +77,7 @@ class Reached:
     @property
     def atoms(self) -> dict[int, int]:
         """The atoms of the axes, each as its own name."""
-        return {abs(atom): abs(atom) for entry in self.axes for atom in entry}
+        return own_names(self.axes)
 
     @property
     def is_known(self) -> bool:

@@ -28,6 +28,8 @@ SOURCE: Variable = "source"
 MOST_ZONES = 10
 # No position is as large.
 _LARGE = 10**9
+# The size of an axis of which nothing is known.
+ANY_SIZE: Size = (ZERO, _LARGE)
 
 
 class Multiple(tuple[int, int]):
@@ -56,6 +58,11 @@ class Zone:
         """Return whether each bound of `other` is one of this zone."""
         own = self.bounds
         return all(own.get(key, inf) <= limit for key, limit in other.bounds.items())
+
+
+def equated(pairs: Iterable[tuple[Variable, Variable]]) -> Bounds:
+    """Return the bounds of variables that are equal in pairs."""
+    return {pair: 0 for u, v in pairs for pair in ((u, v), (v, u))}
 
 
 EVERYWHERE: list[Zone] = [Zone({})]
