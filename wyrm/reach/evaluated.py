@@ -23,8 +23,8 @@ from wyrm.graph.parameters import Parameter
 from wyrm.graph.source_location import user_level
 from wyrm.graph.traversal import topological_order
 from wyrm.reach.facts import Analysis
-from wyrm.reach.refusals import explained, origins
-from wyrm.reach.rules import REACH, SamePlace
+from wyrm.reach.refusals import explained, lost_at, origins
+from wyrm.reach.rules import REACH, Along, SamePlace
 from wyrm.reach.zones import SOURCE, Bounds, Zone
 
 # Formulas in which data beside a prediction may be a weight or a mask.
@@ -150,7 +150,7 @@ def _warned_of_target(compared: _Compared, sources: _Sources) -> bool:
         overlap = _overlap(analysis, prediction, target)
         if overlap is None:
             return False
-        if found is None and (not wide or _is_one_sided(analysis, *compared[:2], overlap)):
+        if found is None and (not wide or _is_one_sided(analysis, prediction, target)):
             found = analysis, min(overlap, key=lambda zone: zone.depth)
     if found is None:
         return False
@@ -192,7 +192,7 @@ def _is_sure(analysis: Analysis, zone: Zone) -> bool:
     return not any(each.node in analysis.unknown for each in origins(zone))
 
 
-def _is_one_sided(analysis: Analysis, prediction: BaseNode, target: BaseNode, overlap: Sequence[Zone]) -> bool:
+def _is_one_sided(analysis: Analysis, prediction: BaseNode, target: BaseNode) -> bool:
     """Return whether elements depend on the positions up to their target, or from it on, as when a shift was forgotten.
 
     A model that reads its target on purpose, as to restore it, depends on all positions, or on those around it.
@@ -219,7 +219,7 @@ def _is_one_sided(analysis: Analysis, prediction: BaseNode, target: BaseNode, ov
 def warn_of_rows(outputs: Sequence[BaseNode], columns: Collection[BaseNode]) -> None:
     """Issue a `DependenceWarning` if rows of data depend on each other inside the model of an output.
 
-    That is so where parameters are applied to them afterwards. A loss may compare rows, as contrastive losses do.
+    That is so if parameters are applied to them afterwards: a loss may compare rows, as contrastive losses do.
     """
     sources = _Sources(outputs)
     inside = set[BaseNode]()
@@ -244,7 +244,7 @@ def warn_of_measured(arguments: Sequence[BaseNode], columns: Collection[BaseNode
 
 def _warn_of_mixed(nodes: Sequence[BaseNode], columns: Collection[BaseNode], chosen: set[BaseNode]) -> None:
     """Issue the warning for the first of the chosen nodes whose rows depend on each other."""
-    firsts = {type(axis) for leaf in columns for axis in leaf.dims[:1] if isinstance(axis, Dim)}
+    firsts = {type(axis) for leaf in columns for axis in leaf.dims[:1] if isinstance(axis, Dim) and axis.size is None}
     if len(firsts) != 1 or not chosen:
         return
     (kind,) = firsts
@@ -261,13 +261,26 @@ def _warn_of_mixed(nodes: Sequence[BaseNode], columns: Collection[BaseNode], cho
         entry = known.axes[places[0]]
         if len(entry) != 1 or entry[0] < 0:
             continue
-        wrong = [zone for zone in known.zones if not fits(zone.bounds, entry[0]) and _is_sure(analysis, zone)]
+        wrong = [
+            zone
+            for zone in known.zones
+            if not fits(zone.bounds, entry[0]) and _is_sure(analysis, zone) and _mixes(lost_at(zone, fits)[0])
+        ]
         if wrong:
             zone = min(wrong, key=lambda each: each.depth)
             text = f"the rows of {describe(node)} depend on each other, so an evaluation depends on its batches: on"
             advice = "for statistics of a batch, wy.nn.BatchNorm1d keeps those of the training for an evaluation"
             _warn(f"{explained(text, node, analysis, zone, entry[0], fits)}\n  help: {advice}")
             return
+
+
+def _mixes(node: BaseNode | None) -> bool:
+    """Return whether an op makes statistics of rows. Lookups and products with other rows are on purpose."""
+    if node is None or node.is_leaf:
+        return False
+    reducer = LOOPS.of(node).reducer
+    summed = reducer is not None and "x * y" not in reducer.step
+    return summed or node.composition() is not None or isinstance(REACH.of(node), Along)
 
 
 def _warn(text: str) -> None:

@@ -139,7 +139,7 @@ class Analysis(Atoms):
         return Reached(self.axes(node.dims), [z for each in operands for z in self.image(node, each.zones, {})])
 
     def composed(self, node: BaseNode, operands: Sequence[Reached]) -> Reached | None:
-        """Return what the composition of an op says if this is known of its operands; None if it has none."""
+        """Return what the composition of an op says, from what is known of its operands; None if it has none."""
         composition = node.composition()
         if composition is not None:
             if not self.follows_all and all(map(is_plain, operands)):
@@ -157,7 +157,7 @@ class Analysis(Atoms):
         inner: Sequence[BaseNode],
         operands: Sequence[Reached],
     ) -> Reached:
-        """Return what a graph from `inputs` says of a node; several nodes may share the `inner` ones."""
+        """Return what the graph from `inputs` to `output` says of a node; several nodes may share the `inner` ones."""
         around = {each: self.known[each] for each in inputs if each in self.known}
         self.known.update(zip(inputs, operands, strict=True))
         try:
@@ -209,7 +209,10 @@ class Analysis(Atoms):
         )
 
     def joined(self, operands: Sequence[Reached], lists: Sequence[Sequence[Entry]], rank: int) -> Joined:
-        """Return the axes of broadcast operands, whose `lists` of axes end together, and the names of each one's."""
+        """Return the axes that operands broadcast to, and by operand the names that its atoms have there.
+
+        `lists` are the axes of the operands, aligned at their ends.
+        """
         if len(operands) == 1 and len(lists[0]) == rank:  # and no atom twice, of which no axes are made
             return tuple(lists[0]), [own_names(lists[0])]
         padded = [[()] * (rank - len(axes)) + list(axes) for axes in lists]
@@ -250,7 +253,7 @@ class Analysis(Atoms):
     def without(
         self, node: BaseNode, operand: Reached, gone: Iterable[int], keepdims: bool, neutral: float | None = None
     ) -> Reached:
-        """Return what is known of an operand for all positions along some axes, which go or get size 1.
+        """Return what is known of a reduction of an operand over some axes, which go or get size 1.
 
         Elements of the value `neutral` do not count.
         """
@@ -337,7 +340,7 @@ def _names(entry: Entry, other: Entry) -> Names:
 
 
 def _is_small(node: BaseNode) -> bool:
-    """Return whether a node of constants is computed: masks are often made of several."""
+    """Return whether a node is computed if its operands are constants, as masks that are made of several."""
     sizes = [axis_size(axis) for axis in node.dims]
     known = [size for size in sizes if size is not None]
     return node.dtype.kind in "fb" and len(known) == len(sizes) and math.prod(known) <= _FOLDED

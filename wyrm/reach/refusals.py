@@ -29,9 +29,8 @@ def explained(
     fits: Fits = never,
 ) -> str:
     """Return a text with the source on which a zone of a node depends, where a claim is lost, the path, and help."""
-    chain = list(origins(zone))
-    path = [each.node for each in reversed(chain) if each.node is not None]
-    lost, mask = _lost(chain, fits)
+    path = [each.node for each in reversed(list(origins(zone))) if each.node is not None]
+    lost, mask = lost_at(zone, fits)
     source = next((each for each in path if each in analysis.sources), None)
     of = "" if source is None else f" {label(source)}"
     lines = [f"{text}{of}{_extent(analysis, zone, atom)}"]
@@ -51,8 +50,9 @@ def origins(zone: Zone | None) -> Iterator[Zone]:
         zone = zone.origin
 
 
-def _lost(chain: list[Zone], fits: Fits) -> tuple[BaseNode | None, BaseNode | None]:
+def lost_at(zone: Zone, fits: Fits) -> tuple[BaseNode | None, BaseNode | None]:
     """Return the first op after which a claim no longer holds of any axis, and the mask there."""
+    chain = list(origins(zone))
     holds = [
         any(fits(each.bounds, a) for a in {x for key in each.bounds for x in key if type(x) is int}) for each in chain
     ]

@@ -102,14 +102,14 @@ class Reach:
         return None
 
     def ignores_sizes(self, node: Any, is_long: Callable[[Axis], bool]) -> bool:
-        """Return whether elements stay the same where axes become longer, of those that `is_long` is true of.
+        """Return whether elements stay the same if the axes that `is_long` is true of become longer.
 
-        The elements of the operands at the positions before stay the same.
+        The elements of the operands at positions that were there before stay the same.
         """
         return False
 
     def ignores_order(self, node: Any, is_permuted: Callable[[Axis], bool]) -> bool:
-        """Return whether operands whose axes are permuted, those that `is_permuted` is true of, permute the result."""
+        """Return whether the result is permuted with the operands along the axes that `is_permuted` is true of."""
         return False
 
     def value(self, node: BaseNode, arrays: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray | None:
