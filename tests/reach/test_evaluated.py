@@ -89,6 +89,10 @@ def own_scores(d: Data) -> Any:
     return (d.x @ trained(4, 5)).cross_entropy(d.label, reduction="none")
 
 
+def poisson(rate: Any, count: Any) -> Any:
+    return (rate - count * rate.log()).mean()
+
+
 RIGHT: dict[str, Build] = {
     "a regression": lambda d: wy.losses.mse(d.x @ trained(4), d.y),
     "weights of rows": lambda d: ((d.x @ trained(4) - d.other[:, 0]).square() * d.y).sum() / d.y.sum(),
@@ -100,6 +104,13 @@ RIGHT: dict[str, Build] = {
     "a decoder": lambda d: d.decoded(d.tokens[:, :-1]).cross_entropy(d.tokens[:, 1:]),
     "a forecast": lambda d: wy.losses.mse(wy.nn.LSTM(4, 4)(d.rows[:, :-1]).sequence @ trained(4, 4), d.rows[:, 1:]),
     "a difference to the last value": lambda d: (d.y - (d.other[:, 0] - d.x @ trained(4))).square().mean(),
+    "a weight that is a feature": lambda d: (
+        (wy.concatenate([d.x, d.y[:, None]], 1) @ trained(5) - d.other[:, 0]).square() * d.y
+    ).mean(),
+    "an exposure that is a feature": lambda d: poisson(
+        (wy.concatenate([d.x, d.y[:, None]], 1) @ trained(5)).exp() * d.y, d.other[:, 0]
+    ),
+    "a margin of the label": lambda d: (d.logits(d.x) - 0.5 * wy.one_hot(d.label, 5)).cross_entropy(d.label),
     "an autoencoder": lambda d: wy.losses.mse((d.x @ trained(4, 2)).tanh() @ trained(2, 4), d.x),
     "one with a condition": lambda d: wy.losses.mse(((d.x + d.other) @ trained(4, 2)).tanh() @ trained(2, 4), d.x),
     "one of each step": lambda d: wy.losses.mse(d.rows @ trained(4, 4), d.rows),

@@ -45,14 +45,18 @@ class _Compared(NamedTuple):
 
 
 class _Sources:
-    """What each node of a graph depends on, as the bits of a number: the first for parameters, one for each input."""
+    """What each node of a graph depends on, as the bits of a number: the first for parameters, one for each input.
+
+    `read` has the bits of what a model reads: of what parameters are applied to.
+    """
 
     def __init__(self, outputs: Iterable[BaseNode]) -> None:
         self.order: list[BaseNode] = topological_order(outputs)
         self.inputs: dict[BaseNode, int] = {}
         self.of: dict[BaseNode, int] = {}
+        self.read: dict[BaseNode, int] = {}
         for node in self.order:
-            bits = 0
+            bits = read = 0
             if isinstance(node, Parameter):
                 bits = _TRAINED
             elif isinstance(node, Input | IndexInput):
@@ -60,7 +64,10 @@ class _Sources:
             elif not node.is_leaf and not node.shape_only:
                 for parent in node.parents:
                     bits |= self.of[parent]
-            self.of[node] = bits
+                    read |= self.read[parent]
+                if any(self.of[parent] == _TRAINED and (_is_long(parent) or not node.dims) for parent in node.parents):
+                    read = bits
+            self.of[node], self.read[node] = bits, read
 
     def target(self, node: BaseNode) -> BaseNode | None:
         """Return the input whose elements a node has, perhaps at other places; None for other nodes."""
@@ -93,7 +100,8 @@ def _compared(loss: BaseNode) -> Iterator[_Compared]:
     After a prediction no parameters are read, and no data but weights.
     """
     sources = _Sources([loss])
-    of, before = sources.of, set[BaseNode]()
+    of, read, before = sources.of, sources.read, set[BaseNode]()
+    users = _users(sources.order)
     for node in reversed(sources.order):
         if not node.is_leaf and (node in before or _reads_model(node, of)):
             before.update(node.parents)
@@ -104,19 +112,35 @@ def _compared(loss: BaseNode) -> Iterator[_Compared]:
             if of[target] & _TRAINED or not of[target] or target.dtype.kind == "b":
                 continue
             source = sources.target(target)
-            if source is None or not _compares(node, target, source):
+            if source is None:
                 continue
             for prediction in node.parents:
-                if prediction is not target and of[prediction] & of[target] and prediction.dtype.kind == "f":
+                if read[prediction] & of[target] and _compares(node, prediction, target, users):
                     yield _Compared(prediction, target, source)
                     break
 
 
-def _compares(node: BaseNode, target: BaseNode, source: BaseNode) -> bool:
-    """Return whether an op may compare a prediction with a target: integers, a difference, or a 0 or 1 of each row."""
-    return (
-        isinstance(target, IndexNode) or node.formula == "x - y" or (node.formula == "x * y" and not _is_wide(source))
-    )
+def _users(order: Sequence[BaseNode]) -> dict[BaseNode, list[BaseNode]]:
+    """Return the nodes that read each node."""
+    users: dict[BaseNode, list[BaseNode]] = {}
+    for node in order:
+        for parent in node.parents:
+            users.setdefault(parent, []).append(node)
+    return users
+
+
+def _compares(node: BaseNode, prediction: BaseNode, target: BaseNode, users: dict[BaseNode, list[BaseNode]]) -> bool:
+    """Return whether an op compares: a label selects, or it is a difference, or the product of `f(x) - x * y`."""
+    if isinstance(target, IndexNode) or node.formula == "x - y":
+        return True
+    differences = [
+        user.parents[0] for user in users.get(node, ()) if user.formula == "x - y" and user.parents[1] is node
+    ]
+    return node.formula == "x * y" and any(x is prediction for each in differences for x in each.parents[:1])
+
+
+def _is_long(node: BaseNode) -> bool:
+    return any(axis_size(axis) != 1 for axis in node.dims)
 
 
 def _is_wide(source: BaseNode) -> bool:
@@ -129,7 +153,7 @@ def _reads_model(node: BaseNode, of: dict[BaseNode, int]) -> bool:
     if not node.dims:
         return False
     trained = [parent for parent in node.parents if of[parent] & _TRAINED]
-    if any(of[parent] == _TRAINED and any(axis_size(axis) != 1 for axis in parent.dims) for parent in trained):
+    if any(of[parent] == _TRAINED and _is_long(parent) for parent in trained):
         return True
     data = any(of[parent] and not of[parent] & _TRAINED and parent.dtype.kind != "b" for parent in node.parents)
     return bool(trained) and data and node.formula not in _WEIGHS
@@ -138,7 +162,7 @@ def _reads_model(node: BaseNode, of: dict[BaseNode, int]) -> bool:
 def _warned_of_target(compared: _Compared, sources: _Sources) -> bool:
     """Issue the warning if the prediction depends on the elements of the target that it is compared with."""
     prediction, target, source = compared
-    if not sources.of[prediction] & _TRAINED or source not in sources.inputs:
+    if not sources.read[prediction] & sources.inputs.get(source, 0):
         return False
     long = [k for k, axis in enumerate(source.dims) if axis_size(axis) != 1]
     wide = _is_wide(source)
