@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
 
 _COMMENT = "comment: "
-Node = TypeVar("Node", bound=ast.AST)
+Tree = TypeVar("Tree", bound=ast.AST)
 # Attributes of arrays that do not depend on their elements.
 SIZES = frozenset(["size", "shape", "ndim", "dtype", "itemsize"])
 
@@ -244,10 +244,25 @@ def replaced(node: Any, new: Mapping[str, ast.expr | str]) -> Any:
     return made
 
 
-def duplicate(node: Node) -> Node:
+def duplicate(node: Tree) -> Tree:
     """Return a copy of an expression or a statement."""
-    found: Node = replaced(node, {})
+    found: Tree = replaced(node, {})
     return found
+
+
+def rebased(node: ast.expr, prefix: str) -> ast.expr:
+    """Return a copy of a variable, an element or a view with a prefix before the name that it is of.
+
+    >>> ast.unparse(rebased(parsed("x[i][x.size]"), "d_"))
+    'd_x[i][x.size]'
+    """
+    changed = duplicate(node)
+    inner: ast.expr = changed
+    while isinstance(inner, ast.Subscript | ast.Attribute):
+        inner = inner.value
+    assert isinstance(inner, ast.Name)
+    inner.id = prefix + inner.id
+    return changed
 
 
 def loads(node: ast.AST) -> Iterator[ast.Subscript]:

@@ -115,7 +115,7 @@ class Reader:
     def _resolve(self, tree: ast.FunctionDef, function: FunctionType, renamed: dict[str, str]) -> None:
         """Rename the variables of a function, and what it reads of its module to what the simple form calls that."""
         known: dict[str, ast.expr] = {}
-        for each in _reads(tree) - set(renamed):
+        for each in sorted(names(*tree.body) - set(renamed)):
             if each not in function.__globals__:
                 if not hasattr(builtins, each):
                     self.where = f"{function.__name__}, {function.__code__.co_filename}"
@@ -524,10 +524,6 @@ class _Resolved(ast.NodeTransformer):
 
 def _stored(tree: ast.FunctionDef) -> set[str]:
     return {each.id for each in ast.walk(tree) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-
-
-def _reads(tree: ast.FunctionDef) -> set[str]:
-    return names(*tree.body)
 
 
 def _breaks(body: Sequence[ast.stmt]) -> bool:

@@ -31,12 +31,13 @@ from wyrm.ops.adjoints.program import (
     names,
     number_all,
     parsed,
+    rebased,
     replaced,
     same,
     statements_of,
 )
 from wyrm.ops.adjoints.rules import negated
-from wyrm.ops.adjoints.slopes import Slopes
+from wyrm.ops.adjoints.slopes import Slopes, moves, varied
 from wyrm.ops.adjoints.values import Kernel
 
 
@@ -50,7 +51,7 @@ class Tape:
 
 
 @dataclass(eq=False)
-class _Restored(ast.Pass):
+class Restored(ast.Pass):
     """The place in the code at which the values of a block are restored."""
 
     block: Block = field(default_factory=list)
@@ -69,7 +70,7 @@ class Reverse:
         self._hoist()
         number_all(kernel.body)
         self.elements = Elements(kernel)
-        self.prefix = self._prefix()
+        self.prefix = kernel.prefix()
         self.slopes = Slopes(kernel, self._active())
         self._find_homes()
         self.floats = {"f8": Tape(kernel.fresh("tape"), kernel.fresh("k"))}
@@ -89,12 +90,6 @@ class Reverse:
         self.backward_code = backward
 
     # --- what depends on what -----------------------------------------------------------------------------------------
-
-    def _prefix(self) -> str:
-        count = 1
-        while any(each.startswith("d" * count + "_") for each in self.kernel.used):
-            count += 1
-        return "d" * count + "_"
 
     def _blocks(self) -> Iterator[Block]:
         yield self.kernel.body
@@ -123,42 +118,24 @@ class Reverse:
 
     def _active(self) -> set[str]:
         """Return the names and arrays of floats that depend on `wrt`, and on which a result or an array depends."""
-        kernel = self.kernel
-        moves: list[tuple[str, ast.expr]] = []
-        for each in every(kernel.body):
-            if (
-                isinstance(each, Let | Put)
-                and kernel.kinds[each.name].is_float
-                and not kernel.kinds[each.name].is_array
-            ):
-                moves.append((each.name, each.value))
-            elif isinstance(each, Store) and kernel.kinds[kernel.root(base(each.target))].is_float:
-                moves.append((kernel.root(base(each.target)), each.value))
-        varied = Slopes(kernel, set(self.wrt))
-        changed = True
-        while changed:
-            changed = False
-            for goal, value in moves:
-                if goal not in varied.active and varied.is_active(value):
-                    varied.active.add(goal)
-                    changed = True
+        kernel, found_moves = self.kernel, moves(self.kernel)
+        depends = varied(kernel, self.wrt).active
         useful = set(kernel.results) | {each for each in kernel.written() if each in kernel.parameters}
         changed = True
         while changed:
             changed = False
-            for goal, value in moves:
+            for goal, value in found_moves:
                 if goal in useful:
                     found = {kernel.root(each) for each in names(value)} - useful
                     if found:
                         useful |= found
                         changed = True
-        return (varied.active & useful) | {each for each in self.wrt if kernel.kinds[each].is_array}
+        return (depends & useful) | {each for each in self.wrt if kernel.kinds[each].is_array}
 
     # --- reads of elements that are overwritten later -----------------------------------------------------------------
 
     def _hoist(self) -> None:
         """Assign elements that are read, and overwritten later, to variables of their own, which the tape can keep."""
-        number_all(self.kernel.body)
         self._hoisted(self.kernel.body)
 
     def _hoisted(self, block: Block) -> None:
@@ -192,9 +169,8 @@ class Reverse:
         return kind.is_float and not kind.is_array
 
     def _let(self, text: str, value: ast.expr, like: Statement) -> Let:
-        found = Let(like.where, text, value)
+        found = self.kernel.let(like.where, text, value)
         found.loops, found.number = like.loops, like.number
-        self.kernel.definitions[text] = found
         return found
 
     def _fleeting(self, e: ast.expr, at: Statement) -> list[ast.Subscript]:
@@ -223,8 +199,7 @@ class Reverse:
         assert found is not None
         if self.kernel.kinds[found].is_array:
             self._shadowed.add(found)
-        changed: ast.expr = _renamed_base(node, found, self.prefix + found)
-        return changed
+        return rebased(node, self.prefix)
 
     def _add(self, leaf: ast.expr, g: ast.expr) -> list[ast.stmt]:
         goal = ast.unparse(self.d(leaf))
@@ -257,7 +232,7 @@ class Reverse:
                 said = each.where
                 out += comment(self.kernel.lines.get(said, ""))
             out += code
-        return [_Restored(block=block), *out] if out else []
+        return [Restored(block=block), *out] if out else []
 
     def _of_variable(self, s: Let | Put) -> list[ast.stmt]:
         g = name(self.prefix + s.name)
@@ -486,17 +461,6 @@ def _substituted(e: ast.expr, old: ast.expr, new: ast.expr) -> ast.expr:
 
     found: ast.expr = Substitute().visit(duplicate(e))
     return found
-
-
-def _renamed_base(node: ast.expr, old: str, new: str) -> ast.expr:
-    """Return an element with another array in place of its own."""
-    changed = duplicate(node)
-    inner: ast.expr = changed
-    while isinstance(inner, ast.Subscript | ast.Attribute):
-        inner = inner.value
-    assert isinstance(inner, ast.Name) and inner.id == old
-    inner.id = new
-    return changed
 
 
 def _known_step(loop: Loop) -> bool:
