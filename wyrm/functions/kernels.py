@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import textwrap
 import typing
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -21,11 +20,11 @@ from wyrm.graph.leaves import as_constant
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.typing import Bs
 from wyrm.ops.adjoints.derived import Derived, adjoint, tangent, value
-from wyrm.ops.adjoints.op import op_of, parts_of
-from wyrm.ops.adjoints.plans import ROOM, Operand, Shape, ValuePlan
+from wyrm.ops.adjoints.op import op_of
+from wyrm.ops.adjoints.plans import ROOM, Operand, Shape, ValuePlan, plan_of
 from wyrm.ops.adjoints.program import Kind
+from wyrm.ops.adjoints.reading import source_of
 from wyrm.support.options import whole
-from wyrm.support.texts import exact
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -70,7 +69,6 @@ class Kernel(Generic[P, R]):
                     f"{function.__name__} has {len(self.names)} parameters and {len(slopes)} slopes: give one for each"
                 )
             vars(function)["slopes"] = tuple(getattr(each, "kernel_function", each) for each in slopes)
-        self._plans: dict[Any, ValuePlan] = {}
         self._last: ValuePlan | None = None
 
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
@@ -111,19 +109,16 @@ class Kernel(Generic[P, R]):
             listed = ", ".join(f"{each.name}: {p.dtype}" for each, p in zip(operands, parents, strict=True))
             raise DTypeError(f"{name} takes float operands of one type, not {listed}; convert with .astype")
         dtype = "f4" if floats == {np.dtype(np.float32)} else "f8"
-        key = tuple(operands), tuple((k, exact(v)) for k, v in fixed.items()), tuple(results.items()), dtype
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._plans[key] = ValuePlan(self.kernel_function, operands, fixed, results, dtype, self.room)
-            if not plan.outputs:
-                raise RegistrationError(
-                    f"{name} returns nothing and has no parameter for a result: arrays that it writes are its last "
-                    f"parameters, which a call leaves out"
-                )
-            _check_reads(plan)
+        plan = plan_of(self.kernel_function, operands, fixed, results, dtype, self.room)
+        if not plan.outputs:
+            raise RegistrationError(
+                f"{name} returns nothing and has no parameter for a result: arrays that it writes are its last "
+                f"parameters, which a call leaves out"
+            )
+        _check_reads(plan)
         self._last = plan
         node: Any = op_of(plan)(*parents)
-        parts = parts_of(node, plan.shapes([parent.dims for parent in parents]))
+        parts = node.parts(node)
         return parts[0] if len(parts) == 1 else tuple(parts)
 
     def _results(
@@ -135,7 +130,7 @@ class Kernel(Generic[P, R]):
         defaults = self.kernel_function.__defaults__ or ()
         if defaults:
             raise RegistrationError(f"{name} has parameters with defaults: a call gives all that it reads")
-        hints = self._hints()
+        hints = self._hints
         places: dict[Any, tuple[int, int]] = {}
         for i, (operand, parent) in enumerate(zip(operands, parents, strict=True)):
             axes = _axes(hints.get(operand.name))
@@ -173,6 +168,7 @@ class Kernel(Generic[P, R]):
             found[text] = tuple(shape)
         return found
 
+    @functools.cached_property
     def _hints(self) -> dict[str, Any]:
         try:
             return typing.get_type_hints(self.kernel_function)
@@ -185,7 +181,7 @@ class Kernel(Generic[P, R]):
         """Return what the parameters are, by the last call or by their annotations."""
         if self._last is not None:
             return self._last.inner_kinds
-        hints = self._hints()
+        hints = self._hints
         found: list[Kind] = []
         for text in self.names:
             hint = hints.get(text)
@@ -215,9 +211,15 @@ class Kernel(Generic[P, R]):
         return value(self.kernel_function, self._kinds())
 
     def listing(self) -> str:
-        """Return the kernel, its adjoint and its tangent as they are compiled, as text."""
-        source = textwrap.dedent(self.kernel_function.source_of_kernel)
+        """Return the kernel, its adjoint and its tangent as they are compiled, as text.
+
+        Raise `NotDifferentiable` for a kernel whose source is not in a file.
+        """
+        source = source_of(self.kernel_function)
         return "\n".join([source, self.adjoint().source, self.tangent().source])
+
+    def __reduce__(self) -> str:
+        return self.kernel_function.__qualname__  # type: ignore[no-any-return]  # a name
 
     def __repr__(self) -> str:
         return f"<wyrm.kernel {self.kernel_function.__name__}({', '.join(self.names)})>"

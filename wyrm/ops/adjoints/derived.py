@@ -125,14 +125,10 @@ class _Made:
         """Return the scratch that has cotangents or tangents."""
         return [each.name for each in self.kernel.scratch if each.name in active]
 
-    def sizes(
-        self, own: Sequence[str], tapes: Sequence[tuple[str, Callable[[Block], int]]] = (), start: int = 0
-    ) -> Sizes:
+    def sizes(self, own: Sequence[str], tapes: Sequence[tuple[str, Callable[[Block], int], int]] = ()) -> Sizes:
         """Return the sizes of the scratch, of what stands beside the arrays `own` of it, and of tapes."""
         shapes = {each.name: each.shape for each in self.kernel.scratch}
-        return sizes(
-            self.kernel, [*shapes.items(), *((self.prefix + each, shapes[each]) for each in own)], tapes, start
-        )
+        return sizes(self.kernel, [*shapes.items(), *((self.prefix + each, shapes[each]) for each in own)], tapes)
 
     def derived(
         self, kind: str, body: Sequence[ast.stmt | str], out: Sequence[str], found: Sizes, *, results: int = 0,
@@ -294,8 +290,10 @@ class _Adjoint(_Made):
         return self.derived(kind, body, out, found, results=results, tapes=names, **given)
 
     def _sizes(self, split: bool, own: Sequence[str], tapes: Sequence[Tape]) -> Sizes:
-        counted = [(tape.array, self._count(tape, split)) for tape in tapes]
-        return self.sizes(own, counted, len(self.tapes) if split else 0)
+        # Between two calls the notes begin with the places on all tapes.
+        first = len(self.tapes) if split else 0
+        notes = self.reverse.integers
+        return self.sizes(own, [(each.array, self._count(each, split), first * (each is notes)) for each in tapes])
 
     def _count(self, tape: Tape, split: bool) -> Callable[[Block], int]:
         return lambda block: sum(self.tape_of(each) is tape for each in self.saved(block, split))

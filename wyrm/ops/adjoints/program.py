@@ -218,6 +218,17 @@ def names(*nodes: ast.AST) -> set[str]:
     return {each.id for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
+def names_read(source: str) -> set[str]:
+    """Return the names that the body of a function uses, given its source.
+
+    >>> sorted(names_read("def f(x, y, z): x[0] = y.size"))
+    ['x', 'y']
+    """
+    (function,) = ast.parse(source).body
+    assert isinstance(function, ast.FunctionDef)
+    return names(*function.body)
+
+
 def same(x: ast.expr, y: ast.expr) -> bool:
     """Return whether two expressions are written alike."""
     return ast.dump(x) == ast.dump(y)

@@ -87,11 +87,7 @@ class Reader:
     def _tree(self, function: Any) -> ast.FunctionDef:
         if not isinstance(function, FunctionType):
             self.fail(f"{function!r} is not a function written in Python with def")
-        try:
-            kept: str | None = getattr(function, "source_of_kernel", None)
-            source = textwrap.dedent("".join(inspect.getsourcelines(function)[0]) if kept is None else kept)
-        except (OSError, TypeError):
-            self.fail(f"the source of {function.__name__} is not in a file; define it in one")
+        source = source_of(function, self.where)
         tree = ast.parse(source).body[0]
         if not isinstance(tree, ast.FunctionDef):
             self.fail("a kernel must be defined with def, not as a lambda")
@@ -500,6 +496,16 @@ class Reader:
             out.append(self._kept(ast.If(test, [*inner, self._made(kept, last)], [])))
             return name(kept)
         return ast.BoolOp(e.op, values)
+
+
+def source_of(function: Any, where: str | None = None) -> str:
+    """Return the source of a kernel; raise `NotDifferentiable` for one that is not in a file."""
+    try:
+        kept: str | None = getattr(function, "source_of_kernel", None)
+        return textwrap.dedent("".join(inspect.getsourcelines(function)[0]) if kept is None else kept)
+    except (OSError, TypeError):
+        name = function.__name__
+        raise NotDifferentiable(f"{where or name}: the source of {name} is not in a file; define it in one") from None
 
 
 class _Leaving:
