@@ -8,11 +8,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from wyrm.errors import NotDifferentiable
+from wyrm.ops.adjoints.columns import Columns, columns_of
+from wyrm.ops.adjoints.neighbours import held
 from wyrm.ops.adjoints.program import (
     Block,
     Kind,
@@ -20,13 +23,14 @@ from wyrm.ops.adjoints.program import (
     Put,
     Statement,
     Store,
+    Turns,
     base,
     name,
     rebased,
     statements_of,
 )
 from wyrm.ops.adjoints.reading import GENERATED
-from wyrm.ops.adjoints.reverse import Restored, Reverse, Tape
+from wyrm.ops.adjoints.reverse import Restored, Reverse, Reversed, Tape
 from wyrm.ops.adjoints.rules import negated, times
 from wyrm.ops.adjoints.slopes import varied
 from wyrm.ops.adjoints.values import Kernel
@@ -133,7 +137,7 @@ class _Made:
     def derived(
         self, kind: str, body: Sequence[ast.stmt | str], out: Sequence[str], found: Sizes, *, results: int = 0,
         cotangents: Sequence[str] = (), own: Sequence[str] = (), seeds: Sequence[str] = (),
-        tapes: Sequence[tuple[str, str]] = (), scalars: Sequence[str] = (),
+        tapes: Sequence[tuple[str, str]] = (), scalars: Sequence[str] = (), guarded: bool = True,
     ) -> Derived:  # fmt: skip
         """Return the kernel of these statements, which returns `out`; see `Derived` for its arguments."""
         kernel = self.kernel
@@ -146,7 +150,8 @@ class _Made:
         body, out = with_short_names(body, out, kernel.own, {*parameters, *kernel.space}, prefix)
         source = function_source(f"{kernel.name}_{kind}", parameters, body, out)
         return Derived(
-            function=compiled(source, kernel.space, self.module), source=source, parameters=tuple(kernel.parameters),
+            function=compiled(source, kernel.space, self.module, guarded), source=source,
+            parameters=tuple(kernel.parameters),
             scratch=tuple(scratch), cotangents=tuple(cotangents), shadows=tuple(self.prefix + each for each in own),
             seeds=tuple(seeds), tapes=tuple(tapes), scalars=tuple(scalars), results=results, sizes=found,
             kinds_of_scratch=tuple(kernel.kinds[each] for each in scratch), written=frozenset(kernel.written()),
@@ -154,8 +159,11 @@ class _Made:
         )  # fmt: skip
 
 
-def compiled(source: str, space: Mapping[str, Any], module: str | None) -> Callable[..., Any]:
-    """Return the function of a source, which tools find by its line like any other."""
+def compiled(source: str, space: Mapping[str, Any], module: str | None, guarded: bool = True) -> Callable[..., Any]:
+    """Return the function of a source, which tools find by its line like any other.
+
+    `guarded`: native code checks its indices, which are those of users and not proved to be in range.
+    """
     found = re.match(r"def (\w+)\(", source)
     assert found is not None
     file = f"{GENERATED}{found[1]} {abs(hash(source)):x}>"
@@ -163,8 +171,7 @@ def compiled(source: str, space: Mapping[str, Any], module: str | None) -> Calla
     scope: dict[str, Any] = {**space, "np": np, "__name__": module or "__main__"}
     exec(compile(source, file, "exec"), scope)  # the source is made here
     function: Callable[..., Any] = scope[found[1]]
-    # Indices of users are not proved to be in range, so native code checks them.
-    vars(function)["guarded"] = True
+    vars(function)["guarded"] = guarded
     return function
 
 
@@ -186,16 +193,33 @@ class _Adjoint(_Made):
     def saved(self, block: Block, split: bool) -> list[str]:
         return self.reverse.saved(block) if split or block is not self.kernel.body else []
 
+    def mine(self, tape: Tape, block: Block, split: bool) -> list[str]:
+        """Return the values of a block that go to this tape."""
+        return [each for each in self.saved(block, split) if self.tape_of(each) is tape]
+
+    @cached_property
+    def columns(self) -> dict[int, Columns]:
+        """The columns of the tapes between two calls, by the blocks of their loops."""
+        return columns_of(self.kernel, self.reverse.elements, [tape for tape, _ in self.tapes],
+                          lambda tape, block: self.mine(tape, block, True))  # fmt: skip
+
+    def _columns(self, block: Block, split: bool) -> Columns | None:
+        return self.columns.get(id(block)) if split else None
+
     def pushes(self, split: bool) -> Callable[[Block], list[ast.stmt]]:
         def at_end(block: Block) -> list[ast.stmt]:
             out: list[ast.stmt] = []
+            columns = self._columns(block, split)
             for tape, _ in self.tapes:
-                mine = [each for each in self.saved(block, split) if self.tape_of(each) is tape]
+                mine = self.mine(tape, block, split)
+                tape.used |= bool(mine)
                 for i, each in enumerate(mine):
                     value = f"int({each})" if self.kernel.kinds[each].type == "b" else each
-                    out += statements_of(f"{tape.array}[{tape.place}{f' + {i}' if i else ''}] = {value}")
-                if mine:
-                    tape.used = True
+                    if columns is None:
+                        out += statements_of(f"{tape.at(i)} = {value}")
+                    elif each not in columns.first:
+                        out += statements_of(f"{columns.places[each]} = {value}")
+                if mine and columns is None:
                     out += statements_of(f"{tape.place} += {len(mine)}")
             return out
 
@@ -203,16 +227,32 @@ class _Adjoint(_Made):
 
     def pops(self, block: Block, split: bool) -> list[ast.stmt]:
         out: list[ast.stmt] = []
+        columns = self._columns(block, split)
         for tape, _ in self.tapes:
-            mine = [each for each in self.saved(block, split) if self.tape_of(each) is tape]
-            if mine:
-                tape.used = True
+            mine = self.mine(tape, block, split)
+            tape.used |= bool(mine)
+            if mine and columns is None:
                 out += statements_of(f"{tape.place} -= {len(mine)}")
             for i, each in enumerate(mine):
-                value = f"{tape.array}[{tape.place}{f' + {i}' if i else ''}]"
-                value = f"{value} != 0" if self.kernel.kinds[each].type == "b" else value
+                place = tape.at(i) if columns is None else columns.places[each]
+                value = f"{place} != 0" if self.kernel.kinds[each].type == "b" else place
                 out += statements_of(f"{each} = {value}")
         return out
+
+    def around(self, s: Statement) -> tuple[list[ast.stmt], list[ast.stmt]]:
+        """Return what stands before and after a statement of the call that records."""
+        columns = self._columns(s.body, True) if isinstance(s, Turns) else None
+        if columns is None:
+            return [], []
+        sizes = self._sizes(True, (), [tape for tape, _ in self.tapes])
+        unknown = {text for text, known in zip(sizes.names, sizes.known, strict=True) if not known}
+        rooms = [
+            f"if {tape.place} + {columns.size(tape)} > {tape.array}.size:\n    raise IndexError({FULL!r})"
+            for tape, _ in self.tapes
+            if tape.array in unknown and columns.size(tape) != "0"
+        ]
+        before = [each for text in rooms for each in statements_of(text)]
+        return [*before, *columns.views(), *columns.at_first()], columns.moved("+")
 
     def restored(self, block: Block, split: bool) -> list[ast.stmt]:
         """Return what begins the reversed block: values from the tape or computed again, and cotangents of zero."""
@@ -253,8 +293,16 @@ class _Adjoint(_Made):
                     out += self.restored(each.block, split)
                 elif isinstance(each, ast.If):
                     out.append(ast.If(each.test, walk(each.body) or [ast.Pass()], walk(each.orelse)))
-                elif isinstance(each, ast.For):
-                    out.append(ast.For(each.target, each.iter, walk(each.body), [], lineno=0))
+                elif isinstance(each, Reversed):
+                    found = ast.For(each.target, each.iter, walk(each.body), [], lineno=0)
+                    loop = each.loop
+                    if not split:
+                        out.append(found)
+                        continue
+                    columns = self._columns(loop.body, True)
+                    if columns is not None:
+                        out += [*columns.moved("-"), *columns.views()]
+                    out += held(found, self.kernel, self.reverse.elements, self.prefix)
                 else:
                     out.append(each)
             return out
@@ -287,7 +335,8 @@ class _Adjoint(_Made):
             given = {"cotangents": self._cotangents(), "own": own, "seeds": seeds, "scalars": scalars}
         found = self._sizes(split, own, [tape for tape, _ in tapes])
         names = [(tape.array, type) for tape, type in tapes]
-        return self.derived(kind, body, out, found, results=results, tapes=names, **given)
+        guarded = forward or not self.reverse.repeats_indices()
+        return self.derived(kind, body, out, found, results=results, tapes=names, guarded=guarded, **given)
 
     def _sizes(self, split: bool, own: Sequence[str], tapes: Sequence[Tape]) -> Sizes:
         # Between two calls the notes begin with the places on all tapes.
@@ -296,7 +345,13 @@ class _Adjoint(_Made):
         return self.sizes(own, [(each.array, self._count(each, split), first * (each is notes)) for each in tapes])
 
     def _count(self, tape: Tape, split: bool) -> Callable[[Block], int]:
-        return lambda block: sum(self.tape_of(each) is tape for each in self.saved(block, split))
+        def count(block: Block) -> int:
+            columns = self._columns(block, split)
+            own = len(self.mine(tape, block, split)) if columns is None else len(columns.made[tape.array])
+            inside = [self._columns(each.body, split) for each in block if isinstance(each, Turns)]
+            return own + sum(each.more(tape) for each in inside if each is not None)
+
+        return count
 
     def _guarded(self, split: bool) -> Callable[[Block], list[ast.stmt]]:
         """Return the pushes, with a test of the room on the tape in loops of which the number of turns is not known."""
@@ -307,8 +362,8 @@ class _Adjoint(_Made):
         def at_end(block: Block) -> list[ast.stmt]:
             out: list[ast.stmt] = []
             for tape, _ in self.tapes:
-                count = self._count(tape, split)(block)
-                if count and not known[tape.array]:
+                count = len(self.mine(tape, block, split))
+                if count and not known[tape.array] and self._columns(block, split) is None:
                     test = f"if {tape.place} + {count} > {tape.array}.size:"
                     out += statements_of(f"{test}\n    raise IndexError({FULL!r})")
             return [*out, *push(block)]
@@ -333,7 +388,7 @@ class _Adjoint(_Made):
         return self._derived("adjoint", body, forward=True, backward=True)
 
     def forward(self) -> Derived:
-        body = written(self.kernel.body, at_end=self._guarded(True))
+        body = written(self.kernel.body, self.around, self._guarded(True))
         notes = self.reverse.integers
         starts = [f"{tape.place} = {len(self.tapes) if tape is notes else 0}" for tape, _ in self.tapes]
         ends = [f"{notes.array}[{i}] = {tape.place}" for i, (tape, _) in enumerate(self.tapes)]

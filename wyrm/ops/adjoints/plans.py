@@ -151,7 +151,8 @@ def _filled(text: str, axes: int, value: str) -> str:
 def _made(name: str, parameters: Sequence[str], body: Sequence[str], inner: Any, module: str) -> Callable[..., Any]:
     """Return a kernel of these statements, which call `inner`."""
     code = textwrap.indent("\n".join(body) or "pass", "    ")
-    return compiled(f"def {name}({', '.join(parameters)}):\n{code}\n", {inner.__name__: inner}, module)
+    source = f"def {name}({', '.join(parameters)}):\n{code}\n"
+    return compiled(source, {inner.__name__: inner}, module, vars(inner)["guarded"])
 
 
 class ValuePlan(Plan):

@@ -255,6 +255,26 @@ def replaced(node: Any, new: Mapping[str, ast.expr | str]) -> Any:
     return made
 
 
+def text_of(e: ast.expr) -> str:
+    """Return the text of an expression as an operand."""
+    return ast.unparse(e) if isinstance(e, ast.Name | ast.Constant) else f"({ast.unparse(e)})"
+
+
+def substituted(e: Tree, old: ast.expr, new: ast.expr) -> Tree:
+    """Return an expression or a statement with another expression in place of each that is written like `old`."""
+
+    text = ast.unparse(old)
+
+    class Substitute(ast.NodeTransformer):
+        def visit(self, node: ast.AST) -> Any:
+            if isinstance(node, ast.expr) and ast.unparse(node) == text:
+                return duplicate(new)
+            return self.generic_visit(node)
+
+    found: Tree = Substitute().visit(duplicate(e))
+    return found
+
+
 def duplicate(node: Tree) -> Tree:
     """Return a copy of an expression or a statement."""
     found: Tree = replaced(node, {})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from wyrm.ops.adjoints.columns import Tape
 from wyrm.ops.adjoints.elements import Elements
 from wyrm.ops.adjoints.program import (
     Block,
@@ -33,21 +33,13 @@ from wyrm.ops.adjoints.program import (
     parsed,
     rebased,
     replaced,
-    same,
     statements_of,
+    substituted,
+    text_of,
 )
 from wyrm.ops.adjoints.rules import negated
 from wyrm.ops.adjoints.slopes import Slopes, moves, varied
 from wyrm.ops.adjoints.values import Kernel
-
-
-@dataclass
-class Tape:
-    """The memory of values that the backward sweep cannot compute: an array, and how many numbers are in it."""
-
-    array: str
-    place: str
-    used: bool = False
 
 
 @dataclass(eq=False)
@@ -55,6 +47,18 @@ class Restored(ast.Pass):
     """The place in the code at which the values of a block are restored."""
 
     block: Block = field(default_factory=list)
+
+
+class Reversed(ast.For):
+    """A loop that runs backwards, and the loop of the kernel that it is made of."""
+
+    loop: Loop
+
+
+def _reversed(loop: Loop, turn: str, turns: ast.expr, body: list[ast.stmt]) -> Reversed:
+    found = Reversed(name(turn), turns, body, [], lineno=0)
+    found.loop = loop
+    return found
 
 
 class Reverse:
@@ -188,7 +192,7 @@ class Reverse:
             load = found[0]
             kept = self.kernel.new(f"{base(load)}_was", self.kernel.kind(load))
             out.append(self._let(kept, duplicate(load), at))
-            e = _substituted(e, load, name(kept))
+            e = substituted(e, load, name(kept))
         return e
 
     # --- the backward sweep -------------------------------------------------------------------------------------------
@@ -277,25 +281,25 @@ class Reverse:
         if not isinstance(loop, Turns):
             turn = self.kernel.fresh("turn")
             self.slopes.temporaries.add(turn)
-            return ast.For(name(turn), parsed(f"range({loop.trips})"), inner, [], lineno=0)
+            return _reversed(loop, turn, parsed(f"range({loop.trips})"), inner)
         start, stop, step = loop.bounds
         if counted:
             if _is(start, 0) and _is(step, 1):
-                return ast.For(name(loop.name), parsed(f"range({loop.trips} - 1, -1, -1)"), inner, [], lineno=0)
+                return _reversed(loop, loop.name, parsed(f"range({loop.trips} - 1, -1, -1)"), inner)
             turn = self.kernel.fresh("turn")
             self.slopes.temporaries.add(turn)
-            first = statements_of(f"{loop.name} = {_text(start)} + {turn} * {_text(step)}")
+            first = statements_of(f"{loop.name} = {text_of(start)} + {turn} * {text_of(step)}")
             found = parsed(f"range({loop.trips} - 1, -1, -1)")
-            return ast.For(name(turn), found, [*first, *inner], [], lineno=0)
+            return _reversed(loop, turn, found, [*first, *inner])
         way = int(ast.literal_eval(step))
         if abs(way) == 1:
             last = _shifted(stop, -way)
         else:
             sign = 1 if way > 0 else -1
-            last = f"{_text(start)} + ({_text(stop)} - {_text(start)} - {sign}) // {way} * {way}"
+            last = f"{text_of(start)} + ({text_of(stop)} - {text_of(start)} - {sign}) // {way} * {way}"
             if way < 0:
-                last = f"{_text(start)} + ({_text(stop)} - {_text(start)} + 1) // ({way}) * ({way})"
-        return ast.For(name(loop.name), parsed(f"range({last}, {_shifted(start, -way)}, {-way})"), inner, [], lineno=0)
+                last = f"{text_of(start)} + ({text_of(stop)} - {text_of(start)} + 1) // ({way}) * ({way})"
+        return _reversed(loop, loop.name, parsed(f"range({last}, {_shifted(start, -way)}, {-way})"), inner)
 
     # --- what the backward sweep reads --------------------------------------------------------------------------------
 
@@ -326,6 +330,33 @@ class Reverse:
         if self._fleeting(let.value, let):
             return True
         return any(each in self.carrier and self.carrier[each] not in let.loops for each in names(let.value))
+
+    def repeats_indices(self) -> bool:
+        """Return whether the backward sweep surely reads and writes the elements that the forward sweep did.
+
+        So it is where no index and no branch of it is computed again from floats: the compiler may round these in
+        another way.
+        """
+        for each in every(self.kernel.body):
+            again: list[ast.expr] = []
+            match each:
+                case Branch(test=test):
+                    again = [test]
+                case Turns(bounds=bounds):
+                    again = list(bounds)
+                case Let(name=text, value=value) if not self.kernel.kinds[text].is_float:
+                    again = [value] if text in self.needed and not self.must_save(text) else []
+            parts = [*expressions(each), *([each.target] if isinstance(each, Store) else [])]
+            again += [index for part in parts for load in loads(part) for index in indices(load)]
+            if any(map(self._reads_floats, again)):
+                return False
+        return True
+
+    def _reads_floats(self, e: ast.expr) -> bool:
+        kinds = self.kernel.kinds
+        if any(kinds[each].is_float and not kinds[each].is_array for each in names(e) if each in kinds):
+            return True
+        return any(kinds[self.kernel.root(base(each))].is_float for each in loads(e))
 
     def _closed(self, needed: set[str]) -> set[str]:
         """Return the needed values with those that they are computed from."""
@@ -450,19 +481,6 @@ def _followed(key: str, new: dict[str, str]) -> str:
     return key
 
 
-def _substituted(e: ast.expr, old: ast.expr, new: ast.expr) -> ast.expr:
-    """Return an expression with another one in place of each that is written like `old`."""
-
-    class Substitute(ast.NodeTransformer):
-        def visit(self, node: ast.AST) -> Any:
-            if isinstance(node, ast.expr) and same(node, old):
-                return duplicate(new)
-            return self.generic_visit(node)
-
-    found: ast.expr = Substitute().visit(duplicate(e))
-    return found
-
-
 def _known_step(loop: Loop) -> bool:
     if not isinstance(loop, Turns):
         return False
@@ -476,10 +494,6 @@ def _is(e: ast.expr, value: int) -> bool:
     return isinstance(e, ast.Constant) and e.value == value
 
 
-def _text(e: ast.expr) -> str:
-    return ast.unparse(e) if isinstance(e, ast.Name | ast.Constant) else f"({ast.unparse(e)})"
-
-
 def _shifted(e: ast.expr, by: int) -> str:
     """Return the text of an integer plus a number."""
     if isinstance(e, ast.Constant | ast.UnaryOp) and not names(e):
@@ -489,4 +503,4 @@ def _shifted(e: ast.expr, by: int) -> str:
         return _shifted(e.left, inside + by)
     if by == 0:
         return ast.unparse(e)
-    return f"{_text(e)} {'+' if by > 0 else '-'} {abs(by)}"
+    return f"{text_of(e)} {'+' if by > 0 else '-'} {abs(by)}"
