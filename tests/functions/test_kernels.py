@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.exporting.in_wasm import in_wasm
 from tests.exporting.loaded import check_predictions, loaded
+from tests.ops.adjoints.programs import PROGRAMS, mandelbrot
 from wyrm.errors import (
     DTypeError,
     IndexOutOfRange,
@@ -323,6 +325,11 @@ def test_kernels_run_in_loops_and_batches_of_the_graph() -> None:
     np.testing.assert_allclose(found, [smoothed(row, 0.5) for row in rows])
 
 
+@wy.kernel
+def escaped(real: wy.Tensor[Batch], imaginary: wy.Tensor[Batch], out: wy.Written[Batch]):
+    mandelbrot(real, imaginary, out)
+
+
 def ops_of(program: Any) -> list[str]:
     return [type(node).__name__ for node in program._engine.graph.schedule.nodes if "Kernel" in type(node).__name__]
 
@@ -417,9 +424,23 @@ def test_a_kernel_without_a_source_says_so() -> None:
             call()
 
 
-def test_exports_to_c_compute_kernels_and_their_gradients() -> None:
+def test_exports_compute_kernels_and_their_gradients() -> None:
     x = wy.Input(random(3, 4).astype(np.float32), name="x")
     y = wy.Input(random(4).astype(np.float32), name="y")
     node = products(x, y)
     program: Any = wy.compile([node, wy.grad((node * node).sum(), x)])
     check_predictions(loaded(predict=program), program, ["value", "gradient"], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["soft_dtw", "mandelbrot"])
+def test_a_program_of_loops_and_its_gradient_run_in_c_and_in_webassembly(name: str) -> None:
+    if name == "soft_dtw":
+        x = wy.Input(PROGRAMS[name][1](6)[0].astype(np.float32), name="x")
+        loss = wy.kernel(PROGRAMS[name][0])(x, 0.5)
+    else:  # with loops of unknown length: notes of integers, and a tape with room
+        x = wy.Input(np.linspace(-1.5, 0.5, 6, dtype=np.float32), name="x")
+        loss = escaped(x, np.linspace(-1.0, 1.0, 6)).sum()
+    program: Any = wy.compile([loss, wy.grad(loss, x)])
+    assert ops_of(program)[0].endswith("Residuals")
+    check_predictions(loaded(predict=program), program, ["value", "gradient"], rtol=1e-5, atol=1e-6)
+    check_predictions(in_wasm(predict=program), program, ["value", "gradient"], rtol=1e-5, atol=1e-6)
