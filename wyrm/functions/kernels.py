@@ -24,6 +24,7 @@ from wyrm.ops.adjoints.op import op_of
 from wyrm.ops.adjoints.plans import ROOM, Operand, Shape, ValuePlan, plan_of
 from wyrm.ops.adjoints.program import Kind
 from wyrm.ops.adjoints.reading import source_of
+from wyrm.ops.adjoints.rows import rows_of
 from wyrm.support.options import whole
 
 P = ParamSpec("P")
@@ -52,7 +53,9 @@ class Written(Generic[*Bs]):
 class Kernel(Generic[P, R]):
     """A Python function with loops, made by `kernel`: an op of nodes, and the function itself of arrays and numbers."""
 
-    def __init__(self, function: Callable[P, Any], slopes: tuple[Any, ...] | None, room: int) -> None:
+    def __init__(
+        self, function: Callable[P, Any], slopes: tuple[Any, ...] | None, room: int, batch: type[Dim] | str | None
+    ) -> None:
         functools.update_wrapper(self, function)
         code = getattr(function, "__code__", None)
         if code is None:
@@ -60,6 +63,9 @@ class Kernel(Generic[P, R]):
         self.kernel_function: Any = function
         self.names: tuple[str, ...] = code.co_varnames[: code.co_argcount]
         self.room = whole("room", room, 1)
+        if batch is not None and not (isinstance(batch, str) or is_name(batch)):
+            raise OptionError(f"batch must be an axis of the annotations, as in batch=Batch, not {batch!r}")
+        self.batch = batch
         # Where code is run block by block, a later block takes the place of the lines of an earlier one.
         with suppress(OSError, TypeError):
             vars(function)["source_of_kernel"] = "".join(inspect.getsourcelines(function)[0])
@@ -74,6 +80,8 @@ class Kernel(Generic[P, R]):
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
         given: dict[str, Any] = dict(zip(self.names, arguments, strict=False)) | keywords
         if not any(isinstance(each, BaseNode) for each in given.values()):
+            if self.batch is not None:
+                return self._rows_in_python(given)  # type: ignore[return-value]  # it returns nothing
             found: R = self.kernel_function(*arguments, **keywords)  # in Python, on arrays and numbers
             return found
         name, twice = self.kernel_function.__name__, [each for each in self.names[: len(arguments)] if each in keywords]
@@ -117,7 +125,15 @@ class Kernel(Generic[P, R]):
             )
         _check_reads(plan)
         self._last = plan
-        node: Any = op_of(plan)(*parents)
+        if self.batch is None:
+            node: Any = op_of(plan)(*parents)
+        else:
+            if plan.derived.results:
+                raise RegistrationError(
+                    f"{name} returns a number, and with batch= each row is computed apart: write a number for each, "
+                    f"as in out: wy.Written[{self._batch_name}], and sum them after the call"
+                )
+            node = op_of(rows_of(plan, self._parts & {each.name for each in operands}))(*parents)
         parts = node.parts(node)
         return parts[0] if len(parts) == 1 else tuple(parts)
 
@@ -167,6 +183,39 @@ class Kernel(Generic[P, R]):
                     )
             found[text] = tuple(shape)
         return found
+
+    @property
+    def _batch_name(self) -> str:
+        return getattr(self.batch, "__name__", str(self.batch))
+
+    @functools.cached_property
+    def _parts(self) -> frozenset[str]:
+        """The parameters that have the axis of the batch, of which a call of the function has one row."""
+        found: set[str] = set()
+        for text in self.names:
+            axes = [getattr(each, "__name__", each) for each in _axes(self._hints.get(text)) or ()]
+            if self._batch_name in axes[1:]:
+                raise ShapeError(
+                    f"{self.kernel_function.__name__}: {self._batch_name} is the axis of the batch, and must be the "
+                    f"first one of {text}, not one of ({', '.join(map(str, axes))})"
+                )
+            if axes and axes[0] == self._batch_name:
+                found.add(text)
+        written = [text for text in self.names if typing.get_origin(self._hints.get(text)) is Written]
+        if not found.difference(written) or not found.issuperset(written):
+            raise ShapeError(
+                f"{self.kernel_function.__name__}: {self._batch_name} is the axis of the batch: annotate an operand "
+                f"and each result with it, as in x: wy.Tensor[{self._batch_name}], out: wy.Written[{self._batch_name}]"
+            )
+        return frozenset(found)
+
+    def _rows_in_python(self, given: dict[str, Any]) -> None:
+        (rows, *others) = {len(given[each]) for each in self._parts}
+        if others:
+            sizes = ", ".join(f"{each}: {len(given[each])}" for each in sorted(self._parts))
+            raise ShapeError(f"{self.kernel_function.__name__}: the rows are not equally many: {sizes}")
+        for row in range(rows):
+            self.kernel_function(**{k: x[row : row + 1] if k in self._parts else x for k, x in given.items()})
 
     @functools.cached_property
     def _hints(self) -> dict[str, Any]:
@@ -282,12 +331,22 @@ def kernel(function: Callable[[A, B, C, Written[*Bs]], None], /) -> Kernel[[A, B
 @overload
 def kernel(function: Callable[[A, B, C, D, Written[*Bs]], None], /) -> Kernel[[A, B, C, D], Tensor[*Bs]]: ...
 @overload
-def kernel(function: Callable[..., Any], /, *, room: int = ...) -> Kernel[..., Any]: ...
+def kernel(
+    function: Callable[..., Any], /, *, room: int = ..., batch: type[Dim] | str | None = ...
+) -> Kernel[..., Any]: ...
 @overload
 def kernel(
-    function: None = None, /, *, slopes: tuple[Callable[..., Any], ...] | None = None, room: int = ...
+    function: None = None,
+    /,
+    *,
+    slopes: tuple[Callable[..., Any], ...] | None = None,
+    room: int = ...,
+    batch: type[Dim] | str | None = ...,
 ) -> Callable[[Callable[..., Any]], Kernel[..., Any]]: ...
-def kernel(function: Any = None, /, *, slopes: tuple[Any, ...] | None = None, room: int = ROOM) -> Any:
+def kernel(
+    function: Any = None, /, *, slopes: tuple[Any, ...] | None = None, room: int = ROOM,
+    batch: type[Dim] | str | None = None,
+) -> Any:  # fmt: skip
     """Make an op of a Python function with loops over elements; a decorator.
 
     The function is written in the kernel language: numbers, loops over `range`, `while`, `if`, elements of arrays, and
@@ -301,7 +360,10 @@ def kernel(function: Any = None, /, *, slopes: tuple[Any, ...] | None = None, ro
     by `work = np.zeros(x.size)`.
 
     `slopes`: for each parameter a kernel that stands in place of the derivative, for kernels that other kernels call.
-    `room`: how many numbers a gradient may record where a `while` or a `break` hides how many it needs.
+    `room`: how many numbers a gradient may record where a `while` or the data hides how many it needs.
+    `batch`: the first axis of operands and of all results, by its class or the name of that. Each row is then a call of
+    its own, with arrays of one row, and threads share the rows. The numbers do not depend on the threads. A gradient
+    with respect to an operand without that axis is summed over 16 parts of the batch, each of its size.
 
     Raise `NotDifferentiable`, with the line and what to write, for what has no adjoint, before anything runs. Raise
     `ShapeError` and `DTypeError` for operands that do not fit the annotations, and `IndexOutOfRange` where it runs and
@@ -321,6 +383,6 @@ def kernel(function: Any = None, /, *, slopes: tuple[Any, ...] | None = None, ro
     """
 
     def made(function: Callable[..., Any]) -> Kernel[Any, Any]:
-        return Kernel(function, slopes, room)
+        return Kernel(function, slopes, room, batch)
 
     return made if function is None else made(function)

@@ -61,7 +61,7 @@ class KernelOp(Node[tuple[BaseNode, ...], Axes], abstract=True, metaclass=_OfPla
 
     def shape_rule(self) -> Dims:
         given = self._checked_dims()
-        found = self.plan.shapes(given)
+        found = self.plan.in_value(given)
         return found[0] if len(found) == 1 else (self.plan.packed(given),)
 
     def _checked_dims(self) -> list[Dims]:
@@ -101,12 +101,18 @@ class KernelOp(Node[tuple[BaseNode, ...], Axes], abstract=True, metaclass=_OfPla
         return f"the kernel {self.plan.name}: {text}"
 
     def parts(self, packed: Node) -> list[Node]:
-        """Return the results that a node has one after the other; the node, where it has one alone."""
-        shapes = self.plan.shapes([parent.dims for parent in self.operands])
+        """Return the results in the value of a node."""
+        return [each.sum(0) if i in self.plan.summed else each for i, each in enumerate(self._in_value(packed))]
+
+    def _in_value(self, packed: Node) -> list[Node]:
+        """Return the parts of an array like the value; the array, where it has one alone."""
+        shapes = self.plan.in_value([parent.dims for parent in self.operands])
         return [packed] if len(shapes) == 1 else _parts_of(packed, shapes)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
-        return self._gradients(self.parts(gradient))
+        # The terms of a sum have the same cotangent.
+        cotangents = enumerate(self._in_value(gradient))
+        return self._gradients([each[0] if i in self.plan.summed else each for i, each in cotangents])
 
     def _gradients(self, cotangents: Sequence[Node]) -> tuple[Gradient, ...]:
         """Return the gradients for the cotangents of the results."""
@@ -250,10 +256,10 @@ def op_of(plan: Plan) -> type[KernelOp]:
         return _gradient_op(plan)
 
     class Value(_Form):
-        kernel = staticmethod(plan.function)
+        kernel = staticmethod(plan.kernel)
 
         def kernel_arguments(self, node: KernelOp, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
-            return tuple(plan.arguments(operands, split(out, plan.shapes([x.shape for x in operands]))))
+            return tuple(plan.kernel_arguments(operands, split(out, plan.shapes([x.shape for x in operands]))))
 
     return _made("", KernelOp, (op_of, plan), Value(), plan=plan)
 
@@ -272,7 +278,7 @@ def _gradient_op(plan: GradientPlan) -> type[KernelOp]:
                 residuals = split(packed.results, plan.plan.shapes(inner)), memory
             else:
                 residuals = plan.taken_apart(packed, inner)
-            return tuple(plan.backward_arguments(given, residuals, split(out, plan.shapes(shapes))))
+            return tuple(plan.backward_arguments(given, residuals, split(out, plan.in_value(shapes))))
 
     return _made("", KernelGradient, (op_of, plan), Backward(), plan=plan)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -103,9 +103,25 @@ class Plan:
             for shape in self.outputs
         ]
 
+    # The results that have a first axis in the value of an op, over which they are sums.
+    summed: Collection[int] = ()
+
+    def in_value(self, sizes: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+        """Return the axes of the results in the value of an op."""
+        return self.shapes(sizes)
+
     def packed(self, dims: Sequence[Sequence[Axis]]) -> Axis:
-        """Return the axis of all results one after the other."""
-        return total_size(self.shapes(dims))
+        """Return the axis of all results in the value of an op, one after the other."""
+        return total_size(self.in_value(dims))
+
+    @property
+    def kernel(self) -> Callable[..., Any]:
+        """The kernel that programs call, which may take other arguments than `function`."""
+        return self.function
+
+    def kernel_arguments(self, operands: Sequence[Array], outputs: Sequence[Array]) -> list[Any]:
+        """Return the arguments of `kernel`."""
+        return self.arguments(operands, outputs)
 
     def given(self, operands: Sequence[Any], outputs: Sequence[Any]) -> dict[str, Any]:
         """Return the arguments of the kernel but for its memory, by name."""
@@ -140,7 +156,7 @@ class Plan:
         return "gradient" in vars(self)
 
 
-def _filled(text: str, axes: int, value: str) -> str:
+def filled(text: str, axes: int, value: str) -> str:
     """Return the statements that set all elements of an array; `value` may use the index `[...]`."""
     indices = [f"at_{i}" for i in range(axes)]
     lines = [f"{'    ' * i}for {each} in range({text}.shape[{i}]):" for i, each in enumerate(indices)]
@@ -148,11 +164,12 @@ def _filled(text: str, axes: int, value: str) -> str:
     return "\n".join([*lines, f"{'    ' * axes}{text}[{inside}] = {value.replace('[...]', f'[{inside}]')}"])
 
 
-def _made(name: str, parameters: Sequence[str], body: Sequence[str], inner: Any, module: str) -> Callable[..., Any]:
-    """Return a kernel of these statements, which call `inner`."""
-    code = textwrap.indent("\n".join(body) or "pass", "    ")
-    source = f"def {name}({', '.join(parameters)}):\n{code}\n"
-    return compiled(source, {inner.__name__: inner}, module, vars(inner)["guarded"])
+def made(
+    name: str, parameters: Sequence[str], body: Sequence[str], space: dict[str, Any], module: str
+) -> Callable[..., Any]:
+    """Return a kernel of these statements, which call those in `space`; its indices are checked where theirs are."""
+    source = f"def {name}({', '.join(parameters)}):\n" + textwrap.indent("\n".join(body) or "pass", "    ") + "\n"
+    return compiled(source, space, module, any(vars(each).get("guarded", False) for each in space.values()))
 
 
 class ValuePlan(Plan):
@@ -209,9 +226,9 @@ class ValuePlan(Plan):
         call = f"{inner.__name__}({', '.join([*given, *self.derived.scratch])})"
         if numbers:
             call = f"{', '.join(f'r_{i}' for i in range(len(numbers)))} = {call}"
-        zeros = [_filled(each, len(shape), "0.0") for each, shape in self.results.items()]
+        zeros = [filled(each, len(shape), "0.0") for each, shape in self.results.items()]
         body = [*zeros, call, *(f"{each}[0] = r_{i}" for i, each in enumerate(numbers))]
-        return _made(f"{self.name}_op", list(self.kinds), body, inner, self.module)
+        return made(f"{self.name}_op", list(self.kinds), body, {inner.__name__: inner}, self.module)
 
     def memory(self, shapes: Sizes) -> list[Memory]:
         like = self.like(shapes)
@@ -275,20 +292,20 @@ class GradientPlan(Plan):
         self.order = plan.order + 1
         self.wanted = [i for i, each in enumerate(plan.operands) if each.kind.is_float]
         self._wrt = [plan.operands[i].name for i in self.wanted]
-        self._first, self._second = forward_and_backward(plan.function, list(plan.kinds.values()), self._wrt)
-        self._d = {each: f"c{self.order}_{each}" for each in self._second.cotangents}  # no lower order has these names
+        self.first, self.second = forward_and_backward(plan.function, list(plan.kinds.values()), self._wrt)
+        self.d = {each: f"c{self.order}_{each}" for each in self.second.cotangents}  # no lower order has these names
         self.outputs = tuple(tuple((i, axis) for axis in range(plan.operands[i].axes)) for i in self.wanted)
-        self.names_of_outputs = tuple(self._d[each] for each in self._wrt)
-        self.seeded = [i for i, each in enumerate(plan.names_of_outputs) if each in self._d]
+        self.names_of_outputs = tuple(self.d[each] for each in self._wrt)
+        self.seeded = [i for i, each in enumerate(plan.names_of_outputs) if each in self.d]
         # A kernel only reads its operands, and an adjoint overwrites the cotangents of what the kernel wrote.
         seeds = [plan.names_of_outputs[i] for i in self.seeded]
-        self._seeds = {each: f"given{self.order}_{each}" for each in seeds}
+        self.seeds = {each: f"given{self.order}_{each}" for each in seeds}
         self.operands = (
             *plan.operands,
-            *(Operand(self._seeds[plan.names_of_outputs[i]], plan.kinds[plan.names_of_outputs[i]], len(plan.outputs[i]))
+            *(Operand(self.seeds[plan.names_of_outputs[i]], plan.kinds[plan.names_of_outputs[i]], len(plan.outputs[i]))
               for i in self.seeded),
         )  # fmt: skip
-        self._read = names_read(self._second.source)
+        self.read = names_read(self.second.source)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _gradient, (self.plan,)
@@ -302,33 +319,34 @@ class GradientPlan(Plan):
     @property
     def forward(self) -> Callable[..., Any]:
         """The kernel that computes the results of the plan, and records."""
-        return self._first.function
+        return self.first.function
 
     @property
     def forward_names(self) -> list[str]:
         """The parameters of `forward`."""
-        return [*self.plan.kinds, *(text for text, _ in self._first.tapes)]
+        return [*self.plan.kinds, *(text for text, _ in self.first.tapes)]
 
     @cached_property
     def backward(self) -> Callable[..., Any]:
         """The kernel that computes the gradients from the residuals."""
-        return self._with_cotangents(self._second, f"{self.name}_op")
+        return self.with_cotangents(self.second, f"{self.name}_op")
 
-    def _with_cotangents(self, derived: Derived, name: str) -> Callable[..., Any]:
-        """Return a kernel that calls a derived one with cotangents of its own."""
+    def with_cotangents(self, derived: Derived, name: str, added: Collection[str] = ()) -> Callable[..., Any]:
+        """Return a kernel that calls a derived one with cotangents of its own; it adds to the gradients `added`."""
         kinds, tapes = self.plan.kinds, [text for text, _ in derived.tapes]
         fills = [
-            _filled(d, kinds[each].axes or 0, f"{self._seeds[each]}[...]" if each in self._seeds else "0.0")
-            for each, d in self._d.items()
+            filled(d, kinds[each].axes or 0, f"{self.seeds[each]}[...]" if each in self.seeds else "0.0")
+            for each, d in self.d.items()
+            if d not in added
         ]
-        call = f"{derived.function.__name__}({', '.join([*kinds, *self._d.values(), *tapes])})"
-        parameters = [*kinds, *self._seeds.values(), *self._d.values(), *tapes]
-        return _made(name, parameters, [*fills, call], derived.function, self.module)
+        call = f"{derived.function.__name__}({', '.join([*kinds, *self.d.values(), *tapes])})"
+        parameters = [*kinds, *self.seeds.values(), *self.d.values(), *tapes]
+        return made(name, parameters, [*fills, call], {derived.function.__name__: derived.function}, self.module)
 
     def residuals(self, shapes: Sizes) -> list[Memory]:
         """Return what the residuals hold behind the results, for operands of the plan of these shapes."""
-        kept = [each for each in self.plan.memory(shapes) if each.name in self._read]
-        return [*kept, *self._tapes(self._first, self.plan.like(shapes), self.plan.memory(shapes))]
+        kept = [each for each in self.plan.memory(shapes) if each.name in self.read]
+        return [*kept, *self._tapes(self.first, self.plan.like(shapes), self.plan.memory(shapes))]
 
     def _tapes(self, derived: Derived, like: Mapping[str, Any], memory: Sequence[Memory]) -> list[Memory]:
         given = {**like, **{each.name: np.broadcast_to(np.int8(0), each.shape) for each in memory}}
@@ -376,16 +394,16 @@ class GradientPlan(Plan):
         for each in plan.memory(shapes):  # what the backward sweep does not read
             if each.name not in memory:
                 found[each.name] = scratch((0,) * len(each.shape), each.dtype)
-        found |= {each.name: each.made() for each in self._own_cotangents(shapes)}
-        tapes = [text for text, _ in self._second.tapes]
-        return [found[each] for each in (*plan.kinds, *self._seeds.values(), *self._d.values(), *tapes)]
+        found |= {each.name: each.made() for each in self.own_cotangents(shapes)}
+        tapes = [text for text, _ in self.second.tapes]
+        return [found[each] for each in (*plan.kinds, *self.seeds.values(), *self.d.values(), *tapes)]
 
-    def _own_cotangents(self, shapes: Sizes) -> list[Memory]:
+    def own_cotangents(self, shapes: Sizes) -> list[Memory]:
         """Return the cotangents that are no results."""
         plan = self.plan
         arrays = {each.name: each.shape for each in plan.memory(shapes)}
         arrays |= {key: shape or (1,) for key, shape in zip(plan.names_of_outputs, plan.shapes(shapes), strict=True)}
-        return [Memory(d, plan.kinds[each].type, arrays[each]) for each, d in self._d.items() if each not in self._wrt]
+        return [Memory(d, plan.kinds[each].type, arrays[each]) for each, d in self.d.items() if each not in self._wrt]
 
     # --- one call -----------------------------------------------------------------------------------------------------
 
@@ -395,14 +413,14 @@ class GradientPlan(Plan):
 
     @cached_property
     def function(self) -> Callable[..., Any]:
-        return self._with_cotangents(self._whole, f"{self.name}_whole")
+        return self.with_cotangents(self._whole, f"{self.name}_whole")
 
     @cached_property
     def kinds(self) -> dict[str, Kind]:
         kinds = self.plan.kinds
         return {
-            **kinds, **{d: kinds[each] for each, d in self._seeds.items()},
-            **{d: kinds[each] for each, d in self._d.items()},
+            **kinds, **{d: kinds[each] for each, d in self.seeds.items()},
+            **{d: kinds[each] for each, d in self.d.items()},
             **{text: Kind(type, 1) for text, type in self._whole.tapes},
         }  # fmt: skip
 
@@ -413,7 +431,7 @@ class GradientPlan(Plan):
             Memory(text, self.type, shape or (1,))
             for text, shape in zip(plan.names_of_outputs, plan.shapes(own), strict=True)
         ]
-        return [*inner, *results, *self._own_cotangents(own), *self._tapes(self._whole, plan.like(own), inner)]
+        return [*inner, *results, *self.own_cotangents(own), *self._tapes(self._whole, plan.like(own), inner)]
 
 
 def _gradient(plan: Plan) -> GradientPlan:
