@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.engines.native.kernels.running import compiled, written
 from tests.ops.adjoints.checking import Case
 from tests.ops.adjoints.programs import PROGRAMS, binomial_tree
 from wyrm.ops.adjoints.derived import forward_and_backward, kind_of_value
+from wyrm.ops.recurrence import lstm
 
 
 def native(function: Any, arguments: list[Any]) -> Any:
@@ -128,3 +130,20 @@ def test_columns_of_a_loop_that_repeats_unknown_times_tell_when_there_is_no_room
     tapes = [np.zeros(4 if text == "tape" else 99, np.int64 if type == "i" else float) for text, type in names.items()]
     with pytest.raises(IndexError, match="the tape of a kernel is full"):
         first.function(np.array([0.9, 0.7, 0.8]), 9.0, *tapes)
+
+
+def test_functions_that_take_long_are_not_computed_again_where_what_they_read_is_recorded() -> None:
+    arrays = [np.ones(3)] * 8
+    first, second = halves(lstm.step_forward, arrays)
+    assert first.source.count("sigmoid(") == 3
+    code = [line for line in second.source.splitlines() if not line.lstrip().startswith("#")]
+    assert not any("sigmoid(" in line or "tanh(" in line for line in code)
+    # Read again from an array that stays, a value is computed again: that takes no memory.
+    made = halves(of_sines, [np.ones(3), np.ones(3)])[1]
+    assert "math.sin(" in made.source and not made.tapes[:-1]
+
+
+def of_sines(x, out):
+    for i in range(x.size):
+        s = math.sin(x[i])
+        out[i] = s * s

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import NotDifferentiable
-from wyrm.ops.adjoints.columns import Columns, columns_of
+from wyrm.ops.adjoints.columns import Columns, Tape, columns_of
 from wyrm.ops.adjoints.neighbours import held
 from wyrm.ops.adjoints.program import (
     Block,
@@ -30,7 +30,7 @@ from wyrm.ops.adjoints.program import (
     statements_of,
 )
 from wyrm.ops.adjoints.reading import GENERATED
-from wyrm.ops.adjoints.reverse import Restored, Reverse, Reversed, Tape
+from wyrm.ops.adjoints.reverse import Restored, Reverse, Reversed
 from wyrm.ops.adjoints.rules import negated, times
 from wyrm.ops.adjoints.slopes import varied
 from wyrm.ops.adjoints.values import Kernel
@@ -370,6 +370,22 @@ class _Adjoint(_Made):
 
         return at_end
 
+    def _without_last_zeros(self, code: list[ast.stmt]) -> list[ast.stmt]:
+        """Leave out the last statements that set cotangents to zero which nothing wants."""
+        wanted = {f"{self.prefix}{each}" for each in self.wrt}
+
+        def is_idle(s: ast.stmt) -> bool:
+            if isinstance(s, ast.For):
+                return all(map(is_idle, s.body))
+            if not _is_zero(s) or not isinstance(s, ast.Assign) or not isinstance(s.targets[0], ast.Subscript):
+                return isinstance(s, ast.Expr)  # a comment
+            goal = base(s.targets[0]) or ""
+            return f"{self.prefix}{self.kernel.root(goal.removeprefix(self.prefix))}" not in wanted
+
+        while code and is_idle(code[-1]):
+            code = code[:-1]
+        return code
+
     def _zeros(self) -> list[ast.stmt]:
         """Return the statements that set the cotangents of numbers among the arguments, and of scratch, to zero."""
         active, kinds = self.reverse.slopes.active, self.kernel.kinds
@@ -384,7 +400,7 @@ class _Adjoint(_Made):
         starts = [each for tape, _ in self.tapes if tape.used for each in statements_of(f"{tape.place} = 0")]
         values = [each for i, text in enumerate(kernel.results) for each in statements_of(f"value_of_{i} = {text}")]
         said = "Forward, recording what is overwritten." if starts else "Forward."
-        body = [*starts, said, *forward, *values, "Backward.", *self._zeros(), *back]
+        body: list[ast.stmt | str] = [*starts, said, *forward, *values, "Backward.", *self._zeros(), *back]
         return self._derived("adjoint", body, forward=True, backward=True)
 
     def forward(self) -> Derived:
@@ -398,7 +414,7 @@ class _Adjoint(_Made):
     def backward(self) -> Derived:
         notes = self.reverse.integers
         starts = [f"{tape.place} = {notes.array}[{i}]" for i, (tape, _) in enumerate(self.tapes)]
-        body = [*statements_of("\n".join(starts)), *self._zeros(), *self.backward_code(True)]
+        body = [*statements_of("\n".join(starts)), *self._zeros(), *self._without_last_zeros(self.backward_code(True))]
         return self._derived("backward", body, forward=False, backward=True)
 
 

@@ -297,14 +297,17 @@ def residuals_of(plan: GradientPlan) -> type[KernelOp]:
     return _made("Residuals", KernelResiduals, (residuals_of, plan), Forward(), plan=plan.plan, of=plan)
 
 
-def _made(word: str, kind: type[KernelOp], made_from: tuple[Any, Plan], form: ByKernel, **members: Any) -> Any:
+def _made(
+    word: str, kind: type[KernelOp], made_from: tuple[Any, Plan], form: ByKernel, **members: Any
+) -> type[KernelOp]:
     plan = members["plan"]
     name = "".join(part.capitalize() for part in plan.name.split("_"))
     # A user's op: what compares engines compares it.
     members |= {"__slots__": (), "__module__": plan.module, "made_from": made_from}
-    made = _OfPlan(f"Kernel{name}{word}", (kind,), members)
+    made: Any = _OfPlan(f"Kernel{name}{word}", (kind,), members)
     LOOPS.register(made)(form)
-    return made
+    found: type[KernelOp] = made
+    return found
 
 
 def _in_residuals(node: KernelOp) -> Node | None:

@@ -22,7 +22,9 @@ from wyrm.ops.adjoints.program import Kind, names_read
 from wyrm.ops.kernels.native import scratch
 from wyrm.support.texts import exact
 
-DTYPES: dict[str, Any] = {"f8": np.float64, "f4": np.float32, "i": np.int64, "b": np.bool_}
+DTYPES: dict[str, np.dtype] = {
+    "f8": np.dtype(np.float64), "f4": np.dtype(np.float32), "i": np.dtype(np.int64), "b": np.dtype(np.bool_)
+}  # fmt: skip
 # The numbers that a tape holds where only running the kernel tells how many it needs, unless the kernel says another.
 ROOM = 1 << 16
 # Where parts of the residuals begin, in bytes: at multiples of it.
@@ -52,7 +54,7 @@ class Memory:
     @property
     def dtype(self) -> np.dtype:
         """The dtype of its elements."""
-        return np.dtype(DTYPES[self.type])
+        return DTYPES[self.type]
 
     @property
     def bytes(self) -> int:
@@ -357,7 +359,7 @@ class GradientPlan(Plan):
 
     def elements(self, shapes: Sizes) -> int:
         """Return the number of elements of the residuals, with the results, of the type of these."""
-        size = np.dtype(DTYPES[self.type]).itemsize
+        size = DTYPES[self.type].itemsize
         kept = sum(each.bytes for each in self.residuals(shapes))
         return _start(sum(map(math.prod, self.plan.shapes(shapes))), size) + kept // size
 

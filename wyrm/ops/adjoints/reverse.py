@@ -37,7 +37,7 @@ from wyrm.ops.adjoints.program import (
     substituted,
     text_of,
 )
-from wyrm.ops.adjoints.rules import negated
+from wyrm.ops.adjoints.rules import is_costly, negated
 from wyrm.ops.adjoints.slopes import Slopes, moves, varied
 from wyrm.ops.adjoints.values import Kernel
 
@@ -327,9 +327,27 @@ class Reverse:
             return True
         if self.kernel.kinds[text].is_array:
             return False
+        return self._is_lost(let) or (is_costly(let.value, self.kernel.space) and self._reads_saved(let))
+
+    def _is_lost(self, let: Let) -> bool:
+        """Return whether what an assignment reads is overwritten later."""
         if self._fleeting(let.value, let):
             return True
         return any(each in self.carrier and self.carrier[each] not in let.loops for each in names(let.value))
+
+    def _reads_saved(self, let: Let) -> bool:
+        """Return whether an assignment reads a value that only the tape has: its own value takes no more room."""
+        home, waiting, seen = self.home[let.name], list(names(let.value)), set[str]()
+        while waiting:
+            text = waiting.pop()
+            if text in seen or text not in self.kernel.kinds or self.kernel.kinds[text].is_array:
+                continue
+            seen.add(text)
+            inner = self.kernel.definitions.get(text)
+            if self.home.get(text) is home and (inner is None or self._is_lost(inner)):
+                return True
+            waiting += [] if inner is None else names(inner.value)
+        return False
 
     def repeats_indices(self) -> bool:
         """Return whether the backward sweep surely reads and writes the elements that the forward sweep did.

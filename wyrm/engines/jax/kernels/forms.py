@@ -102,7 +102,7 @@ def _left_by_kernel(node: BaseNode, operands: Sequence[Any], out: np.ndarray) ->
     loops = LOOPS.of(node)
     if not isinstance(loops.kernel, FunctionType):
         raise NotCompiled(f"{describe(node)} has no kernel")
-    wide = [
+    wide: list[Any] = [
         x if isinstance(x, Unjoined) else jnp.asarray(x).astype(parent.dtype)
         for x, parent in zip(operands, node.parents, strict=True)
     ]
