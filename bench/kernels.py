@@ -25,8 +25,16 @@ from tests.ops.adjoints.programs import (
     raymarch,
 )
 from wyrm.ops import ctc
-from wyrm.ops.kernels.sums import accumulated
+from wyrm.ops.kernels import sums
 from wyrm.ops.recurrence import gru, lstm
+
+# Kernels of arrays, called with what stands for these in kernels of users.
+_ctc_kernel: Any = ctc.ctc_kernel
+_lstm_forward: Any = lstm.step_forward
+_lstm_backward: Any = lstm.step_backward
+_gru_forward: Any = gru.step_forward
+_gru_backward: Any = gru.step_backward
+_accumulated: Any = sums.accumulated
 
 
 class Rows(wy.Dim): ...
@@ -222,7 +230,7 @@ def _soft_dtw(by_hand: bool) -> list[wy.Node]:
 @wy.kernel(room=1 << 22)  # the data tells how many steps there are
 def aligned(scores: wy.Tensor[Rows, Columns, Inner], labels, steps, lengths, blank, out: wy.Written[Rows]):
     forward = np.zeros((scores.shape[1] + 1, 2 * labels.shape[1] + 1))
-    ctc.ctc_kernel(scores, labels, steps, lengths, blank, forward, out)
+    _ctc_kernel(scores, labels, steps, lengths, blank, forward, out)
 
 
 def _ctc(by_hand: bool) -> list[wy.Node]:
@@ -230,7 +238,7 @@ def _ctc(by_hand: bool) -> list[wy.Node]:
     scores = wy.Parameter(np.log(random.dirichlet(np.ones(32), (8, 100))))
     labels, steps, lengths = random.integers(1, 32, (8, 20)), np.full(8, 100), np.full(8, 20)
     if by_hand:
-        losses = wy.losses.ctc(scores, labels, steps, lengths, reduction="none")
+        losses: Any = wy.losses.ctc(scores, labels, steps, lengths, reduction="none")
     else:
         losses = aligned(scores, labels, steps, lengths, 0)
     loss = losses.sum()
@@ -246,7 +254,7 @@ def lstm_step(
     i, f, c, o, tanh_cells = np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size)
     for k in range(size):
         i[k], f[k], c[k], o[k] = input_gates[k], forget_gates[k], candidates[k], output_gates[k]
-    lstm.step_forward(i, f, c, o, tanh_cells, previous, hidden, cells)
+    _lstm_forward(i, f, c, o, tanh_cells, previous, hidden, cells)
 
 
 @wy.kernel
@@ -260,8 +268,8 @@ def lstm_step_by_hand(
     for k in range(size):
         i[k], f[k], c[k], o[k] = input_gates[k], forget_gates[k], candidates[k], output_gates[k]
         d_previous[k] = d_cells[k]
-    lstm.step_forward(i, f, c, o, tanh_cells, previous, hidden, cells)
-    lstm.step_backward(i, f, c, o, tanh_cells, previous, d_hidden, d_i, d_f, d_c, d_o, d_previous)
+    _lstm_forward(i, f, c, o, tanh_cells, previous, hidden, cells)
+    _lstm_backward(i, f, c, o, tanh_cells, previous, d_hidden, d_i, d_f, d_c, d_o, d_previous)
 
 
 @wy.kernel
@@ -272,7 +280,7 @@ def gru_step(
     r, u, candidates = np.zeros(size), np.zeros(size), np.zeros(size)
     for k in range(size):
         r[k], u[k] = reset_gates[k], update_gates[k]
-    gru.step_forward(r, u, recurrent, candidates, previous, hidden, projected)
+    _gru_forward(r, u, recurrent, candidates, previous, hidden, projected)
 
 
 @wy.kernel
@@ -286,11 +294,11 @@ def gru_step_by_hand(
     for k in range(size):
         row[k], row[size + k], row[2 * size + k] = reset_gates[k], update_gates[k], recurrent[k]
         row[4 * size + k] = previous[k]
-    gru.step_forward(
+    _gru_forward(
         row[:size], row[size : 2 * size], row[2 * size : 3 * size], row[3 * size : 4 * size], row[4 * size :], hidden,
         projected,
     )  # fmt: skip
-    gru.step_backward(row, d_hidden, d_r, d_u, d_c, d_recurrent, d_previous)
+    _gru_backward(row, d_hidden, d_r, d_u, d_c, d_recurrent, d_previous)
 
 
 def _step(by_hand: bool, derived: Any, written: Any, operands: int, results: int) -> list[wy.Node]:
@@ -312,10 +320,10 @@ def normalized(
     for i in range(x.shape[0]):
         total, squares = 0.0, 0.0
         for j in range(x.shape[1]):
-            total = accumulated(total, x[i, j])
+            total = _accumulated(total, x[i, j])
         mean = total / x.shape[1]
         for j in range(x.shape[1]):
-            squares = accumulated(squares, (x[i, j] - mean) * (x[i, j] - mean))
+            squares = _accumulated(squares, (x[i, j] - mean) * (x[i, j] - mean))
         inverse = 1.0 / math.sqrt(squares / x.shape[1] + 1e-5)
         for j in range(x.shape[1]):
             out[i, j] = (x[i, j] - mean) * inverse * weight[j] + bias[j]
@@ -323,9 +331,9 @@ def normalized(
 
 def _normalization(by_hand: bool) -> list[wy.Node]:
     random = np.random.default_rng(0)
-    x, factors = (wy.Parameter(random.normal(size=(256, 512))) for _ in range(2))
-    layer = wy.nn.LayerNorm(512, dtype=np.float64)
-    found = layer(x) if by_hand else normalized(x, layer.weight, layer.bias)
+    x, factors = wy.Parameter(random.normal(size=(256, 512))), wy.Parameter(random.normal(size=(256, 512)))
+    layer: Any = wy.nn.LayerNorm(512, dtype=np.float64)
+    found: Any = layer(x) if by_hand else normalized(x, layer.weight, layer.bias)
     loss = (found * factors).sum()
     return [loss, *(wy.grad(loss, each) for each in (x, layer.weight, layer.bias))]
 
@@ -340,7 +348,7 @@ def pooled(x: wy.Tensor[Rows, Columns], like: wy.IndexTensor[Inner], out: wy.Wri
 def _pooling(by_hand: bool) -> list[wy.Node]:
     random = np.random.default_rng(0)
     x, factors = wy.Parameter(random.normal(size=(256, 512))), wy.Parameter(random.normal(size=(256, 256)))
-    found = wy.nn.max_pool1d(x[:, None], 2, 2)[:, 0] if by_hand else pooled(x, np.zeros(256, np.int64))
+    found: Any = wy.nn.max_pool1d(x[:, None], 2, 2)[:, 0] if by_hand else pooled(x, np.zeros(256, np.int64))
     loss = (found * factors).sum()
     return [loss, wy.grad(loss, x)]
 
