@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,7 @@ def _batch(sequences: int, tokens: int) -> Any:
 
 
 def wyrm_step(shape: str, compute_dtype: Any, threads: int, sequences: int, tokens: int) -> Callable[[], object]:
-    """Return a training step with AdamW; threads divide the rows of a small model, and products of a large one."""
+    """Return a training step with AdamW, whose products and loops the processors share."""
     limit_threads(threads)
     import wyrm as wy
 
@@ -147,12 +148,7 @@ def wyrm_step(shape: str, compute_dtype: Any, threads: int, sequences: int, toke
     drawn = _batch(sequences, tokens)
     data = dict(zip(inputs, (drawn[:, :-1].copy(), drawn[:, 1:].copy()), strict=True))
 
-    def step() -> object:
-        if shape == "124M":
-            return float(program(data))
-        return program.epoch(data, batch_size=sequences, threads=threads, mode="synchronized")
-
-    return step
+    return partial(program.epoch, data, batch_size=sequences)
 
 
 def torch_step(shape: str, compute_dtype: Any, threads: int, sequences: int, tokens: int) -> Callable[[], object]:
