@@ -45,6 +45,17 @@ def _decoder(shape: str) -> Any:
     return wy.nn.Decoder(wy.nn.DecoderConfig(**SHAPES[shape])).eval()
 
 
+def _cached(shape: str, storage: str, sequences: int = 1) -> Any:
+    """Return a decoder; products with narrow weights are in bfloat16, where llama.cpp rounds to integers of 8 bits."""
+    import wyrm as wy
+
+    model = _decoder(shape)
+    if storage == "float32":
+        return wy.nn.CachedDecoder(model, sequences)
+    model.quantize(storage)
+    return wy.nn.CachedDecoder(model, sequences, compute_dtype="bfloat16")
+
+
 def limit_threads(threads: int) -> None:
     """Let this process run on so many processors."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
@@ -53,12 +64,7 @@ def limit_threads(threads: int) -> None:
 def wyrm_work(shape: str, storage: str, threads: int, prompt: int) -> Callable[[], object]:
     """Return the work of reading a prompt, or else of taking tokens one by one."""
     limit_threads(threads)
-    import wyrm as wy
-
-    model = _decoder(shape)
-    if storage != "float32":
-        model.quantize(storage)
-    decoder, tokens = wy.nn.CachedDecoder(model), np.arange(max(prompt, EARLIER + TOKENS)) % 1000
+    decoder, tokens = _cached(shape, storage), np.arange(max(prompt, EARLIER + TOKENS)) % 1000
 
     def read() -> object:
         decoder.reset()
@@ -80,11 +86,8 @@ def wyrm_texts(shape: str, storage: str, threads: int, together: int) -> Callabl
     limit_threads(threads)
     import wyrm as wy
 
-    model = _decoder(shape)
-    if storage != "float32":
-        model.quantize(storage)
     prompts = [(np.arange(length) * (place + 7) % 1000).tolist() for place, length in enumerate(LENGTHS)]
-    decoder = wy.nn.CachedDecoder(model, together)
+    decoder = _cached(shape, storage, together)
 
     def continued() -> object:
         decoder.reset()
