@@ -24,7 +24,12 @@ TRAINING = (
     "Once upon a time there was a little girl. She didn't know it's 1984, and they'll see. The dogs WE'RE running;\n\n"
     "\tnaïve façade über straße, 你好 世界, привет мир.  Two  spaces   and more. E=mc^2 "
 ) * 3
-LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+LLAMA3 = "|".join(
+    [
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)", r"[^\r\n\p{L}\p{N}]?\p{L}+", r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n]*", r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+",
+    ]
+)  # fmt: skip
 BYTES = pre_tokenizers.ByteLevel.alphabet()
 
 
