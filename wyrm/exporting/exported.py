@@ -167,7 +167,7 @@ def export(
     tokenizer in JavaScript too, `NAME_tokenizer.mjs`.
 
     Raise `OptionError` for a program that does not fit, or that cannot leave Python, as one that has an op without a
-    native form, and `ShapeError` for an axis without a size; nothing is written then.
+    native form or a `compute_dtype`, and `ShapeError` for an axis without a size; nothing is written then.
 
     >>> import tempfile
     >>> class Batch(wy.Dim): ...
@@ -249,6 +249,11 @@ def _check(program: Program[Any, Any], *, trains: bool) -> None:
         raise DTypeError(f"export takes programs, as wy.compile returns them, not {type(program).__name__}")
     if not isinstance(program.graph, NativeGraph):
         raise OptionError(f"export takes programs of the native engine, not of {program.engine!r}: compile it again")
+    if program._choices.get("compute_dtype") is not None:
+        raise OptionError(
+            "exported products are those of float32, and this program rounds their operands: compile it again without "
+            "compute_dtype"
+        )
     if trains != (program.optimizer is not None):
         raise OptionError(
             "train= takes a program with an optimizer" if trains else "predict= takes programs without an optimizer"
