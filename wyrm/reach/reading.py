@@ -23,8 +23,20 @@ from wyrm.graph.index_maps import (
 )
 from wyrm.graph.loop_form import ScatterTarget
 from wyrm.reach.formulas import summed
-from wyrm.reach.rules import LOW, Entry, Numbers, Reached
-from wyrm.reach.zones import EVERYWHERE, ZERO, Atoms, Bound, Multiple, Size, Variable, linked, multiple, size_of
+from wyrm.reach.rules import LOW, Entry, Numbers, Reached, own_names
+from wyrm.reach.zones import (
+    ANY_SIZE,
+    EVERYWHERE,
+    ZERO,
+    Atoms,
+    Bound,
+    Multiple,
+    Size,
+    Variable,
+    linked,
+    multiple,
+    size_of,
+)
 
 if TYPE_CHECKING:
     from wyrm.reach.facts import Analysis
@@ -96,7 +108,7 @@ def gathered(analysis: Analysis, node: BaseNode, operands: Sequence[Reached], en
         moved = analysis.moved(node, integers, names)
         loads[load] = moved.numbers or _UNKNOWN
         zones += moved.zones
-    names, temporary = {abs(a): abs(a) for k in taken for a in x.axes[k]}, list[int]()
+    names, temporary = own_names(x.axes[k] for k in taken), list[int]()
     own: dict[int, tuple[list[Variable], list[Variable], int]] = {}  # the position along an axis of the operand
     for k, atoms in enumerate(x.axes):
         if k not in taken and len(atoms) == 1:
@@ -314,7 +326,7 @@ def _flattened(
             if known is not None:
                 whole = names[known] = analysis.fresh(analysis.sizes[known])
             else:
-                whole = analysis.fresh(size if len(atoms) == 2 else (ZERO, 10**9))
+                whole = analysis.fresh(size if len(atoms) == 2 else ANY_SIZE)
             if known is None or parts in blocks:
                 step = analysis.sizes[parts[1]][1]
                 extra += linked([whole], [Multiple((parts[0], step))], 0, step - 1)

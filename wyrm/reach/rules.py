@@ -6,7 +6,7 @@ without a rule is taken to depend on everything, which is always right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -29,6 +29,11 @@ Entry: TypeAlias = tuple[int, ...]
 Numbers: TypeAlias = "dict[tuple[Variable, Variable], tuple[float, float]]"
 LOW, HIGH = "low", "high"
 """The values at most -1e4, and those at least 1e4."""
+
+
+def own_names(axes: Iterable[Entry]) -> dict[int, int]:
+    """Return the atoms of axes, each as its own name."""
+    return {abs(atom): abs(atom) for entry in axes for atom in entry}
 
 
 class Reached:
@@ -69,7 +74,7 @@ class Reached:
     @property
     def atoms(self) -> dict[int, int]:
         """The atoms of the axes, each as its own name."""
-        return {abs(atom): abs(atom) for entry in self.axes for atom in entry}
+        return own_names(self.axes)
 
     @property
     def is_known(self) -> bool:
@@ -94,14 +99,14 @@ class Reach:
         return None
 
     def ignores_sizes(self, node: Any, is_long: Callable[[Axis], bool]) -> bool:
-        """Return whether elements stay the same where axes become longer, of those that `is_long` is true of.
+        """Return whether elements stay the same if the axes that `is_long` is true of become longer.
 
-        The elements of the operands at the positions before stay the same.
+        The elements of the operands at positions that were there before stay the same.
         """
         return False
 
     def ignores_order(self, node: Any, is_permuted: Callable[[Axis], bool]) -> bool:
-        """Return whether operands whose axes are permuted, those that `is_permuted` is true of, permute the result."""
+        """Return whether the result is permuted with the operands along the axes that `is_permuted` is true of."""
         return False
 
     def value(self, node: BaseNode, arrays: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray | None:

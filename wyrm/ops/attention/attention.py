@@ -34,7 +34,7 @@ from wyrm.ops.kernels.native import scratch
 from wyrm.ops.random.dropout_mask import WORD, check_rate, drop_threshold, dropout_mask, kept_factor
 from wyrm.ops.random.philox import STEP, stream_or_next
 from wyrm.reach import zones as at
-from wyrm.reach.rules import REACH, Reach, Reached
+from wyrm.reach.rules import REACH, Reach, Reached, own_names
 from wyrm.reach.zones import Bound, Zone
 
 if TYPE_CHECKING:
@@ -501,7 +501,7 @@ class _AttentionReach(Reach):
             of_mask = images[len(parts)]
             attended = analysis.met(attended, of_mask.values.get(0.0, at.EVERYWHERE))
             attended += analysis.met(of_mask.zones, seen)
-        visible = {abs(atom): abs(atom) for entry in (*rows, (query,)) for atom in entry}
+        visible = own_names((*rows, (query,)))
         zones = images[0].zones + analysis.image(node, attended, visible)
         return Reached((rows[0], (query,), rows[1], *analysis.axes((sizes.columns,))), zones)
 

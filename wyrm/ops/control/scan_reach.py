@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from wyrm.graph.axes import Axis
-from wyrm.reach.rules import Reach, Reached
+from wyrm.reach.rules import Reach, Reached, own_names
 from wyrm.reach.zones import ZERO, Bound, Bounds, Multiple, Variable, Zone, size_of
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class _Loop:
     def _row(self, sequence: Reached) -> Reached:
         """Return what is known of the row of a sequence that a step reads."""
         entry, *axes = sequence.axes
-        names = {abs(atom): abs(atom) for each in axes for atom in each}
+        names = own_names(axes)
         if len(entry) == 1 and (entry[0] > 0) == (self.sign > 0):
             names[abs(entry[0])] = self.step
         return self.analysis.moved(self.node, sequence, names, axes=axes)
