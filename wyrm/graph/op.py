@@ -123,6 +123,8 @@ class Op:
     """Whether the op's `evaluate` accepts row-sparse operands; other ops get dense arrays."""
     gives_rows: ClassVar[bool] = False
     """Whether the op's value is row-sparse."""
+    holds_bits: ClassVar[bool] = False
+    """Whether elements of the value are parts of numbers of other types: a NaN among them says nothing."""
     same_elements: ClassVar[bool] = False
     """Whether the result has all elements of the only operand in the same row-major order, under other axes."""
     adds_rows: ClassVar[bool] = False

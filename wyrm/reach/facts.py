@@ -6,6 +6,7 @@ op without any of these is taken to depend on everything.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
@@ -142,7 +143,7 @@ class Analysis(Atoms):
         """Return what the composition of an op says, from what is known of its operands; None if it has none."""
         composition = node.composition()
         if composition is not None:
-            if not self.follows_all and all(map(is_plain, operands)):
+            if not self.follows_all and all(is_plain(self, operand) for operand in operands):
                 return related(self, node, composition, operands)
             return self.of_graph(node, composition.inputs, composition.outputs[0], composition.order, operands)
         with located_at(node.origin):
@@ -190,11 +191,7 @@ class Analysis(Atoms):
         axes: Sequence[Entry] = (),
     ) -> Reached:
         """Return what is known of an operand with other names of its atoms; see `image`."""
-        names, wholes, gone = dict(names), dict[Entry, int](), set(temporary)
-        for parts, whole in operand.wholes.items():
-            if all(atom in names or atom in self.kept for atom in parts):
-                names[whole] = whole
-                wholes[tuple(names.get(atom, atom) for atom in parts)] = whole
+        names, gone = self.with_wholes(operand, names), set(temporary)
         numbers: Any = operand.numbers and {
             (renamed(u, names), renamed(v, names)): limits
             for (u, v), limits in operand.numbers.items()
@@ -205,8 +202,24 @@ class Analysis(Atoms):
             self.image(node, operand.zones, names, extra, gone),
             {value: self.image(node, zones, names, extra, gone) for value, zones in operand.values.items()},
             numbers,
-            wholes,
         )
+
+    def wholes_of(self, operand: Reached) -> dict[Entry, int]:
+        """Return the divided axes, by their parts, of which something is known of an operand."""
+        if not self.wholes:
+            return {}
+        zones = itertools.chain(operand.zones, *operand.values.values())
+        used = {variable for zone in zones for key in zone.bounds for variable in key}
+        return {parts: whole for parts, whole in self.wholes.items() if whole in used}
+
+    def with_wholes(self, operand: Reached, names: Mapping[int, int]) -> Names:
+        """Return names of atoms with those of divided axes whose parts all have one."""
+        found = dict(names)
+        for parts, whole in self.wholes_of(operand).items():
+            if whole not in names and all(atom in names or atom in self.kept for atom in parts):
+                moved = tuple(names.get(atom, atom) for atom in parts)
+                found[whole] = self.whole_of(moved, self.sizes[whole])
+        return found
 
     def joined(self, operands: Sequence[Reached], lists: Sequence[Sequence[Entry]], rank: int) -> Joined:
         """Return the axes that operands broadcast to, and by operand the names that its atoms have there.
@@ -247,7 +260,6 @@ class Analysis(Atoms):
         placed = [self.moved(node, operand, own) for operand, own in zip(operands, names, strict=True)]
         found = known_of_formula(self, node, node.formula if formula is None else formula, placed)
         found.axes = axes
-        found.wholes = {parts: whole for each in placed for parts, whole in each.wholes.items()}
         return found
 
     def without(
@@ -301,12 +313,11 @@ class Analysis(Atoms):
             extra = [bound for atom in temporary for bound in linked([atom], [new], low, high)] if whole else []
             own = dict(own)
             if whole and temporary and len(operands) == 1:
-                for parts, all_of_it in operand.wholes.items():  # the whole axis moves with its last part
+                for parts, all_of_it in self.wholes_of(operand).items():  # the whole axis moves with its last part
                     mapped = [own.get(atom, atom if atom in self.kept else 0) for atom in parts]
                     if mapped[-1] == temporary[0] and 0 not in mapped:
                         size = self.sizes[all_of_it]
-                        own[all_of_it], moved = self.fresh(size), self.fresh(size)
-                        result.wholes[*mapped[:-1], new] = moved
+                        own[all_of_it], moved = self.fresh(size), self.whole_of((*mapped[:-1], new), size)
                         temporary.append(own[all_of_it])
                         extra += linked([own[all_of_it]], [moved], low, high)
             result.zones += self.image(node, operand.zones, own, extra, temporary)

@@ -35,9 +35,9 @@ class Relation(NamedTuple):
     parts: list[Part]
 
 
-def is_plain(operand: Reached) -> bool:
+def is_plain(analysis: Analysis, operand: Reached) -> bool:
     """Return whether only zones are known of an operand, none of a divided axis: a relation suffices for it."""
-    if operand.values or operand.numbers or operand.wholes:
+    if operand.values or operand.numbers or analysis.wholes_of(operand):
         return False
     return not any(type(x) is Multiple for zone in operand.zones for key in zone.bounds for x in key)
 

@@ -40,12 +40,11 @@ class Reached:
     """What is known of a node: its axes, and the zones outside of which its elements do not depend on the source.
 
     `values` has for each of 0, 1, -inf, `LOW` and `HIGH` zones outside of which all elements have that value; `numbers`
-    are bounds of integers, and `cases` those of a constant along one axis, by parts of it. `wholes` gives for the atoms
-    of an axis that was divided that of the whole axis. `parts` and `after` are what is known of the parts of a loop's
-    residuals.
+    are bounds of integers, and `cases` those of a constant along one axis, by parts of it. `parts` and `after` are what
+    is known of the parts of a loop's residuals.
     """
 
-    __slots__ = ("after", "axes", "cases", "numbers", "parts", "values", "wholes", "zones")
+    __slots__ = ("after", "axes", "cases", "numbers", "parts", "values", "zones")
 
     def __init__(
         self,
@@ -53,13 +52,11 @@ class Reached:
         zones: Sequence[Zone] = (),
         values: Mapping[float | str, list[Zone]] = MappingProxyType({}),
         numbers: Numbers | None = None,
-        wholes: Mapping[Entry, int] = MappingProxyType({}),
     ) -> None:
         self.axes: tuple[Entry, ...] = axes
         self.zones: list[Zone] = list(zones)
         self.values: dict[float | str, list[Zone]] = dict(values)
         self.numbers: Numbers | None = numbers
-        self.wholes: dict[Entry, int] = dict(wholes)
         self.cases: Sequence[tuple[list[Bound], Numbers]] = ()
         self.parts: Sequence[Reached] = ()
         self.after: Sequence[Reached] = ()
@@ -68,7 +65,7 @@ class Reached:
         self, *, zones: Sequence[Zone] | None = None, values: Mapping[float | str, list[Zone]] | None = None
     ) -> Reached:
         """Return this with other zones or values."""
-        found = Reached(self.axes, self.zones, self.values, self.numbers, self.wholes)
+        found = Reached(self.axes, self.zones, self.values, self.numbers)
         found.cases, found.parts, found.after = self.cases, self.parts, self.after
         found.zones = found.zones if zones is None else list(zones)
         found.values = found.values if values is None else dict(values)

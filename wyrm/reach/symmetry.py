@@ -41,8 +41,28 @@ class SymmetryAnalysis(AxisAnalysis):
     def _is_constant(self, node: BaseNode) -> bool:
         if not isinstance(node, Constant | IndexConstant):
             return node.stands_for != ""
-        array = np.asarray(stored(node).array)
-        return all((array == array.take([0], k)).all() for k, axis in enumerate(node.dims) if self.is_of(axis))
+        return self._is_symmetric(np.asarray(stored(node).array), node.dims)
+
+    def _is_symmetric(self, array: np.ndarray, dims: Dims) -> bool:
+        """Return whether every permutation of the axis, wherever an array has it, leaves its elements as they are."""
+        along = [k for k, axis in enumerate(dims) if self.is_of(axis)]
+        sizes = {array.shape[k] for k in along}
+        if len(sizes) > 1:
+            return False
+        size = max(sizes, default=0)
+        # All permutations follow from that of the first two positions and that of all in a circle.
+        for order in ([1, 0, *range(2, size)], [*range(1, size), 0]) if size > 1 else ():
+            moved = array
+            for k in along:
+                moved = moved.take(order, k)
+            if not np.array_equal(moved, array, equal_nan=array.dtype.kind == "f"):
+                return False
+        return True
+
+    def _depends(self, node: BaseNode) -> bool:
+        if node in self._constants:
+            return self.is_made_of(*node.dims) and not self._is_symmetric(self._constants[node], node.dims)
+        return super()._depends(node)
 
     def _of_shape(self, node: BaseNode) -> bool:
         return False

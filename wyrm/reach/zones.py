@@ -131,6 +131,7 @@ class Atoms:
         self.sizes: dict[int, Size] = {}
         self.extent: Size | None = None  # the number of positions of the input that are tracked
         self.kept: frozenset[int] = frozenset()  # the positions of the steps of loops around, which no op projects
+        self.wholes: dict[tuple[int, ...], int] = {}  # the positions along axes that were divided, by their parts
         self._implied: dict[Variable, list[Bound]] = {}
 
     def fresh(self, size: Size) -> int:
@@ -138,6 +139,12 @@ class Atoms:
         atom = len(self.sizes) + 1
         self.sizes[atom] = size
         return atom
+
+    def whole_of(self, parts: tuple[int, ...], size: Size) -> int:
+        """Return the atom of an axis that was divided into some parts: other parts are those of another position."""
+        if parts not in self.wholes:
+            self.wholes[parts] = self.fresh(size)
+        return self.wholes[parts]
 
     def axes(self, dims: Dims) -> tuple[tuple[int, ...], ...]:
         """Return new atoms for axes: none for one of size 1, else one."""
@@ -303,9 +310,25 @@ class Atoms:
         """Return bounds without the variables whose atoms are gone."""
         if not bounds:
             return bounds
-        rest: Bounds | None = bounds
+        rest: Bounds | None = self._between_wholes(bounds, is_gone) if self.wholes else bounds
         for variable in {x for key in bounds for x in key}:
             atom = atom_of(variable)
             if atom is not None and is_gone(atom) and rest is not None:
                 rest = self.projected(rest, variable)
         return rest
+
+    def _between_wholes(self, bounds: Bounds, is_gone: Callable[[int], bool]) -> Bounds:
+        """Return bounds with those between positions whose last parts have a bound, of which one part is gone."""
+        found = dict(bounds)
+        used = {parts: whole for parts, whole in self.wholes.items() if any(whole in key for key in bounds)}
+        for parts, whole in used.items():
+            last = parts[-1]
+            for (u, v), limit in bounds.items():
+                other = v if u == last else u if v == last else None
+                if type(other) is not int or not is_gone(last) or is_gone(other):
+                    continue
+                if self.sizes[other] == self.sizes[last]:
+                    beside = self.whole_of((*parts[:-1], other), self.sizes[whole])
+                    key = (whole, beside) if u == last else (beside, whole)
+                    found[key] = min(limit, found.get(key, inf))
+        return found

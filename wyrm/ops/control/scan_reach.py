@@ -48,7 +48,7 @@ class _Loop:
         self.given: dict[Any, Reached] = {}
         for k, (placeholder, operand) in enumerate(zip(steps.body.inputs, operands, strict=True)):
             if k < carried:
-                operand = Reached(operand.axes, operand.zones, wholes=operand.wholes)
+                operand = Reached(operand.axes, operand.zones)
             elif k < end:
                 operand = self._row(operand)
             self.given[placeholder] = operand
@@ -133,7 +133,7 @@ class _Loop:
         return found, [self._stacked(out, until) for out in outputs[: steps.carried]]
 
     def _stacked(self, row: Reached, until: Sequence[Zone] = ()) -> Reached:
-        return Reached(((self.step * self.sign,), *row.axes), [*row.zones, *until], wholes=row.wholes)
+        return Reached(((self.step * self.sign,), *row.axes), [*row.zones, *until])
 
     def _last(self, out: Reached, carry: Reached, initial: Reached) -> Reached:
         """Return what is known of a carry after the last step; there may be none."""

@@ -127,7 +127,11 @@ def max_pool_gradient_kernel(
     x: FloatArray, gradient: FloatArray, out: FloatArray, pairs: bool, depths: IntegerArray, heights: IntegerArray,
     columns: IntegerArray, best: FloatArray, places: IntegerArray,
 ) -> None:  # fmt: skip
-    """Fill `out`, (images, elements), with the gradients, added up at the maxima of `x`."""
+    """Fill `out`, (images, elements), with the gradients, added up at the maxima of `x`.
+
+    Unlike the gradient derived from `max_pool_kernel`, it writes elements of windows side by side once, without adding,
+    and at equal elements it takes the first.
+    """
     height, width = x.shape[2], x.shape[3]
     for n in range(gradient.shape[0]):
         if pairs:
