@@ -77,10 +77,11 @@ class SymmetryAnalysis(AxisAnalysis):
             node = node.parents[0]
         if len(node.dims) != 1 or not self.is_of(node.dims[0]):
             return None
-        is_range = isinstance(node, IndexConstant) and np.array_equal(
-            stored(node).array, np.arange(len(stored(node).array))
-        )
-        return node if is_range else None if node.is_leaf else node.parents[0]
+        if not node.is_leaf:
+            start: BaseNode = node.parents[0]
+            return start
+        array = np.asarray(stored(node).array) if isinstance(node, IndexConstant) else np.zeros(2)
+        return node if np.array_equal(array, np.arange(len(array))) else None
 
     def _depends(self, node: BaseNode) -> bool:
         if node in self._constants:
