@@ -94,3 +94,36 @@ def test_constants_that_treat_all_positions_alike_are_equivariant() -> None:
     others = (1.0 - wy.eye(ITEMS)) @ VALUES
     wy.prove(others).equivariant(Items)
     wy.prove(others.max()).invariant(Items)
+
+
+OPEN = Items()
+LOOSE = wy.Input(dims=(OPEN,), name="loose")
+
+
+def beside(axis: Items, values: wy.Node, chosen: Callable[[wy.IndexNode, wy.IndexNode], wy.Node]) -> wy.Node:
+    places = wy.arange(axis)
+    return wy.where(chosen(places[:, None], places[None, :]), values[None, :], 0.0).sum(1)
+
+
+@pytest.mark.parametrize(("axis", "values"), [(OPEN, LOOSE), (ITEMS, VALUES)], ids=["open", "sized"])
+def test_the_own_position_is_left_out_alike_everywhere(axis: Items, values: wy.Node) -> None:
+    wy.prove(beside(axis, values, lambda i, j: i != j)).equivariant(Items)
+    wy.prove((1.0 - wy.eye(axis)) @ values).equivariant(Items)
+    for wrong in (
+        beside(axis, values, lambda i, j: i + 1 != j),
+        beside(axis, values, lambda i, j: i < j),
+        beside(axis, values, lambda i, j: i[::-1] == j),
+        wy.eye(axis, k=1) @ values,
+    ):
+        with pytest.raises(NotProved):
+            wy.prove(wrong).equivariant(Items)
+
+
+def test_attention_with_a_mask_of_keys_is_equivariant_and_with_positions_is_not() -> None:
+    wy.nn.seed(0)
+    layer = wy.nn.MultiHeadAttention(8, 2, causal=False)
+    rows, keep = wy.Input(dims=(BATCH, OPEN, 8)), wy.Input(dims=(BATCH, OPEN), dtype=np.bool_)
+    wy.prove(layer(rows, key_mask=keep)).equivariant(Items)
+    first = wy.Constant(np.arange(6)[None] < 4)
+    with pytest.raises(NotProved):
+        wy.prove(layer(wy.Input(dims=(BATCH, ITEMS, 8)), key_mask=first)).equivariant(Items)

@@ -93,6 +93,8 @@ class Reach:
 
     # Whether what is known of a node is what its composition says, perhaps of operands of which more is known.
     composes: bool = False
+    # Whether elements are the positions along the only axis, counted from the operand.
+    counts: bool = False
 
     def reached(self, node: Any, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
         """Return what is known of the node; None leaves it to the op's formula, composition or loop form."""

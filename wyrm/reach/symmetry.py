@@ -11,11 +11,12 @@ import numpy as np
 from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexConstant, IndexInput
-from wyrm.graph.index_maps import IndexLoad, IndexMap, LoopIndex
+from wyrm.graph.index_maps import IndexLoad, IndexMap, LoopIndex, loop_indices
 from wyrm.graph.leaves import Constant, Input
+from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.storage import stored
 from wyrm.reach.axis import AxisAnalysis, scatter_position
-from wyrm.reach.rules import Along, Reach, Reached, SamePlace
+from wyrm.reach.rules import REACH, Along, Reach, Reached, SamePlace
 from wyrm.reach.zones import Zone
 
 # The steps of reductions whose result is the same in every order.
@@ -58,6 +59,29 @@ class SymmetryAnalysis(AxisAnalysis):
             if not np.array_equal(moved, array, equal_nan=array.dtype.kind == "f"):
                 return False
         return True
+
+    def _of_op(self, node: BaseNode) -> Reached:
+        if node.formula in ("x == y", "x != y"):
+            starts = {self._start_of(parent) for parent in node.parents}
+            if len(starts) == 1 and None not in starts:  # whether two positions are the same
+                return self.nothing(node)
+        return super()._of_op(node)
+
+    def _start_of(self, node: BaseNode) -> BaseNode | None:
+        """Return from where a node counts positions along the permuted axis; None if it is no such node."""
+        while not node.is_leaf and not REACH.of(node).counts:
+            entries = LOOPS.of(node).gather_index(node, loop_indices(node.ndim))
+            kept = entries and isinstance(entries[0], LoopIndex) and self.is_of(node.dims[entries[0].depth])
+            if not (node.same_value or (len(node.parents) == len(node.parents[0].dims) == 1 and kept)):
+                return None
+            node = node.parents[0]
+        if len(node.dims) != 1 or not self.is_of(node.dims[0]):
+            return None
+        if not node.is_leaf:
+            start: BaseNode = node.parents[0]
+            return start
+        array = np.asarray(stored(node).array) if isinstance(node, IndexConstant) else np.zeros(2)
+        return node if np.array_equal(array, np.arange(len(array))) else None
 
     def _depends(self, node: BaseNode) -> bool:
         if node in self._constants:
