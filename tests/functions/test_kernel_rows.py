@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from typing import Any
 
@@ -25,7 +26,7 @@ def of_rows(x: wy.Tensor[Batch, Time], y: wy.Tensor[Time], factor, out: wy.Writt
     for b in range(x.shape[0]):
         table[0] = 1.0
         for t in range(x.shape[1]):
-            table[t + 1] = table[t] * np.tanh(x[b, t]) * factor + y[t]
+            table[t + 1] = table[t] * math.tanh(x[b, t]) * factor + y[t]
         out[b] = table[x.shape[1]]
         last[b] = factor * x[b, x.shape[1] - 1]
 
@@ -38,7 +39,7 @@ def until(x: wy.Tensor[Batch], out: wy.Written[Batch]):
     for b in range(x.size):
         v = x[b]
         while v < 3.0:
-            v = v * 1.5 + 0.2
+            v = v * 1.5 + 0.2  # type: ignore[assignment]  # elements are numbers here
         out[b] = v
 
 
