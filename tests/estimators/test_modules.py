@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def test_a_module_is_trained_and_stays_as_it_was() -> None:
     for parameter, array in zip(model.module.parameters(), before, strict=True):
         np.testing.assert_array_equal(parameter.value, array)
     assert (model.predict(ROWS).argmax(axis=1) == CLASSES).mean() > 0.9
-    trained = model.module_.eval()
+    trained: Any = model.module_.eval()
     np.testing.assert_allclose(trained(wy.Constant(ROWS)).forward(), model.predict(ROWS), rtol=1e-4, atol=1e-5)
     loss = wy.losses.cross_entropy(wy.Constant(model.predict(ROWS)), CLASSES).forward()
     assert model.score(ROWS, CLASSES) == pytest.approx(-float(loss))
@@ -55,6 +56,6 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match=r"rows of float32 \(3,\), not those of the first fit, float32 \(4,\)"):
         model.predict(ROWS[:, :3])
     with pytest.raises(TypeError, match="must be a module"):
-        wy.estimators.ModuleEstimator("Linear", wy.losses.mse).fit(ROWS, ROWS)  # type: ignore[arg-type]  # to see
+        wy.estimators.ModuleEstimator("Linear", wy.losses.mse).fit(ROWS, ROWS)
     with pytest.raises(ValueError, match="array of numbers"):
         estimator().fit(np.array(["a"]), CLASSES[:1])

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from scipy.sparse import random as random_sparse
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -16,7 +15,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import wyrm as wy
-from wyrm.estimators.trials import PROGRAMS
+from wyrm.estimators.network import Structure
+from wyrm.estimators.trials import PROGRAMS, Model
 
 RANDOM = np.random.default_rng(0)
 ROWS = RANDOM.normal(size=(200, 3))
@@ -45,7 +45,7 @@ def test_classes_labels_and_numbers_are_learned() -> None:
 
 
 def test_sparse_rows_give_what_dense_rows_give() -> None:
-    sparse = csr_array(random_sparse(80, 12, 0.3, random_state=0, format="csr"))
+    sparse = csr_array(RANDOM.normal(size=(80, 12)) * (RANDOM.random((80, 12)) < 0.3))
     target = sparse.toarray() @ np.arange(12.0)
     both = [wy.estimators.Regressor((8,), alpha=0.0, **QUICK).fit(x, target) for x in (sparse, sparse.toarray())]
     predictions = [each.predict(x) for each in both for x in (sparse, sparse.toarray())]
@@ -90,9 +90,13 @@ def test_partial_fit_goes_on_as_one_training_does() -> None:
 
 
 def test_trainings_of_one_structure_share_a_program_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    built = []
-    build = type(wy.estimators.Classifier((5,)).fit(ROWS, INSIDE)._structure()).build
-    monkeypatch.setattr("wyrm.estimators.network.Structure.build", lambda self: built.append(self) or build(self))
+    built, build = [], Structure.build
+
+    def counted(structure: Structure) -> Model:
+        built.append(structure)
+        return build(structure)
+
+    monkeypatch.setattr(Structure, "build", counted)
     PROGRAMS.clear()
     first = wy.estimators.Classifier((5,), alpha=0.1, **QUICK).fit(ROWS, INSIDE)
     before = first.predict_proba(ROWS)

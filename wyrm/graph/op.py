@@ -179,7 +179,9 @@ class Op:
         return ()
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        """Return how the value depends on rows of data, unless its formula or loop form shows it.
+        """Return how the value depends on rows of data, unless its formula, composition, loop form or rule shows it.
+
+        That is so for an op that draws numbers, whose rows count, and for a loop.
 
         `rows` has for each parent the axis with an element for each row, or None if the parent is the same for all
         rows. The answer is "rows" if each row of the result depends only on that row of the parents, "mean" for a mean

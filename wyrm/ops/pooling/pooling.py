@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -366,9 +366,6 @@ class MaxPool(_MaxPool[Axes]):
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         (x,) = operands
         return _at(xp, x, self.positions(xp, x))
-
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if list(rows) == [0] else None
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (MaxPoolGradient(self.parents[0], gradient, windows=self.windows),)
