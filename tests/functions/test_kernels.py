@@ -82,6 +82,19 @@ def test_a_kernel_that_returns_a_number_has_gradients_of_both_orders() -> None:
     check_grads(smoothed(x, 0.5), engines=["native"])
 
 
+@pytest.mark.parametrize("of", [lambda x: smoothed(x, 0.5), lambda x: grown(x, 0.4)[0], lambda x: around(x)])
+def test_engines_agree_on_ops_of_both_orders(of: Any) -> None:
+    pytest.importorskip("jax")
+    check_grads(of(wy.Parameter(random(4))))  # in all engines
+
+
+def test_nothing_is_differentiated_by_residuals() -> None:
+    x = wy.Parameter(random(4))
+    gradient = wy.grad(smoothed(x, 0.5), x)
+    with pytest.raises(NotDifferentiable, match="computed from another operand"):
+        wy.grad(gradient.sum(), gradient.parents[-1])
+
+
 def test_a_kernel_that_writes_an_array_has_the_axes_of_its_annotation() -> None:
     x, y = wy.Parameter(random(3, 4)), wy.Parameter(random(4))
     node = products(x, y)
@@ -353,7 +366,7 @@ def test_a_value_and_its_gradient_run_forward_once(engine: Any) -> None:
 def test_residuals_have_the_sizes_of_what_is_recorded() -> None:
     x, y = wy.Parameter(random(3, 4)), wy.Parameter(random(4))
     axes = {"x": (7, 5), "y": (5,)}
-    plan = products(x, y).plan.gradient  # type: ignore[attr-defined]  # of ops of kernels
+    plan = products(x, y).plan.gradient
     kept = {each.name: (each.shape, each.type) for each in plan.residuals(list(axes.values()))}
     assert kept == {"table": ((6,), "f8"), "tape": ((7 * 5,), "f8"), "notes": ((3,), "i")}
     rows = wy.Input(dims=(Batch(), Time()), dtype=np.float64)

@@ -249,7 +249,8 @@ def installed_engines() -> list[str]:
 def foreign(outputs: Iterable[BaseNode]) -> list[BaseNode]:
     """Return one node of each op among outputs and their ancestors that wyrm does not define; see `distinct`."""
     every = [engine_class(name) for name in names()]
-    return distinct(node for node in topological_order(outputs) if not node.is_leaf and _is_foreign(node, every))
+    nodes = (node for node in topological_order(outputs) if not node.is_leaf and not node.holds_bits)
+    return distinct(node for node in nodes if _is_foreign(node, every))
 
 
 def _is_foreign(node: BaseNode, engines: Iterable[type[Engine]]) -> bool:

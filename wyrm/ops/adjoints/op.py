@@ -280,7 +280,9 @@ def _gradient_op(plan: GradientPlan) -> type[KernelOp]:
                 residuals = plan.taken_apart(packed, inner)
             return tuple(plan.backward_arguments(given, residuals, split(out, plan.in_value(shapes))))
 
-    return _made("", KernelGradient, (op_of, plan), Backward(), plan=plan)
+    return _made(
+        "", KernelGradient, (op_of, plan), Backward(), plan=plan, residual_parents=frozenset([len(plan.operands)])
+    )
 
 
 @cache
