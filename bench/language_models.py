@@ -1,8 +1,9 @@
-"""Language models that are read and continued, vs llama.cpp, and trained in bfloat16, vs PyTorch's autocast.
+"""Language models that are read and continued, vs llama.cpp and CTranslate2, and trained in bfloat16, vs PyTorch.
 
 The models have the shapes of stories15M, SmolLM2 135M and GPT-2 124M, and random weights. llama.cpp, by
-llama-cpp-python, reads them from GGUF: q8_0 stands beside int8, and q4_0 beside int4. PyTorch trains those of
-transformers, with the fused AdamW. Each contender has a process of its own.
+llama-cpp-python, reads them from GGUF: q8_0 stands beside int8, and q4_0 beside int4. CTranslate2 reads GPT-2 from
+transformers. PyTorch trains models of transformers by autocast, with the fused AdamW. Each contender has a process of
+its own.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,8 @@ def _decoder(shape: str) -> Any:
     import wyrm as wy
 
     wy.nn.seed(0)
+    if shape == "124M":
+        return wy.nn.GPT2(wy.nn.GPT2Config()).eval()
     return wy.nn.Decoder(wy.nn.DecoderConfig(**SHAPES[shape])).eval()
 
 
@@ -104,7 +106,10 @@ def llama_work(shape: str, storage: str, threads: int, prompt: int) -> Callable[
 
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "model.gguf")
-        _decoder(shape).save_gguf(path, TYPES[storage])
+        if shape == "124M":
+            _save_gpt2(_decoder(shape), path, TYPES[storage])
+        else:
+            _decoder(shape).save_gguf(path, TYPES[storage])
         model = Llama(path, n_ctx=1024, n_threads=threads, n_threads_batch=threads, verbose=False)
     tokens = [token % 1000 for token in range(max(prompt, EARLIER + TOKENS))]
 
@@ -122,6 +127,97 @@ def llama_work(shape: str, storage: str, threads: int, prompt: int) -> Callable[
     return read if prompt else follow
 
 
+# The modules of a block of GPT-2 in GGUF, by those of `wy.nn.GPT2`.
+_GPT2 = {
+    "attention_norm": "attn_norm", "attention.qkv": "attn_qkv", "attention.out_proj": "attn_output",
+    "feed_forward_norm": "ffn_norm", "feed_forward.fc1": "ffn_up", "feed_forward.fc2": "ffn_down",
+}  # fmt: skip
+
+
+def _save_gpt2(model: Any, path: str, kind: str) -> None:
+    """Write a GPT-2 as llama.cpp reads it, without a tokenizer."""
+    import gguf
+
+    config, names = model.config, {"tokens": "token_embd", "positions": "position_embd", "norm": "output_norm"}
+    for layer in range(config.n_layer):
+        names |= {f"blocks.{layer}.{own}": f"blk.{layer}.{other}" for own, other in _GPT2.items()}
+    writer = gguf.GGUFWriter(path, "gpt2")
+    writer.add_context_length(config.n_positions)
+    writer.add_embedding_length(config.n_embd)
+    writer.add_feed_forward_length(config.inner_dim)
+    writer.add_block_count(config.n_layer)
+    writer.add_head_count(config.n_head)
+    writer.add_layer_norm_eps(config.layer_norm_epsilon)
+    writer.add_vocab_size(config.vocab_size)
+    writer.add_string("tokenizer.ggml.model", "no_vocab")
+    for name, array in model.state_dict().items():
+        module, _, last = name.rpartition(".")
+        is_matrix = array.ndim == 2
+        # Their matrices have a row for each result; vectors and positions are read in float32.
+        ready = np.ascontiguousarray(array if module in ("tokens", "positions") else array.T)
+        types = gguf.GGMLQuantizationType
+        chosen = types[{"float32": "F32", "bfloat16": "BF16"}.get(kind, kind.upper())]
+        chosen = chosen if is_matrix and module != "positions" else types.F32
+        writer.add_tensor(f"{names[module]}.{last}", gguf.quants.quantize(ready, chosen), raw_dtype=chosen)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def ctranslate2_work(shape: str, storage: str, threads: int, prompt: int) -> Callable[[], object]:
+    """Return the work of reading a prompt with GPT-2 of 124M, by CTranslate2."""
+    limit_threads(threads)
+    import ctranslate2
+    import transformers
+    from ctranslate2.converters.transformers import GPT2Loader
+
+    names = [str(token) for token in range(50257)]
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config()).eval()
+    spec = GPT2Loader().get_model_spec(model)
+    spec.register_vocabulary(names)
+    spec.config.unk_token = spec.config.bos_token = spec.config.eos_token = names[0]
+    spec.validate()
+    spec.optimize(quantization=None if storage == "float32" else storage)
+    with tempfile.TemporaryDirectory() as folder:
+        spec.save(folder)
+        generator = ctranslate2.Generator(folder, "cpu", compute_type=storage, inter_threads=1, intra_threads=threads)
+    tokens = [names[token % 1000] for token in range(prompt)]
+    # One token follows, whose cost is that of the last one of the prompt.
+    return lambda: generator.generate_batch(
+        [tokens], max_length=1, include_prompt_in_result=False, sampling_topk=1, return_scores=False
+    )
+
+
+KNOWN = 400
+
+
+def wyrm_known_prefix(shape: str, storage: str, threads: int, requests: int) -> Callable[[], object]:
+    """Return the work of so many requests whose first tokens were read before, or of two steps behind so many."""
+    limit_threads(threads)
+    import wyrm as wy
+
+    model = _decoder(shape)
+    if storage != "float32":
+        model.quantize(storage)
+    decoder, prefix = wy.nn.CachedDecoder(model), np.arange(KNOWN) % 1000
+    decoder.logits_after(prefix[None])
+
+    def answer() -> object:
+        # Another token each time, behind the prefix that the last request had too.
+        for request in range(requests):
+            list(wy.nn.generate(decoder, [*prefix.tolist(), 1000 + request], 1, temperature=0.0))
+        return decoder
+
+    def steps() -> object:
+        decoder.truncate(KNOWN)
+        for token in (1, 2):
+            decoder.step(np.array([token]))
+        return decoder
+
+    return answer if requests else steps
+
+
 # Sequences and tokens of a training step.
 STEPS = (("15M", 4, 64), ("15M", 8, 256), ("124M", 4, 128))
 RATE = 1e-3
@@ -132,7 +228,7 @@ def _batch(sequences: int, tokens: int) -> Any:
 
 
 def wyrm_step(shape: str, compute_dtype: Any, threads: int, sequences: int, tokens: int) -> Callable[[], object]:
-    """Return a training step with AdamW, whose products and loops the processors share."""
+    """Return a training step with AdamW; threads share its products and loops."""
     limit_threads(threads)
     import wyrm as wy
 
@@ -148,7 +244,7 @@ def wyrm_step(shape: str, compute_dtype: Any, threads: int, sequences: int, toke
     drawn = _batch(sequences, tokens)
     data = dict(zip(inputs, (drawn[:, :-1].copy(), drawn[:, 1:].copy()), strict=True))
 
-    return partial(program.epoch, data, batch_size=sequences)
+    return lambda: float(program(data))
 
 
 def torch_step(shape: str, compute_dtype: Any, threads: int, sequences: int, tokens: int) -> Callable[[], object]:
@@ -231,9 +327,38 @@ def _texts(shape: str, storage: str) -> Case:
     )
 
 
+def _prompt_of_gpt2(storage: str) -> Case:
+    """Return the case of a prompt of GPT-2 beside CTranslate2."""
+    return Case(
+        "language_models",
+        f"a prompt of {PROMPT} tokens, 124M, {storage}, 1 thread",
+        {
+            "wyrm": _contender("wyrm_work", "124M", storage, 1, PROMPT),
+            "CTranslate2": _contender("ctranslate2_work", "124M", storage, 1, PROMPT),
+        },
+        floors={"CTranslate2": 1.2 if storage == "float32" else 1.0},
+        quick=False,
+    )
+
+
+def _known_prefix() -> Case:
+    """Return the case of the first token of a request whose first tokens are known, beside two steps."""
+    return Case(
+        "language_models",
+        f"the first token behind {KNOWN} known ones and a new one, 15M, float32, 1 thread",
+        {
+            "wyrm": _contender("wyrm_known_prefix", "15M", "float32", 1, 8, 8),
+            "wyrm, two steps": _contender("wyrm_known_prefix", "15M", "float32", 1, 0, 1),
+        },
+        floors={"wyrm, two steps": 1.0},
+    )
+
+
 def cases() -> list[Case]:
     """A token after 64 others, with 64 of these read at once, a prompt, several texts at once, and a training step."""
-    found = [_case(shape, storage, threads) for threads in (1, THREADS) for shape in SHAPES for storage in TYPES]
+    shapes = (*SHAPES, "124M")
+    found = [_case(shape, storage, threads) for threads in (1, THREADS) for shape in shapes for storage in TYPES]
     found += [_case("135M", storage, 1, PROMPT) for storage in ("float32", "int8", "int4")]
+    found += [_prompt_of_gpt2(storage) for storage in ("float32", "int8")] + [_known_prefix()]
     found += [_texts(shape, storage) for shape in SHAPES for storage in ("float32", "int8")]
     return found + [_step_case(*step, threads) for threads in (1, THREADS) for step in STEPS]

@@ -45,6 +45,7 @@ def main() -> None:
     watch.add_argument("--port", type=int, default=None, help="port of 127.0.0.1; 0 is any that is free")
     chat = commands.add_parser("chat", help="chat with a language model that transformers wrote to a folder")
     chat.add_argument("folder", metavar="FOLDER", help="config.json, the weights, and the tokenizer of a chat model")
+    chat.add_argument("--adapter", default=None, metavar="FOLDER", help="matrices of low rank that peft has written")
     chat.add_argument("--system", default=None, help="the message that the chat begins with")
     chat.add_argument(
         "--storage", choices=("float32", "bfloat16", "int8", "int4"), default="float32", help="of weights"
@@ -116,9 +117,7 @@ def _chat(options: argparse.Namespace) -> None:
     try:
         texts = tokenizer(options.folder)
         check_chats(texts)
-        model = pretrained(options.folder)
-        if options.storage != "float32":
-            model.quantize(options.storage)
+        model = pretrained(options.folder, options.storage, options.adapter)
         converse(
             CachedDecoder(model), texts, lines(), write, system=options.system, max_new_tokens=options.tokens,
             temperature=options.temperature, min_p=0.05, seed=options.seed,

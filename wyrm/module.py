@@ -15,6 +15,7 @@ from wyrm.errors import OptionError
 from wyrm.graph.base import BaseNode, format_dims
 from wyrm.graph.parameters import Buffer, NarrowType, NarrowWeight, Parameter
 from wyrm.graph.source_location import ModuleCall, Place, end_call, running, start_call
+from wyrm.graph.storage import mark_replaced
 from wyrm.support.foreign_names import ExplainsNames, explains_keywords
 from wyrm.support.imports import Late
 from wyrm.support.narrow_numbers import INT4_BLOCK
@@ -238,7 +239,8 @@ class Module(ExplainsNames):
         They take half of the memory with "bfloat16", a quarter with "int8" and a sixth with "int4". No optimizer
         changes them: other parameters of the model, and those of layers around it, can be trained. `only` chooses by
         the paths of `named_parameters`, with `*` for any part: `only="blocks.*"`. Graphs and programs that exist keep
-        the parameters that they were made with. Parameters that have not two axes, such as biases, stay as they are,
+        the parameters that they were made with: they compute as before, and a step that would train one of them raises
+        `UnusedParameter`. Parameters that have not two axes, such as biases, stay as they are,
         and so do those with sizes that blocks of int4 do not divide.
 
         Return the error of each weight by its path: the root mean square of what changed, relative to that of the
@@ -255,6 +257,7 @@ class Module(ExplainsNames):
         patterns = [only] if isinstance(only, str) else list(only)
         narrow: dict[int, NarrowWeight] = {}
         errors: dict[str, float] = {}
+        exact_of: dict[str, Parameter] = {}
         owners = dict(self.named_modules())
         for path, parameter in self.named_parameters():
             along = owners.get(path.rpartition(".")[0], self).summed_axis
@@ -264,7 +267,7 @@ class Module(ExplainsNames):
                 exact = parameter.value
                 dims: Any = parameter.dims
                 weight = NarrowWeight(exact, dims, storage=storage, along=along, name=parameter.name)
-                narrow[id(parameter)] = weight
+                narrow[id(parameter)], exact_of[path] = weight, parameter
                 size = float(np.square(exact, dtype=np.float64).mean())
                 error = float(np.square(weight.value - exact, dtype=np.float64).mean())
                 errors[path] = (error / size) ** 0.5 if size else 0.0
@@ -276,6 +279,8 @@ class Module(ExplainsNames):
                 f"are: {', '.join(matrices) or 'none'}"
             )
         replace_members(self, narrow)
+        for path, parameter in exact_of.items():
+            mark_replaced(parameter, path, "quantize()")
         return errors
 
     def save(self, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:

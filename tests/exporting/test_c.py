@@ -95,6 +95,9 @@ def test_what_cannot_leave_is_refused_before_anything_is_written(tmp_path: Path)
         wy.compile(x + x).export(folder, target="cortex-m4", ram=64)
     with pytest.raises(DTypeError, match=r"takes programs, as wy\.compile returns them, not Tanh"):
         wy.export(folder, predict=x.tanh())  # type: ignore[arg-type]  # on purpose
+    rounded = wy.compile(wy.Input(np.ones((2, 3))) @ wy.Parameter(np.ones((3, 2))), compute_dtype="bfloat16")
+    with pytest.raises(OptionError, match="this program rounds their operands: compile it again without compute_dtype"):
+        wy.export(tmp_path / "none", predict=rounded)
     with pytest.raises(OptionError, match="train= takes a program with an optimizer"):
         wy.export(folder, train=wy.compile(x + x))
     batch = Batch()

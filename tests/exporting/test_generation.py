@@ -16,8 +16,8 @@ from wyrm.errors import DTypeError
 from wyrm.exporting.building import build
 from wyrm.exporting.errors import ERRORS
 from wyrm.exporting.generation import PASS
-from wyrm.exporting.kernels import drawn, next_token
 from wyrm.exporting.targets import target_named
+from wyrm.ops.random.token_kernels import drawn, sampled_token
 
 CODES = {name: code for name, (code, _) in ERRORS.items()}
 VOCABULARY, POSITIONS = 499, 12
@@ -117,16 +117,22 @@ def test_a_token_that_ends_is_minus_one_and_is_not_taken(made: tuple[Any, Loaded
 
 
 def test_tokens_have_the_probabilities_of_the_model() -> None:
-    draw, number = compiled(next_token), compiled(drawn)
-    logits, heap = np.array([0.0, 2.0, 1.0, -1.0, 2.0], np.float32), np.zeros(5, np.int64)
+    select, number = compiled(sampled_token), compiled(drawn)
+    logits, seen = np.array([0.0, 2.0, 1.0, -1.0, 2.0, -np.inf], np.float32), np.zeros(6, np.bool_)
+    scratch = np.zeros(6, np.float32), np.zeros(6), np.zeros(6, np.int64)
+
+    def token(given: np.ndarray, temperature: float, top_k: int, draw: float) -> int:
+        return int(select(given, seen, temperature, top_k, 0.0, 0.0, 0.0, draw, *scratch))
+
     for top_k, kept in ((0, [0, 1, 2, 3, 4]), (3, [1, 4, 2]), (1, [1]), (7, [0, 1, 2, 3, 4])):
-        weights = np.zeros(5)
+        weights = np.zeros(6)
         weights[kept] = np.exp(logits[kept] / 0.7)
-        tokens = [draw(logits, 0.7, top_k, 0.0, 0.0, number(5, at), heap) for at in range(4000)]
-        found = np.bincount(tokens, minlength=5)
+        found = np.bincount([token(logits, 0.7, top_k, number(5, at)) for at in range(4000)], minlength=6)
         np.testing.assert_allclose(found / 4000, weights / weights.sum(), atol=0.03)
-    assert draw(logits, 0.0, 0, 0.0, 0.0, 0.5, heap) == 1
-    assert draw(logits * np.float32(np.nan), 1.0, 0, 0.0, 0.0, 0.5, heap) == -1
+    assert token(logits, 0.0, 0, 0.5) == 1
+    for wrong in (np.nan, np.inf, -np.inf):
+        assert token(np.full(6, wrong, np.float32), 1.0, 0, 0.5) == -1
+    assert token(np.where(np.arange(6) == 3, np.float32(np.nan), logits), 1.0, 2, 0.5) == -1
 
 
 PROMPT = [(7 * i) % 31 for i in range(4, 104)]

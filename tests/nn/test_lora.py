@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.errors import CheckpointError, DTypeError, OptionError
+from wyrm.errors import CheckpointError, DTypeError, OptionError, UnusedParameter
 from wyrm.nn.lora import AdaptedLinear
 
 
@@ -62,6 +62,18 @@ def test_only_the_matrices_are_trained(storage: Any, engine: Any) -> None:
     for name, array in held.items():
         np.testing.assert_array_equal(after[name], array)
     assert all(np.abs(matrix.value).max() > 0.0 for matrix in adapter.parameters())
+
+
+def test_what_was_compiled_before_a_merge_trains_nothing_in_silence() -> None:
+    model = without_dropout()
+    adapter = wy.nn.LoRA(model, rank=2, targets="blocks.0.*.qkv")
+    x, y = wy.IndexInput(dims=(4, 8), name="x"), wy.IndexInput(dims=(4, 8), name="y")
+    step = wy.compile(model.loss(x, y), wy.optim.Adam(adapter.parameters(), 0.01))
+    data = {x: np.ones((4, 8), np.int64), y: np.ones((4, 8), np.int64)}
+    step(data)
+    adapter.merge()
+    with pytest.raises(UnusedParameter, match=r"blocks\.0\.attention\.qkv\.\w+, which merge\(\) replaced"):
+        step(data)
 
 
 def test_what_is_saved_is_loaded_and_merged(tmp_path: Path) -> None:

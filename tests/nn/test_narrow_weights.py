@@ -11,7 +11,15 @@ import pytest
 
 import wyrm as wy
 from tests.exporting.loaded import loaded
-from wyrm.errors import CheckpointError, DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
+from wyrm.errors import (
+    CheckpointError,
+    DTypeError,
+    IndexOutOfRange,
+    NotFinite,
+    OptionError,
+    ShapeError,
+    UnusedParameter,
+)
 from wyrm.graph.parameters import NarrowNumbers
 from wyrm.graph.storage import bound_array
 from wyrm.ops.cross_entropy.narrow_head import NarrowHeadSlopes
@@ -314,3 +322,35 @@ def test_a_narrow_weight_says_that_it_is_constant() -> None:
         _ = weight.gradient
     with pytest.raises(AttributeError, match="'clear_gradient': a narrow weight is constant"):
         weight.clear_gradient()
+
+
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_what_was_compiled_before_trains_no_weight_that_the_model_has_no_more(engine: Any) -> None:
+    with wy.nn.seeded(0):
+        model = wy.nn.Sequential(wy.nn.Linear(8, 32), wy.nn.Linear(32, 2))
+    x = wy.Input(dims=(4, 8), name="x")
+    loss: Any = model(x).square().mean()
+    optimizer = wy.optim.SGD(loss.parameters(), 0.1)
+    train = wy.compile(loss, optimizer, engine=engine)
+    predict = wy.compile(loss, engine=engine)
+    data = {x: np.ones((4, 8), np.float32)}
+    train(data)
+    train.epoch(data, batch_size=4)
+    x.set(data[x])
+    loss.backward()
+    before = float(predict(data))
+    model.quantize("int8", only="layers.0.weight")
+    biases = [each.value.copy() for each in model.parameters()]
+    message = r"SGD would train parameters that the model has no more: layers\.0\.weight, which quantize\(\) replaced"
+    for step in (lambda: train(data), lambda: train.epoch(data, batch_size=4), optimizer.step):
+        with pytest.raises(UnusedParameter, match=message):
+            step()
+    assert float(predict(data)) == before
+    assert all((each.value == bias).all() for each, bias in zip(model.parameters(), biases, strict=True))
+    again: Any = model(x).square().mean()
+    losses = [float(wy.compile(again, wy.optim.SGD(again.parameters(), 0.1), engine=engine)(data)) for _ in range(2)]
+    assert losses[1] < losses[0]
+    # An optimizer of all parameters steps where only those that the model has are trained.
+    optimizer.zero_gradient()
+    again.backward()
+    optimizer.step()

@@ -76,6 +76,26 @@ def test_the_command_answers_until_the_end_of_its_input(tmp_path: Path) -> None:
     assert missing.returncode == 1 and "has no tokenizer.json" in missing.stderr
 
 
+def test_an_adapter_answers_beside_weights_of_any_storage(tmp_path: Path) -> None:
+    folder = written(tmp_path / "model", 100)
+    adapter = wy.nn.LoRA(wy.nn.Decoder.from_pretrained(folder), rank=2, alpha=4.0, targets="*.qkv")
+    for layer in adapter.layers.values():
+        layer.up.set(np.random.default_rng(0).normal(size=layer.up.shape))
+    adapter.save_pretrained(tmp_path / "adapter")
+    tokens, logits = np.array([[5, 9, 3]]), dict[str, np.ndarray]()
+    for storage in ("float32", "bfloat16"):
+        model = pretrained(folder, storage, tmp_path / "adapter")  # type: ignore[arg-type]  # both are storages
+        logits[storage] = model.logits(wy.IndexInput(tokens)).forward()
+    plain = pretrained(folder).logits(wy.IndexInput(tokens)).forward()
+    size = np.abs(logits["float32"] - plain).max()
+    assert np.abs(logits["float32"] - logits["bfloat16"]).max() < 0.1 * size
+    command = [sys.executable, "-m", "wyrm", "chat", str(folder), "--adapter", str(tmp_path / "adapter"), "--tokens"]
+    found = subprocess.run([*command, "3"], input="Hello\n", capture_output=True, text=True, check=True)
+    assert found.stdout.count("> ") >= 2
+    missing = subprocess.run([*command[:6], str(tmp_path)], capture_output=True, text=True, check=False)
+    assert missing.returncode == 1 and "adapter_config.json" in missing.stderr
+
+
 def test_models_without_chats_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="this model continues texts, as wy"):
         check_chats(wy.io.tokenizer(folder_of(tmp_path)))

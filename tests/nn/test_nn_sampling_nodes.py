@@ -12,7 +12,7 @@ import pytest
 import wyrm as wy
 from wyrm.errors import OptionError, ShapeError
 from wyrm.nn import sampled_tokens
-from wyrm.nn.texts import sampling_nodes
+from wyrm.nn.texts import sampling
 from wyrm.nn.texts.sampling import SamplingOptions, tokens_of
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -80,4 +80,4 @@ def test_errors_and_examples() -> None:
         sampled_tokens(logits, draws, repetition_penalty=1.1)
     with pytest.raises(OptionError, match="top_p"):
         sampled_tokens(logits, draws, top_p=0.0)
-    assert doctest.testmod(sampling_nodes, extraglobs={"wy": wy, "np": np}).failed == 0
+    assert doctest.testmod(sampling, extraglobs={"wy": wy, "np": np}).failed == 0

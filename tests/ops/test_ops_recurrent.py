@@ -94,6 +94,16 @@ def test_fast_functions_are_within_three_units_of_the_last_place(name: str) -> N
     assert np.abs(out - exact)[~inside].max(initial=0.0) < 3e-38
 
 
+def test_the_fast_exponential_of_wide_numbers_is_within_one_unit_of_the_last_place() -> None:
+    x = np.concatenate([-np.geomspace(1e-20, 708.0, 100_001)[:-1], -np.arange(1022) * np.log(2.0), [-708.0]])
+    out = np.empty_like(x)
+    compiled(fast_math.float64_exp_negative, elementwise=True)(x, out)
+    exact = np.exp(x.astype(np.longdouble))
+    assert np.max(np.abs(out - exact) / np.spacing(exact.astype(np.float64))) < (
+        1.0 if np.finfo(exact.dtype).nmant > 52 else 2.0
+    )
+
+
 def test_fast_functions_keep_nan_and_take_infinities() -> None:
     x, out = np.array([np.nan, np.inf, -np.inf], np.float32), np.zeros(3, np.float32)
     for function, expected in (

@@ -146,11 +146,29 @@ class Tokenizer:
         """
         try:
             with replacing(path) as temporary:
-                temporary.write_text(self._inner.to_str(), encoding="utf-8")
+                temporary.write_text(self.to_json(), encoding="utf-8")
         except OSError as error:
             raise DataError(
                 f"cannot write {os.fspath(path)!r}: {error.strerror or error}; an existing file is unchanged"
             ) from error
+
+    def to_json(self) -> str:
+        """Return what `save` writes: the contents of a file `tokenizer.json`.
+
+        >>> '"merges"' in Tokenizer.train("once upon a time", vocab_size=260).to_json()
+        True
+        """
+        return str(self._inner.to_str())
+
+    @property
+    def stop_tokens(self) -> tuple[int, ...]:
+        """The tokens that end a text: that of `<|endoftext|>`, or none.
+
+        >>> Tokenizer.train("once upon a time", vocab_size=260).stop_tokens
+        (0,)
+        """
+        found = self._inner.token_to_id(END_OF_TEXT)
+        return () if found is None else (int(found),)
 
     @property
     def vocab_size(self) -> int:

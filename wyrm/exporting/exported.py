@@ -20,7 +20,9 @@ from wyrm.exporting.building import Built, build
 from wyrm.exporting.embedding import EMBEDS, Embed
 from wyrm.exporting.interface import Interface
 from wyrm.exporting.names import OPTIMIZER, PROGRAM
+from wyrm.exporting.story import Story, story_of
 from wyrm.exporting.targets import target_named
+from wyrm.exporting.tokenizer import ExportedTokenizer
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import label
 from wyrm.graph.modes import warn_of_training
@@ -123,6 +125,7 @@ def export(
     sizes: Mapping[type[Dim], int] | None = None,
     embed: Embed = False,
     generate: LanguageModel | None = None,
+    tokenizer: ExportedTokenizer | None = None,
     ram: int | None = None,
     flash: int | None = None,
     columns: Mapping[Any, Any] | None = None,
@@ -140,6 +143,8 @@ def export(
     - `generate`: a language model, such as a `wy.nn.GPT2`, that `wy.nn.CachedDecoder` takes: `NAME_begin` begins a
       sequence, `NAME_read_tokens` takes the tokens of a prompt, at once if the model has no recurrent state, and
       `NAME_next` takes a token and draws the next one.
+    - `tokenizer`: for WebAssembly, that of the model `generate`, a `wy.data.Tokenizer` or `wy.io.tokenizer(folder)`:
+      the page continues texts.
     - `target`: "c", this processor and system; "wasm32", "cortex-m4", or a triple of LLVM such as "aarch64-linux-gnu",
       "riscv64-linux-gnu", "armv7-linux-gnueabihf", "x86_64-pc-windows-msvc" or "arm64-apple-macosx11.0.0".
     - `cpu` and `features`: LLVM's names, such as "x86-64-v3" or "+avx2,+fma"; code for "c" may need this processor.
@@ -157,10 +162,12 @@ def export(
     With `target="wasm32"` the folder gets `NAME.wasm`, linked by `ziglang` (`pip install "wyrm-autodiff[wasm]"`) or
     LLVM's `wasm-ld`; `NAME.mjs`, whose `load()` gives an object with a method for each function, in Node and browsers;
     `NAME.d.ts`, their types; and for a training `index.html`, a page that trains in a worker and draws the loss
-    (`python -m http.server` shows it).
+    (`python -m http.server` shows it). With a `tokenizer`, the page continues what one types, and with a training of
+    `model.loss(tokens, targets)`, such as of a `wy.nn.LoRA`, trains on a text that one pastes. The folder then has the
+    tokenizer in JavaScript too, `NAME_tokenizer.mjs`.
 
     Raise `OptionError` for a program that does not fit, or that cannot leave Python, as one that has an op without a
-    native form, and `ShapeError` for an axis without a size; nothing is written then.
+    native form or a `compute_dtype`, and `ShapeError` for an axis without a size; nothing is written then.
 
     >>> import tempfile
     >>> class Batch(wy.Dim): ...
@@ -178,6 +185,8 @@ def export(
         choice("embed", kind, EMBEDS)
         if train is not None:
             raise OptionError("embed makes weights constant: it is for programs that predict alone")
+    if tokenizer is not None and (generate is None or not target.startswith("wasm")):
+        raise OptionError('tokenizer is for the page of a model: it needs generate=model and target="wasm32"')
     if train is None and predict is None and generate is None:
         raise OptionError("export takes a program that trains, programs that predict, or both")
     programs = {} if predict is None else dict(predict) if isinstance(predict, Mapping) else {"predict": predict}
@@ -190,6 +199,7 @@ def export(
     if built.embedding is not None and kind != "float32":
         loss = built.embedding.loss_of_accuracy
         say(f"the weights as {kind} differ by {loss:.2%} (root mean square)")
+    story = None if tokenizer is None else story_of(tokenizer, generate, built.training)
     code, externals = built.object_file()
     for memory, has, needs in (("RAM", ram, built.interface.memory_bytes), ("flash", flash, len(code))):
         if has is not None and needs > whole(memory.lower(), has, 1):
@@ -197,7 +207,7 @@ def export(
                 f"{name} needs {needs:,} bytes of {memory}, and there are {has:,}; a smaller batch_sizes takes less of "
                 f"RAM, and embed='int8' less of flash"
             )
-    contents = _contents(built, chosen, code, externals)
+    contents = _contents(built, chosen, code, externals, story)
     data = _columns(built, {} if columns is None else columns)
     arrays = {f"{name}_data.safetensors": data} if data else {}
     if built.interface.tensors:
@@ -239,6 +249,11 @@ def _check(program: Program[Any, Any], *, trains: bool) -> None:
         raise DTypeError(f"export takes programs, as wy.compile returns them, not {type(program).__name__}")
     if not isinstance(program.graph, NativeGraph):
         raise OptionError(f"export takes programs of the native engine, not of {program.engine!r}: compile it again")
+    if program._choices.get("compute_dtype") is not None:
+        raise OptionError(
+            "exported products are those of float32, and this program rounds their operands: compile it again without "
+            "compute_dtype"
+        )
     if trains != (program.optimizer is not None):
         raise OptionError(
             "train= takes a program with an optimizer" if trains else "predict= takes programs without an optimizer"
@@ -247,13 +262,15 @@ def _check(program: Program[Any, Any], *, trains: bool) -> None:
         warn_of_training(program._modes, program._predicts)
 
 
-def _contents(built: Built, target: Target, code: bytes, externals: Sequence[str]) -> dict[str, bytes]:
+def _contents(
+    built: Built, target: Target, code: bytes, externals: Sequence[str], story: Story | None
+) -> dict[str, bytes]:
     """Return the contents of the files for a target by their names."""
     import wyrm
 
     name = built.interface.name
     if target.triple.startswith("wasm"):
-        return wasm.files(built.interface, code, externals, min(32, built.interface.most))
+        return wasm.files(built.interface, code, externals, min(32, built.interface.most), story)
     texts = c.files(built.interface, target, wyrm.__version__)
     return {f"{name}.o": code} | {file: text.encode() for file, text in texts.items()}
 

@@ -17,7 +17,7 @@ from wyrm.exporting.functions import Model, Module, check_ready, error_of
 from wyrm.exporting.image import Kind, Region
 from wyrm.exporting.interface import FunctionParameter, Role
 from wyrm.exporting.intrinsics import array_at, kernel, view_at
-from wyrm.exporting.kernels import assign, clear, drawn, keep_positions, next_token, penalize
+from wyrm.exporting.kernels import assign, clear, keep_positions
 from wyrm.exporting.routines import ArrayRegions, Code
 from wyrm.exporting.runs import ArrayPlace, Axes, BoundRun, place_run
 from wyrm.exporting.tables import fill
@@ -26,6 +26,7 @@ from wyrm.graph.parameters import Parameter
 from wyrm.graph.storage import bound_array
 from wyrm.nn.cached_decoder import DecoderPass, Limits
 from wyrm.nn.past import Memory
+from wyrm.ops.random.token_kernels import drawn, sampled_token
 
 # The most tokens of a pass that reads a prompt: what it computes of them takes memory of the block.
 PASS = 32
@@ -111,8 +112,8 @@ class PlannedPass:
 class Generation:
     """A planned decoder; `state` has the number of tokens that its sequence has taken.
 
-    `heap` is scratch of a draw, which orders tokens by their logits, and of the input of a step. `seen` has for each
-    token whether the sequence has it. `positions` is the longest sequence.
+    `scores`, `weights` and `heap` are scratch of a draw, and `heap` of the input of a step. `seen` has for each token
+    whether the sequence has it. `positions` is the longest sequence.
     """
 
     step: PlannedPass
@@ -120,6 +121,8 @@ class Generation:
     vocabulary: int
     positions: int
     state: Region
+    scores: Region
+    weights: Region
     heap: Region
     seen: Region
 
@@ -151,7 +154,8 @@ def plan_generation(decoder: ExportedDecoder, code: Code, places: ArrayRegions) 
     # A draw reads the logits, which lie in transient memory: it has memory of its own.
     return Generation(
         step, read, limits.vocab_size, longest, image.add(8, Kind.EXPANDED),
-        image.add(8 * limits.vocab_size, Kind.SCRATCH), image.add(limits.vocab_size, Kind.EXPANDED),
+        *(image.add(8 * limits.vocab_size, Kind.SCRATCH) for _ in range(3)),
+        image.add(limits.vocab_size, Kind.EXPANDED),
     )  # fmt: skip
 
 
@@ -247,8 +251,10 @@ def take_next(
     seen = _seen(plan, block)
     was_seen = seen[token]
     seen[token] = 1
-    penalize(logits, seen, penalty)
-    found = next_token(logits, temperature, top_k, top_p, min_p, drawn(seed, length[()]), heap)
+    scores = array_at(block, plan.scores, logits.dtype, (plan.vocabulary,))
+    weights = array_at(block, plan.weights, np.float64, (plan.vocabulary,))
+    draw = drawn(seed, length[()])
+    found = sampled_token(logits, seen, temperature, top_k, top_p, min_p, penalty, draw, scores, weights, heap)
     if found < 0:
         seen[token] = was_seen
         return errors.DIVERGED

@@ -1,4 +1,4 @@
-"""An export for WebAssembly: a linked module, functions of JavaScript with types, and a page that trains."""
+"""An export for WebAssembly: a linked module, functions of JavaScript with types, and a page to train and to write."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from wyrm.exporting.c import FORMAT, TYPES, header_text
 from wyrm.exporting.errors import FILE_ERRORS
 from wyrm.exporting.interface import FunctionParameter, FunctionSignature, Interface, Role
 from wyrm.exporting.names import STATIC
+from wyrm.exporting.story import Story
 
 # Bytes of the stack, which holds tables of arguments.
 _STACK = 1 << 20
@@ -38,22 +39,31 @@ ARRAYS = {
 _WHOLE_64 = ("int64", "uint64")
 
 
-def files(interface: Interface, code: bytes, externals: Sequence[str], batch: int) -> dict[str, bytes]:
+def files(
+    interface: Interface, code: bytes, externals: Sequence[str], batch: int, story: Story | None = None
+) -> dict[str, bytes]:
     """Return the contents of the files: the module, its functions and their types, the worker and the page.
 
-    Raise `OptionError` if no linker is found, or for functions of the C library that JavaScript does not have.
+    There is a page for a training, and for a `story`. Raise `OptionError` if no linker is found, or for functions of
+    the C library that JavaScript does not have.
     """
     name = interface.name
     names = {"MODEL": name, "WORKER_SCRIPT": f"{name}_worker.mjs", "PAGE_SCRIPT": f"{name}_page.mjs"}
     texts = {
-        f"{name}.mjs": script(interface),
+        f"{name}.mjs": script(interface, story),
         f"{name}.d.ts": _declarations(interface),
     }
-    if any(each.name == f"{name}_epoch" for each in interface.functions):
+    if story is not None:
+        texts |= {
+            f"{name}_tokenizer.mjs": _text("tokenizer.mjs", names),
+            f"{name}_tokenizer.json": json.dumps(story.tokenizer, separators=(",", ":")),
+        }
+    if story is not None or any(each.name == f"{name}_epoch" for each in interface.functions):
+        epochs = "100" if story is None else "5"
         texts |= {
             f"{name}_worker.mjs": _text("worker.mjs", names),
             f"{name}_page.mjs": _text("page.mjs", names),
-            "index.html": _text("page.html", names | {"EPOCHS": "100", "BATCH": str(batch)}),
+            "index.html": _text("page.html", names | {"EPOCHS": epochs, "BATCH": str(batch)}),
         }
     module = module_of(interface, code, externals)
     return {f"{name}.wasm": module} | {file: text.encode() for file, text in texts.items()}
@@ -67,9 +77,12 @@ def module_of(interface: Interface, code: bytes, externals: Sequence[str]) -> by
     return linked(code, [interface.symbol(each.name) for each in interface.functions])
 
 
-def script(interface: Interface) -> str:
+def script(interface: Interface, story: Story | None = None) -> str:
     """Return the functions of JavaScript as a module, which a script element of a page may hold too."""
-    description = json.dumps(_description(interface), indent=2).replace("<", "\\u003c")
+    found = _description(interface)
+    if story is not None:
+        found["story"] = {"tokens": story.tokens, "targets": story.targets, "length": story.length}
+    description = json.dumps(found, indent=2).replace("<", "\\u003c")
     return _text("model.mjs", {"/* interface */ null": description})
 
 

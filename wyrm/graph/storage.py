@@ -31,12 +31,16 @@ tick: Final[Callable[[], int]] = itertools.count(1).__next__
 
 
 class Changes:
-    """When any leaf last changed: if that is still the same, no cached value is stale."""
+    """When any leaf last changed: if that is still the same, no cached value is stale.
 
-    __slots__ = ("latest",)
+    `replaced` is whether any parameter was ever replaced; see `Storage.replaced`.
+    """
+
+    __slots__ = ("latest", "replaced")
 
     def __init__(self) -> None:
         self.latest: int = 0
+        self.replaced: bool = False
 
 
 CHANGES = Changes()
@@ -58,7 +62,7 @@ class IndexLimit(NamedTuple):
 class Storage:
     """The storage of a leaf: its array, the tick of its last change, and a parameter's gradient."""
 
-    __slots__ = ("array", "gradient", "limits", "newer", "version")
+    __slots__ = ("array", "gradient", "limits", "newer", "replaced", "version")
 
     def __init__(self, array: np.ndarray | None) -> None:
         self.array: np.ndarray | None = array
@@ -68,6 +72,8 @@ class Storage:
         self.gradient: FloatArray | RowSparse | None = None
         # For integers: the limits of the ops that index with them, by the op's identity and its operand.
         self.limits: dict[tuple[int, int], IndexLimit] | None = None
+        # What has replaced a parameter in its model: a step that trains it would change nothing there.
+        self.replaced: str | None = None
 
 
 class WeakStorage(Storage):
@@ -148,6 +154,12 @@ def stored(leaf: BaseNode) -> Storage:
     """Return the storage of a leaf."""
     assert isinstance(leaf, Leaf)
     return leaf._storage
+
+
+def mark_replaced(leaf: BaseNode, path: str, by: str) -> None:
+    """Note that a model has the parameter of this path no more: `by` has replaced it."""
+    CHANGES.replaced = True
+    stored(leaf).replaced = f"{path}, which {by} replaced"
 
 
 def declared_dims(array: np.ndarray | None, dims: DeclaredDims, rebindable: bool, what: str) -> Dims:

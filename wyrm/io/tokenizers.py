@@ -67,6 +67,7 @@ class _Codec(Protocol):
     def encode(self, text: str, special: bool) -> list[int]: ...
     def decode(self, tokens: list[int], special: bool) -> str: ...
     def token_to_id(self, token: str) -> int | None: ...
+    def to_json(self) -> str: ...
 
 
 class PretrainedTokenizer:
@@ -108,6 +109,10 @@ class PretrainedTokenizer:
         if found is None:
             raise CheckpointError(f"the tokenizer has no token {token!r}")
         return found
+
+    def to_json(self) -> str:
+        """Return the contents of `tokenizer.json`; raise `CheckpointError` for a tokenizer that has another file."""
+        return self._codec.to_json()
 
     def encode(self, text: str, *, special: bool = True) -> NDArray[np.int64]:
         """Return the tokens of a text, (tokens,).
@@ -209,6 +214,9 @@ class _Fast:
         found: int | None = self._inner.token_to_id(token)
         return found
 
+    def to_json(self) -> str:
+        return str(self._inner.to_str())
+
 
 class _Pieces:
     """A tokenizer of the package `sentencepiece`, with the tokens that its options add."""
@@ -267,6 +275,12 @@ class _Pieces:
             return self._special[token]
         found = self._inner.piece_to_id(token)
         return found if self._inner.id_to_piece(found) == token else None
+
+    def to_json(self) -> str:
+        raise CheckpointError(
+            f"the tokenizer is of {_PIECES}, without {_FAST}: transformers.AutoTokenizer.from_pretrained(folder) and "
+            f"save_pretrained(folder) write it"
+        )
 
 
 def _package(name: str) -> ModuleType:

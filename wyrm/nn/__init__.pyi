@@ -120,7 +120,7 @@ from wyrm.nn.seeding import seed as seed
 from wyrm.nn.seeding import seeded as seeded
 from wyrm.nn.texts.generation import generate as generate
 from wyrm.nn.texts.sampling import sample_tokens as sample_tokens
-from wyrm.nn.texts.sampling_nodes import sampled_tokens as sampled_tokens
+from wyrm.nn.texts.sampling import sampled_tokens as sampled_tokens
 from wyrm.nn.texts.text_generation import generate_text as generate_text
 from wyrm.nn.transformer import FeedForward as FeedForward
 from wyrm.nn.transformer import GatedFeedForward as GatedFeedForward

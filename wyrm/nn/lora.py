@@ -15,6 +15,7 @@ import numpy as np
 from wyrm.errors import CheckpointError, DTypeError, OptionError
 from wyrm.graph.node import Node, Tensor
 from wyrm.graph.parameters import Parameter
+from wyrm.graph.storage import mark_replaced
 from wyrm.graph.typing import FloatArray
 from wyrm.io import decoder_files, hugging_face
 from wyrm.io.peft_files import LinearModules, Matrices, save_pretrained
@@ -204,11 +205,14 @@ class LoRA:
     def merge(self) -> None:
         """Add the matrices to the weights of the model, whose layers are then linear layers as before.
 
-        Graphs that exist keep the matrices. Raise `DTypeError` if a weight is narrow; nothing is changed then.
+        Graphs that exist keep the matrices and the weights of before; a step that would train them raises
+        `UnusedParameter`. Raise `DTypeError` if a weight is narrow; nothing is changed then.
         """
         merged = {id(layer): layer.merged() for layer in self.layers.values()}
-        for layer in self.layers.values():
+        for path, layer in self.layers.items():
             merged[id(layer)].training = layer.training
+            for name in ("down", "up", "weight"):
+                mark_replaced(getattr(layer, name), f"{path}.{name}", "merge()")
         replace_members(self._model, merged)
         self.layers = {}
 

@@ -15,14 +15,22 @@ from numpy.typing import NDArray
 from typing_extensions import Unpack
 
 from wyrm.engines.optimizer import AVERAGE, GRADIENT_SCALE, Elements
-from wyrm.errors import CheckpointError, Diverged, DTypeError, NotSet, OptionError, RegistrationError
+from wyrm.errors import (
+    CheckpointError,
+    Diverged,
+    DTypeError,
+    NotSet,
+    OptionError,
+    RegistrationError,
+    UnusedParameter,
+)
 from wyrm.graph.arrays import as_array
 from wyrm.graph.base import describe
 from wyrm.graph.leaves import Input
 from wyrm.graph.node import Node
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
-from wyrm.graph.storage import bound_array, stored, touch
+from wyrm.graph.storage import CHANGES, bound_array, stored, touch
 from wyrm.graph.typing import FloatArray
 from wyrm.optim.clipping import all_finite, limited, summed
 from wyrm.optim.options import (
@@ -390,6 +398,18 @@ class Optimizer(_Kept, ExplainsNames):
         if self._averaged:
             raise OptionError("the parameters hold their averages: train and save after average_parameters()")
 
+    def _check_trained(self, parameters: Iterable[Parameter]) -> None:
+        """Raise `UnusedParameter` for parameters that their model has no more, which nothing would learn from."""
+        if not CHANGES.replaced:
+            return
+        replaced = [what for each in parameters if (what := stored(each).replaced) is not None]
+        if replaced:
+            listed = "; ".join(replaced[:3]) + (f"; and {len(replaced) - 3} more" if len(replaced) > 3 else "")
+            raise UnusedParameter(
+                f"{type(self).__name__} would train parameters that the model has no more: {listed}. Build the loss "
+                f"anew, and compile it with an optimizer of what it trains, loss.parameters()"
+            )
+
     def _set_steps(self, steps: int) -> None:
         for group in (self, *self._members):
             group.__dict__["steps"] = steps  # without the checks of `__setattr__`, since each native call comes here
@@ -536,6 +556,7 @@ class Optimizer(_Kept, ExplainsNames):
         """
         self._check_usable()
         gradients = [stored(parameter).gradient for parameter in self.parameters]
+        self._check_trained(each for each, g in zip(self.parameters, gradients, strict=True) if g is not None)
         if all(gradient is None for gradient in gradients):
             raise NotSet(
                 "no parameter has a gradient: call loss.backward() before step(), and zero_gradient() only after it"
@@ -634,6 +655,7 @@ class Optimizer(_Kept, ExplainsNames):
         `count` is at least 1; a schedule is evaluated for these steps only.
         """
         self._check_usable()
+        self._check_trained(self.parameters if parameters is None else parameters)
         _ = self._state  # a program changes these arrays in place
         completed = {(self._group_of[position], self._counts[position]) for position in self._positions(parameters)}
         if len(completed) > 1 and len(completed) > len({index for index, _ in completed}):

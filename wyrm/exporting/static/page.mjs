@@ -1,21 +1,23 @@
-// The page of a model: it trains in a worker and draws the loss of each epoch.
+// The page of a model: it trains in a worker and draws the loss of each epoch, and continues texts.
 
 import { description } from './MODEL.mjs';
 
 const worker = new Worker(new URL('./WORKER_SCRIPT', import.meta.url), { type: 'module' });
 const at = id => document.getElementById(id);
+const { story, columns } = description;
 const losses = [];
 let seconds = 0;
 
 const send = (action, rest = {}) => worker.postMessage({ action, ...rest });
 const tell = text => { at('state').textContent = text; };
 
-/** The buttons that make sense now. */
-function allow({ train, stop, save }) {
-  Object.assign(at('train'), { disabled: !train });
-  Object.assign(at('stop'), { disabled: !stop });
-  Object.assign(at('save'), { disabled: !save });
+/** Enable these buttons alone. */
+function allow(...names) {
+  for (const each of document.querySelectorAll('button')) each.disabled = !names.includes(each.id);
 }
+
+/** What can be done between trainings and texts. */
+const idle = () => allow('train', 'save', 'tell');
 
 /** A round number near a value, for the ends of an axis. */
 const short = value => Number(value.toPrecision(3)).toString();
@@ -38,6 +40,7 @@ function draw() {
 const answers = {
   async ready() {
     tell('Ready');
+    if (story) return idle();
     const response = await fetch(new URL('./' + description.files.data, import.meta.url));
     if (response.ok) return send('data', { file: await response.arrayBuffer() });
     tell(`Choose data: a .safetensors file with the columns ${description.columns.join(', ')}`);
@@ -45,7 +48,7 @@ const answers = {
   },
   data({ sizes }) {
     tell(`Ready to train on ${Object.entries(sizes).map(([name, size]) => `${name} (${size} numbers)`).join(', ')}`);
-    allow({ train: true, save: true });
+    idle();
   },
   epoch({ losses: found, seconds: took }) {
     const [name] = description.losses;
@@ -57,8 +60,17 @@ const answers = {
   },
   stopped() {
     tell('Trained; the weights can be saved, and go on in Python or C');
-    allow({ train: true, save: true });
+    idle();
     document.body.dataset.done = 'yes';
+  },
+  piece({ piece }) {
+    at('told').lastChild.append(piece);
+  },
+  told({ count, seconds: took }) {
+    tell('Ready');
+    at('speed').textContent = `${count} tokens, ${short(count / took)} a second`;
+    idle();
+    document.body.dataset.told = 'yes';
   },
   saved({ file }) {
     const link = Object.assign(document.createElement('a'), {
@@ -69,22 +81,39 @@ const answers = {
   },
   error({ message }) {
     at('problem').textContent = message;
-    allow({ train: true, save: true });
+    tell('Ready');
+    idle();
   },
 };
 
 worker.onmessage = ({ data }) => answers[data.kind]?.(data);
 worker.onerror = error => answers.error({ message: error.message || 'the worker cannot start: open the page by a server' });
 
+/** What a form's fields hold, by their ids. */
+const numbers = (...ids) => Object.fromEntries(ids.map(id => [id, Number(at(id).value)]));
+
 at('controls').addEventListener('submit', event => {
   event.preventDefault();
   at('problem').textContent = '';
-  allow({ stop: true });
+  delete document.body.dataset.done;
+  allow('stop');
   tell('Training');
-  const [epochs, batch, seed] = ['epochs', 'batch', 'seed'].map(id => Number(at(id).value));
-  send('train', { epochs, batch, seed });
+  send('train', { ...numbers('epochs', 'batch', 'seed'), text: at('lesson').value });
 });
-at('stop').addEventListener('click', () => send('stop'));
+at('asking').addEventListener('submit', event => {
+  event.preventDefault();
+  at('problem').textContent = '';
+  delete document.body.dataset.told;
+  at('told').replaceChildren(Object.assign(document.createElement('b'), { textContent: at('begin').value }), document.createElement('span'));
+  allow('hush');
+  tell('Writing');
+  const { limit, temperature, draws, ...options } = numbers('limit', 'temperature', 'draws', 'top_k', 'top_p', 'repetition_penalty');
+  send('tell', { text: at('begin').value, limit, temperature, options: { ...options, seed: draws } });
+});
+for (const id of ['stop', 'hush']) at(id).addEventListener('click', () => send('stop'));
 at('save').addEventListener('click', () => send('save'));
 at('file').addEventListener('change', async ({ target }) => send('data', { file: await target.files[0].arrayBuffer() }));
+at('story').hidden = !story;
+at('training').hidden = !columns.length;
+at('pasting').hidden = !story;
 send('start');

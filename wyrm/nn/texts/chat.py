@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from typing_extensions import Unpack
 
 from wyrm.errors import CheckpointError, ShapeError
+from wyrm.graph.parameters import NarrowType
 from wyrm.nn.cached_decoder import CachedDecoder
 from wyrm.nn.decoder import Decoder
 from wyrm.nn.gpt2 import GPT2
+from wyrm.nn.lora import LoRA
 from wyrm.nn.texts.generation import GenerationOptions
 from wyrm.nn.texts.text_generation import generate_text
 from wyrm.support.files import FilePath
@@ -19,14 +21,26 @@ if TYPE_CHECKING:
     from wyrm.io.tokenizers import PretrainedTokenizer
 
 
-def pretrained(directory: FilePath) -> GPT2 | Decoder:
-    """Return the model in a folder of transformers: a GPT-2, or else a decoder; raise what `from_pretrained` raises."""
+def pretrained(
+    directory: FilePath, storage: NarrowType | Literal["float32"] = "float32", adapter: FilePath | None = None
+) -> GPT2 | Decoder:
+    """Return the model in a folder of transformers, a GPT-2 or else a decoder, with weights of a storage.
+
+    With the folder of an `adapter`, its matrices are added to weights of float32, and stand beside narrow ones. Raise
+    what `from_pretrained` of models and of `LoRA` raises.
+    """
     from wyrm.io.pretrained import CONFIG, read_json
 
     contents = read_json(f"{directory}/{CONFIG}")
-    if isinstance(contents, dict) and contents.get("model_type") == "gpt2":
-        return GPT2.from_pretrained(directory)
-    return Decoder.from_pretrained(directory)
+    is_gpt2 = isinstance(contents, dict) and contents.get("model_type") == "gpt2"
+    model = GPT2.from_pretrained(directory) if is_gpt2 else Decoder.from_pretrained(directory)
+    if storage != "float32":
+        model.quantize(storage)
+    if adapter is not None:
+        matrices = LoRA.from_pretrained(model, adapter)
+        if storage == "float32":
+            matrices.merge()
+    return model
 
 
 def converse(

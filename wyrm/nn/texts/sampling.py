@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.engines.native.run.shuffle import compiled
 from wyrm.errors import DTypeError, IndexOutOfRange, NotFinite, OptionError, ShapeError
 from wyrm.graph.arrays import as_array
-from wyrm.ops.random.philox import philox_block
+from wyrm.graph.axes import axis_size
+from wyrm.graph.base import describe
+from wyrm.graph.node import IndexNode, Node
+from wyrm.ops.random.sampled_tokens import SampledTokens
+from wyrm.ops.random.token_kernels import draw_rows, sample_given
 from wyrm.support.options import number, whole
-
-# Rows longer than `_LONG` are sampled in two levels: a block of `_BLOCK` tokens, then a token in it.
-_LONG, _BLOCK = 2048, 128
-# Rows of at most so many tokens are sorted whole, all at once, in less time than it takes to find the largest of each.
-_SHORT = 128
 
 
 def sample_tokens(
@@ -80,16 +81,58 @@ class SamplingOptions:
         for name, value in checked.items():  # the options are frozen
             object.__setattr__(self, name, value)
 
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """The options as `SampledTokens` takes them: 0 leaves one out."""
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: int(value or 0) if name == "top_k" else float(value or 0.0) for name, value in given.items()}
+
+
+def sampled_tokens(
+    logits: Node,
+    draws: Node,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    repetition_penalty: float | None = None,
+    seen: Node | None = None,
+) -> IndexNode:
+    """Return a token for each row of logits, (batch, vocab_size), as a graph; the result has the axis (batch,).
+
+    `draws`, (batch,), has a number from [0, 1) for each row: the same draws give the same tokens in every engine, those
+    of `sample_tokens`, which says what the options mean and raises for them. `repetition_penalty` is for the tokens
+    that `seen`, a mask of (batch, vocab_size), has. Gradients do not pass. Logits are numbers or minus infinity, and of
+    a row not all are: of others the result is some token.
+
+    Raise `ShapeError` for other axes, `OptionError` for a penalty without `seen`.
+
+    >>> logits = wy.Constant([[0.0, 3.0, 1.0], [2.0, -np.inf, 1.0]])
+    >>> sampled_tokens(logits, wy.Constant([0.99, 0.99])).forward().tolist()
+    [2, 2]
+    >>> sampled_tokens(logits, wy.Constant([0.99, 0.99]), top_k=1).forward().tolist()
+    [1, 0]
+    """
+    options = SamplingOptions(temperature, top_k, top_p, min_p, repetition_penalty)
+    if len(logits.dims) != 2 or not axis_size(logits.dims[-1]):
+        raise ShapeError(
+            f"sampled_tokens takes logits of the axes (batch, vocab_size), with a size, not {describe(logits)}"
+        )
+    if len(draws.dims) != 1:
+        raise ShapeError(f"sampled_tokens takes draws of the axis (batch,), not {describe(draws)}")
+    if options.repetition_penalty is None:
+        seen = None
+    elif seen is None:
+        raise OptionError("repetition_penalty needs seen, a mask of the earlier tokens of each row")
+    return SampledTokens(logits, draws.astype(np.float64), seen, **options.numbers)
+
 
 def draws_at(seeds: NDArray[np.uint64], positions: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return a number from [0, 1) for each seed, of 32 bits, and position of a text.
-
-    An exported decoder draws the same numbers.
-    """
-    first, second, _, _ = philox_block(positions, np.zeros(1), seeds, np.zeros(1))
-    high: NDArray[np.float64] = (first >> np.uint32(5)).astype(np.float64)
-    draws: NDArray[np.float64] = (high * 2.0**26 + (second >> np.uint32(6))) / 2.0**53
-    return draws
+    """Return a number from [0, 1) for each seed and position of a text; exported decoders draw the same numbers."""
+    out = np.empty(len(positions))
+    compiled(draw_rows)(seeds, positions, out)
+    return out
 
 
 def tokens_of(
@@ -99,58 +142,55 @@ def tokens_of(
     previous: object = None,
 ) -> NDArray[np.int64]:
     """Return the result of `sample_tokens`; `draw` gives numbers from [0, 1) for so many rows, if any are needed."""
-    temperature, top_k, top_p, min_p = options.temperature, options.top_k, options.top_p, options.min_p
-    array, maxima = _logits(logits)
-    if options.repetition_penalty is not None:
-        array = _penalized(array, options.repetition_penalty, previous)
-        maxima = np.asarray(array.max(axis=-1))
-    rows = array.reshape(-1, array.shape[-1])
-    if temperature == 0.0 or not len(rows):
-        sampled = rows.argmax(axis=-1)
-    else:
-        # The maximum becomes 0 before the division, so that no temperature is too low.
-        order = None if top_k is None and top_p is None else _most_likely(rows, top_k)
-        ranked = rows if order is None else np.take_along_axis(rows, order, axis=-1)
-        with np.errstate(over="ignore", under="ignore"):
-            weights = np.subtract(ranked, maxima.reshape(-1, 1), dtype=np.float64)
-            if temperature != 1.0:
-                weights /= temperature
-            np.exp(weights, out=weights)
-        if order is None:
-            sampled = _sample(_likely(weights, min_p), draw(len(rows)))
-        else:
-            descending = _likely(_nucleus(weights, top_p), min_p)
-            sampled = np.take_along_axis(order, _sample(descending, draw(len(rows)))[:, None], axis=-1)[:, 0]
-    return np.asarray(sampled, np.int64).reshape(array.shape[:-1])
+    array = as_array(logits)
+    if array.dtype.kind != "f":
+        raise DTypeError(f"logits have dtype {array.dtype}; expected floats")
+    if array.ndim == 0 or array.shape[-1] == 0:
+        raise ShapeError(f"logits have shape {array.shape}; expected (..., vocab_size), at least one token")
+    rows, size = math.prod(array.shape[:-1]), array.shape[-1]
+    seen = None if options.repetition_penalty is None else _seen(array.shape, previous)
+    if not rows:
+        return np.empty(array.shape[:-1], np.int64)
+    draws = None if options.temperature == 0.0 else draw(rows)
+    key = rows, size, np.dtype(np.float32 if array.dtype.itemsize <= 4 else np.float64)
+    kept = _samplers.setdefault(key, []) if key in _samplers or len(_samplers) < _KINDS else []
+    sampler = kept.pop() if kept else _Sampler(*key)
+    sampled = sampler.tokens_of(array.reshape(rows, size), draws, seen, options)
+    kept.append(sampler)
+    if sampled.min() < 0:
+        raise _no_numbers(array)
+    return sampled.reshape(array.shape[:-1])
 
 
-def _most_likely(rows: NDArray[np.float64], top_k: int | None) -> NDArray[np.intp]:
-    """Return the indices of the `top_k` largest logits of each row, or of all: the largest first, of equals the lower.
+class _Sampler:
+    """Memory for the logits of some rows and for what the kernel needs, so that its call is prepared once."""
 
-    Logits decide, not weights: different logits may round to the same weight.
-    """
-    if top_k is None or top_k >= rows.shape[-1] or rows.shape[-1] <= _SHORT:
-        return np.argsort(-rows, axis=-1, kind="stable")[:, :top_k]
-    thresholds = np.partition(rows, -top_k, axis=-1)[:, -top_k]
-    result = np.empty((len(rows), top_k), np.intp)
-    for i, row in enumerate(rows):
-        candidates = np.flatnonzero(row >= thresholds[i])
-        result[i] = candidates[np.argsort(-row[candidates], kind="stable")][:top_k]
-    return result
+    def __init__(self, rows: int, size: int, dtype: np.dtype) -> None:
+        self._logits, self._draws, self._seen = np.empty((rows, size), dtype), np.zeros(rows), np.zeros((1, size), bool)
+        self._numbers, self._tokens = np.zeros(len(fields(SamplingOptions))), np.empty(rows, np.int64)
+        self._scratch = np.empty(size, dtype), np.empty(size), np.empty(size, np.int64)
+
+    def tokens_of(
+        self,
+        logits: np.ndarray,
+        draws: NDArray[np.float64] | None,
+        seen: NDArray[np.bool_] | None,
+        options: SamplingOptions,
+    ) -> NDArray[np.int64]:
+        """Return the token of each row, -1 for one that has none."""
+        self._logits[...] = logits
+        self._draws[...] = 0.0 if draws is None else draws
+        self._numbers[...] = list(options.numbers.values())
+        seen = self._seen if seen is None else seen
+        compiled(sample_given)(
+            self._logits, self._draws, seen, self._numbers, self._tokens, *self._scratch
+        )  # fmt: skip
+        return self._tokens.copy()
 
 
-def _nucleus(descending: NDArray[np.float64], top_p: float | None) -> NDArray[np.float64]:
-    """Keep the first weights of each row until they reach `top_p` of its sum, and set the others to zero."""
-    if top_p is None or top_p == 1.0:  # a rounded sum may reach 1 early
-        return descending
-    sums = np.cumsum(descending, axis=-1)
-    last = (sums / sums[:, -1:] >= top_p).argmax(axis=-1)
-    return np.where(np.arange(descending.shape[-1]) <= last[:, None], descending, 0.0)
-
-
-def _likely(weights: NDArray[np.float64], min_p: float | None) -> NDArray[np.float64]:
-    """Set weights below `min_p` to zero; the largest of each row is 1."""
-    return weights if min_p is None else np.where(weights < min_p, 0.0, weights)
+# Idle samplers, for so many kinds of logits.
+_KINDS = 8
+_samplers: dict[tuple[int, int, np.dtype], list[_Sampler]] = {}
 
 
 def _penalty(value: object) -> float:
@@ -160,66 +200,33 @@ def _penalty(value: object) -> float:
     return factor
 
 
-def _penalized(logits: np.ndarray, factor: float, previous: object) -> np.ndarray:
-    """Return the logits with those of earlier tokens made less likely."""
+def _seen(shape: tuple[int, ...], previous: object) -> NDArray[np.bool_]:
+    """Return a mask of the earlier tokens of each row, (rows, vocab_size), for logits of a shape."""
     if previous is None:
         raise OptionError("repetition_penalty needs previous, the earlier tokens of each row")
     tokens = as_array(previous)
     if tokens.dtype.kind not in "iu":
         raise DTypeError(f"previous must hold the numbers of tokens, not {tokens.dtype}")
-    if tokens.ndim != logits.ndim or tokens.shape[:-1] != logits.shape[:-1]:
+    if tokens.ndim != len(shape) or tokens.shape[:-1] != shape[:-1]:
         raise ShapeError(
-            f"previous has the shape {tokens.shape}; for logits of {logits.shape} it must be {logits.shape[:-1]} with "
-            f"an axis of tokens"
+            f"previous has the shape {tokens.shape}; for logits of {shape} it must be {shape[:-1]} with an axis of "
+            f"tokens"
         )
-    outside = tokens[(tokens < 0) | (tokens >= logits.shape[-1])]
+    outside = tokens[(tokens < 0) | (tokens >= shape[-1])]
     if outside.size:
-        raise IndexOutOfRange(f"previous has the token {outside[0]}; it must be in 0..{logits.shape[-1] - 1}")
-    result, scores = logits.copy(), np.take_along_axis(logits, tokens, axis=-1)
-    np.put_along_axis(result, tokens, np.where(scores < 0, scores * factor, scores / factor), axis=-1)
-    return result
+        raise IndexOutOfRange(f"previous has the token {outside[0]}; it must be in 0..{shape[-1] - 1}")
+    seen = np.zeros(shape, np.bool_)
+    np.put_along_axis(seen, tokens, True, axis=-1)
+    return seen.reshape(-1, shape[-1])
 
 
-def _sample(weights: NDArray[np.float64], draws: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return the index of each row that its draw selects, with probabilities proportional to its weights.
-
-    A long row is sampled in two levels: its cumulative sum would take longer than all else.
-    """
-    if weights.shape[-1] <= _LONG:
-        sums = np.cumsum(weights, axis=-1)
-        # The first sum above the draw. An index of weight zero repeats the sum before it and is never the first.
-        return np.asarray((sums > draws[:, None] * sums[:, -1:]).argmax(axis=-1))
-    starts = np.arange(0, weights.shape[-1], _BLOCK)
-    return np.array([_sample_in_blocks(row, starts, draw) for row, draw in zip(weights, draws.tolist(), strict=True)])
-
-
-def _sample_in_blocks(weights: NDArray[np.float64], starts: NDArray[np.intp], draw: float) -> int:
-    """Return the index that a draw from [0, 1) selects: first the block of `_BLOCK` weights, then the index in it."""
-    sums = np.add.reduceat(weights, starts).cumsum()
-    draw *= float(sums[-1])
-    block = int(sums.searchsorted(draw, "right"))
-    first = block * _BLOCK
-    in_block = weights[first : first + _BLOCK].cumsum()
-    rest = draw - float(sums[block - 1]) if block else draw
-    # By rounding, the rest may equal the sum of the block, or exceed it; the search would then leave the block.
-    return first + int(in_block.searchsorted(min(rest, math.nextafter(in_block[-1], 0.0)), "right"))
-
-
-def _logits(logits: object) -> tuple[np.ndarray, np.ndarray]:
-    """Return the logits as an array and the maximum of each row; raise where they cannot be sampled."""
-    array = as_array(logits)
-    if array.dtype.kind != "f":
-        raise DTypeError(f"logits have dtype {array.dtype}; expected floats")
-    if array.ndim == 0 or array.shape[-1] == 0:
-        raise ShapeError(f"logits have shape {array.shape}; expected (..., vocab_size), at least one token")
-    maxima = np.asarray(array.max(axis=-1))  # NaN in a row that holds one
-    if not np.isfinite(maxima).all():
-        wrong = np.isnan(array) | np.isposinf(array)
-        if wrong.any():
-            raise NotFinite(f"logits hold {array[wrong][0]} at {_first(wrong)}; expected numbers, or minus infinity")
-        empty = np.asarray(np.isneginf(maxima))
-        raise NotFinite(f"all logits of row {_first(empty)} are minus infinity, so there is no token to sample")
-    return array, maxima
+def _no_numbers(logits: np.ndarray) -> NotFinite:
+    """Return the error of logits that cannot be sampled."""
+    wrong = np.isnan(logits) | np.isposinf(logits)
+    if wrong.any():
+        return NotFinite(f"logits hold {logits[wrong][0]} at {_first(wrong)}; expected numbers, or minus infinity")
+    empty = np.isneginf(logits).all(axis=-1)
+    return NotFinite(f"all logits of row {_first(empty)} are minus infinity, so there is no token to sample")
 
 
 def _first(mask: NDArray[np.bool_]) -> tuple[int, ...]:

@@ -1,0 +1,129 @@
+"""Axes that are divided by a reshape: views of one input whose parts stand at different axes are told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import wyrm as wy
+from wyrm.errors import NotProved
+
+
+class Time(wy.Dim): ...
+
+
+class Items(wy.Dim): ...
+
+
+BATCH, TIME = wy.Dim(), Time(12)
+LINE = wy.Input(dims=(Time(4),), name="line")
+PARTS = LINE.reshape((2, 2))
+ROWS = wy.Input(dims=(BATCH, TIME, 4), name="rows")
+CHUNKS = ROWS.reshape((BATCH, 3, 4, 4))
+BEFORE = np.tril(np.ones((4, 4)))
+
+
+def line(node: wy.Node) -> wy.Node:
+    return node.reshape((LINE.dims[0],))
+
+
+def attention(mask: np.ndarray) -> wy.Node:
+    weights = wy.where(mask > 0, CHUNKS @ CHUNKS.mT, -np.inf).softmax()
+    return (weights @ CHUNKS).reshape((BATCH, TIME, 4))
+
+
+WRONG: dict[str, Callable[[], object]] = {
+    "a transposed view": lambda: wy.prove(line(PARTS + PARTS.T)).independent(Time),
+    "a view beside the whole": lambda: wy.prove(line((PARTS[:, :, None] - LINE).sum(2))).independent(Time),
+    "flattened again, beside its parts": lambda: wy.prove(
+        line((PARTS.reshape((4,)) * PARTS[:, :, None]).sum(2))
+    ).independent(Time),
+    "flattened again, its parts summed": lambda: wy.prove(
+        line((PARTS.reshape((4,)) * PARTS[:, :, None]).sum((0, 1)))
+    ).independent(Time),
+    "attention within a chunk": lambda: wy.prove(attention(np.ones((4, 4)))).causal(Time),
+    "a mask the wrong way round": lambda: wy.prove(attention(BEFORE.T)).causal(Time),
+    "a mask off by one": lambda: wy.prove(attention(np.tril(np.ones((4, 4)), 1))).causal(Time),
+    "a chunk before": lambda: wy.prove(attention(BEFORE)).local(Time, before=2),
+}
+RIGHT: dict[str, Callable[[], object]] = {
+    "equal views": lambda: wy.prove(line(PARTS + PARTS)).independent(Time),
+    "transposed twice": lambda: wy.prove(line((PARTS.T + PARTS.T).T)).independent(Time),
+    "causal attention within a chunk": lambda: wy.prove(attention(BEFORE)).causal(Time),
+    "its window": lambda: wy.prove(attention(BEFORE)).local(Time, before=3),
+    "a constant of weights": lambda: wy.prove((BEFORE @ CHUNKS).reshape((BATCH, TIME, 4))).causal(Time),
+    "sums within a chunk": lambda: wy.prove(CHUNKS.cumsum(2).reshape((BATCH, TIME, 4))).causal(Time),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_meets_another_part_is_not_proved(name: str) -> None:
+    with pytest.raises(NotProved):
+        WRONG[name]()
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_stays_within_its_part_is_proved(name: str) -> None:
+    RIGHT[name]()
+
+
+ITEMS = Items(6)
+VALUES = wy.Input(dims=(ITEMS,), name="values")
+PLACES = wy.arange(ITEMS)
+
+
+@pytest.mark.parametrize(
+    "ordered",
+    [
+        VALUES * PLACES.astype(np.float32),
+        wy.where(PLACES < 3, VALUES, 0.0),
+        wy.tril(wy.ones((ITEMS, ITEMS))) @ VALUES,
+    ],
+    ids=["weights by position", "a mask by position", "a causal mask"],
+)
+def test_positions_of_a_sized_axis_are_not_equivariant(ordered: wy.Node) -> None:
+    with pytest.raises(NotProved):
+        wy.prove(ordered).equivariant(Items)
+    with pytest.raises(NotProved):
+        wy.prove(ordered.sum()).invariant(Items)
+
+
+def test_constants_that_treat_all_positions_alike_are_equivariant() -> None:
+    others = (1.0 - wy.eye(ITEMS)) @ VALUES
+    wy.prove(others).equivariant(Items)
+    wy.prove(others.max()).invariant(Items)
+
+
+OPEN = Items()
+LOOSE = wy.Input(dims=(OPEN,), name="loose")
+
+
+def beside(axis: Items, values: wy.Node, chosen: Callable[[wy.IndexNode, wy.IndexNode], wy.Node]) -> wy.Node:
+    places = wy.arange(axis)
+    return wy.where(chosen(places[:, None], places[None, :]), values[None, :], 0.0).sum(1)
+
+
+@pytest.mark.parametrize(("axis", "values"), [(OPEN, LOOSE), (ITEMS, VALUES)], ids=["open", "sized"])
+def test_the_own_position_is_left_out_alike_everywhere(axis: Items, values: wy.Node) -> None:
+    wy.prove(beside(axis, values, lambda i, j: i != j)).equivariant(Items)
+    wy.prove((1.0 - wy.eye(axis)) @ values).equivariant(Items)
+    for wrong in (
+        beside(axis, values, lambda i, j: i + 1 != j),
+        beside(axis, values, lambda i, j: i < j),
+        beside(axis, values, lambda i, j: i[::-1] == j),
+        wy.eye(axis, k=1) @ values,
+    ):
+        with pytest.raises(NotProved):
+            wy.prove(wrong).equivariant(Items)
+
+
+def test_attention_with_a_mask_of_keys_is_equivariant_and_with_positions_is_not() -> None:
+    wy.nn.seed(0)
+    layer = wy.nn.MultiHeadAttention(8, 2, causal=False)
+    rows, keep = wy.Input(dims=(BATCH, OPEN, 8)), wy.Input(dims=(BATCH, OPEN), dtype=np.bool_)
+    wy.prove(layer(rows, key_mask=keep)).equivariant(Items)
+    first = wy.Constant(np.arange(6)[None] < 4)
+    with pytest.raises(NotProved):
+        wy.prove(layer(wy.Input(dims=(BATCH, ITEMS, 8)), key_mask=first)).equivariant(Items)
