@@ -260,8 +260,8 @@ def cached_step_kernel(
 ) -> None:
     """Fill `out`, of shape (batch, 1, heads, features), for one new position.
 
-    `scores` is scratch memory: (heads of the queries for one of the keys, one more position than the cache holds). Heads
-    that share keys and values read them together.
+    `scores` is scratch memory: (heads of the queries for one of the keys, one more position than the cache holds).
+    Heads that share keys and values read them together.
     """
     batches, shared, features = cache.shape[0], cache.shape[3], cache.shape[4]
     group = scores.shape[0]
