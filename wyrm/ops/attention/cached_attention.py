@@ -160,7 +160,7 @@ class _CachedAttentionLoops(_CachedLoops):
 
 
 class CachedStep(CachedAttention[Axes]):
-    """`CachedAttention` of one new position, the next of a text: its kernel has no products of matrices."""
+    """`CachedAttention` of one new position, the next of a text: its kernel has no tiles of queries."""
 
     __slots__ = ()
 
@@ -176,4 +176,5 @@ class _CachedStepLoops(_CachedLoops):
     kernel = staticmethod(cached_step_kernel)
 
     def kernel_arguments(self, node: CachedStep, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
-        return *self.shared_arguments(node, operands, out), scratch(operands[4].shape[1] + 1, node.dtype)
+        allowed, heads, shared = operands[4], operands[0].shape[2], operands[3].shape[3]
+        return *self.shared_arguments(node, operands, out), scratch((heads // shared, allowed.shape[1] + 1), node.dtype)

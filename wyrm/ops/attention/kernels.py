@@ -19,8 +19,8 @@ from wyrm.ops.attention.weights import (
     weigh,
 )
 from wyrm.ops.elementwise.fast_math import LOG2_E, exp, largest
-from wyrm.ops.kernels.sums import accumulated, add_scaled, natural, shared_turns
-from wyrm.ops.products.product import multiply_into
+from wyrm.ops.kernels.sums import accumulated, natural, shared_turns
+from wyrm.ops.products.product import multiply_exactly, multiply_into
 from wyrm.ops.random.dropout_mask import mask_row, row_keys
 
 
@@ -260,25 +260,29 @@ def cached_step_kernel(
 ) -> None:
     """Fill `out`, of shape (batch, 1, heads, features), for one new position.
 
-    `scores` is scratch memory for one more position than the cache holds.
+    `scores` is scratch memory: (heads of the queries for one of the keys, one more position than the cache holds).
+    Heads that share keys and values read them together.
     """
-    batches, heads, features = cache.shape[0], query.shape[2], cache.shape[4]
-    group = heads // cache.shape[3]
+    batches, shared, features = cache.shape[0], cache.shape[3], cache.shape[4]
+    group = scores.shape[0]
     for b in range(batches):
         seen = filled(allowed[b])
         first = first_visible(seen, window)
         last = seen - first
-        row = scores[: last + 1]
-        for h in range(heads):
-            queries, result, place = query[b, 0, h], out[b, 0, h], h // group
-            for j in range(last):
-                row[j] = dot(queries, cache[b, 0, first + j, place]) if allowed[b, first + j] else -np.inf
-            row[last] = dot(queries, key[b, 0, place])
-            softmax_row(row, scale)
-            for f in range(features):
-                result[f] = row[last] * value[b, 0, place, f]
-            for j in range(last):
-                add_scaled(cache[b, 1, first + j, place], row[j], result)
+        rows = scores[:, : last + 1]
+        for place in range(shared):
+            start = place * group
+            queries, result = query[b, 0, start : start + group], out[b, 0, start : start + group]
+            multiply_exactly(queries, cache[b, 0, first:seen, place].T, rows[:, :last], 0)
+            for h in range(group):
+                row = rows[h]
+                for j in range(last):
+                    row[j] = row[j] if allowed[b, first + j] else -np.inf
+                row[last] = dot(queries[h], key[b, 0, place])
+                softmax_row(row, scale)
+                for f in range(features):
+                    result[h, f] = row[last] * value[b, 0, place, f]
+            multiply_exactly(rows[:, :last], cache[b, 1, first:seen, place], result, 1)
 
 
 def hide_unfilled(scores: FloatArray, allowed: BoolArray) -> None:
