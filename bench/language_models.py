@@ -48,6 +48,17 @@ def _decoder(shape: str) -> Any:
     return wy.nn.Decoder(wy.nn.DecoderConfig(**SHAPES[shape])).eval()
 
 
+def _cached(shape: str, storage: str, sequences: int = 1) -> Any:
+    """Return a decoder; products with narrow weights are in bfloat16, where llama.cpp rounds to integers of 8 bits."""
+    import wyrm as wy
+
+    model = _decoder(shape)
+    if storage == "float32":
+        return wy.nn.CachedDecoder(model, sequences)
+    model.quantize(storage)
+    return wy.nn.CachedDecoder(model, sequences, compute_dtype="bfloat16")
+
+
 def limit_threads(threads: int) -> None:
     """Let this process run on so many processors."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
@@ -56,12 +67,7 @@ def limit_threads(threads: int) -> None:
 def wyrm_work(shape: str, storage: str, threads: int, prompt: int) -> Callable[[], object]:
     """Return the work of reading a prompt, or else of taking tokens one by one."""
     limit_threads(threads)
-    import wyrm as wy
-
-    model = _decoder(shape)
-    if storage != "float32":
-        model.quantize(storage)
-    decoder, tokens = wy.nn.CachedDecoder(model), np.arange(max(prompt, EARLIER + TOKENS)) % 1000
+    decoder, tokens = _cached(shape, storage), np.arange(max(prompt, EARLIER + TOKENS)) % 1000
 
     def read() -> object:
         decoder.reset()
@@ -83,11 +89,8 @@ def wyrm_texts(shape: str, storage: str, threads: int, together: int) -> Callabl
     limit_threads(threads)
     import wyrm as wy
 
-    model = _decoder(shape)
-    if storage != "float32":
-        model.quantize(storage)
     prompts = [(np.arange(length) * (place + 7) % 1000).tolist() for place, length in enumerate(LENGTHS)]
-    decoder = wy.nn.CachedDecoder(model, together)
+    decoder = _cached(shape, storage, together)
 
     def continued() -> object:
         decoder.reset()
@@ -225,7 +228,7 @@ def _batch(sequences: int, tokens: int) -> Any:
 
 
 def wyrm_step(shape: str, compute_dtype: Any, threads: int, sequences: int, tokens: int) -> Callable[[], object]:
-    """Return a training step with AdamW; threads divide the rows of a small model, and products of a large one."""
+    """Return a training step with AdamW; threads share its products and loops."""
     limit_threads(threads)
     import wyrm as wy
 
@@ -241,12 +244,7 @@ def wyrm_step(shape: str, compute_dtype: Any, threads: int, sequences: int, toke
     drawn = _batch(sequences, tokens)
     data = dict(zip(inputs, (drawn[:, :-1].copy(), drawn[:, 1:].copy()), strict=True))
 
-    def step() -> object:
-        if shape == "124M":
-            return float(program(data))
-        return program.epoch(data, batch_size=sequences, threads=threads, mode="synchronized")
-
-    return step
+    return lambda: float(program(data))
 
 
 def torch_step(shape: str, compute_dtype: Any, threads: int, sequences: int, tokens: int) -> Callable[[], object]:

@@ -37,7 +37,7 @@ def _tokens() -> Any:
 
 
 def wyrm_step(storage: str, threads: int) -> Callable[[], object]:
-    """Return a step on GPT-2 124M whose weights are narrow."""
+    """Return a step on GPT-2 124M whose weights are narrow, with products of bfloat16."""
     limit_threads(threads)
     import wyrm as wy
 
@@ -46,7 +46,7 @@ def wyrm_step(storage: str, threads: int) -> Callable[[], object]:
     model.quantize(storage)  # type: ignore[arg-type]  # one of its types
     adapter = wy.nn.LoRA(model.train(), rank=RANK, targets="blocks.*")
     x, y = (wy.IndexInput(dims=(BATCH, LENGTH), name=name) for name in ("tokens", "following"))
-    step = wy.compile(model.loss(x, y), wy.optim.AdamW(adapter.parameters(), 1e-3))
+    step = wy.compile(model.loss(x, y), wy.optim.AdamW(adapter.parameters(), 1e-3), compute_dtype="bfloat16")
     tokens = _tokens()
     return partial(step, {x: tokens[:, :-1], y: tokens[:, 1:]})
 
@@ -123,7 +123,7 @@ def _steps_of_lora() -> list[Case]:
     for threads in (1, THREADS):
         contenders = {
             "wyrm": _in_worker(f"wyrm_step('int8', {threads})"),
-            "wyrm, bfloat16": _in_worker(f"wyrm_step('bfloat16', {threads})"),
+            "wyrm, weights in bfloat16": _in_worker(f"wyrm_step('bfloat16', {threads})"),
             "PyTorch, bfloat16": _in_worker(f"torch_step({threads})"),
         }
         name = f"LoRA step, 124M {BATCH} x {LENGTH}, int8, {threads} thread{'s' * (threads > 1)}"

@@ -33,6 +33,7 @@ USES = {
     "examples: tokenizers": (
         "tokenizers", "wy.data.Tokenizer.train('abc', vocab_size=260)", "pip install 'wyrm-autodiff[examples]'",
     ),
+    "sklearn": ("sklearn", "wy.estimators.Classifier()", 'pip install "wyrm-autodiff[sklearn]"'),
     "examples: data sets": ("datasets", "wy.data.load_text_dataset('a/b')", "pip install 'wyrm-autodiff[examples]'"),
 }  # fmt: skip
 

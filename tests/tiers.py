@@ -184,6 +184,7 @@ EXHAUSTIVE = [
     "engines/numpy/test_chain.py::test_a_chain_of_a_hundred_thousand_nodes",
     "engines/test_batches_of_other_sizes.py::test_what_a_short_last_batch_raises_is_raised_before_the_first_step[_loader]",
     "engines/test_every_engine.py::test_an_epoch_goes_on_where_it_was_interrupted",
+    "estimators/test_networks.py::test_scikit_learn_checks_pass",
     "engines/test_every_engine.py::test_another_program_goes_on_with_the_same_bits",
     "engines/test_every_engine.py::test_copies_and_pickles",
     "engines/test_every_engine.py::test_epochs_with_metrics_in_a_random_order[float64]",

@@ -75,7 +75,10 @@ from wyrm.support.imports import lazy_imports
 __getattr__, __dir__, __all__ = lazy_imports(
     __name__,
     {
-        "": "data errors io linalg losses metrics nn optim profile random reach special testing train view watch",
+        "": (
+            "data errors estimators io linalg losses metrics nn optim profile random reach special testing train view "
+            "watch"
+        ),
         # Not in `__all__`, because `import *` must not hide the packages jax and numba.
         "engines": "",
         "jax": "",

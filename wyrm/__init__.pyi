@@ -5,6 +5,7 @@
 from wyrm import data as data
 from wyrm import engines as engines
 from wyrm import errors as errors
+from wyrm import estimators as estimators
 from wyrm import io as io
 from wyrm import jax as jax
 from wyrm import linalg as linalg
@@ -455,6 +456,7 @@ __all__ = [
     "entry_rows",
     "erf",
     "errors",
+    "estimators",
     "exp",
     "exp2",
     "expand_dims",

@@ -7,6 +7,7 @@
 matmul: ...
 
 A message names the operation, the operands with their shapes, and the line of your code that built the node.
+`DependenceWarning` is a warning.
 """
 
 from __future__ import annotations
@@ -98,11 +99,16 @@ class DataError(WyrmError, ValueError):
     """A data set or a data file that cannot be used; the message names the file and the line."""
 
 
+class DependenceWarning(RuntimeWarning):
+    """A prediction that depends on its target, or on other rows: numbers of an evaluation may be too good."""
+
+
 __all__ = [
     "CheckpointError",
     "CompileError",
     "DTypeError",
     "DataError",
+    "DependenceWarning",
     "Diverged",
     "IndexOutOfRange",
     "KernelError",

@@ -238,6 +238,7 @@ CONTENTS = (
         heading="Types",
     ),
     _all("wyrm.metrics", "wyrm.metrics", "metrics", heading="Metrics"),
+    _all("wyrm.estimators", "wyrm.estimators", "estimators", heading="Estimators"),
     _all(
         "wyrm.data",
         "wyrm.data",

@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 import math
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 
 import wyrm as wy
+from tests.exporting.in_wasm import in_wasm
 from tests.exporting.loaded import check_predictions, loaded
+from tests.ops.adjoints.programs import PROGRAMS, mandelbrot
 from wyrm.errors import (
     DTypeError,
     IndexOutOfRange,
@@ -322,9 +325,122 @@ def test_kernels_run_in_loops_and_batches_of_the_graph() -> None:
     np.testing.assert_allclose(found, [smoothed(row, 0.5) for row in rows])
 
 
-def test_exports_to_c_compute_kernels_and_their_gradients() -> None:
+@wy.kernel
+def escaped(real: wy.Tensor[Batch], imaginary: wy.Tensor[Batch], out: wy.Written[Batch]):
+    mandelbrot(real, imaginary, out)
+
+
+def ops_of(program: Any) -> list[str]:
+    return [type(node).__name__ for node in program._engine.graph.schedule.nodes if "Kernel" in type(node).__name__]
+
+
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_a_value_and_its_gradient_run_forward_once(engine: Any) -> None:
+    if engine == "jax":
+        pytest.importorskip("jax")
+    x, y = wy.Parameter(random(3, 4)), wy.Parameter(random(4))
+    loss = (products(x, y) ** 2).sum()
+    both: Any = wy.compile([loss, wy.grad(loss, x), wy.grad(loss, y)], engine=engine)
+    value: Any = wy.compile([loss], engine=engine)
+    assert ops_of(both) == ["KernelProductsResiduals", "KernelProductsGradient"]
+    assert ops_of(value) == ["KernelProducts"]
+    if engine == "native":
+        assert both.source.count("math.tanh(") == 2  # once in each sweep
+        assert both.source.count("out_1[b] = table_1_was_1") == 1
+    np.testing.assert_allclose(both()[0], loss.forward(), rtol=1e-14)
+
+
+def test_residuals_have_the_sizes_of_what_is_recorded() -> None:
+    x, y = wy.Parameter(random(3, 4)), wy.Parameter(random(4))
+    axes = {"x": (7, 5), "y": (5,)}
+    plan = products(x, y).plan.gradient  # type: ignore[attr-defined]  # of ops of kernels
+    kept = {each.name: (each.shape, each.type) for each in plan.residuals(list(axes.values()))}
+    assert kept == {"table": ((6,), "f8"), "tape": ((7 * 5,), "f8"), "notes": ((3,), "i")}
+    rows = wy.Input(dims=(Batch(), Time()), dtype=np.float64)
+    program = wy.compile((products(rows, y) ** 2).sum(), wy.optim.SGD([y], 0.01))
+    memory = program.profile({rows: random(8, 4)}, batch_size=4, steps=2, memory=True).memory
+    assert memory is not None
+    stored = {each.name: each.shape for each in memory.arrays}
+    # Four results, a table of five, a tape of sixteen and three notes, each at a multiple of eight elements.
+    assert stored["kernel_products_residual"] == (8 + 8 + 16 + 8,)
+
+
+def test_the_room_of_a_loop_of_unknown_length_is_in_residuals_of_both_types() -> None:
+    for dtype in (np.float32, np.float64):
+        x, s = wy.Parameter(random(4).astype(dtype)), wy.Parameter(dtype(0.4))
+        total, out = grown(x, s)
+        loss = total * out.sum()
+        outputs = [loss, wy.grad(loss, x), wy.grad(loss, s)]
+        for engine in ("native", "jax"):
+            for found, expected in zip(
+                wy.compile(outputs, engine=engine)(), [x.forward() for x in outputs], strict=True
+            ):
+                np.testing.assert_allclose(found, expected, rtol=1e-5 if dtype is np.float32 else 1e-12)
+
+
+@wy.kernel
+def around(x):
+    total, k = 1.0, 2
+    while k > -3:
+        total = total * x[k] + 0.1
+        k -= 1
+    return total
+
+
+def test_numbers_of_other_types_in_residuals_are_not_taken_for_nan() -> None:
+    for dtype in (np.float32, np.float64):
+        x = wy.Parameter(random(4).astype(dtype))
+        gradient = wy.grad(around(x), x)
+        assert np.isnan(gradient.parents[-1].forward()).any()  # the bits of -1
+        with wy.watch_nan():
+            assert np.isfinite(gradient.forward()).all()
+        check_grads(around(wy.Parameter(random(4))), engines=["native"])
+
+
+def test_graphs_with_kernels_and_kernels_are_pickled() -> None:
+    x, y = wy.Parameter(random(3, 4)), wy.Parameter(random(4))
+    node = products(x, y)
+    outputs = [node, wy.grad((node * node).sum(), x)]
+    restored = pickle.loads(pickle.dumps(outputs))
+    assert type(restored[0]) is type(node)
+    for found, expected in zip(wy.compile(restored)(), outputs, strict=True):
+        np.testing.assert_array_equal(found, wy.compile([expected])()[0])
+    assert pickle.loads(pickle.dumps(products)) is products
+
+    @wy.kernel
+    def inside(x):
+        return x[0] * x[0]
+
+    with pytest.raises(pickle.PicklingError, match=r"kernel inside cannot be pickled.*at the top of a module"):
+        pickle.dumps(inside(y))
+
+
+def test_a_kernel_without_a_source_says_so() -> None:
+    scope: dict[str, Any] = {}
+    exec("def made(x):\n    return x[0]", scope)  # a function of no file
+    kernel = wy.kernel(scope["made"])
+    for call in (kernel.listing, lambda: kernel(wy.Parameter(random(2)))):
+        with pytest.raises(NotDifferentiable, match="the source of made is not in a file"):
+            call()
+
+
+def test_exports_compute_kernels_and_their_gradients() -> None:
     x = wy.Input(random(3, 4).astype(np.float32), name="x")
     y = wy.Input(random(4).astype(np.float32), name="y")
     node = products(x, y)
     program: Any = wy.compile([node, wy.grad((node * node).sum(), x)])
     check_predictions(loaded(predict=program), program, ["value", "gradient"], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["soft_dtw", "mandelbrot"])
+def test_a_program_of_loops_and_its_gradient_run_in_c_and_in_webassembly(name: str) -> None:
+    if name == "soft_dtw":
+        x = wy.Input(PROGRAMS[name][1](6)[0].astype(np.float32), name="x")
+        loss = wy.kernel(PROGRAMS[name][0])(x, 0.5)
+    else:  # with loops of unknown length: notes of integers, and a tape with room
+        x = wy.Input(np.linspace(-1.5, 0.5, 6, dtype=np.float32), name="x")
+        loss = escaped(x, np.linspace(-1.0, 1.0, 6)).sum()
+    program: Any = wy.compile([loss, wy.grad(loss, x)])
+    assert ops_of(program)[0].endswith("Residuals")
+    check_predictions(loaded(predict=program), program, ["value", "gradient"], rtol=1e-5, atol=1e-6)
+    check_predictions(in_wasm(predict=program), program, ["value", "gradient"], rtol=1e-5, atol=1e-6)

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
+from wyrm.engines.native.products.target import rounding_host
+from wyrm.errors import DTypeError, IndexOutOfRange, OptionError, ShapeError
 from wyrm.nn import CachedDecoder, generate
+from wyrm.nn.cached_decoder import DecoderPass
 
 CONFIG = wy.nn.GPT2Config(vocab_size=11, n_positions=8, n_embd=8, n_layer=2, n_head=2)
 
@@ -116,3 +118,36 @@ def test_prompts_that_do_not_fit() -> None:
         generate(made, [1], 1, top_k=0)
     with pytest.raises(IndexOutOfRange, match=r"prompt\[1\] is 11; a token must be in 0\.\.10"):
         generate(made, [1, 11], 1)
+
+
+def test_prompts_of_several_texts_take_their_last_step_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    wy.nn.seed(3)
+    made = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=11, n_positions=20, n_embd=8, n_layer=1, n_head=2))
+    decoder, random = CachedDecoder(made, batch_size=3), np.random.default_rng(0)
+    texts: Any = [random.integers(0, 11, length) for length in (14, 15, 13)]
+    taken: list[tuple[int, ...]] = []
+    run = DecoderPass.run
+
+    def noted(self: Any, tokens: Any, *rest: Any) -> Any:
+        taken.append(tokens.shape)
+        return run(self, tokens, *rest)
+
+    monkeypatch.setattr(DecoderPass, "run", noted)
+    found = decoder.logits_after(texts)
+    assert taken == [(1, 13), (1, 14), (1, 12), (3, 1)]
+    for text, logits in zip(texts, found, strict=True):
+        np.testing.assert_allclose(logits, CachedDecoder(made).logits_after([text])[0], 1e-5, 1e-6)
+
+
+def test_products_of_a_decoder_in_bfloat16() -> None:
+    wy.nn.seed(0)
+    made = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=300, n_positions=48, n_embd=64, n_layer=2, n_head=2))
+    text = np.random.default_rng(0).integers(0, 300, 40)
+    exact, rounded = (
+        CachedDecoder(made, compute_dtype=dtype).logits_after([text]) for dtype in ("float32", "bfloat16")
+    )
+    assert np.abs(exact - rounded).max() < 2**-6 * np.abs(exact).max()
+    # Only some processors multiply such numbers faster.
+    assert (exact == rounded).all() == (rounding_host().pairs is None)
+    with pytest.raises(OptionError, match="compute_dtype must be 'float32' or 'bfloat16', not 'int8'"):
+        CachedDecoder(made, compute_dtype=cast(Any, "int8"))

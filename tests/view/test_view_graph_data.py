@@ -13,7 +13,9 @@ import pytest
 import wyrm as wy
 from wyrm.engines.graph import ProgramGraph
 from wyrm.view import graph_data as module
+from wyrm.view import reach
 from wyrm.view.graph_data import graph_data
+from wyrm.view.reach import dependences
 
 
 class Batch(wy.Dim): ...
@@ -121,6 +123,59 @@ def test_a_node_has_axes_bytes_formula_and_the_line(loss: Any) -> None:
     assert [nodes["parameters"][n] for n in weights] == [24, 12]
     assert [nodes["bytes"][n] for n in weights] == [96, 48]
     assert sum(nodes["parameters"]) == 24 + 4 + 12 + 3
+
+
+def test_a_node_has_the_positions_of_the_inputs_on_which_it_depends(loss: Any) -> None:
+    page = Page(loss)
+    strings, nodes, reaches = page.data["strings"], page.nodes, page.data["reaches"]
+
+    def words(node: int) -> list[tuple[str, str, str]]:
+        found = reaches[nodes["reach"][node]] if nodes["reach"][node] >= 0 else []
+        return [(page.texts("name")[of], strings[axis], strings[where]) for of, axis, where in found]
+
+    own = ("images", "Batch", "its own")
+    assert words(page.find("relu")) == [own, ("images", "Pixels", "all")]
+    assert ("labels", "Batch", "all") in words(page.find("cross_entropy"))
+    parameter = next(n for n, name in enumerate(page.texts("name")) if name == "weight")
+    assert words(parameter) == []
+    backward = [n for n, part in enumerate(nodes["part"]) if part]
+    assert {nodes["reach"][n] for n in backward} == {-1}
+
+
+class Time(wy.Dim): ...
+
+
+def others() -> Any:
+    """Return a matrix that is 0 on the diagonal."""
+    positions: Any = wy.arange(Time(6))
+    return wy.where(positions[:, None] != positions[None, :], 1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "positions"),
+    [
+        (lambda x: x.cumsum(axis=0), "up to its own"),
+        (lambda x: wy.flip(wy.flip(x, 0).cumsum(axis=0), 0), "from its own on"),
+        (lambda x: x * 2.0, "its own"),
+        (lambda x: x - x.mean(0), "all"),
+        (lambda x: x[3], "3"),
+        (lambda x: x[:3].sum(), "from 0 to 2"),
+        (lambda x: wy.pad(x, ((2, 0), (0, 0)))[:-2], "2 before its own"),
+        (lambda x: wy.pad(x, ((2, 0), (0, 0)))[:-2] + x, "from 2 before its own to its own"),
+        (lambda x: others() @ x, "all but its own"),
+    ],
+)
+def test_positions_in_words(make: Any, positions: str) -> None:
+    node = make(wy.Input(dims=(Time(6), 2), name="x"))
+    assert [each.positions for each in dependences([node])[node] if each.axis == "Time"] == [positions]
+
+
+def test_a_large_graph_has_no_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "_LIMIT", 3)
+    x = wy.Input(dims=(Time(6), 2), name="x")
+    assert dependences([x * 2.0]) == {}
+    data = graph_data(x * 2.0)
+    assert data["reaches"] == [] and set(data["nodes"]["reach"]) == {-1}
 
 
 def test_gradients_lie_in_groups_that_mirror_those_of_their_nodes(loss: Any) -> None:

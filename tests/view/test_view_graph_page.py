@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 class Features(wy.Dim): ...
 
 
+class Time(wy.Dim): ...
+
+
 class Block(wy.nn.Module):
     def __init__(self) -> None:
         self.norm = wy.nn.LayerNorm(Features(8))
@@ -167,6 +170,22 @@ def test_details_lead_to_the_gradient_and_back(show: Any) -> None:
     assert page.locator("g.box[aria-current]").get_attribute("aria-label").endswith(", backward")
     page.keyboard.press("g")
     assert page.locator("g.box[aria-current]").get_attribute("aria-label").startswith("matmul")
+
+
+def test_a_selected_node_shows_the_positions_on_which_it_depends(show: Any) -> None:
+    time = Time()
+    x = wy.Input(dims=(time, Features(8)), name="data")
+    positions: Any = wy.arange(time)
+    weights = wy.where(positions[:, None] >= positions, x @ x.T, -np.inf).softmax()
+    page = show(graph_data(weights @ x))
+    box(page, "softmax").click()
+    section = page.locator("#details section", has_text="Depends on positions")
+    rows = [row.inner_text().split("\t") for row in section.locator("tr").all()]
+    assert [[cell.strip() for cell in row] for row in rows] == [
+        ["data", "Time", "up to its own"], ["data", "Features", "all"],
+    ]  # fmt: skip
+    box(page, "data").click()
+    assert section.count() == 0
 
 
 def test_the_keyboard_alone_explores_the_graph(show: Any) -> None:

@@ -11,10 +11,13 @@ from enum import Enum
 
 from wyrm.graph.axes import Derived, Dim, Dims, axis_size, open_axes, ragged_axis
 from wyrm.graph.base import BaseNode
-from wyrm.graph.index_maps import IndexLoad, IndexMap, LoopIndex
+from wyrm.graph.index_maps import IndexLoad, IndexMap, LoopIndex, loop_indices
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.quotients import Least, Quotient
 from wyrm.graph.traversal import topological_order
+from wyrm.reach.facts import Analysis
+from wyrm.reach.rules import REACH, Reach, Reached
+from wyrm.reach.zones import SOURCE, Zone, equated
 
 
 class Combination(Enum):
@@ -65,15 +68,26 @@ def dependences_of(
     if any(not leaf.dims or not isinstance(leaf.dims[0], Dim) for leaf in columns):
         return None
     replacements = simplified(nodes)
-    found: dict[BaseNode, RowDependence] = {}
-    for node in topological_order(replacements[node] for node in topological_order(nodes)):
+    found = _found_for([replacements[node] for node in topological_order(nodes)], {}, columns, batch)
+    return {node: found[replacement] for node, replacement in replacements.items() if replacement in found}, batch
+
+
+def _found_for(
+    outputs: Iterable[BaseNode],
+    known: dict[BaseNode, RowDependence],
+    columns: Collection[BaseNode],
+    batch: set[type[Dim]],
+) -> dict[BaseNode, RowDependence]:
+    """Return how outputs and the nodes before them depend on rows, from how some `known` ones do."""
+    found = dict(known)
+    for node in topological_order(outputs, known):
         if node.is_leaf:
             found[node] = 0 if node in columns else Combination.SAME
         elif node.same_value:
             found[node] = found[node.parents[0]]
         else:
             found[node] = row_dependence(node, [found[parent] for parent in node.parents], batch)
-    return {node: found[replacement] for node, replacement in replacements.items() if replacement in found}, batch
+    return found
 
 
 def _row_axes(dims: Dims, batch: set[type[Dim]]) -> list[int]:
@@ -102,7 +116,7 @@ def row_dependence(node: BaseNode, parents: list[RowDependence], batch: set[type
             return Combination.MIXED  # the positions of the rows
         return axes[0] if axes else Combination.SAME
     if any(isinstance(parent, int) for parent in parents):
-        return _of_rows(node, parents, axes)
+        return _of_rows(node, parents, axes, batch)
     return _of_totals(node, parents) if not axes else Combination.MIXED
 
 
@@ -121,7 +135,7 @@ def _of_totals(node: BaseNode, parents: list[RowDependence]) -> RowDependence:
     return kind if passes or node.same_elements else Combination.MIXED
 
 
-def _of_rows(node: BaseNode, parents: list[RowDependence], axes: list[int]) -> RowDependence:
+def _of_rows(node: BaseNode, parents: list[RowDependence], axes: list[int], batch: set[type[Dim]]) -> RowDependence:
     """Return how a node depends on the rows if some of its operands have an element for each row."""
     if any(parent in (Combination.MEAN, Combination.SUM) for parent in parents):
         return Combination.MIXED
@@ -131,6 +145,10 @@ def _of_rows(node: BaseNode, parents: list[RowDependence], axes: list[int]) -> R
         return Combination.MEAN if by_rows == "mean" else axes[0] if axes else Combination.MIXED
     if LOOPS.of(node).reducer is not None:
         return _of_reduction(node, rows, axes)
+    composition = node.composition()
+    if composition is not None:
+        found = dict(zip(composition.inputs, parents, strict=True))
+        return _found_for([composition.outputs[0]], found, (), batch)[composition.outputs[0]]
     if not axes:
         return Combination.MIXED
     if node.formula:
@@ -138,7 +156,25 @@ def _of_rows(node: BaseNode, parents: list[RowDependence], axes: list[int]) -> R
     if node.same_elements:
         # Rows stay in order if their axis is the outermost one, before and after.
         return 0 if rows[0] == 0 and axes[0] == 0 else _of_gather(node, rows, axes[0])
-    return _of_gather(node, rows, axes[0]) if _gather_index(node) is not None else _of_scatter(node, rows, axes[0])
+    if _gather_index(node) is not None:
+        return _of_gather(node, rows, axes[0])
+    if type(REACH.of(node)) is not Reach:
+        return axes[0] if _keeps_rows(node, rows, axes[0]) else Combination.MIXED
+    return _of_scatter(node, rows, axes[0])
+
+
+def _keeps_rows(node: BaseNode, rows: list[int | None], axis: int) -> bool:
+    """Return whether a rule says that elements depend on no other row of the parents than their own."""
+    analysis = Analysis((), {})
+    operands = [Reached(analysis.axes(parent.dims)) for parent in node.parents]
+    for operand, row in zip(operands, rows, strict=True):
+        if row is not None:
+            operand.zones = [Zone(equated((SOURCE, atom) for atom in operand.axes[row]))]
+    found = REACH.of(node).reached(node, operands, analysis)
+    if found is None or len(found.axes[axis]) != 1:
+        return False
+    own = Zone(equated([(SOURCE, found.axes[axis][0])]))
+    return all(analysis.inside(zone, own) for zone in found.zones)
 
 
 def _of_reduction(node: BaseNode, rows: list[int | None], axes: list[int]) -> RowDependence:
@@ -161,12 +197,8 @@ def _of_reduction(node: BaseNode, rows: list[int | None], axes: list[int]) -> Ro
     return {"": Combination.SUM, "total / count": Combination.MEAN}.get(form.reducer.finish, Combination.MIXED)
 
 
-def _positions(dims: Dims) -> IndexMap:
-    return tuple(map(LoopIndex, range(len(dims))))
-
-
 def _gather_index(node: BaseNode) -> IndexMap | None:
-    return LOOPS.of(node).gather_index(node, _positions(node.dims))
+    return LOOPS.of(node).gather_index(node, loop_indices(node.ndim))
 
 
 def _of_gather(node: BaseNode, rows: list[int | None], axis: int) -> RowDependence:
@@ -187,7 +219,7 @@ def _of_gather(node: BaseNode, rows: list[int | None], axis: int) -> RowDependen
 def _of_scatter(node: BaseNode, rows: list[int | None], axis: int) -> RowDependence:
     """Return the row axis of a scatter if each row of the parents is written only to that row of the result."""
     for position, (parent, row_axis) in enumerate(zip(node.parents, rows, strict=True)):
-        to = LOOPS.of(node).scatter_index(node, position, _positions(parent.dims))
+        to = LOOPS.of(node).scatter_index(node, position, loop_indices(parent.ndim))
         if row_axis is None:
             if to is not None:  # what all rows share is written to some of them
                 return Combination.MIXED

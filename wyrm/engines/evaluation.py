@@ -20,6 +20,7 @@ from wyrm.graph.leaves import Input
 from wyrm.graph.modes import modes_of
 from wyrm.graph.ragged import RaggedArray
 from wyrm.graph.traversal import topological_order
+from wyrm.reach.evaluated import warn_of_measured, warn_of_rows
 from wyrm.support.options import whole
 
 # Rows of a batch of an evaluation, enough for fast matrix products.
@@ -107,7 +108,10 @@ class Evaluator:
         given = given_inputs(data, inputs)
         totals = self._totals_of(outputs, given)
         nodes = list(dict.fromkeys([*totals.nodes, *computed]))
+        is_new = self._nodes != tuple(map(id, nodes))
         engine = self._engine_of(nodes)
+        if is_new:
+            _warn(totals, [entry[1:] for entry in metrics.values()])
         columns = rows_of(given, engine.graph.ranges.limits)
         if missing := [node for node in fed if node not in columns.given]:
             raise ShapeError(f"{describe(missing[0])} is an argument of a metric, so it needs a column of the data")
@@ -149,6 +153,14 @@ def _refuse_training(nodes: Sequence[BaseNode]) -> None:
             f"graph again after model.eval(), and evaluate a program of it: wy.compile(model(x)...); "
             f"fit takes that program as evaluation="
         )
+
+
+def _warn(totals: Totals, measured: Sequence[Sequence[BaseNode]]) -> None:
+    """Issue warnings of outputs and arguments of metrics that depend on what they should not."""
+    if totals.mixed:
+        warn_of_rows(totals.mixed, totals.columns)
+    for arguments in measured:
+        warn_of_measured(arguments, totals.columns)
 
 
 def _arguments(metrics: Mapping[str, Any]) -> list[BaseNode]:

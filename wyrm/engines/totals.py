@@ -166,6 +166,13 @@ class Totals:
         return self._others[given]
 
     @property
+    def mixed(self) -> list[BaseNode]:
+        """The scalar outputs that are no function of means and sums over rows, if the rows are known."""
+        known = zip(self._outputs, self._kinds, self._functions, strict=False)
+        mixed = [node for node, kind, function in known if kind is Combination.MIXED and function is None]
+        return [node for node in mixed if not node.dims] if self.columns else []
+
+    @property
     def adds_up(self) -> bool:
         """Whether the first output is a sum over rows."""
         return self._kinds[0] is Combination.SUM

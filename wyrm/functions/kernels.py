@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import textwrap
 import typing
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -21,11 +20,12 @@ from wyrm.graph.leaves import as_constant
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.typing import Bs
 from wyrm.ops.adjoints.derived import Derived, adjoint, tangent, value
-from wyrm.ops.adjoints.op import op_of, parts_of
-from wyrm.ops.adjoints.plans import ROOM, Operand, Shape, ValuePlan
+from wyrm.ops.adjoints.op import op_of
+from wyrm.ops.adjoints.plans import ROOM, Operand, Shape, ValuePlan, plan_of
 from wyrm.ops.adjoints.program import Kind
+from wyrm.ops.adjoints.reading import source_of
+from wyrm.ops.adjoints.rows import rows_of
 from wyrm.support.options import whole
-from wyrm.support.texts import exact
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,7 +53,9 @@ class Written(Generic[*Bs]):
 class Kernel(Generic[P, R]):
     """A Python function with loops, made by `kernel`: an op of nodes, and the function itself of arrays and numbers."""
 
-    def __init__(self, function: Callable[P, Any], slopes: tuple[Any, ...] | None, room: int) -> None:
+    def __init__(
+        self, function: Callable[P, Any], slopes: tuple[Any, ...] | None, room: int, batch: type[Dim] | str | None
+    ) -> None:
         functools.update_wrapper(self, function)
         code = getattr(function, "__code__", None)
         if code is None:
@@ -61,6 +63,9 @@ class Kernel(Generic[P, R]):
         self.kernel_function: Any = function
         self.names: tuple[str, ...] = code.co_varnames[: code.co_argcount]
         self.room = whole("room", room, 1)
+        if batch is not None and not (isinstance(batch, str) or is_name(batch)):
+            raise OptionError(f"batch must be an axis of the annotations, as in batch=Batch, not {batch!r}")
+        self.batch = batch
         # Where code is run block by block, a later block takes the place of the lines of an earlier one.
         with suppress(OSError, TypeError):
             vars(function)["source_of_kernel"] = "".join(inspect.getsourcelines(function)[0])
@@ -70,12 +75,14 @@ class Kernel(Generic[P, R]):
                     f"{function.__name__} has {len(self.names)} parameters and {len(slopes)} slopes: give one for each"
                 )
             vars(function)["slopes"] = tuple(getattr(each, "kernel_function", each) for each in slopes)
-        self._plans: dict[Any, ValuePlan] = {}
         self._last: ValuePlan | None = None
 
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
         given: dict[str, Any] = dict(zip(self.names, arguments, strict=False)) | keywords
         if not any(isinstance(each, BaseNode) for each in given.values()):
+            if self.batch is not None:
+                nothing: Any = self._rows_in_python(given)
+                return nothing  # type: ignore[no-any-return]  # the arrays are filled
             found: R = self.kernel_function(*arguments, **keywords)  # in Python, on arrays and numbers
             return found
         name, twice = self.kernel_function.__name__, [each for each in self.names[: len(arguments)] if each in keywords]
@@ -111,19 +118,24 @@ class Kernel(Generic[P, R]):
             listed = ", ".join(f"{each.name}: {p.dtype}" for each, p in zip(operands, parents, strict=True))
             raise DTypeError(f"{name} takes float operands of one type, not {listed}; convert with .astype")
         dtype = "f4" if floats == {np.dtype(np.float32)} else "f8"
-        key = tuple(operands), tuple((k, exact(v)) for k, v in fixed.items()), tuple(results.items()), dtype
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._plans[key] = ValuePlan(self.kernel_function, operands, fixed, results, dtype, self.room)
-            if not plan.outputs:
-                raise RegistrationError(
-                    f"{name} returns nothing and has no parameter for a result: arrays that it writes are its last "
-                    f"parameters, which a call leaves out"
-                )
-            _check_reads(plan)
+        plan = plan_of(self.kernel_function, operands, fixed, results, dtype, self.room)
+        if not plan.outputs:
+            raise RegistrationError(
+                f"{name} returns nothing and has no parameter for a result: arrays that it writes are its last "
+                f"parameters, which a call leaves out"
+            )
+        _check_reads(plan)
         self._last = plan
-        node: Any = op_of(plan)(*parents)
-        parts = parts_of(node, plan.shapes([parent.dims for parent in parents]))
+        if self.batch is None:
+            node: Any = op_of(plan)(*parents)
+        else:
+            if plan.derived.results:
+                raise RegistrationError(
+                    f"{name} returns a number, and with batch= each row is computed apart: write a number for each, "
+                    f"as in out: wy.Written[{self._batch_name}], and sum them after the call"
+                )
+            node = op_of(rows_of(plan, self._parts & {each.name for each in operands}))(*parents)
+        parts = node.parts(node)
         return parts[0] if len(parts) == 1 else tuple(parts)
 
     def _results(
@@ -135,7 +147,7 @@ class Kernel(Generic[P, R]):
         defaults = self.kernel_function.__defaults__ or ()
         if defaults:
             raise RegistrationError(f"{name} has parameters with defaults: a call gives all that it reads")
-        hints = self._hints()
+        hints = self._hints
         places: dict[Any, tuple[int, int]] = {}
         for i, (operand, parent) in enumerate(zip(operands, parents, strict=True)):
             axes = _axes(hints.get(operand.name))
@@ -173,6 +185,40 @@ class Kernel(Generic[P, R]):
             found[text] = tuple(shape)
         return found
 
+    @property
+    def _batch_name(self) -> str:
+        return getattr(self.batch, "__name__", str(self.batch))
+
+    @functools.cached_property
+    def _parts(self) -> frozenset[str]:
+        """The parameters that have the axis of the batch, of which a call of the function has one row."""
+        found: set[str] = set()
+        for text in self.names:
+            axes = [getattr(each, "__name__", each) for each in _axes(self._hints.get(text)) or ()]
+            if self._batch_name in axes[1:]:
+                raise ShapeError(
+                    f"{self.kernel_function.__name__}: {self._batch_name} is the axis of the batch, and must be the "
+                    f"first one of {text}, not one of ({', '.join(map(str, axes))})"
+                )
+            if axes and axes[0] == self._batch_name:
+                found.add(text)
+        written = [text for text in self.names if typing.get_origin(self._hints.get(text)) is Written]
+        if not found.difference(written) or not found.issuperset(written):
+            raise ShapeError(
+                f"{self.kernel_function.__name__}: {self._batch_name} is the axis of the batch: annotate an operand "
+                f"and each result with it, as in x: wy.Tensor[{self._batch_name}], out: wy.Written[{self._batch_name}]"
+            )
+        return frozenset(found)
+
+    def _rows_in_python(self, given: dict[str, Any]) -> Any:
+        (rows, *others) = {len(given[each]) for each in self._parts}
+        if others:
+            sizes = ", ".join(f"{each}: {len(given[each])}" for each in sorted(self._parts))
+            raise ShapeError(f"{self.kernel_function.__name__}: the rows are not equally many: {sizes}")
+        for row in range(rows):
+            self.kernel_function(**{k: x[row : row + 1] if k in self._parts else x for k, x in given.items()})
+
+    @functools.cached_property
     def _hints(self) -> dict[str, Any]:
         try:
             return typing.get_type_hints(self.kernel_function)
@@ -185,7 +231,7 @@ class Kernel(Generic[P, R]):
         """Return what the parameters are, by the last call or by their annotations."""
         if self._last is not None:
             return self._last.inner_kinds
-        hints = self._hints()
+        hints = self._hints
         found: list[Kind] = []
         for text in self.names:
             hint = hints.get(text)
@@ -215,9 +261,15 @@ class Kernel(Generic[P, R]):
         return value(self.kernel_function, self._kinds())
 
     def listing(self) -> str:
-        """Return the kernel, its adjoint and its tangent as they are compiled, as text."""
-        source = textwrap.dedent(self.kernel_function.source_of_kernel)
+        """Return the kernel, its adjoint and its tangent as they are compiled, as text.
+
+        Raise `NotDifferentiable` for a kernel whose source is not in a file.
+        """
+        source = source_of(self.kernel_function)
         return "\n".join([source, self.adjoint().source, self.tangent().source])
+
+    def __reduce__(self) -> str:
+        return self.kernel_function.__qualname__  # type: ignore[no-any-return]  # a name
 
     def __repr__(self) -> str:
         return f"<wyrm.kernel {self.kernel_function.__name__}({', '.join(self.names)})>"
@@ -280,12 +332,22 @@ def kernel(function: Callable[[A, B, C, Written[*Bs]], None], /) -> Kernel[[A, B
 @overload
 def kernel(function: Callable[[A, B, C, D, Written[*Bs]], None], /) -> Kernel[[A, B, C, D], Tensor[*Bs]]: ...
 @overload
-def kernel(function: Callable[..., Any], /, *, room: int = ...) -> Kernel[..., Any]: ...
+def kernel(
+    function: Callable[..., Any], /, *, room: int = ..., batch: type[Dim] | str | None = ...
+) -> Kernel[..., Any]: ...
 @overload
 def kernel(
-    function: None = None, /, *, slopes: tuple[Callable[..., Any], ...] | None = None, room: int = ...
+    function: None = None,
+    /,
+    *,
+    slopes: tuple[Callable[..., Any], ...] | None = None,
+    room: int = ...,
+    batch: type[Dim] | str | None = ...,
 ) -> Callable[[Callable[..., Any]], Kernel[..., Any]]: ...
-def kernel(function: Any = None, /, *, slopes: tuple[Any, ...] | None = None, room: int = ROOM) -> Any:
+def kernel(
+    function: Any = None, /, *, slopes: tuple[Any, ...] | None = None, room: int = ROOM,
+    batch: type[Dim] | str | None = None,
+) -> Any:  # fmt: skip
     """Make an op of a Python function with loops over elements; a decorator.
 
     The function is written in the kernel language: numbers, loops over `range`, `while`, `if`, elements of arrays, and
@@ -299,7 +361,10 @@ def kernel(function: Any = None, /, *, slopes: tuple[Any, ...] | None = None, ro
     by `work = np.zeros(x.size)`.
 
     `slopes`: for each parameter a kernel that stands in place of the derivative, for kernels that other kernels call.
-    `room`: how many numbers a gradient may record where a `while` or a `break` hides how many it needs.
+    `room`: how many numbers a gradient may record where a `while` or the data hides how many it needs.
+    `batch`: the first axis of operands and of all results, by its class or the name of that. Each row is then a call of
+    its own, with arrays of one row, and threads share the rows. The numbers do not depend on the threads. A gradient
+    with respect to an operand without that axis is summed over 16 parts of the batch, each of its size.
 
     Raise `NotDifferentiable`, with the line and what to write, for what has no adjoint, before anything runs. Raise
     `ShapeError` and `DTypeError` for operands that do not fit the annotations, and `IndexOutOfRange` where it runs and
@@ -319,6 +384,6 @@ def kernel(function: Any = None, /, *, slopes: tuple[Any, ...] | None = None, ro
     """
 
     def made(function: Callable[..., Any]) -> Kernel[Any, Any]:
-        return Kernel(function, slopes, room)
+        return Kernel(function, slopes, room, batch)
 
     return made if function is None else made(function)

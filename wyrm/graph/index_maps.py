@@ -149,6 +149,15 @@ def _grouped(entry: IndexExpression) -> str:
     return str(entry) if entry.single else f"({entry})"
 
 
+def loop_indices(rank: int) -> IndexMap:
+    """Return the position inside one loop for each of `rank` axes.
+
+    >>> [str(entry) for entry in loop_indices(2)]
+    ['i0', 'i1']
+    """
+    return tuple(map(LoopIndex, range(rank)))
+
+
 def flat(index: IndexMap, sizes: Sequence[IndexExpression | int]) -> IndexExpression:
     """Return the flat index of an element of an array of these sizes, in row-major order.
 

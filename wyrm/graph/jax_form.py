@@ -101,6 +101,10 @@ class Lowering(Protocol):
         """Return the value of an op by the kernel of its loop form; NaN, or the largest integer, where it raises."""
         ...
 
+    def arrays_of_kernel(self, node: BaseNode, operands: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
+        """Return the arguments of the kernel of an op's loop form as it leaves them, for forms that keep several."""
+        ...
+
     def outputs(self, outputs: Sequence[BaseNode], known: Mapping[BaseNode, Any]) -> list[Any]:
         """Return the values of nodes of another graph, such as the body of a loop; `known` has values of its leaves."""
         ...

@@ -123,6 +123,8 @@ class Op:
     """Whether the op's `evaluate` accepts row-sparse operands; other ops get dense arrays."""
     gives_rows: ClassVar[bool] = False
     """Whether the op's value is row-sparse."""
+    holds_bits: ClassVar[bool] = False
+    """Whether elements of the value are parts of numbers of other types: a NaN among them says nothing."""
     same_elements: ClassVar[bool] = False
     """Whether the result has all elements of the only operand in the same row-major order, under other axes."""
     adds_rows: ClassVar[bool] = False
@@ -177,7 +179,9 @@ class Op:
         return ()
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        """Return how the value depends on rows of data, unless its formula or loop form shows it.
+        """Return how the value depends on rows of data, unless its formula, composition, loop form or rule shows it.
+
+        That is so for an op that draws numbers, whose rows count, and for a loop.
 
         `rows` has for each parent the axis with an element for each row, or None if the parent is the same for all
         rows. The answer is "rows" if each row of the result depends only on that row of the parents, "mean" for a mean

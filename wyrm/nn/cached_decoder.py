@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from wyrm.engines.dtypes import ComputeDType, check_dtype
 from wyrm.errors import DTypeError, IndexOutOfRange, OptionError, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Axis, Dim, One
@@ -127,7 +128,10 @@ class DecoderPass:
     The outputs of the program are the logits, if `with_logits`, and what each slot keeps.
     """
 
-    def __init__(self, model: LanguageModel, limits: Limits, memory: Memory, time: Axis, *, with_logits: bool) -> None:
+    def __init__(
+        self, model: LanguageModel, limits: Limits, memory: Memory, time: Axis, *, with_logits: bool,
+        compute_dtype: ComputeDType | None = None,
+    ) -> None:  # fmt: skip
         self.tokens: IndexInput = IndexInput(dims=(memory.batch, time), name="tokens")
         self.past = Past(memory, time)
         with _evaluating(model):
@@ -142,6 +146,7 @@ class DecoderPass:
         self.with_logits: bool = with_logits
         self.outputs: list[Node] = [logits] if with_logits else []
         self.outputs += [node for slot in memory.slots for node in self.past.kept[slot]]
+        self._compute_dtype = compute_dtype
         self._slots = memory.slots
         self._leaves = {node for node in topological_order(self.outputs) if node.is_leaf}
         self._program: Program[Any, Any] | None = None
@@ -150,7 +155,7 @@ class DecoderPass:
     def program(self) -> Program[Any, Any]:
         """The compiled program, made at its first use."""
         if self._program is None:
-            self._program = compile(self.outputs)
+            self._program = compile(self.outputs, compute_dtype=self._compute_dtype)
         return self._program
 
     @property
@@ -201,7 +206,9 @@ class CachedDecoder:
     values of the parameters. `decoder.read(tokens)` takes several tokens of each, (batch_size, time), at once, such as
     a prompt without its last token, and returns nothing. `decoder.logits_after(tokens)` takes whole sequences, of which
     it reads what differs from the tokens that it has. `reset()` starts new sequences. `max_length` is for how many
-    tokens of a sequence there is room, by default the longest sequence of the model.
+    tokens of a sequence there is room, by default the longest sequence of the model. `compute_dtype="bfloat16"` rounds
+    the operands of products as in `wy.compile`: prompts, and steps of many sequences, are faster where the processor
+    multiplies such numbers faster, most of all for narrow weights.
 
     The sequences may have different lengths: `step` and `logits_after` take the numbers of those that go on, `rows`.
     `lengths`, (batch_size,), has the number of tokens of each since it began, `length` is that of the longest one, and
@@ -213,7 +220,8 @@ class CachedDecoder:
     take `past`, such as `MultiHeadAttention`, `TransformerBlock`, `LSTM` and `GRU`.
 
     Raise `DTypeError` for what is no such model, `ShapeError` for a model that keeps nothing of earlier tokens or whose
-    logits have other axes, and what `batch_size` and `max_length` raise that are no integers of at least 1.
+    logits have other axes, `OptionError` for another `compute_dtype`, and what `batch_size` and `max_length` raise that
+    are no integers of at least 1.
 
     >>> config = wy.nn.GPT2Config(vocab_size=7, n_positions=5, n_embd=4, n_layer=1, n_head=2)
     >>> decoder = CachedDecoder(wy.nn.GPT2(config), batch_size=2)
@@ -223,13 +231,19 @@ class CachedDecoder:
     ((1, 7), [3, 3])
     """
 
-    def __init__(self, model: LanguageModel, batch_size: int = 1, *, max_length: int | None = None) -> None:
+    def __init__(
+        self, model: LanguageModel, batch_size: int = 1, *, max_length: int | None = None,
+        compute_dtype: ComputeDType | None = None,
+    ) -> None:  # fmt: skip
+        check_dtype({"compute_dtype": compute_dtype})
         self.limits: Limits = Limits.of("CachedDecoder", model).within(max_length)
         self.batch_size: int = whole("batch_size", batch_size, 1)
         self._memory = Memory(type(model).__name__, self.batch_size, self.limits.longest)
         # The graph for prompts comes first: its time axis, of a name, shows what a model confuses with another one.
-        self._read = DecoderPass(model, self.limits, self._memory, New(), with_logits=False)
-        self._step = DecoderPass(model, self.limits, self._memory, One(), with_logits=True)
+        self._read, self._step = (
+            DecoderPass(model, self.limits, self._memory, time, with_logits=with_logits, compute_dtype=compute_dtype)
+            for time, with_logits in ((New(), False), (One(), True))
+        )
         held = {slot.held for slot in self._memory.slots}
         leaves = [leaf for leaf in topological_order(self._step.outputs) if leaf not in held]
         self._leaves = [stored(leaf) for leaf in leaves if isinstance(leaf, Parameter | Buffer)]
@@ -241,7 +255,10 @@ class CachedDecoder:
         # For each sequence, the tick of the values of the parameters that it began with.
         self._versions = np.zeros(self.batch_size, np.int64)
         # Prompts are read one after the other, so that none waits for a longer one.
-        self._reader = CachedDecoder(model, max_length=max_length) if self.batch_size > 1 else None
+        alone = None
+        if self.batch_size > 1:
+            alone = CachedDecoder(model, max_length=max_length, compute_dtype=compute_dtype)
+        self._reader: CachedDecoder | None = alone
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -303,7 +320,7 @@ class CachedDecoder:
         `tokens` has the whole text of each sequence, or of the sequences `rows`; texts may have different lengths. The
         tokens that one begins with are not read again where any sequence of the decoder has them, with these values of
         the parameters. A recurrent model knows a sequence only as a whole: it reads all of one that does not go on from
-        the tokens so far. Sequences that go on by one token take a step together.
+        the tokens so far. The last tokens of all texts take a step together.
 
         Raise the errors of `step` and `read`, and `ShapeError` for a text without a token.
         """
@@ -316,20 +333,13 @@ class CachedDecoder:
             )
         texts = [self._whole_text(each) for each in tokens]
         latest = self._latest()
-        steps, found = list[int](), dict[int, np.ndarray]()
-        for place, (row, text) in enumerate(zip(chosen.tolist(), texts, strict=True)):
+        for row, text in zip(chosen.tolist(), texts, strict=True):
             same = self._known(row, text, latest)
             if self._reader is None:
-                self._lengths[row] = same
-                self.read(text[None, same:-1])
+                self._read_from(same, text)
             elif not self._lengths[row] == same == len(text) - 1:
-                found[place] = self._read_alone(row, text, latest)
-                continue
-            steps.append(place)
-        if steps:
-            last = np.array([texts[place][-1] for place in steps])
-            found |= zip(steps, self.step(last, [int(chosen[place]) for place in steps]), strict=True)
-        return np.stack([found[place] for place in range(len(texts))])
+                self._read_alone(row, text, latest)
+        return self.step(np.array([text[-1] for text in texts]), chosen.tolist())
 
     def truncate(self, length: int) -> None:
         """Forget the tokens of each sequence after the first `length`.
@@ -371,17 +381,24 @@ class CachedDecoder:
         same = int(differ[0]) if differ.size else most
         return 0 if same < length and self._memory.has_states else same
 
-    def _read_alone(self, row: int, text: NDArray[np.int64], latest: int) -> np.ndarray:
-        """Begin a sequence with a text, which the reader reads from where any sequence of the decoder has it."""
+    def _read_from(self, same: int, text: NDArray[np.int64]) -> None:
+        """Read all of a text but its last token behind the `same` tokens of it that the only sequence has."""
+        self._lengths[0] = same
+        self.read(text[None, same:-1])
+
+    def _read_alone(self, row: int, text: NDArray[np.int64], latest: int) -> None:
+        """Begin a sequence with all of a text but its last token.
+
+        The reader reads it from where any sequence of the decoder has it.
+        """
         reader = self._reader
         assert reader is not None
         known = [self._known(each, text, latest) for each in range(self.batch_size)]
         best = int(np.argmax(known))
         if known[best] > reader._known(0, text, latest):
             reader._copy(0, self, best, known[best])
-        logits: np.ndarray = reader.logits_after(text[None])[0]
-        self._copy(row, reader, 0, len(text))
-        return logits
+        reader._read_from(reader._known(0, text, latest), text)
+        self._copy(row, reader, 0, len(text) - 1)
 
     def _copy(self, row: int, source: CachedDecoder, source_row: int, length: int) -> None:
         """Make a sequence equal to the first `length` tokens of one of another decoder of the same model."""

@@ -105,7 +105,11 @@ def ctc_gradient_kernel(
     backward: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Write the gradient of each loss into `out`; `backward`, (2, states), is scratch memory too."""
+    """Write the gradient of each loss into `out`; `backward`, (2, states), is scratch memory too.
+
+    Unlike the kernel derived from `ctc_kernel`, it records nothing: two rows of backward values are enough. A loss that
+    is infinite has the gradient 0.
+    """
     out[:] = 0
     for b in range(out.shape[0]):
         own, states = labels[b, : lengths[b]], 2 * lengths[b] + 1

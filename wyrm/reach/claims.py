@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
@@ -17,10 +16,10 @@ from wyrm.graph.node import Node
 from wyrm.graph.quotients import expression_of
 from wyrm.graph.traversal import topological_order
 from wyrm.reach.facts import Analysis
-from wyrm.reach.refusals import refusal
+from wyrm.reach.refusals import Fits, explained, never
 from wyrm.reach.sizes import SizeAnalysis
 from wyrm.reach.symmetry import SymmetryAnalysis
-from wyrm.reach.zones import SOURCE, Bounds, Zone
+from wyrm.reach.zones import SOURCE, Bounds
 
 S = TypeVar("S")
 A = TypeVar("A", bound=Dim)
@@ -124,9 +123,7 @@ class Claims(Generic[S]):
             )
         self._within(axis, "prefix", -inf, 0, "depends on later positions of")
         analysis = SizeAnalysis(self.node, kind)
-        zones = analysis.known[self.node].zones
-        what = f"elements depend on the number of positions along {kind.__name__}"
-        self._decide(analysis, claim, zones, None, lambda bounds, atom: False, what)
+        self._decide(analysis, claim, f"elements depend on the number of positions along {kind.__name__}")
         proved: Node[Any, S] = self._proved()
         return proved
 
@@ -156,10 +153,7 @@ class Claims(Generic[S]):
             if not isinstance(other, BaseNode):
                 raise TypeError(f"ignores takes nodes, such as the input of the labels, not {other!r}")
             analysis = Analysis([self.node], {other: None})
-            claim = f"ignores({label(other)})"
-            self._decide(
-                analysis, claim, analysis.known[self.node].zones, None, lambda bounds, atom: False, "it depends on"
-            )
+            self._decide(analysis, f"ignores({label(other)})", "it depends on")
         proved: Node[Any, S] = self._proved()
         return proved
 
@@ -187,14 +181,14 @@ class Claims(Generic[S]):
             return upper and (low == -inf or analysis.limited(bounds, atom, SOURCE, -low))
 
         atom = entry[0] if len(entry) == 1 and entry[0] > 0 else None
-        self._decide(analysis, claim, known.zones, atom, fits, f"a position along {kind.__name__} {what}")
+        self._decide(analysis, claim, f"a position along {kind.__name__} {what}", atom, fits)
         return self._proved()
 
     def _symmetric(self, axis: Any, name: str) -> Any:
         kind = named_axis(axis, name)
         claim = f"{name}({kind.__name__})"
         analysis = SymmetryAnalysis(self.node, kind)
-        made = [axis for axis in self.node.dims if analysis.is_made_of((axis,))]
+        made = [axis for axis in self.node.dims if analysis.is_made_of(axis)]
         if name == "invariant" and made:
             raise ShapeError(f"{claim}: {describe(self.node)} has that axis: claim equivariant({kind.__name__})")
         if name == "equivariant":
@@ -203,8 +197,7 @@ class Claims(Generic[S]):
             if derived:
                 raise ShapeError(f"{claim}: {describe(self.node)} has {derived[0]!r}, which is made of that axis")
         self._sources(kind, claim)
-        what = f"an op treats positions along {kind.__name__} in different ways, by their order"
-        self._decide(analysis, claim, analysis.known[self.node].zones, None, lambda bounds, atom: False, what)
+        self._decide(analysis, claim, f"an op treats positions along {kind.__name__} in different ways, by their order")
         return self._proved()
 
     def _sources(self, kind: type[Dim], claim: str) -> dict[BaseNode, int]:
@@ -221,15 +214,15 @@ class Claims(Generic[S]):
         self,
         analysis: Analysis,
         claim: str,
-        zones: Sequence[Zone],
-        atom: int | None,
-        fits: Callable[[Bounds, int | None], bool],
         what: str,
+        atom: int | None = None,
+        fits: Fits = never,
     ) -> None:
         """Raise `NotProved` for the zone with the shortest path that does not fit; keep what the proof supposes."""
-        wrong = [zone for zone in zones if not fits(zone.bounds, atom)]
+        wrong = [zone for zone in analysis.known[self.node].zones if not fits(zone.bounds, atom)]
         if wrong:
-            raise NotProved(refusal(self.node, claim, what, analysis, min(wrong, key=lambda z: z.depth), atom, fits))
+            text = f"not proved: {claim} of {describe(self.node)}: {what}"
+            raise NotProved(explained(text, self.node, analysis, min(wrong, key=lambda z: z.depth), atom, fits))
         self.assumed = list(dict.fromkeys([*self.assumed, *analysis.assumed]))
 
     def _proved(self) -> Any:

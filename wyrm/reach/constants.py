@@ -49,7 +49,7 @@ def _numbers(array: np.ndarray, axes: Sequence[Entry]) -> Numbers:
 
 
 def _cases(array: np.ndarray, axes: Sequence[Entry]) -> list[tuple[list[Bound], Numbers]]:
-    """Return bounds of integers along one axis, apart for those below, at and above their positions."""
+    """Return bounds of integers along one axis in three parts: those below, at and above their positions."""
     if array.ndim != 1 or not axes[0]:
         return []
     beside, atom, found = array - np.arange(len(array)), axes[0][0], []

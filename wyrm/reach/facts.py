@@ -6,6 +6,7 @@ op without any of these is taken to depend on everything.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
@@ -16,7 +17,7 @@ import numpy as np
 from wyrm.graph.axes import axis_size
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexConstant
-from wyrm.graph.index_maps import LoopIndex
+from wyrm.graph.index_maps import loop_indices
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.source_location import located_at
@@ -26,8 +27,21 @@ from wyrm.reach.constants import known_constant
 from wyrm.reach.formulas import known_of_formula, reduces_to
 from wyrm.reach.reading import gathered, reshaped, scattered
 from wyrm.reach.relations import Relation, is_plain, related
-from wyrm.reach.rules import KEPT, REACH, Entry, Reached
-from wyrm.reach.zones import SOURCE, ZERO, Atoms, Bound, Size, Zone, atom_of, linked, multiple, renamed, size_of
+from wyrm.reach.rules import KEPT, REACH, Entry, Reached, own_names
+from wyrm.reach.zones import (
+    ANY_SIZE,
+    SOURCE,
+    Atoms,
+    Bound,
+    Size,
+    Zone,
+    atom_of,
+    equated,
+    linked,
+    multiple,
+    renamed,
+    size_of,
+)
 
 # The most elements of a constant that is computed from others, such as a mask.
 _FOLDED = 2**22
@@ -57,7 +71,7 @@ class Analysis(Atoms):
         self._constants: dict[BaseNode, np.ndarray] = {}
         sizes = {size_of(leaf.dims[axis]) for leaf, axis in sources.items() if axis is not None}
         if sizes:
-            self.extent: Size | None = sizes.pop() if len(sizes) == 1 else (ZERO, 10**9)
+            self.extent: Size | None = sizes.pop() if len(sizes) == 1 else ANY_SIZE
         self.run(outputs)
 
     def run(self, outputs: Iterable[BaseNode]) -> None:
@@ -71,8 +85,7 @@ class Analysis(Atoms):
         axes = self.axes(node.dims)
         if node in self.sources:
             axis = self.sources[node]
-            same = [] if axis is None else [(SOURCE, atom) for atom in axes[axis]]
-            return Reached(axes, [Zone({pair: 0 for u, v in same for pair in ((u, v), (v, u))}, node)])
+            return Reached(axes, [Zone(equated((SOURCE, atom) for atom in (() if axis is None else axes[axis])), node)])
         if isinstance(node, Constant | IndexConstant):
             array = self._constants[node] = np.asarray(stored(node).array)
             return known_constant(self, node, array, axes)
@@ -104,16 +117,13 @@ class Analysis(Atoms):
             return simpler
         if form.reducer is not None:
             return self.reduced(node, operands, form.reduce_axes(node))
-        entries = form.gather_index(node, tuple(map(LoopIndex, range(node.ndim))))
+        entries = form.gather_index(node, loop_indices(node.ndim))
         if entries is not None:
             return gathered(self, node, operands, entries)
         if node.same_elements:
             return reshaped(self, node, operands[0])
         if form.by_flat_index is None:
-            targets = [
-                form.scatter_index(node, k, tuple(map(LoopIndex, range(parent.ndim))))
-                for k, parent in enumerate(node.parents)
-            ]
+            targets = [form.scatter_index(node, k, loop_indices(parent.ndim)) for k, parent in enumerate(node.parents)]
             if any(target is not None for target in targets):
                 return scattered(self, node, operands, targets, form.starts_from_zero)
         return None
@@ -130,10 +140,10 @@ class Analysis(Atoms):
         return Reached(self.axes(node.dims), [z for each in operands for z in self.image(node, each.zones, {})])
 
     def composed(self, node: BaseNode, operands: Sequence[Reached]) -> Reached | None:
-        """Return what the composition of an op says if this is known of its operands; None if it has none."""
+        """Return what the composition of an op says, from what is known of its operands; None if it has none."""
         composition = node.composition()
         if composition is not None:
-            if not self.follows_all and all(map(is_plain, operands)):
+            if not self.follows_all and all(is_plain(self, operand) for operand in operands):
                 return related(self, node, composition, operands)
             return self.of_graph(node, composition.inputs, composition.outputs[0], composition.order, operands)
         with located_at(node.origin):
@@ -148,7 +158,7 @@ class Analysis(Atoms):
         inner: Sequence[BaseNode],
         operands: Sequence[Reached],
     ) -> Reached:
-        """Return what a graph from `inputs` says of a node; several nodes may share the `inner` ones."""
+        """Return what the graph from `inputs` to `output` says of a node; several nodes may share the `inner` ones."""
         around = {each: self.known[each] for each in inputs if each in self.known}
         self.known.update(zip(inputs, operands, strict=True))
         try:
@@ -181,11 +191,7 @@ class Analysis(Atoms):
         axes: Sequence[Entry] = (),
     ) -> Reached:
         """Return what is known of an operand with other names of its atoms; see `image`."""
-        names, wholes, gone = dict(names), dict[Entry, int](), set(temporary)
-        for parts, whole in operand.wholes.items():
-            if all(atom in names or atom in self.kept for atom in parts):
-                names[whole] = whole
-                wholes[tuple(names.get(atom, atom) for atom in parts)] = whole
+        names, gone = self.with_wholes(operand, names), set(temporary)
         numbers: Any = operand.numbers and {
             (renamed(u, names), renamed(v, names)): limits
             for (u, v), limits in operand.numbers.items()
@@ -196,13 +202,32 @@ class Analysis(Atoms):
             self.image(node, operand.zones, names, extra, gone),
             {value: self.image(node, zones, names, extra, gone) for value, zones in operand.values.items()},
             numbers,
-            wholes,
         )
 
+    def wholes_of(self, operand: Reached) -> dict[Entry, int]:
+        """Return the divided axes, by their parts, of which something is known of an operand."""
+        if not self.wholes:
+            return {}
+        zones = itertools.chain(operand.zones, *operand.values.values())
+        used = {variable for zone in zones for key in zone.bounds for variable in key}
+        return {parts: whole for parts, whole in self.wholes.items() if whole in used}
+
+    def with_wholes(self, operand: Reached, names: Mapping[int, int]) -> Names:
+        """Return names of atoms with those of divided axes whose parts all have one."""
+        found = dict(names)
+        for parts, whole in self.wholes_of(operand).items():
+            if whole not in names and all(atom in names or atom in self.kept for atom in parts):
+                moved = tuple(names.get(atom, atom) for atom in parts)
+                found[whole] = self.whole_of(moved, self.sizes[whole])
+        return found
+
     def joined(self, operands: Sequence[Reached], lists: Sequence[Sequence[Entry]], rank: int) -> Joined:
-        """Return the axes of broadcast operands, whose `lists` of axes end together, and the names of each one's."""
+        """Return the axes that operands broadcast to, and by operand the names that its atoms have there.
+
+        `lists` are the axes of the operands, aligned at their ends.
+        """
         if len(operands) == 1 and len(lists[0]) == rank:  # and no atom twice, of which no axes are made
-            return tuple(lists[0]), [{abs(atom): abs(atom) for entry in lists[0] for atom in entry}]
+            return tuple(lists[0]), [own_names(lists[0])]
         padded = [[()] * (rank - len(axes)) + list(axes) for axes in lists]
         used, axes, names = set[int](), list[Entry](), [Names() for _ in operands]
         for k in range(rank):
@@ -235,19 +260,18 @@ class Analysis(Atoms):
         placed = [self.moved(node, operand, own) for operand, own in zip(operands, names, strict=True)]
         found = known_of_formula(self, node, node.formula if formula is None else formula, placed)
         found.axes = axes
-        found.wholes = {parts: whole for each in placed for parts, whole in each.wholes.items()}
         return found
 
     def without(
         self, node: BaseNode, operand: Reached, gone: Iterable[int], keepdims: bool, neutral: float | None = None
     ) -> Reached:
-        """Return what is known of an operand for all positions along some axes, which go or get size 1.
+        """Return what is known of a reduction of an operand over some axes, which go or get size 1.
 
         Elements of the value `neutral` do not count.
         """
         out = set(gone)
         axes = [() if k in out else entry for k, entry in enumerate(operand.axes) if keepdims or k not in out]
-        made = self.moved(node, operand, {abs(a): abs(a) for entry in axes for a in entry}, axes=axes)
+        made = self.moved(node, operand, own_names(axes), axes=axes)
         made.numbers = None
         return made
 
@@ -289,12 +313,11 @@ class Analysis(Atoms):
             extra = [bound for atom in temporary for bound in linked([atom], [new], low, high)] if whole else []
             own = dict(own)
             if whole and temporary and len(operands) == 1:
-                for parts, all_of_it in operand.wholes.items():  # the whole axis moves with its last part
+                for parts, all_of_it in self.wholes_of(operand).items():  # the whole axis moves with its last part
                     mapped = [own.get(atom, atom if atom in self.kept else 0) for atom in parts]
                     if mapped[-1] == temporary[0] and 0 not in mapped:
                         size = self.sizes[all_of_it]
-                        own[all_of_it], moved = self.fresh(size), self.fresh(size)
-                        result.wholes[*mapped[:-1], new] = moved
+                        own[all_of_it], moved = self.fresh(size), self.whole_of((*mapped[:-1], new), size)
                         temporary.append(own[all_of_it])
                         extra += linked([own[all_of_it]], [moved], low, high)
             result.zones += self.image(node, operand.zones, own, extra, temporary)
@@ -328,7 +351,7 @@ def _names(entry: Entry, other: Entry) -> Names:
 
 
 def _is_small(node: BaseNode) -> bool:
-    """Return whether a node of constants is computed: masks are often made of several."""
+    """Return whether a node is computed if its operands are constants, as masks that are made of several."""
     sizes = [axis_size(axis) for axis in node.dims]
     known = [size for size in sizes if size is not None]
     return node.dtype.kind in "fb" and len(known) == len(sizes) and math.prod(known) <= _FOLDED

@@ -37,18 +37,13 @@ def known_of_formula(analysis: Analysis, node: BaseNode, formula: str, operands:
 
     if formula == "same":
         values = dict(operands[0].values)
-    elif len(operands) == 1:
-        for value in _VALUES:
-            result = _value(node, (value,)) if value in operands[0].values and formula == node.formula else None
-            if result is not None and result in _VALUES:
-                values[result] = met(outside(0, value), values.get(result, EVERYWHERE))
-    elif len(operands) == 2 and formula == node.formula:
-        for pair in itertools.product(_VALUES, _VALUES):
-            if all(value in each.values for value, each in zip(pair, operands, strict=True)):
-                result = _value(node, pair)
+    elif len(operands) < 3 and formula == node.formula:
+        for given in itertools.product(_VALUES, repeat=len(operands)):
+            if all(value in each.values for value, each in zip(given, operands, strict=True)):
+                result = _value(node, given)
                 if result is not None and result in _VALUES:
-                    both = [*outside(0, pair[0]), *outside(1, pair[1])]
-                    values[result] = met(both, values[result]) if result in values else both
+                    somewhere = [zone for k, value in enumerate(given) for zone in outside(k, value)]
+                    values[result] = met(somewhere, values.get(result, EVERYWHERE))
     if formula == "x * y":
         zones = [met(zones[0], outside(1, 0.0)), met(zones[1], outside(0, 0.0))]
         values[0.0] = met(outside(0, 0.0), outside(1, 0.0))

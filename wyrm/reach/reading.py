@@ -23,8 +23,20 @@ from wyrm.graph.index_maps import (
 )
 from wyrm.graph.loop_form import ScatterTarget
 from wyrm.reach.formulas import summed
-from wyrm.reach.rules import LOW, Entry, Numbers, Reached
-from wyrm.reach.zones import EVERYWHERE, ZERO, Atoms, Bound, Multiple, Size, Variable, linked, multiple, size_of
+from wyrm.reach.rules import LOW, Entry, Numbers, Reached, own_names
+from wyrm.reach.zones import (
+    ANY_SIZE,
+    EVERYWHERE,
+    ZERO,
+    Atoms,
+    Bound,
+    Multiple,
+    Size,
+    Variable,
+    linked,
+    multiple,
+    size_of,
+)
 
 if TYPE_CHECKING:
     from wyrm.reach.facts import Analysis
@@ -96,7 +108,7 @@ def gathered(analysis: Analysis, node: BaseNode, operands: Sequence[Reached], en
         moved = analysis.moved(node, integers, names)
         loads[load] = moved.numbers or _UNKNOWN
         zones += moved.zones
-    names, temporary = {abs(a): abs(a) for k in taken for a in x.axes[k]}, list[int]()
+    names, temporary = own_names(x.axes[k] for k in taken), list[int]()
     own: dict[int, tuple[list[Variable], list[Variable], int]] = {}  # the position along an axis of the operand
     for k, atoms in enumerate(x.axes):
         if k not in taken and len(atoms) == 1:
@@ -246,29 +258,26 @@ def _product(parts: Sequence[_Factors]) -> _Factors:
 def reshaped(analysis: Analysis, node: BaseNode, x: Reached) -> Reached:
     """Return what is known of an op with the same elements under other axes.
 
-    A flattened axis keeps the atoms of its parts; the parts of a divided one keep the atom of the whole in `wholes`.
+    A flattened axis keeps the atoms of its parts; those of a divided one are known to be parts by `Atoms.wholes`.
     """
     axes: list[Entry] = [()] * node.ndim
-    wholes, kept, extra, temporary = dict(x.wholes), set[int](), list[Bound](), list[int]()
+    names, extra, temporary = dict[int, int](), list[Bound](), list[int]()
     for left, right in groups(analysis, node, x):
         if len(right) == 1:
             (k,) = right
-            axes[k] = _flattened(analysis, tuple(left), size_of(node.dims[k]), x, extra, temporary, kept)
-            kept.update(map(abs, axes[k]))
+            axes[k] = _flattened(analysis, tuple(left), size_of(node.dims[k]), x, extra, temporary, names)
+            names |= {abs(atom): abs(atom) for atom in axes[k]}
             continue
         for k in right:
             axes[k] = (analysis.fresh(size_of(node.dims[k])),)
         if len(left) == 1 and left[0] > 0 and right:
             parts = tuple(axes[k][0] for k in right)
-            wholes[parts] = left[0]
-            kept.update((left[0], *parts))
+            whole = names[left[0]] = analysis.whole_of(parts, analysis.sizes[left[0]])
+            names |= {atom: atom for atom in parts}
             variable, step = analysis.sizes[parts[-1]]
             if len(parts) == 2 and variable == ZERO:
-                extra += linked([left[0]], [multiple(parts[0], step)], 0, step - 1)
-    made = analysis.moved(node, x, {atom: atom for atom in kept}, extra, temporary, axes)
-    own = {abs(atom) for entry in axes for atom in entry}
-    made.wholes = {parts: whole for parts, whole in wholes.items() if whole in kept and whole not in own}
-    return made
+                extra += linked([whole], [multiple(parts[0], step)], 0, step - 1)
+    return analysis.moved(node, x, names, extra, temporary, axes)
 
 
 def groups(analysis: Atoms, node: BaseNode, x: Reached) -> list[tuple[list[int], list[int]]]:
@@ -299,7 +308,7 @@ def _flattened(
     x: Reached,
     extra: list[Bound],
     temporary: list[int],
-    kept: set[int],
+    names: dict[int, int],
 ) -> Entry:
     """Return the atoms of a flattened axis: those of its parts, or of a whole that was divided into them."""
     variables = {variable for zone in x.zones for pair in zone.bounds for variable in pair}
@@ -308,17 +317,21 @@ def _flattened(
         for a, b in itertools.pairwise(atoms)
         if a > 0 and b > 0 and analysis.sizes[b][0] == ZERO and Multiple((a, analysis.sizes[b][1])) in variables
     }
-    for parts in {*x.wholes, *blocks}:
+    wholes = analysis.wholes_of(x)
+    for parts in {*wholes, *blocks}:
         for i in range(len(atoms) - len(parts) + 1):
             if atoms[i : i + len(parts)] != parts:
                 continue
-            whole = x.wholes.get(parts)
-            if whole is None or parts in blocks:
-                whole = analysis.fresh(size if len(atoms) == 2 else (ZERO, 10**9)) if whole is None else whole
+            known = wholes.get(parts)
+            if known is not None:
+                whole = names[known] = analysis.fresh(analysis.sizes[known])
+            else:
+                whole = analysis.fresh(size if len(atoms) == 2 else ANY_SIZE)
+            if known is None or parts in blocks:
                 step = analysis.sizes[parts[1]][1]
                 extra += linked([whole], [Multiple((parts[0], step))], 0, step - 1)
                 temporary += parts
-                kept.update(parts)
+                names.update({part: part for part in parts})
             atoms = (*atoms[:i], whole, *atoms[i + len(parts) :])
             break
     return atoms

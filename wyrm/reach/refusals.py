@@ -5,23 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import inf
 
-from wyrm.graph.base import BaseNode, describe, label
+from wyrm.graph.base import BaseNode, label
 from wyrm.graph.leaves import Input
 from wyrm.graph.traversal import topological_order
 from wyrm.reach.facts import Analysis
-from wyrm.reach.zones import SOURCE, Bounds, Zone
+from wyrm.reach.zones import Bounds, Zone
 
+# Whether bounds are within a claim, whose atom is given.
 Fits = Callable[[Bounds, int | None], bool]
 
 
-def refusal(node: BaseNode, claim: str, what: str, analysis: Analysis, zone: Zone, atom: int | None, fits: Fits) -> str:
-    """Return the message for a zone of a node that a claim excludes."""
-    chain = list(_origins(zone))
-    path = [each.node for each in reversed(chain) if each.node is not None]
-    lost, mask = _lost(chain, fits)
+def never(bounds: Bounds, atom: int | None) -> bool:
+    """Return False, for a claim that no zone is within."""
+    return False
+
+
+def explained(
+    text: str,
+    node: BaseNode,
+    analysis: Analysis,
+    zone: Zone,
+    atom: int | None = None,
+    fits: Fits = never,
+) -> str:
+    """Return a text with the source on which a zone of a node depends, where a claim is lost, the path, and help."""
+    path = [each.node for each in reversed(list(origins(zone))) if each.node is not None]
+    lost, mask = lost_at(zone, fits)
     source = next((each for each in path if each in analysis.sources), None)
     of = "" if source is None else f" {label(source)}"
-    lines = [f"not proved: {claim} of {describe(node)}: {what}{of}{_extent(analysis, zone, atom)}"]
+    lines = [f"{text}{of}{_extent(analysis, zone, atom)}"]
     if lost is not None and not lost.is_leaf:
         lines.append(f"  lost by {lost.op_name()} at {_line(lost)}")
     if mask is not None:
@@ -31,14 +43,16 @@ def refusal(node: BaseNode, claim: str, what: str, analysis: Analysis, zone: Zon
     return "\n".join(lines)
 
 
-def _origins(zone: Zone | None) -> Iterator[Zone]:
+def origins(zone: Zone | None) -> Iterator[Zone]:
+    """Yield a zone and those that it was made from."""
     while zone is not None:
         yield zone
         zone = zone.origin
 
 
-def _lost(chain: list[Zone], fits: Fits) -> tuple[BaseNode | None, BaseNode | None]:
+def lost_at(zone: Zone, fits: Fits) -> tuple[BaseNode | None, BaseNode | None]:
     """Return the first op after which a claim no longer holds of any axis, and the mask there."""
+    chain = list(origins(zone))
     holds = [
         any(fits(each.bounds, a) for a in {x for key in each.bounds for x in key if type(x) is int}) for each in chain
     ]
@@ -69,9 +83,7 @@ def _extent(analysis: Analysis, zone: Zone, atom: int | None) -> str:
     """Return the positions of the source on which position t may depend."""
     if atom is None:
         return ""
-    far = {(SOURCE, atom): 1e9, (atom, SOURCE): 1e9}
-    edges = analysis.closed({key: min(limit, zone.bounds.get(key, inf)) for key, limit in far.items()} | zone.bounds)
-    ahead, back = (limit if limit < 1e8 else inf for limit in ((edges or far)[key] for key in far))
+    back, ahead = analysis.window([zone], atom)
     first = "the first" if back == inf else _place(-back)
     last = "the last" if ahead == inf else _place(ahead)
     return f" (position t on {first})" if first == last else f" (position t on {first} to {last})"

@@ -1,4 +1,4 @@
-"""What a composition says of each operand, found once: later operands of the same axes are only put in."""
+"""What the result of a composition depends on: found once, and used for all operands with the same axes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from wyrm.graph.base import BaseNode
 from wyrm.graph.op import Composition
 from wyrm.reach.rules import Reached
-from wyrm.reach.zones import Bound, Multiple, Zone, renamed
+from wyrm.reach.zones import Bound, Multiple, Zone, equated, renamed
 
 if TYPE_CHECKING:
     from wyrm.reach.facts import Analysis
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Part(NamedTuple):
     """A zone of a result in terms of the positions of an operand.
 
-    `names` has for each position its name in the result, where it is one of the result's, or its own; it lacks those of
-    which the zone says nothing. `extra` bounds hold besides.
+    `names` maps a position of the operand to the position of the result that it equals, else to itself. It lacks the
+    positions of which the zone says nothing. `extra` are the other bounds.
     """
 
     names: dict[int, int]
@@ -28,16 +28,16 @@ class Part(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """What is known of the result of a composition if one operand is followed, whose positions are `places`."""
+    """What is known of the result of a composition where one operand is followed, whose positions are `places`."""
 
     found: Reached
     places: list[int]
     parts: list[Part]
 
 
-def is_plain(operand: Reached) -> bool:
-    """Return whether nothing is known of an operand but zones of whole axes, so that relations say all of it."""
-    if operand.values or operand.numbers or operand.wholes:
+def is_plain(analysis: Analysis, operand: Reached) -> bool:
+    """Return whether only zones are known of an operand, none of a divided axis: a relation suffices for it."""
+    if operand.values or operand.numbers or analysis.wholes_of(operand):
         return False
     return not any(type(x) is Multiple for zone in operand.zones for key in zone.bounds for x in key)
 
@@ -45,7 +45,7 @@ def is_plain(operand: Reached) -> bool:
 def related(analysis: Analysis, node: BaseNode, composition: Composition, operands: Sequence[Reached]) -> Reached:
     """Return what is known of the result of a composition of plain operands.
 
-    An element depends on what those elements of the operands do on which it depends.
+    A relation says on which elements of an operand the result depends, and the operand on what these depend.
     """
     shapes, made = tuple(_shape(analysis, operand) for operand in operands), []
     for k, operand in enumerate(operands):
@@ -63,7 +63,7 @@ def related(analysis: Analysis, node: BaseNode, composition: Composition, operan
 
 
 def _shape(analysis: Analysis, operand: Reached) -> object:
-    """Return what operands have in common of which a composition says the same."""
+    """Return a key that operands share if a composition says the same of them."""
     number = {atom: k for k, atom in enumerate(operand.atoms)}
     return tuple(tuple((number[abs(a)], a > 0, analysis.sizes[abs(a)]) for a in entry) for entry in operand.axes)
 
@@ -74,7 +74,7 @@ def _relation(
     """Return on which elements of operand `k` the result of a composition depends."""
     blank = [Reached(operand.axes) for operand in operands]
     places = {atom: analysis.fresh(analysis.sizes[atom]) for atom in operands[k].atoms}
-    blank[k].zones = [Zone({pair: 0 for u, v in places.items() for pair in ((u, v), (v, u))})]
+    blank[k].zones = [Zone(equated(places.items()))]
     around, analysis.kept = analysis.kept, analysis.kept | set(places.values())
     try:
         found = analysis.of_graph(node, composition.inputs, composition.outputs[0], composition.order, blank)
@@ -84,7 +84,7 @@ def _relation(
 
 
 def _part(analysis: Analysis, zone: Zone, places: Collection[int]) -> Part:
-    """Return a zone with the positions of the operand named as those of the result that they equal."""
+    """Return a zone in which positions of the operand have the names of the result's positions that they equal."""
     names: dict[int, int] = {}
     for (u, v), limit in zone.bounds.items():
         if type(u) is int and u in places and u not in names and type(v) is int and v not in places:
@@ -95,11 +95,11 @@ def _part(analysis: Analysis, zone: Zone, places: Collection[int]) -> Part:
         (a, b, limit) for (u, v), limit in zone.bounds.items() if (a := renamed(u, names)) != (b := renamed(v, names))
     ]
     temporary = [place for place in places if place not in names and any(place in bound for bound in extra)]
-    return Part({**names, **{place: place for place in temporary}}, extra, temporary, zone.mask)
+    return Part({**names, **dict(zip(temporary, temporary, strict=True))}, extra, temporary, zone.mask)
 
 
 def _put_in(analysis: Analysis, node: BaseNode, relation: Relation, operand: Reached) -> list[Zone]:
-    """Return the zones of the result for those of an operand."""
+    """Return the zones of the result that follow from those of an operand."""
     found = []
     for part in relation.parts:
         pairs = zip(operand.atoms, relation.places, strict=True)

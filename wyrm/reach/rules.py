@@ -6,7 +6,7 @@ without a rule is taken to depend on everything, which is always right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -31,16 +31,20 @@ LOW, HIGH = "low", "high"
 """The values at most -1e4, and those at least 1e4."""
 
 
+def own_names(axes: Iterable[Entry]) -> dict[int, int]:
+    """Return the atoms of axes, each as its own name."""
+    return {abs(atom): abs(atom) for entry in axes for atom in entry}
+
+
 class Reached:
     """What is known of a node: its axes, and the zones outside of which its elements do not depend on the source.
 
     `values` has for each of 0, 1, -inf, `LOW` and `HIGH` zones outside of which all elements have that value; `numbers`
-    are bounds of integers, and `cases` those of a constant along one axis, by parts of it. `wholes` gives for the atoms
-    of an axis that was divided that of the whole axis. `parts` and `after` are what is known of the parts of a loop's
-    residuals.
+    are bounds of integers, and `cases` those of a constant along one axis, by parts of it. `parts` and `after` are what
+    is known of the parts of a loop's residuals.
     """
 
-    __slots__ = ("after", "axes", "cases", "numbers", "parts", "values", "wholes", "zones")
+    __slots__ = ("after", "axes", "cases", "numbers", "parts", "values", "zones")
 
     def __init__(
         self,
@@ -48,13 +52,11 @@ class Reached:
         zones: Sequence[Zone] = (),
         values: Mapping[float | str, list[Zone]] = MappingProxyType({}),
         numbers: Numbers | None = None,
-        wholes: Mapping[Entry, int] = MappingProxyType({}),
     ) -> None:
         self.axes: tuple[Entry, ...] = axes
         self.zones: list[Zone] = list(zones)
         self.values: dict[float | str, list[Zone]] = dict(values)
         self.numbers: Numbers | None = numbers
-        self.wholes: dict[Entry, int] = dict(wholes)
         self.cases: Sequence[tuple[list[Bound], Numbers]] = ()
         self.parts: Sequence[Reached] = ()
         self.after: Sequence[Reached] = ()
@@ -63,7 +65,7 @@ class Reached:
         self, *, zones: Sequence[Zone] | None = None, values: Mapping[float | str, list[Zone]] | None = None
     ) -> Reached:
         """Return this with other zones or values."""
-        found = Reached(self.axes, self.zones, self.values, self.numbers, self.wholes)
+        found = Reached(self.axes, self.zones, self.values, self.numbers)
         found.cases, found.parts, found.after = self.cases, self.parts, self.after
         found.zones = found.zones if zones is None else list(zones)
         found.values = found.values if values is None else dict(values)
@@ -72,7 +74,7 @@ class Reached:
     @property
     def atoms(self) -> dict[int, int]:
         """The atoms of the axes, each as its own name."""
-        return {abs(atom): abs(atom) for entry in self.axes for atom in entry}
+        return own_names(self.axes)
 
     @property
     def is_known(self) -> bool:
@@ -91,20 +93,22 @@ class Reach:
 
     # Whether what is known of a node is what its composition says, perhaps of operands of which more is known.
     composes: bool = False
+    # Whether elements are the positions along the only axis, counted from the operand.
+    counts: bool = False
 
     def reached(self, node: Any, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
         """Return what is known of the node; None leaves it to the op's formula, composition or loop form."""
         return None
 
     def ignores_sizes(self, node: Any, is_long: Callable[[Axis], bool]) -> bool:
-        """Return whether elements stay the same where axes become longer, of those that `is_long` is true of.
+        """Return whether elements stay the same if the axes that `is_long` is true of become longer.
 
-        The elements of the operands at the positions before stay the same.
+        The elements of the operands at positions that were there before stay the same.
         """
         return False
 
     def ignores_order(self, node: Any, is_permuted: Callable[[Axis], bool]) -> bool:
-        """Return whether operands whose axes are permuted, those that `is_permuted` is true of, permute the result."""
+        """Return whether the result is permuted with the operands along the axes that `is_permuted` is true of."""
         return False
 
     def value(self, node: BaseNode, arrays: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray | None:

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.graph.axes import Axis, Dim, Dims, axis_size, open_axes
+from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexConstant, IndexInput
-from wyrm.graph.index_maps import IndexLoad, IndexMap, LoopIndex
+from wyrm.graph.index_maps import IndexLoad, IndexMap, LoopIndex, loop_indices
 from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.storage import stored
-from wyrm.reach.facts import Analysis
+from wyrm.reach.axis import AxisAnalysis, scatter_position
 from wyrm.reach.rules import REACH, Along, Reach, Reached, SamePlace
 from wyrm.reach.zones import Zone
 
@@ -23,70 +23,92 @@ from wyrm.reach.zones import Zone
 _ANY_ORDER = {"total + x", "total * x", "total + x * y", "maximum(total, x)", "minimum(total, x)"}
 
 
-class SymmetryAnalysis(Analysis):
-    """Which elements may change in another way than by a permutation if the axis `kind` of all inputs is permuted.
-
-    Zones hold where elements may depend on the order.
-    """
-
-    follows_all = True
-
-    def __init__(self, output: BaseNode, kind: type[Dim]) -> None:
-        self.kind = kind
-        super().__init__([output], {})
+class SymmetryAnalysis(AxisAnalysis):
+    """Which elements may change in another way than by a permutation if the axis `kind` of all inputs is permuted."""
 
     def is_of(self, axis: Axis) -> bool:
         """Return whether an axis is permuted."""
         return type(axis) is self.kind
 
-    def _has(self, dims: Dims) -> bool:
-        return any(map(self.is_of, dims))
+    def is_made_of(self, *dims: Axis) -> bool:
+        return any(map(self.is_of, dims)) or super().is_made_of(*dims)
 
     def _of_leaf(self, node: BaseNode) -> Reached:
         found = super()._of_leaf(node)
-        if not isinstance(node, Input | IndexInput) and self.is_made_of(node.dims) and not self._is_constant(node):
+        if not isinstance(node, Input | IndexInput) and self.is_made_of(*node.dims) and not self._is_constant(node):
             found.zones = [Zone({}, node)]
         return found
-
-    def is_made_of(self, dims: Dims) -> bool:
-        """Return whether some axes are permuted, or made of one that is."""
-        return self._has(dims) or self.kind in set(open_axes(dims))
 
     def _is_constant(self, node: BaseNode) -> bool:
         if not isinstance(node, Constant | IndexConstant):
             return node.stands_for != ""
-        array = np.asarray(stored(node).array)
-        return all((array == array.take([0], k)).all() for k, axis in enumerate(node.dims) if self.is_of(axis))
+        return self._is_symmetric(np.asarray(stored(node).array), node.dims)
+
+    def _is_symmetric(self, array: np.ndarray, dims: Dims) -> bool:
+        """Return whether every permutation of the axis, wherever an array has it, leaves its elements as they are."""
+        along = [k for k, axis in enumerate(dims) if self.is_of(axis)]
+        sizes = {array.shape[k] for k in along}
+        if len(sizes) > 1:
+            return False
+        size = max(sizes, default=0)
+        # All permutations follow from that of the first two positions and that of all in a circle.
+        for order in ([1, 0, *range(2, size)], [*range(1, size), 0]) if size > 1 else ():
+            moved = array
+            for k in along:
+                moved = moved.take(order, k)
+            if not np.array_equal(moved, array, equal_nan=array.dtype.kind == "f"):
+                return False
+        return True
 
     def _of_op(self, node: BaseNode) -> Reached:
-        found = super()._of_op(node)
-        if not node.same_value and not node.shape_only and self._is_introduced(node):
-            found.zones = [Zone({}, node)]
-        return found
+        if node.formula in ("x == y", "x != y"):
+            starts = {self._start_of(parent) for parent in node.parents}
+            if len(starts) == 1 and None not in starts:  # whether two positions are the same
+                return self.nothing(node)
+        return super()._of_op(node)
 
-    def _is_introduced(self, node: BaseNode) -> bool:
-        """Return whether the op itself treats positions differently."""
-        if not any(self.is_made_of(each.dims) for each in (node, *node.parents)):
-            return False
-        rule, form = REACH.of(node), LOOPS.of(node)
+    def _start_of(self, node: BaseNode) -> BaseNode | None:
+        """Return from where a node counts positions along the permuted axis; None if it is no such node."""
+        while not node.is_leaf and not REACH.of(node).counts:
+            entries = LOOPS.of(node).gather_index(node, loop_indices(node.ndim))
+            kept = entries and isinstance(entries[0], LoopIndex) and self.is_of(node.dims[entries[0].depth])
+            if not (node.same_value or (len(node.parents) == len(node.parents[0].dims) == 1 and kept)):
+                return None
+            node = node.parents[0]
+        if len(node.dims) != 1 or not self.is_of(node.dims[0]):
+            return None
+        is_range = isinstance(node, IndexConstant) and np.array_equal(
+            stored(node).array, np.arange(len(stored(node).array))
+        )
+        return node if is_range else None if node.is_leaf else node.parents[0]
+
+    def _depends(self, node: BaseNode) -> bool:
+        if node in self._constants:
+            return self.is_made_of(*node.dims) and not self._is_symmetric(self._constants[node], node.dims)
+        return super()._depends(node)
+
+    def _of_shape(self, node: BaseNode) -> bool:
+        return False
+
+    def _of_rule(self, node: BaseNode, rule: Reach) -> bool | None:
+        operands = [parent.dims for parent in node.parents]
         if node.formula or isinstance(rule, SamePlace):
-            return not self._is_aligned([*(parent.dims for parent in node.parents), node.dims])
+            return not self._is_aligned([*operands, node.dims])
         if isinstance(rule, Along):
-            along = self.is_of(node.parents[0].dims[rule.axis(node)])
-            return along or not self._is_aligned([parent.dims for parent in node.parents])
-        if type(rule) is not Reach and not rule.composes:
-            return not rule.ignores_order(node, self.is_of)
-        if node.composition() is not None or form.decompose(node) is not None:
-            return False  # the ops that it is made of are asked
-        if form.reducer is not None:
-            return form.reducer.step not in _ANY_ORDER or not self._is_aligned([p.dims for p in node.parents])
-        index: IndexMap = tuple(map(LoopIndex, range(node.ndim)))
-        entries = form.gather_index(node, index)
-        if entries is not None:
-            return not self._is_kept(node, entries)
-        if node.same_elements:
-            return not self._is_in_place(node.parents[0].dims, node.dims)
-        return form.by_flat_index is not None or not self._scatters_alike(node)
+            return self.is_of(operands[0][rule.axis(node)]) or not self._is_aligned(operands)
+        return None if type(rule) is Reach or rule.composes else not rule.ignores_order(node, self.is_of)
+
+    def _of_reduction(self, node: BaseNode, step: str) -> bool:
+        return step not in _ANY_ORDER or not self._is_aligned([parent.dims for parent in node.parents])
+
+    def _of_gather(self, node: BaseNode, entries: IndexMap) -> bool:
+        return not self._is_kept(node, entries)
+
+    def _of_reshape(self, node: BaseNode) -> bool:
+        return not self._is_in_place(node.parents[0].dims, node.dims)
+
+    def _of_scatter(self, node: BaseNode) -> bool:
+        return not self._scatters_alike(node)
 
     def _is_aligned(self, operands: Sequence[Dims]) -> bool:
         """Return whether axes that broadcast together are all permuted or none, but for those of size 1."""
@@ -94,7 +116,7 @@ class SymmetryAnalysis(Analysis):
             long = [axis for axis in axes if axis_size(axis) != 1]
             if len({self.is_of(axis) for axis in long}) > 1:
                 return False
-        return not any(self.is_made_of((axis,)) and not self.is_of(axis) for dims in operands for axis in dims)
+        return not any(self.is_made_of(axis) and not self.is_of(axis) for dims in operands for axis in dims)
 
     def _is_kept(self, node: BaseNode, entries: IndexMap) -> bool:
         """Return whether a gather reads each position of the axis at that position."""
@@ -103,7 +125,7 @@ class SymmetryAnalysis(Analysis):
         parents += [(load.position, node.parents[load.parent].dims) for load in loads]
         for position, dims in parents:
             for entry, axis in zip(position, dims, strict=True):
-                if self.is_made_of((axis,)):
+                if self.is_made_of(axis):
                     kept = isinstance(entry, LoopIndex) and self.is_of(axis) and self.is_of(node.dims[entry.depth])
                     if not kept:
                         return False
@@ -114,7 +136,7 @@ class SymmetryAnalysis(Analysis):
     def _is_in_place(self, before: Dims, after: Dims) -> bool:
         """Return whether a reshape keeps the axis between the same elements before it, or behind it."""
         old, new = [k for k, a in enumerate(before) if self.is_of(a)], [k for k, a in enumerate(after) if self.is_of(a)]
-        made = [a for a in (*before, *after) if self.is_made_of((a,)) and not self.is_of(a)]
+        made = [a for a in (*before, *after) if self.is_made_of(a) and not self.is_of(a)]
         if made or len(old) != 1 or len(new) != 1:
             return False
         return _long(before[: old[0]]) == _long(after[: new[0]]) or _long(before[old[0] :]) == _long(after[new[0] :])
@@ -122,17 +144,15 @@ class SymmetryAnalysis(Analysis):
     def _scatters_alike(self, node: BaseNode) -> bool:
         """Return whether a scatter writes each position of the axis at that position."""
         for k, parent in enumerate(node.parents):
-            target = LOOPS.of(node).scatter_index(node, k, tuple(map(LoopIndex, range(parent.ndim))))
+            target = scatter_position(node, k)
             if target is None or any(isinstance(leaf, IndexLoad) for x in target.position for leaf in x.leaves()):
                 return False
             of: set[Any] = {entry.depth for entry in target.position if isinstance(entry, LoopIndex)}
-            if any(self.is_made_of((axis,)) and d not in of for d, axis in enumerate(parent.dims)):
+            if any(self.is_made_of(axis) and d not in of for d, axis in enumerate(parent.dims)):
                 return False
             for entry, axis in zip(target.position, node.dims, strict=True):
                 inner = parent.dims[entry.depth] if isinstance(entry, LoopIndex) else 1
-                if (self.is_made_of((axis,)) or self.is_made_of((inner,))) and not (
-                    self.is_of(axis) and self.is_of(inner)
-                ):
+                if (self.is_made_of(axis) or self.is_made_of(inner)) and not (self.is_of(axis) and self.is_of(inner)):
                     return False
         return True
 

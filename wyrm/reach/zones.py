@@ -28,6 +28,8 @@ SOURCE: Variable = "source"
 MOST_ZONES = 10
 # No position is as large.
 _LARGE = 10**9
+# The size of an axis of which nothing is known.
+ANY_SIZE: Size = (ZERO, _LARGE)
 
 
 class Multiple(tuple[int, int]):
@@ -53,16 +55,21 @@ class Zone:
         self.mask: BaseNode | None = origin.mask if mask is None and origin is not None else mask
 
     def within(self, other: Zone) -> bool:
-        """Return whether each bound of `other` is one of this zone."""
+        """Return whether this zone has each bound of `other`, or a tighter one."""
         own = self.bounds
         return all(own.get(key, inf) <= limit for key, limit in other.bounds.items())
+
+
+def equated(pairs: Iterable[tuple[Variable, Variable]]) -> Bounds:
+    """Return the bounds of variables that are equal in pairs."""
+    return {pair: 0 for u, v in pairs for pair in ((u, v), (v, u))}
 
 
 EVERYWHERE: list[Zone] = [Zone({})]
 
 
 def is_everywhere(zones: Sequence[Zone]) -> bool:
-    """Return whether a zone without bounds, which a list has first, is among them."""
+    """Return whether one of the zones has no bounds; it is the first one then."""
     return zones is EVERYWHERE or bool(zones and not zones[0].bounds)
 
 
@@ -86,7 +93,7 @@ def multiple(variable: Variable, factor: int) -> Variable:
 
 
 def cancelled(positive: Iterable[Variable], negative: Iterable[Variable]) -> tuple[Variable, Variable] | None:
-    """Return (u, v) with `u - v` the sum of some variables minus that of others; None if it has more than two."""
+    """Return (u, v) where `u - v` is one sum minus another; None if more than two variables do not cancel."""
     plus, minus = [x for x in positive if x != ZERO], [x for x in negative if x != ZERO]
     for variable in list(plus):
         if variable in minus:
@@ -124,6 +131,7 @@ class Atoms:
         self.sizes: dict[int, Size] = {}
         self.extent: Size | None = None  # the number of positions of the input that are tracked
         self.kept: frozenset[int] = frozenset()  # the positions of the steps of loops around, which no op projects
+        self.wholes: dict[tuple[int, ...], int] = {}  # the positions along axes that were divided, by their parts
         self._implied: dict[Variable, list[Bound]] = {}
 
     def fresh(self, size: Size) -> int:
@@ -131,6 +139,12 @@ class Atoms:
         atom = len(self.sizes) + 1
         self.sizes[atom] = size
         return atom
+
+    def whole_of(self, parts: tuple[int, ...], size: Size) -> int:
+        """Return the atom of an axis that was divided into some parts: other parts are those of another position."""
+        if parts not in self.wholes:
+            self.wholes[parts] = self.fresh(size)
+        return self.wholes[parts]
 
     def axes(self, dims: Dims) -> tuple[tuple[int, ...], ...]:
         """Return new atoms for axes: none for one of size 1, else one."""
@@ -149,7 +163,7 @@ class Atoms:
         return found
 
     def closed(self, bounds: Bounds) -> Bounds | None:
-        """Return all the tightest bounds, with the implied ones; None if no values satisfy them."""
+        """Return the tightest bounds between all variables, with the implied ones; None if no values satisfy them."""
         edges, seen, todo = dict(bounds), set[Variable](), {x for key in bounds for x in key}
         while todo:
             variable = todo.pop()
@@ -175,8 +189,21 @@ class Atoms:
         edges = self.closed({**bounds, (u, v): min(bounds.get((u, v), inf), _LARGE)})
         return edges is None or edges.get((u, v), inf) <= limit
 
+    def window(self, zones: Iterable[Zone], place: Variable) -> tuple[float, float]:
+        """Return how far before and after a position `place` zones go, infinity for the first and the last one."""
+        pairs = (place, SOURCE), (SOURCE, place)
+        far: Bounds = dict.fromkeys(pairs, _LARGE)
+        always = self.closed(far) or far
+        edges = [self.closed({**far, **zone.bounds}) or always for zone in zones]
+        limits = [max(each[pair] for each in edges) for pair in pairs]
+        back, ahead = (
+            inf if limit >= min(always[pair], _LARGE // 10) else limit
+            for limit, pair in zip(limits, pairs, strict=True)
+        )
+        return back, ahead
+
     def inside(self, zone: Zone, other: Zone) -> bool:
-        """Return whether the bounds of another zone follow from those of a zone."""
+        """Return whether a zone lies within another one: its bounds imply those of the other."""
         return all(self.limited(zone.bounds, *key, limit) for key, limit in other.bounds.items())
 
     def projected(self, bounds: Bounds, variable: Variable) -> Bounds | None:
@@ -200,12 +227,12 @@ class Atoms:
         return rest
 
     def tidy(self, zone: Zone) -> Zone:
-        """Return a zone without the bounds that always hold."""
+        """Return a zone without the bounds that follow from the sizes of axes alone."""
         kept = {key: limit for key, limit in zone.bounds.items() if not self.limited({}, *key, limit)}
         return zone if len(kept) == len(zone.bounds) else Zone(kept, zone.node, zone.origin, zone.mask)
 
     def hull(self, zones: Sequence[Zone]) -> Zone:
-        """Return a zone that contains some others."""
+        """Return one zone that contains several."""
         first = zones[0]
         pairs = {pair for zone in zones for u, v in zone.bounds for pair in ((u, v), (v, u))}
         far: Bounds = dict.fromkeys(pairs, _LARGE)  # bounds that always hold, so that all variables are known
@@ -218,7 +245,7 @@ class Atoms:
         return self.tidy(Zone(bounds, first.node, first.origin, first.mask))
 
     def united(self, zones: Iterable[Zone]) -> list[Zone]:
-        """Return zones without those within others; one that contains all if there are many."""
+        """Return zones without those that lie within others; one zone that contains all of them if they are many."""
         zones = list(zones)
         if len(zones) < 2:
             return zones
@@ -229,7 +256,7 @@ class Atoms:
         return [self.hull(kept)] if len(kept) > MOST_ZONES else kept
 
     def met(self, zones: Sequence[Zone], others: Sequence[Zone]) -> list[Zone]:
-        """Return where one of some zones and one of others hold."""
+        """Return the zones in which a zone of each of two lists holds."""
         if is_everywhere(others):
             return list(zones)
         found = []
@@ -283,9 +310,25 @@ class Atoms:
         """Return bounds without the variables whose atoms are gone."""
         if not bounds:
             return bounds
-        rest: Bounds | None = bounds
+        rest: Bounds | None = self._between_wholes(bounds, is_gone) if self.wholes else bounds
         for variable in {x for key in bounds for x in key}:
             atom = atom_of(variable)
             if atom is not None and is_gone(atom) and rest is not None:
                 rest = self.projected(rest, variable)
         return rest
+
+    def _between_wholes(self, bounds: Bounds, is_gone: Callable[[int], bool]) -> Bounds:
+        """Return bounds with those between positions whose last parts have a bound, of which one part is gone."""
+        found = dict(bounds)
+        used = {parts: whole for parts, whole in self.wholes.items() if any(whole in key for key in bounds)}
+        for parts, whole in used.items():
+            last = parts[-1]
+            for (u, v), limit in bounds.items():
+                other = v if u == last else u if v == last else None
+                if type(other) is not int or not is_gone(last) or is_gone(other):
+                    continue
+                if self.sizes[other] == self.sizes[last]:
+                    beside = self.whole_of((*parts[:-1], other), self.sizes[whole])
+                    key = (whole, beside) if u == last else (beside, whole)
+                    found[key] = min(limit, found.get(key, inf))
+        return found

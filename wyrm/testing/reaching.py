@@ -101,10 +101,10 @@ def unsound(
                 text = _wrong_values(place, analysis.known[node], value)
                 if text is not None:
                     return Wrong(node, text)
+            known = [analysis.known[node].zones for node in nodes]
             count = 1 if axis is None else array.shape[axis]
             chosen = range(count) if count <= _POSITIONS else sorted(random.choice(count, _POSITIONS, replace=False))
             for position in map(int, chosen):
-                known = [analysis.known[node].zones for node in nodes]
                 allowed = [place.within(zones, position) for place, zones in zip(places, known, strict=True)]
                 if all(each.all() for each in allowed):
                     continue

@@ -287,7 +287,7 @@ def _divided(each: Alone, count: int, axes: Sequence[int | None]) -> Finding | N
             return None
         rows = [by_leaf.get(parent) for parent in copy.parents]
         dependence = row_dependence(copy, [Combination.SAME if axis is None else axis for axis in rows], {_Rows})
-    except WyrmError:  # the op does not take rows there
+    except (WyrmError, ValueError):  # the op, or what it is composed of, does not take rows there
         return None
     if dependence is Combination.MIXED:
         return None

@@ -33,6 +33,7 @@ from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.traversal import Records, copied, flatten_all, restore_all
 from wyrm.graph.values import checked_weight
 from wyrm.ops.random.philox import pinned_step
+from wyrm.reach.evaluated import warn_of_targets
 from wyrm.support.files import FilePath
 from wyrm.support.foreign_names import ExplainsNames, ExplainsNamesOfClass, explains_keywords
 from wyrm.support.imports import Late
@@ -98,6 +99,8 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
         self._predicts = any(node.dims for node in nodes)
         if optimizer is not None:
             warn_of_evaluation(nodes[:1], optimizer.parameters)
+        if self._single and not nodes[0].dims:
+            warn_of_targets(nodes[0])
         self._outputs = nodes
         # An epoch also adds up the means and sums that the loss and the metrics for all rows are computed from.
         self._totals = Totals(nodes)

@@ -21,6 +21,7 @@ from wyrm.ops.random.philox import Counter
 from wyrm.train.program import Program
 from wyrm.view.groups import BACKWARD, FORWARD, Groups, Unfolded, op_name, paths_of_parameters, plain_attributes
 from wyrm.view.model_summary import has_products, multiply_adds
+from wyrm.view.reach import dependences
 
 # Operations that the name of a loop lists.
 _LISTED = 4
@@ -280,10 +281,11 @@ class GraphData:
             name: []
             for name in (
                 "op", "name", "group", "formula", "shape", "dtype", "kind", "parameters", "bytes", "line", "source",
-                "part", "parents", "gradient", "path",
+                "part", "parents", "gradient", "path", "reach",
             )
         }  # fmt: skip
         lines: dict[Any, tuple[int, int]] = {}
+        known, reaches = dependences(self.outputs), dict[tuple[tuple[int, int, int], ...], int]()
         for number, node in enumerate(self.nodes):
             role = self._unfolded.roles.get(node)
             kind = _node_kind(node) if role is None else OPERATION
@@ -312,6 +314,8 @@ class GraphData:
             columns["parents"].append([self.position[parent] for parent in self._unfolded.parents(node)])
             gradient = self.gradients.get(node)
             columns["gradient"].append(-1 if gradient is None else self.position[gradient])
+            reach = tuple((self.position[of], strings(axis), strings(where)) for of, axis, where in known.get(node, ()))
+            columns["reach"].append(reaches.setdefault(reach, len(reaches)) if reach else -1)
         return {
             "version": 1,
             "title": self._title,
@@ -328,6 +332,7 @@ class GraphData:
                 "mirror": groups.mirrors,
             },
             "shapes": [[_axis(axis) for _, axis in key] for key in self._shapes],
+            "reaches": list(map(list, reaches)),
             "program": None,
             "strings": strings.table,
         }

@@ -115,9 +115,11 @@ def test_repeated_operands_and_any_strides_of_the_left_one(products: Any, pairs:
 @pytest.mark.parametrize("pairs", ["vectors", "tiles"])
 def test_right_operands_of_narrow_numbers(products: Any, pairs: str, dtype: type) -> None:
     multiply, random = products(pairs, dtype), np.random.default_rng(4)
-    for rows, columns, blocks in ((40, 150, 12), (9, 33, 1), (70, 300, 40), (31, 40, 3)):
-        exact = random.normal(size=(columns, 32 * blocks)).astype(np.float32)
-        x = rounded(random.normal(size=(rows, 32 * blocks)))
+    for rows, columns, blocks in ((40, 150, 12), (9, 33, 1), (70, 300, 40), (31, 40, 3), (16, 700, 11), (10, 300, 9)):
+        # An odd number of terms, except where blocks hold them.
+        inner = 32 * blocks - (0 if dtype is np.uint8 else 5)
+        exact = random.normal(size=(columns, inner)).astype(np.float32)
+        x = rounded(random.normal(size=(rows, inner)))
         if dtype is np.uint8:
             held: Any = as_int4(exact)
             wide = from_int4(held)
@@ -127,7 +129,11 @@ def test_right_operands_of_narrow_numbers(products: Any, pairs: str, dtype: type
         expected = x.astype(np.float64) @ rounded(wide).astype(np.float64).T
         for by_rows in (False, True) if dtype is not np.uint8 else (False,):
             out = np.empty((rows, columns), np.float32)
-            multiply(x, np.ascontiguousarray(held.T) if by_rows else held.T, out, False)
+            # No page may be read behind the last number.
+            given = np.ascontiguousarray(held.T) if by_rows else held
+            guarded = Guarded.of(given)
+            right = guarded.view(given.dtype, given.shape)
+            multiply(x, right if by_rows else right.T, out, False)
             np.testing.assert_allclose(out, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from wyrm.engines.evaluated import check_shape
 from wyrm.engines.jax.divided_tables import DividedTables, largest, largest_of_all
 from wyrm.engines.jax.host import call_evaluate, evaluated_in_numpy, refusal, untraceable
-from wyrm.engines.jax.kernels.forms import elementwise, jax_form, value_by_kernel
+from wyrm.engines.jax.kernels.forms import arrays_of_kernel, elementwise, jax_form, value_by_kernel
 from wyrm.engines.jax.loops import NO_ATTRIBUTES, Attributes, Repeat, Values, compute_repeat, find_repeats
 from wyrm.engines.jax.namespace import JaxNamespace, namespace, narrowed
 from wyrm.engines.jax.partial_sums import PartialSum, PartialSums, whole
@@ -139,6 +139,10 @@ class Lowerer:
     def by_kernel(self, node: BaseNode, operands: Sequence[Any], shape: tuple[int, ...]) -> Any:
         """Return the value of an op by the kernel of its loop form; see `Lowering`."""
         return value_by_kernel(node, operands, shape)
+
+    def arrays_of_kernel(self, node: BaseNode, operands: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
+        """Return the arguments of the kernel of an op as it leaves them; see `Lowering`."""
+        return arrays_of_kernel(node, operands, shape)
 
     def inside_op(self) -> Self:
         """Return what lowers the nodes that an op is composed of; see `Lowering`."""

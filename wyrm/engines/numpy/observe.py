@@ -60,7 +60,7 @@ class Observer:
     def check(self, node: BaseNode, value: Any, operands: list[Any]) -> None:
         """Raise `NotFinite` if the value of `node` has a NaN, or with `check_infinity` an infinity."""
         array = value.values if isinstance(value, RowSparse) else value
-        if array.dtype.kind != "f" or not self.check_nan:
+        if array.dtype.kind != "f" or not self.check_nan or node.holds_bits:
             return
         bad = ~np.isfinite(array) if self.check_infinity else np.isnan(array)
         if not bad.any():

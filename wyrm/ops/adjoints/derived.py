@@ -6,7 +6,7 @@ import ast
 import linecache
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import NotDifferentiable
+from wyrm.ops.adjoints.columns import Columns, Tape, columns_of
+from wyrm.ops.adjoints.neighbours import held
 from wyrm.ops.adjoints.program import (
     Block,
     Kind,
@@ -21,17 +23,16 @@ from wyrm.ops.adjoints.program import (
     Put,
     Statement,
     Store,
+    Turns,
     base,
-    every,
     name,
-    number_all,
-    replaced,
+    rebased,
     statements_of,
 )
 from wyrm.ops.adjoints.reading import GENERATED
-from wyrm.ops.adjoints.reverse import Reverse, Tape, _Restored
-from wyrm.ops.adjoints.rules import negated
-from wyrm.ops.adjoints.slopes import Slopes
+from wyrm.ops.adjoints.reverse import Restored, Reverse, Reversed
+from wyrm.ops.adjoints.rules import negated, times
+from wyrm.ops.adjoints.slopes import varied
 from wyrm.ops.adjoints.values import Kernel
 from wyrm.ops.adjoints.writing import Sizes, function_source, sizes, with_short_names, written
 
@@ -109,7 +110,10 @@ def tangent(function: Callable[..., Any], kinds: Sequence[Kind], wrt: Sequence[s
 
 
 class _Made:
-    """What both modes share."""
+    """What all of them share."""
+
+    # The prefix of cotangents and tangents.
+    prefix = ""
 
     def __init__(self, function: Callable[..., Any], kinds: Sequence[Kind], wrt: Sequence[str] | None) -> None:
         code = function.__code__
@@ -121,15 +125,45 @@ class _Made:
         self.wrt = [each for each in parameters if given[each].is_float and (wrt is None or each in wrt)]
         self.module = function.__module__
 
-    def scratch(self) -> list[tuple[str, tuple[ast.expr, ...]]]:
-        return [(each.name, each.shape) for each in self.kernel.scratch]
+    def shadows(self, active: Collection[str]) -> list[str]:
+        """Return the scratch that has cotangents or tangents."""
+        return [each.name for each in self.kernel.scratch if each.name in active]
 
-    def function(self, source: str) -> Callable[..., Any]:
-        return compiled(source, self.kernel.space, self.module)
+    def sizes(self, own: Sequence[str], tapes: Sequence[tuple[str, Callable[[Block], int], int]] = ()) -> Sizes:
+        """Return the sizes of the scratch, of what stands beside the arrays `own` of it, and of tapes."""
+        shapes = {each.name: each.shape for each in self.kernel.scratch}
+        return sizes(self.kernel, [*shapes.items(), *((self.prefix + each, shapes[each]) for each in own)], tapes)
+
+    def derived(
+        self, kind: str, body: Sequence[ast.stmt | str], out: Sequence[str], found: Sizes, *, results: int = 0,
+        cotangents: Sequence[str] = (), own: Sequence[str] = (), seeds: Sequence[str] = (),
+        tapes: Sequence[tuple[str, str]] = (), scalars: Sequence[str] = (), guarded: bool = True,
+    ) -> Derived:  # fmt: skip
+        """Return the kernel of these statements, which returns `out`; see `Derived` for its arguments."""
+        kernel = self.kernel
+        scratch = [each.name for each in kernel.scratch]
+        parameters = [
+            *kernel.parameters, *scratch, *(self.prefix + each for each in (*cotangents, *own, *seeds)),
+            *(text for text, _ in tapes),
+        ]  # fmt: skip
+        prefix = self.prefix or "\0"  # no name begins so
+        body, out = with_short_names(body, out, kernel.own, {*parameters, *kernel.space}, prefix)
+        source = function_source(f"{kernel.name}_{kind}", parameters, body, out)
+        return Derived(
+            function=compiled(source, kernel.space, self.module, guarded), source=source,
+            parameters=tuple(kernel.parameters),
+            scratch=tuple(scratch), cotangents=tuple(cotangents), shadows=tuple(self.prefix + each for each in own),
+            seeds=tuple(seeds), tapes=tuple(tapes), scalars=tuple(scalars), results=results, sizes=found,
+            kinds_of_scratch=tuple(kernel.kinds[each] for each in scratch), written=frozenset(kernel.written()),
+            sizer=compiled(found.source, kernel.space, self.module),
+        )  # fmt: skip
 
 
-def compiled(source: str, space: Mapping[str, Any], module: str | None) -> Callable[..., Any]:
-    """Return the function of a source, which tools find by its line like any other."""
+def compiled(source: str, space: Mapping[str, Any], module: str | None, guarded: bool = True) -> Callable[..., Any]:
+    """Return the function of a source, which tools find by its line like any other.
+
+    `guarded`: native code checks its indices, which are those of users and not proved to be in range.
+    """
     found = re.match(r"def (\w+)\(", source)
     assert found is not None
     file = f"{GENERATED}{found[1]} {abs(hash(source)):x}>"
@@ -137,8 +171,7 @@ def compiled(source: str, space: Mapping[str, Any], module: str | None) -> Calla
     scope: dict[str, Any] = {**space, "np": np, "__name__": module or "__main__"}
     exec(compile(source, file, "exec"), scope)  # the source is made here
     function: Callable[..., Any] = scope[found[1]]
-    # Indices of users are not proved to be in range, so native code checks them.
-    vars(function)["guarded"] = True
+    vars(function)["guarded"] = guarded
     return function
 
 
@@ -146,10 +179,7 @@ class _Adjoint(_Made):
     def __init__(self, function: Callable[..., Any], kinds: Sequence[Kind], wrt: Sequence[str] | None) -> None:
         super().__init__(function, kinds, wrt)
         self.reverse = Reverse(self.kernel, self.wrt)
-
-    @cached_property
-    def prefix(self) -> str:
-        return self.reverse.prefix
+        self.prefix = self.reverse.prefix
 
     def tape_of(self, text: str) -> Tape:
         kind = self.kernel.kinds[text]
@@ -163,16 +193,33 @@ class _Adjoint(_Made):
     def saved(self, block: Block, split: bool) -> list[str]:
         return self.reverse.saved(block) if split or block is not self.kernel.body else []
 
+    def mine(self, tape: Tape, block: Block, split: bool) -> list[str]:
+        """Return the values of a block that go to this tape."""
+        return [each for each in self.saved(block, split) if self.tape_of(each) is tape]
+
+    @cached_property
+    def columns(self) -> dict[int, Columns]:
+        """The columns of the tapes between two calls, by the blocks of their loops."""
+        return columns_of(self.kernel, self.reverse.elements, [tape for tape, _ in self.tapes],
+                          lambda tape, block: self.mine(tape, block, True))  # fmt: skip
+
+    def _columns(self, block: Block, split: bool) -> Columns | None:
+        return self.columns.get(id(block)) if split else None
+
     def pushes(self, split: bool) -> Callable[[Block], list[ast.stmt]]:
         def at_end(block: Block) -> list[ast.stmt]:
             out: list[ast.stmt] = []
+            columns = self._columns(block, split)
             for tape, _ in self.tapes:
-                mine = [each for each in self.saved(block, split) if self.tape_of(each) is tape]
+                mine = self.mine(tape, block, split)
+                tape.used |= bool(mine)
                 for i, each in enumerate(mine):
                     value = f"int({each})" if self.kernel.kinds[each].type == "b" else each
-                    out += statements_of(f"{tape.array}[{tape.place}{f' + {i}' if i else ''}] = {value}")
-                if mine:
-                    tape.used = True
+                    if columns is None:
+                        out += statements_of(f"{tape.at(i)} = {value}")
+                    elif each not in columns.first:
+                        out += statements_of(f"{columns.places[each]} = {value}")
+                if mine and columns is None:
                     out += statements_of(f"{tape.place} += {len(mine)}")
             return out
 
@@ -180,16 +227,32 @@ class _Adjoint(_Made):
 
     def pops(self, block: Block, split: bool) -> list[ast.stmt]:
         out: list[ast.stmt] = []
+        columns = self._columns(block, split)
         for tape, _ in self.tapes:
-            mine = [each for each in self.saved(block, split) if self.tape_of(each) is tape]
-            if mine:
-                tape.used = True
+            mine = self.mine(tape, block, split)
+            tape.used |= bool(mine)
+            if mine and columns is None:
                 out += statements_of(f"{tape.place} -= {len(mine)}")
             for i, each in enumerate(mine):
-                value = f"{tape.array}[{tape.place}{f' + {i}' if i else ''}]"
-                value = f"{value} != 0" if self.kernel.kinds[each].type == "b" else value
+                place = tape.at(i) if columns is None else columns.places[each]
+                value = f"{place} != 0" if self.kernel.kinds[each].type == "b" else place
                 out += statements_of(f"{each} = {value}")
         return out
+
+    def around(self, s: Statement) -> tuple[list[ast.stmt], list[ast.stmt]]:
+        """Return what stands before and after a statement of the call that records."""
+        columns = self._columns(s.body, True) if isinstance(s, Turns) else None
+        if columns is None:
+            return [], []
+        sizes = self._sizes(True, (), [tape for tape, _ in self.tapes])
+        unknown = {text for text, known in zip(sizes.names, sizes.known, strict=True) if not known}
+        rooms = [
+            f"if {tape.place} + {columns.size(tape)} > {tape.array}.size:\n    raise IndexError({FULL!r})"
+            for tape, _ in self.tapes
+            if tape.array in unknown and columns.size(tape) != "0"
+        ]
+        before = [each for text in rooms for each in statements_of(text)]
+        return [*before, *columns.views(), *columns.at_first()], columns.moved("+")
 
     def restored(self, block: Block, split: bool) -> list[ast.stmt]:
         """Return what begins the reversed block: values from the tape or computed again, and cotangents of zero."""
@@ -203,8 +266,7 @@ class _Adjoint(_Made):
             if (split or not top) and each.name in self.reverse.needed and not self.reverse.must_save(each.name):
                 out.append(ast.Assign([name(each.name)], each.value, lineno=0))
             if view and each.name in shadows:
-                value = replaced(each.value, {base(each.value) or "": self.prefix + (base(each.value) or "")})
-                out.append(ast.Assign([name(self.prefix + each.name)], value, lineno=0))
+                out.append(ast.Assign([name(self.prefix + each.name)], rebased(each.value, self.prefix), lineno=0))
         zeros = [
             text
             for text, home in self.reverse.cotangent_home.items()
@@ -227,140 +289,133 @@ class _Adjoint(_Made):
         def walk(code: Sequence[ast.stmt]) -> list[ast.stmt]:
             out: list[ast.stmt] = []
             for each in code:
-                if isinstance(each, _Restored):
+                if isinstance(each, Restored):
                     out += self.restored(each.block, split)
                 elif isinstance(each, ast.If):
                     out.append(ast.If(each.test, walk(each.body) or [ast.Pass()], walk(each.orelse)))
-                elif isinstance(each, ast.For):
-                    out.append(ast.For(each.target, each.iter, walk(each.body), [], lineno=0))
+                elif isinstance(each, Reversed):
+                    found = ast.For(each.target, each.iter, walk(each.body), [], lineno=0)
+                    loop = each.loop
+                    if not split:
+                        out.append(found)
+                        continue
+                    columns = self._columns(loop.body, True)
+                    if columns is not None:
+                        out += [*columns.moved("-"), *columns.views()]
+                    out += held(found, self.kernel, self.reverse.elements, self.prefix)
                 else:
                     out.append(each)
             return out
 
-        code = self.reverse.backward_code or [_Restored(block=self.kernel.body)]
+        code = self.reverse.backward_code or [Restored(block=self.kernel.body)]
         return _sums_reordered(_first_sums_assigned(walk(code), self.prefix), self.prefix)
 
-    def _arrays(self) -> tuple[list[str], list[str]]:
-        """Return the parameters and the scratch that have cotangents."""
-        active = self.reverse.slopes.active
-        written_to = self.kernel.written()
-        cotangents = [
+    def _cotangents(self) -> list[str]:
+        """Return the parameters that have cotangents."""
+        kernel, written_to = self.kernel, self.kernel.written()
+        return [
             each
-            for each in self.kernel.parameters
-            if self.kernel.kinds[each].is_array and self.kernel.kinds[each].is_float
-            and (each in self.wrt or (each in active and each in written_to))
+            for each in kernel.parameters
+            if kernel.kinds[each].is_array and kernel.kinds[each].is_float
+            and (each in self.wrt or (each in self.reverse.slopes.active and each in written_to))
         ]  # fmt: skip
-        return cotangents, [each.name for each in self.kernel.scratch if each.name in active]
 
     def _derived(self, kind: str, body: Sequence[ast.stmt | str], *, forward: bool, backward: bool) -> Derived:
-        kernel = self.kernel
-        cotangents, own = self._arrays() if backward else ([], [])
-        split = forward != backward
+        kernel, split = self.kernel, forward != backward
         active = self.reverse.slopes.active
-        seeds = [each for each in kernel.results if kernel.kinds[each].is_float] if backward else []
-        scalars = [each for each in self.wrt if not kernel.kinds[each].is_array] if backward else []
         tapes = [(tape, type) for tape, type in self.tapes if tape.used or (split and type == "i")]
-        scratch = [each.name for each in kernel.scratch]
-        parameters = [
-            *kernel.parameters, *scratch, *(self.prefix + each for each in [*cotangents, *own]),
-            *(self.prefix + each for each in seeds), *(tape.array for tape, _ in tapes),
-        ]  # fmt: skip
-        out: list[str] = []
+        own, results, out = self.shadows(active) if backward else [], len(kernel.results) if forward else 0, list[str]()
         if forward:
-            out += kernel.results if not backward else [f"value_of_{i}" for i in range(len(kernel.results))]
-        out += [f"{self.prefix}{each}" if each in active else "0.0" for each in scalars]
-        body, out = with_short_names(body, out, kernel.own, {*parameters, *kernel.space}, self.prefix)
-        source = function_source(f"{kernel.name}_{kind}", parameters, body, out)
-        shapes = dict(self.scratch())
-        found = sizes(
-            kernel,
-            [*shapes.items(), *((self.prefix + each, shapes[each]) for each in own)],
-            [(tape.array, self._count(tape, split)) for tape, _ in tapes],
-            len(self.tapes) if split else 0,
-        )
-        return Derived(
-            self.function(source), source, tuple(kernel.parameters), tuple(scratch), tuple(cotangents),
-            tuple(self.prefix + each for each in own), tuple(seeds), tuple((tape.array, type) for tape, type in tapes),
-            tuple(scalars), len(kernel.results) if forward else 0, found,
-            tuple(kernel.kinds[each] for each in scratch), frozenset(kernel.written()),
-            compiled(found.source, kernel.space, self.module),
-        )  # fmt: skip
+            out += [f"value_of_{i}" for i in range(results)] if backward else kernel.results
+        given: dict[str, Any] = {}
+        if backward:
+            scalars = [each for each in self.wrt if not kernel.kinds[each].is_array]
+            out += [f"{self.prefix}{each}" if each in active else "0.0" for each in scalars]
+            seeds = [each for each in kernel.results if kernel.kinds[each].is_float]
+            given = {"cotangents": self._cotangents(), "own": own, "seeds": seeds, "scalars": scalars}
+        found = self._sizes(split, own, [tape for tape, _ in tapes])
+        names = [(tape.array, type) for tape, type in tapes]
+        guarded = forward or not self.reverse.repeats_indices()
+        return self.derived(kind, body, out, found, results=results, tapes=names, guarded=guarded, **given)
+
+    def _sizes(self, split: bool, own: Sequence[str], tapes: Sequence[Tape]) -> Sizes:
+        # Between two calls the notes begin with the places on all tapes.
+        first = len(self.tapes) if split else 0
+        notes = self.reverse.integers
+        return self.sizes(own, [(each.array, self._count(each, split), first * (each is notes)) for each in tapes])
 
     def _count(self, tape: Tape, split: bool) -> Callable[[Block], int]:
-        return lambda block: sum(self.tape_of(each) is tape for each in self.saved(block, split))
+        def count(block: Block) -> int:
+            columns = self._columns(block, split)
+            own = len(self.mine(tape, block, split)) if columns is None else len(columns.made[tape.array])
+            inside = [self._columns(each.body, split) for each in block if isinstance(each, Turns)]
+            return own + sum(each.more(tape) for each in inside if each is not None)
 
-    def _starts(self) -> list[ast.stmt]:
-        return [each for tape, _ in self.tapes if tape.used for each in statements_of(f"{tape.place} = 0")]
+        return count
 
     def _guarded(self, split: bool) -> Callable[[Block], list[ast.stmt]]:
         """Return the pushes, with a test of the room on the tape in loops of which the number of turns is not known."""
         push = self.pushes(split)
-        sizes = self._sizes(split)
+        sizes = self._sizes(split, (), [tape for tape, _ in self.tapes])
         known = dict(zip(sizes.names, sizes.known, strict=True))
 
         def at_end(block: Block) -> list[ast.stmt]:
             out: list[ast.stmt] = []
             for tape, _ in self.tapes:
-                count = self._count(tape, split)(block)
-                if count and not known[tape.array]:
+                count = len(self.mine(tape, block, split))
+                if count and not known[tape.array] and self._columns(block, split) is None:
                     test = f"if {tape.place} + {count} > {tape.array}.size:"
                     out += statements_of(f"{test}\n    raise IndexError({FULL!r})")
             return [*out, *push(block)]
 
         return at_end
 
-    def _sizes(self, split: bool) -> Sizes:
-        shapes = dict(self.scratch())
-        own = self._arrays()[1]
-        return sizes(
-            self.kernel,
-            [*shapes.items(), *((self.prefix + each, shapes[each]) for each in own)],
-            [(tape.array, self._count(tape, split)) for tape, _ in self.tapes],
-            len(self.tapes) if split else 0,
-        )
+    def _without_last_zeros(self, code: list[ast.stmt]) -> list[ast.stmt]:
+        """Leave out the last statements that set cotangents to zero which nothing wants."""
+        wanted = {f"{self.prefix}{each}" for each in self.wrt}
+
+        def is_idle(s: ast.stmt) -> bool:
+            if isinstance(s, ast.For):
+                return all(map(is_idle, s.body))
+            if not _is_zero(s) or not isinstance(s, ast.Assign) or not isinstance(s.targets[0], ast.Subscript):
+                return isinstance(s, ast.Expr)  # a comment
+            goal = base(s.targets[0]) or ""
+            return f"{self.prefix}{self.kernel.root(goal.removeprefix(self.prefix))}" not in wanted
+
+        while code and is_idle(code[-1]):
+            code = code[:-1]
+        return code
+
+    def _zeros(self) -> list[ast.stmt]:
+        """Return the statements that set the cotangents of numbers among the arguments, and of scratch, to zero."""
+        active, kinds = self.reverse.slopes.active, self.kernel.kinds
+        scalars = [text for text in self.wrt if not kinds[text].is_array and text in active]
+        goals = [*scalars, *(f"{text}[...]" for text in self.shadows(active))]
+        return [each for goal in goals for each in statements_of(f"{self.prefix}{goal} = 0.0")]
 
     def whole(self) -> Derived:
         kernel = self.kernel
         forward = written(kernel.body, at_end=self._guarded(False))
         back = self.backward_code(False)
+        starts = [each for tape, _ in self.tapes if tape.used for each in statements_of(f"{tape.place} = 0")]
         values = [each for i, text in enumerate(kernel.results) for each in statements_of(f"value_of_{i} = {text}")]
-        active = self.reverse.slopes.active
-        zeros = [
-            each
-            for text in self.wrt
-            if not kernel.kinds[text].is_array and text in active
-            for each in statements_of(f"{self.prefix}{text} = 0.0")
-        ]
-        zeros += [each for text in self._arrays()[1] for each in statements_of(f"{self.prefix}{text}[...] = 0.0")]
-        said = "Forward, recording what is overwritten." if any(t.used for t, _ in self.tapes) else "Forward."
-        return self._derived(
-            "adjoint",
-            [*self._starts(), said, *forward, *values, "Backward.", *zeros, *back],
-            forward=True,
-            backward=True,
-        )
+        said = "Forward, recording what is overwritten." if starts else "Forward."
+        body: list[ast.stmt | str] = [*starts, said, *forward, *values, "Backward.", *self._zeros(), *back]
+        return self._derived("adjoint", body, forward=True, backward=True)
 
     def forward(self) -> Derived:
-        body = written(self.kernel.body, at_end=self._guarded(True))
+        body = written(self.kernel.body, self.around, self._guarded(True))
         notes = self.reverse.integers
-        start = statements_of(
-            "\n".join(f"{tape.place} = {len(self.tapes) if tape is notes else 0}" for tape, _ in self.tapes)
-        )
+        starts = [f"{tape.place} = {len(self.tapes) if tape is notes else 0}" for tape, _ in self.tapes]
         ends = [f"{notes.array}[{i}] = {tape.place}" for i, (tape, _) in enumerate(self.tapes)]
-        return self._derived("forward", [*start, *body, *statements_of("\n".join(ends))], forward=True, backward=False)
+        body = [*statements_of("\n".join(starts)), *body, *statements_of("\n".join(ends))]
+        return self._derived("forward", body, forward=True, backward=False)
 
     def backward(self) -> Derived:
         notes = self.reverse.integers
-        start = statements_of("\n".join(f"{tape.place} = {notes.array}[{i}]" for i, (tape, _) in enumerate(self.tapes)))
-        active = self.reverse.slopes.active
-        zeros = [
-            each
-            for text in self.wrt
-            if not self.kernel.kinds[text].is_array and text in active
-            for each in statements_of(f"{self.prefix}{text} = 0.0")
-        ]
-        zeros += [each for text in self._arrays()[1] for each in statements_of(f"{self.prefix}{text}[...] = 0.0")]
-        return self._derived("backward", [*start, *zeros, *self.backward_code(True)], forward=False, backward=True)
+        starts = [f"{tape.place} = {notes.array}[{i}]" for i, (tape, _) in enumerate(self.tapes)]
+        body = [*statements_of("\n".join(starts)), *self._zeros(), *self._without_last_zeros(self.backward_code(True))]
+        return self._derived("backward", body, forward=False, backward=True)
 
 
 def _first_sums_assigned(code: list[ast.stmt], prefix: str) -> list[ast.stmt]:
@@ -437,19 +492,7 @@ class _Value(_Made):
 
     def whole(self) -> Derived:
         kernel = self.kernel
-        scratch = [each.name for each in kernel.scratch]
-        parameters = [*kernel.parameters, *scratch]
-        body, out = with_short_names(
-            written(kernel.body), kernel.results, kernel.own, {*parameters, *kernel.space}, "\0"
-        )
-        source = function_source(f"{kernel.name}_value", parameters, body, out)
-        found = sizes(kernel, self.scratch(), [], 0)
-        return Derived(
-            self.function(source), source, tuple(kernel.parameters), tuple(scratch), (), (), (), (), (),
-            len(kernel.results), found,
-            tuple(kernel.kinds[each] for each in scratch), frozenset(kernel.written()),
-            compiled(found.source, kernel.space, self.module),
-        )  # fmt: skip
+        return self.derived("value", written(kernel.body), kernel.results, self.sizes(()), results=len(kernel.results))
 
 
 class _Tangent(_Made):
@@ -457,63 +500,29 @@ class _Tangent(_Made):
 
     def whole(self) -> Derived:
         kernel = self.kernel
-        number_all(kernel.body)
-        active = self._active()
-        self.slopes = Slopes(kernel, active)
-        count = 1
-        while any(each.startswith("d" * count + "_") for each in kernel.used):
-            count += 1
-        self.prefix = "d" * count + "_"
+        self.slopes = varied(kernel, self.wrt)
+        self.prefix = kernel.prefix()
+        active = self.slopes.active
         body = written(kernel.body, self._around)
-        arrays = [each for each in kernel.parameters if kernel.kinds[each].is_array and each in active]
-        own = [each.name for each in kernel.scratch if each.name in active]
-        scalars = [each for each in self.wrt if not kernel.kinds[each].is_array]
-        scratch = [each.name for each in kernel.scratch]
-        parameters = [*kernel.parameters, *scratch, *(self.prefix + each for each in [*arrays, *own, *scalars])]
+        own = self.shadows(active)
         floats = [each for each in kernel.results if kernel.kinds[each].is_float]
         out = [*kernel.results, *(f"{self.prefix}{each}" if each in active else "0.0" for each in floats)]
-        short, out = with_short_names(body, out, kernel.own, {*parameters, *kernel.space}, self.prefix)
-        source = function_source(f"{kernel.name}_tangent", parameters, short, out)
-        shapes = dict(self.scratch())
-        found = sizes(kernel, [*shapes.items(), *((self.prefix + each, shapes[each]) for each in own)], [], 0)
-        return Derived(
-            self.function(source), source, tuple(kernel.parameters), tuple(scratch), tuple(arrays),
-            tuple(self.prefix + each for each in own), tuple(scalars), (), tuple(floats), len(kernel.results), found,
-            tuple(kernel.kinds[each] for each in scratch), frozenset(kernel.written()),
-            compiled(found.source, kernel.space, self.module),
+        return self.derived(
+            "tangent", body, out,
+            self.sizes(own), results=len(kernel.results), own=own,
+            cotangents=[each for each in kernel.parameters if kernel.kinds[each].is_array and each in active],
+            seeds=[each for each in self.wrt if not kernel.kinds[each].is_array], scalars=floats,
         )  # fmt: skip
 
-    def _active(self) -> set[str]:
-        kernel = self.kernel
-        slopes = Slopes(kernel, set(self.wrt))
-        changed = True
-        while changed:
-            changed = False
-            for each in every(kernel.body):
-                if isinstance(each, Let | Put) and not kernel.kinds[each.name].is_array:
-                    goal = each.name
-                elif isinstance(each, Store):
-                    goal = kernel.root(base(each.target))
-                else:
-                    continue
-                if kernel.kinds[goal].is_float and goal not in slopes.active and slopes.is_active(each.value):
-                    slopes.active.add(goal)
-                    changed = True
-        return slopes.active
-
     def _d(self, node: ast.expr) -> ast.expr:
-        found = base(node) or ""
-        changed: ast.expr = replaced_base(node, found, self.prefix + found)
-        return changed
+        return rebased(node, self.prefix)
 
     def _around(self, s: Statement) -> tuple[list[ast.stmt], list[ast.stmt]]:
         active, kernel = self.slopes.active, self.kernel
         if isinstance(s, Let) and kernel.kinds[s.name].is_array:
-            held = base(s.value) or ""
-            if kernel.root(held) not in active:
+            if kernel.root(base(s.value)) not in active:
                 return [], []
-            value = replaced(s.value, {held: self.prefix + held})
-            return [ast.Assign([name(self.prefix + s.name)], value, lineno=0)], []
+            return [ast.Assign([name(self.prefix + s.name)], rebased(s.value, self.prefix), lineno=0)], []
         if isinstance(s, Let | Put) and s.name in active:
             goal, value_of = name(self.prefix + s.name), name(s.name) if isinstance(s, Let) else None
             code = self._sum(s.value, s, value_of)
@@ -535,8 +544,6 @@ class _Tangent(_Made):
         before: list[ast.stmt] = []
 
         def leaf(x: ast.expr, g: ast.expr) -> list[ast.stmt]:
-            from wyrm.ops.adjoints.rules import times
-
             terms.append(times(g, self._d(x)))
             return []
 
@@ -547,13 +554,3 @@ class _Tangent(_Made):
         for each in terms[1:]:
             total = ast.BinOp(total, ast.Add(), each)
         return before, total
-
-
-def replaced_base(node: ast.expr, old: str, new: str) -> ast.expr:
-    """Return an element with another array in place of its own, its indices unchanged."""
-    if isinstance(node, ast.Subscript):
-        return ast.Subscript(replaced_base(node.value, old, new), node.slice, node.ctx)
-    if isinstance(node, ast.Attribute):
-        return ast.Attribute(replaced_base(node.value, old, new), node.attr, node.ctx)
-    assert isinstance(node, ast.Name) and node.id == old
-    return ast.Name(new, node.ctx)

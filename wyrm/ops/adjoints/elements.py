@@ -80,14 +80,12 @@ class Elements:
                 continue
             own = left.pop(0) if left else None
             begins = each.lower is None or (isinstance(each.lower, ast.Constant) and each.lower.value == 0)
-            least = None if own is None else self.least(own)
-            ends_known = least is not None and least >= 0
+            ends_known = own is not None and self.is_natural(own)
             out.append(own if begins and each.step is None and ends_known else None)
         return [*out, *left]
 
     def _form(self, e: ast.expr) -> _Index:
-        least = self.least(e)
-        if least is None or least < 0:
+        if not self.is_natural(e):
             return None  # it may count from the end
         match e:
             case ast.Constant(value=int() as value):
@@ -101,6 +99,11 @@ class Elements:
             case ast.BinOp(left=ast.Name(id=text), op=ast.Sub(), right=ast.Constant(value=int() as value)):
                 return text, -value
         return None
+
+    def is_natural(self, e: ast.expr) -> bool:
+        """Return whether an integer is surely at least 0."""
+        least = self.least(e)
+        return least is not None and least >= 0
 
     def least(self, e: ast.expr) -> int | None:
         """Return a number that an integer is never below; None where none is known."""

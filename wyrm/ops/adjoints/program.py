@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
 
 _COMMENT = "comment: "
-Node = TypeVar("Node", bound=ast.AST)
+Tree = TypeVar("Tree", bound=ast.AST)
 # Attributes of arrays that do not depend on their elements.
 SIZES = frozenset(["size", "shape", "ndim", "dtype", "itemsize"])
 
@@ -218,6 +218,17 @@ def names(*nodes: ast.AST) -> set[str]:
     return {each.id for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
+def names_read(source: str) -> set[str]:
+    """Return the names that the body of a function uses, given its source.
+
+    >>> sorted(names_read("def f(x, y, z): x[0] = y.size"))
+    ['x', 'y']
+    """
+    (function,) = ast.parse(source).body
+    assert isinstance(function, ast.FunctionDef)
+    return names(*function.body)
+
+
 def same(x: ast.expr, y: ast.expr) -> bool:
     """Return whether two expressions are written alike."""
     return ast.dump(x) == ast.dump(y)
@@ -244,10 +255,45 @@ def replaced(node: Any, new: Mapping[str, ast.expr | str]) -> Any:
     return made
 
 
-def duplicate(node: Node) -> Node:
-    """Return a copy of an expression or a statement."""
-    found: Node = replaced(node, {})
+def text_of(e: ast.expr) -> str:
+    """Return the text of an expression as an operand."""
+    return ast.unparse(e) if isinstance(e, ast.Name | ast.Constant) else f"({ast.unparse(e)})"
+
+
+def substituted(e: Tree, old: ast.expr, new: ast.expr) -> Tree:
+    """Return an expression or a statement with another expression in place of each that is written like `old`."""
+
+    text = ast.unparse(old)
+
+    class Substitute(ast.NodeTransformer):
+        def visit(self, node: ast.AST) -> Any:
+            if isinstance(node, ast.expr) and ast.unparse(node) == text:
+                return duplicate(new)
+            return self.generic_visit(node)
+
+    found: Tree = Substitute().visit(duplicate(e))
     return found
+
+
+def duplicate(node: Tree) -> Tree:
+    """Return a copy of an expression or a statement."""
+    found: Tree = replaced(node, {})
+    return found
+
+
+def rebased(node: ast.expr, prefix: str) -> ast.expr:
+    """Return a copy of a variable, an element or a view with a prefix before the name that it is of.
+
+    >>> ast.unparse(rebased(parsed("x[i][x.size]"), "d_"))
+    'd_x[i][x.size]'
+    """
+    changed = duplicate(node)
+    inner: ast.expr = changed
+    while isinstance(inner, ast.Subscript | ast.Attribute):
+        inner = inner.value
+    assert isinstance(inner, ast.Name)
+    inner.id = prefix + inner.id
+    return changed
 
 
 def loads(node: ast.AST) -> Iterator[ast.Subscript]:

@@ -87,11 +87,7 @@ class Reader:
     def _tree(self, function: Any) -> ast.FunctionDef:
         if not isinstance(function, FunctionType):
             self.fail(f"{function!r} is not a function written in Python with def")
-        try:
-            kept: str | None = getattr(function, "source_of_kernel", None)
-            source = textwrap.dedent("".join(inspect.getsourcelines(function)[0]) if kept is None else kept)
-        except (OSError, TypeError):
-            self.fail(f"the source of {function.__name__} is not in a file; define it in one")
+        source = source_of(function, self.where)
         tree = ast.parse(source).body[0]
         if not isinstance(tree, ast.FunctionDef):
             self.fail("a kernel must be defined with def, not as a lambda")
@@ -115,7 +111,7 @@ class Reader:
     def _resolve(self, tree: ast.FunctionDef, function: FunctionType, renamed: dict[str, str]) -> None:
         """Rename the variables of a function, and what it reads of its module to what the simple form calls that."""
         known: dict[str, ast.expr] = {}
-        for each in _reads(tree) - set(renamed):
+        for each in sorted(names(*tree.body) - set(renamed)):
             if each not in function.__globals__:
                 if not hasattr(builtins, each):
                     self.where = f"{function.__name__}, {function.__code__.co_filename}"
@@ -502,6 +498,16 @@ class Reader:
         return ast.BoolOp(e.op, values)
 
 
+def source_of(function: Any, where: str | None = None) -> str:
+    """Return the source of a kernel; raise `NotDifferentiable` for one that is not in a file."""
+    try:
+        kept: str | None = getattr(function, "source_of_kernel", None)
+        return textwrap.dedent("".join(inspect.getsourcelines(function)[0]) if kept is None else kept)
+    except (OSError, TypeError):
+        name = function.__name__
+        raise NotDifferentiable(f"{where or name}: the source of {name} is not in a file; define it in one") from None
+
+
 class _Leaving:
     """The variables that say whether the rest of a loop or of a function is not run, and whether the loop ends."""
 
@@ -524,10 +530,6 @@ class _Resolved(ast.NodeTransformer):
 
 def _stored(tree: ast.FunctionDef) -> set[str]:
     return {each.id for each in ast.walk(tree) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-
-
-def _reads(tree: ast.FunctionDef) -> set[str]:
-    return names(*tree.body)
 
 
 def _breaks(body: Sequence[ast.stmt]) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from wyrm.ops.adjoints.columns import Tape
 from wyrm.ops.adjoints.elements import Elements
 from wyrm.ops.adjoints.program import (
     Block,
@@ -31,29 +31,34 @@ from wyrm.ops.adjoints.program import (
     names,
     number_all,
     parsed,
+    rebased,
     replaced,
-    same,
     statements_of,
+    substituted,
+    text_of,
 )
-from wyrm.ops.adjoints.rules import negated
-from wyrm.ops.adjoints.slopes import Slopes
+from wyrm.ops.adjoints.rules import is_costly, negated
+from wyrm.ops.adjoints.slopes import Slopes, moves, varied
 from wyrm.ops.adjoints.values import Kernel
 
 
-@dataclass
-class Tape:
-    """The memory of values that the backward sweep cannot compute: an array, and how many numbers are in it."""
-
-    array: str
-    place: str
-    used: bool = False
-
-
 @dataclass(eq=False)
-class _Restored(ast.Pass):
+class Restored(ast.Pass):
     """The place in the code at which the values of a block are restored."""
 
     block: Block = field(default_factory=list)
+
+
+class Reversed(ast.For):
+    """A loop that runs backwards, and the loop of the kernel that it is made of."""
+
+    loop: Loop
+
+
+def _reversed(loop: Loop, turn: str, turns: ast.expr, body: list[ast.stmt]) -> Reversed:
+    found = Reversed(name(turn), turns, body, [], lineno=0)
+    found.loop = loop
+    return found
 
 
 class Reverse:
@@ -69,7 +74,7 @@ class Reverse:
         self._hoist()
         number_all(kernel.body)
         self.elements = Elements(kernel)
-        self.prefix = self._prefix()
+        self.prefix = kernel.prefix()
         self.slopes = Slopes(kernel, self._active())
         self._find_homes()
         self.floats = {"f8": Tape(kernel.fresh("tape"), kernel.fresh("k"))}
@@ -89,12 +94,6 @@ class Reverse:
         self.backward_code = backward
 
     # --- what depends on what -----------------------------------------------------------------------------------------
-
-    def _prefix(self) -> str:
-        count = 1
-        while any(each.startswith("d" * count + "_") for each in self.kernel.used):
-            count += 1
-        return "d" * count + "_"
 
     def _blocks(self) -> Iterator[Block]:
         yield self.kernel.body
@@ -123,42 +122,24 @@ class Reverse:
 
     def _active(self) -> set[str]:
         """Return the names and arrays of floats that depend on `wrt`, and on which a result or an array depends."""
-        kernel = self.kernel
-        moves: list[tuple[str, ast.expr]] = []
-        for each in every(kernel.body):
-            if (
-                isinstance(each, Let | Put)
-                and kernel.kinds[each.name].is_float
-                and not kernel.kinds[each.name].is_array
-            ):
-                moves.append((each.name, each.value))
-            elif isinstance(each, Store) and kernel.kinds[kernel.root(base(each.target))].is_float:
-                moves.append((kernel.root(base(each.target)), each.value))
-        varied = Slopes(kernel, set(self.wrt))
-        changed = True
-        while changed:
-            changed = False
-            for goal, value in moves:
-                if goal not in varied.active and varied.is_active(value):
-                    varied.active.add(goal)
-                    changed = True
+        kernel, found_moves = self.kernel, moves(self.kernel)
+        depends = varied(kernel, self.wrt).active
         useful = set(kernel.results) | {each for each in kernel.written() if each in kernel.parameters}
         changed = True
         while changed:
             changed = False
-            for goal, value in moves:
+            for goal, value in found_moves:
                 if goal in useful:
                     found = {kernel.root(each) for each in names(value)} - useful
                     if found:
                         useful |= found
                         changed = True
-        return (varied.active & useful) | {each for each in self.wrt if kernel.kinds[each].is_array}
+        return (depends & useful) | {each for each in self.wrt if kernel.kinds[each].is_array}
 
     # --- reads of elements that are overwritten later -----------------------------------------------------------------
 
     def _hoist(self) -> None:
         """Assign elements that are read, and overwritten later, to variables of their own, which the tape can keep."""
-        number_all(self.kernel.body)
         self._hoisted(self.kernel.body)
 
     def _hoisted(self, block: Block) -> None:
@@ -192,9 +173,8 @@ class Reverse:
         return kind.is_float and not kind.is_array
 
     def _let(self, text: str, value: ast.expr, like: Statement) -> Let:
-        found = Let(like.where, text, value)
+        found = self.kernel.let(like.where, text, value)
         found.loops, found.number = like.loops, like.number
-        self.kernel.definitions[text] = found
         return found
 
     def _fleeting(self, e: ast.expr, at: Statement) -> list[ast.Subscript]:
@@ -212,7 +192,7 @@ class Reverse:
             load = found[0]
             kept = self.kernel.new(f"{base(load)}_was", self.kernel.kind(load))
             out.append(self._let(kept, duplicate(load), at))
-            e = _substituted(e, load, name(kept))
+            e = substituted(e, load, name(kept))
         return e
 
     # --- the backward sweep -------------------------------------------------------------------------------------------
@@ -223,8 +203,7 @@ class Reverse:
         assert found is not None
         if self.kernel.kinds[found].is_array:
             self._shadowed.add(found)
-        changed: ast.expr = _renamed_base(node, found, self.prefix + found)
-        return changed
+        return rebased(node, self.prefix)
 
     def _add(self, leaf: ast.expr, g: ast.expr) -> list[ast.stmt]:
         goal = ast.unparse(self.d(leaf))
@@ -257,7 +236,7 @@ class Reverse:
                 said = each.where
                 out += comment(self.kernel.lines.get(said, ""))
             out += code
-        return [_Restored(block=block), *out] if out else []
+        return [Restored(block=block), *out] if out else []
 
     def _of_variable(self, s: Let | Put) -> list[ast.stmt]:
         g = name(self.prefix + s.name)
@@ -302,25 +281,25 @@ class Reverse:
         if not isinstance(loop, Turns):
             turn = self.kernel.fresh("turn")
             self.slopes.temporaries.add(turn)
-            return ast.For(name(turn), parsed(f"range({loop.trips})"), inner, [], lineno=0)
+            return _reversed(loop, turn, parsed(f"range({loop.trips})"), inner)
         start, stop, step = loop.bounds
         if counted:
             if _is(start, 0) and _is(step, 1):
-                return ast.For(name(loop.name), parsed(f"range({loop.trips} - 1, -1, -1)"), inner, [], lineno=0)
+                return _reversed(loop, loop.name, parsed(f"range({loop.trips} - 1, -1, -1)"), inner)
             turn = self.kernel.fresh("turn")
             self.slopes.temporaries.add(turn)
-            first = statements_of(f"{loop.name} = {_text(start)} + {turn} * {_text(step)}")
+            first = statements_of(f"{loop.name} = {text_of(start)} + {turn} * {text_of(step)}")
             found = parsed(f"range({loop.trips} - 1, -1, -1)")
-            return ast.For(name(turn), found, [*first, *inner], [], lineno=0)
+            return _reversed(loop, turn, found, [*first, *inner])
         way = int(ast.literal_eval(step))
         if abs(way) == 1:
             last = _shifted(stop, -way)
         else:
             sign = 1 if way > 0 else -1
-            last = f"{_text(start)} + ({_text(stop)} - {_text(start)} - {sign}) // {way} * {way}"
+            last = f"{text_of(start)} + ({text_of(stop)} - {text_of(start)} - {sign}) // {way} * {way}"
             if way < 0:
-                last = f"{_text(start)} + ({_text(stop)} - {_text(start)} + 1) // ({way}) * ({way})"
-        return ast.For(name(loop.name), parsed(f"range({last}, {_shifted(start, -way)}, {-way})"), inner, [], lineno=0)
+                last = f"{text_of(start)} + ({text_of(stop)} - {text_of(start)} + 1) // ({way}) * ({way})"
+        return _reversed(loop, loop.name, parsed(f"range({last}, {_shifted(start, -way)}, {-way})"), inner)
 
     # --- what the backward sweep reads --------------------------------------------------------------------------------
 
@@ -348,9 +327,54 @@ class Reverse:
             return True
         if self.kernel.kinds[text].is_array:
             return False
+        return self._is_lost(let) or (is_costly(let.value, self.kernel.space) and self._reads_saved(let))
+
+    def _is_lost(self, let: Let) -> bool:
+        """Return whether what an assignment reads is overwritten later."""
         if self._fleeting(let.value, let):
             return True
         return any(each in self.carrier and self.carrier[each] not in let.loops for each in names(let.value))
+
+    def _reads_saved(self, let: Let) -> bool:
+        """Return whether an assignment reads a value that only the tape has: its own value takes no more room."""
+        home, waiting, seen = self.home[let.name], list(names(let.value)), set[str]()
+        while waiting:
+            text = waiting.pop()
+            if text in seen or text not in self.kernel.kinds or self.kernel.kinds[text].is_array:
+                continue
+            seen.add(text)
+            inner = self.kernel.definitions.get(text)
+            if self.home.get(text) is home and (inner is None or self._is_lost(inner)):
+                return True
+            waiting += [] if inner is None else names(inner.value)
+        return False
+
+    def repeats_indices(self) -> bool:
+        """Return whether the backward sweep surely reads and writes the elements that the forward sweep did.
+
+        So it is where no index and no branch of it is computed again from floats: the compiler may round these in
+        another way.
+        """
+        for each in every(self.kernel.body):
+            again: list[ast.expr] = []
+            match each:
+                case Branch(test=test):
+                    again = [test]
+                case Turns(bounds=bounds):
+                    again = list(bounds)
+                case Let(name=text, value=value) if not self.kernel.kinds[text].is_float:
+                    again = [value] if text in self.needed and not self.must_save(text) else []
+            parts = [*expressions(each), *([each.target] if isinstance(each, Store) else [])]
+            again += [index for part in parts for load in loads(part) for index in indices(load)]
+            if any(map(self._reads_floats, again)):
+                return False
+        return True
+
+    def _reads_floats(self, e: ast.expr) -> bool:
+        kinds = self.kernel.kinds
+        if any(kinds[each].is_float and not kinds[each].is_array for each in names(e) if each in kinds):
+            return True
+        return any(kinds[self.kernel.root(base(each))].is_float for each in loads(e))
 
     def _closed(self, needed: set[str]) -> set[str]:
         """Return the needed values with those that they are computed from."""
@@ -475,30 +499,6 @@ def _followed(key: str, new: dict[str, str]) -> str:
     return key
 
 
-def _substituted(e: ast.expr, old: ast.expr, new: ast.expr) -> ast.expr:
-    """Return an expression with another one in place of each that is written like `old`."""
-
-    class Substitute(ast.NodeTransformer):
-        def visit(self, node: ast.AST) -> Any:
-            if isinstance(node, ast.expr) and same(node, old):
-                return duplicate(new)
-            return self.generic_visit(node)
-
-    found: ast.expr = Substitute().visit(duplicate(e))
-    return found
-
-
-def _renamed_base(node: ast.expr, old: str, new: str) -> ast.expr:
-    """Return an element with another array in place of its own."""
-    changed = duplicate(node)
-    inner: ast.expr = changed
-    while isinstance(inner, ast.Subscript | ast.Attribute):
-        inner = inner.value
-    assert isinstance(inner, ast.Name) and inner.id == old
-    inner.id = new
-    return changed
-
-
 def _known_step(loop: Loop) -> bool:
     if not isinstance(loop, Turns):
         return False
@@ -512,10 +512,6 @@ def _is(e: ast.expr, value: int) -> bool:
     return isinstance(e, ast.Constant) and e.value == value
 
 
-def _text(e: ast.expr) -> str:
-    return ast.unparse(e) if isinstance(e, ast.Name | ast.Constant) else f"({ast.unparse(e)})"
-
-
 def _shifted(e: ast.expr, by: int) -> str:
     """Return the text of an integer plus a number."""
     if isinstance(e, ast.Constant | ast.UnaryOp) and not names(e):
@@ -525,4 +521,4 @@ def _shifted(e: ast.expr, by: int) -> str:
         return _shifted(e.left, inside + by)
     if by == 0:
         return ast.unparse(e)
-    return f"{_text(e)} {'+' if by > 0 else '-'} {abs(by)}"
+    return f"{text_of(e)} {'+' if by > 0 else '-'} {abs(by)}"

@@ -50,6 +50,18 @@ _OF_NUMPY = frozenset([
 ])  # fmt: skip
 
 
+# Functions that take longer than reading their value from memory.
+_COSTLY = frozenset([
+    "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "cbrt", "cos", "cosh", "exp", "exp2",
+    "expm1", "log", "log10", "log1p", "log2", "sigmoid", "sin", "sinh", "softplus", "tan", "tanh",
+])  # fmt: skip
+
+
+def is_costly(e: ast.expr, space: Mapping[str, Any]) -> bool:
+    """Return whether an expression is a call that is kept rather than computed again, where both need a tape."""
+    return isinstance(e, ast.Call) and formula_name(function_of(e, space)) in _COSTLY
+
+
 def function_of(call: ast.expr, space: Mapping[str, Any]) -> Any:
     """Return the function that an expression calls; None if it is unknown, or for another expression."""
     if not isinstance(call, ast.Call):

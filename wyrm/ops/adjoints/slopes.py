@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeAlias
 
-from wyrm.ops.adjoints.program import Kind, base, duplicate, name, number, parsed, replaced, statements_of
+from wyrm.ops.adjoints.program import (
+    Kind,
+    Let,
+    Put,
+    Store,
+    base,
+    duplicate,
+    every,
+    name,
+    number,
+    parsed,
+    replaced,
+    statements_of,
+)
 from wyrm.ops.adjoints.rules import (
     converts,
     formula_name,
@@ -164,3 +177,27 @@ class Slopes:
             )
             out += part(y, times(g, factor))
         return out
+
+
+def varied(kernel: Kernel, wrt: Collection[str]) -> Slopes:
+    """Return the slopes of a kernel, in which all that depends on the parameters `wrt` is active."""
+    slopes = Slopes(kernel, set(wrt))
+    waiting = True
+    while waiting:
+        waiting = False
+        for goal, value in moves(kernel):
+            if goal not in slopes.active and slopes.is_active(value):
+                slopes.active.add(goal)
+                waiting = True
+    return slopes
+
+
+def moves(kernel: Kernel) -> list[tuple[str, ast.expr]]:
+    """Return the values that a kernel gives to variables of floats and to arrays of them, each with its goal."""
+    found: list[tuple[str, ast.expr]] = []
+    for each in every(kernel.body):
+        if isinstance(each, Let | Put) and not kernel.kinds[each.name].is_array:
+            found.append((each.name, each.value))
+        elif isinstance(each, Store):
+            found.append((kernel.root(base(each.target)), each.value))
+    return [(goal, value) for goal, value in found if kernel.kinds[goal].is_float]

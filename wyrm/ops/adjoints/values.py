@@ -68,6 +68,20 @@ class Kernel:
         self.kinds[found] = kind
         return found
 
+    def let(self, where: str, text: str, value: ast.expr) -> Let:
+        """Return the only assignment to a name, which has its kind already."""
+        found = self.definitions[text] = Let(where, text, value)
+        if self.kinds[text].is_array:
+            self.views[text] = found
+        return found
+
+    def prefix(self) -> str:
+        """Return how the names of cotangents or tangents begin: as no name of the kernel does."""
+        count = 1
+        while any(each.startswith("d" * count + "_") for each in self.used):
+            count += 1
+        return "d" * count + "_"
+
     def root(self, array: str | None) -> str:
         """Return the array that a view is of."""
         while array in self.views:
@@ -213,7 +227,7 @@ class _Conversion:
     # --- statements ---------------------------------------------------------------------------------------------------
 
     def _read(self, e: ast.expr, env: Mapping[str, str]) -> ast.expr:
-        for each in names(e):
+        for each in sorted(names(e)):
             if each not in env and each in self.kinds:
                 if self.kinds[each].is_array:
                     self.fail(
@@ -256,13 +270,9 @@ class _Conversion:
             kind = self.kernel.kind(given)
         new = text if text not in self.kernel.kinds else self.kernel.fresh(text)
         self.kernel.kinds[new] = kind
-        let = Let(self.where, new, given)
-        self.kernel.definitions[new] = let
-        if kind.is_array:
-            if not isinstance(given, ast.Name | ast.Subscript | ast.Attribute):
-                self.fail(f"{ast.unparse(value)}: functions of whole arrays have no adjoint; write a loop")
-            self.kernel.views[new] = let
-        out.append(let)
+        if kind.is_array and not isinstance(given, ast.Name | ast.Subscript | ast.Attribute):
+            self.fail(f"{ast.unparse(value)}: functions of whole arrays have no adjoint; write a loop")
+        out.append(self.kernel.let(self.where, new, given))
         env[text] = new
 
     def _block(self, block: Sequence[ast.stmt], env: dict[str, str]) -> Block:
@@ -323,9 +333,7 @@ class _Conversion:
         ):
             view = self.kernel.new("part", self.kernel.kind(found))
             found.ctx = ast.Load()
-            let = Let(self.where, view, found)
-            self.kernel.definitions[view] = self.kernel.views[view] = let
-            out.append(let)
+            out.append(self.kernel.let(self.where, view, found))
             array, kind = name(view), self.kernel.kinds[view]
         block = out
         turning = [self.kernel.new("at", Kind("i")) for _ in range(kind.axes or 0)]
@@ -399,14 +407,11 @@ class _Conversion:
             if inside[text] != header:
                 loop.body.append(Put(where, header, name(inside[text]), "next"))
             else:  # every turn leaves it as it was
-                let = Let(where, header, starts[text].value)
-                out[out.index(starts[text])] = self.kernel.definitions[header] = let
+                out[out.index(starts[text])] = self.kernel.let(where, header, starts[text].value)
         out.append(loop)
         for text, header in carried.items():
             after = self.kernel.new(text, self.kernel.kinds[header])
-            let = Let(where, after, name(header))
-            self.kernel.definitions[after] = let
-            out.append(let)
+            out.append(self.kernel.let(where, after, name(header)))
             env[text] = after
 
     def _bounds(self, given: Sequence[ast.expr], env: Mapping[str, str], out: Block) -> tuple[ast.expr, ...]:
@@ -418,9 +423,7 @@ class _Conversion:
         for i, each in enumerate(found):
             if not _is_simple(each):
                 kept = self.kernel.new("n", Kind("i"))
-                let = Let(self.where, kept, each)
-                self.kernel.definitions[kept] = let
-                out.append(let)
+                out.append(self.kernel.let(self.where, kept, each))
                 found[i] = name(kept)
         return tuple(found)
 

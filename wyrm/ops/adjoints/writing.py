@@ -161,9 +161,9 @@ class Sizes:
 
 def sizes(
     kernel: Kernel, arrays: Sequence[tuple[str, tuple[ast.expr, ...]]],
-    counted: Sequence[tuple[str, Callable[[Block], int]]], start: int,
+    counted: Sequence[tuple[str, Callable[[Block], int], int]],
 ) -> Sizes:  # fmt: skip
-    """Return the sizes of arrays with these shapes, and of tapes with so many numbers for each run of a block."""
+    """Return the sizes of arrays of these shapes, and of tapes: numbers for each run of a block, and at the start."""
     shapes: list[str] = []
     known: list[bool] = []
     integers = _Integers(kernel)
@@ -176,7 +176,7 @@ def sizes(
         shapes.append(f"({', '.join(map(ast.unparse, shape))},)")
         known.append(True)
     counts: list[ast.stmt] = []
-    for text, count in counted:
+    for text, count, start in counted:
         total = f"size_of_{text}"
         try:
             inner, number = _counted(kernel.body, count, total, integers, ())
@@ -188,7 +188,7 @@ def sizes(
         shapes.append(f"({total},)")
     inside = [_with_lets(each, integers.found) for each in counts]
     body = [*_lets(kernel.body, integers.found), *inside]
-    found = [text for text, _ in arrays] + [text for text, _ in counted]
+    found = [text for text, _ in arrays] + [text for text, _, _ in counted]
     result = f"({''.join(f'{each}, ' for each in shapes)})"
     source = function_source(f"{kernel.name}_sizes", kernel.parameters, body, [result])
     return Sizes(source, tuple(found), tuple(known))

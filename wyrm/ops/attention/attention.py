@@ -34,7 +34,7 @@ from wyrm.ops.kernels.native import scratch
 from wyrm.ops.random.dropout_mask import WORD, check_rate, drop_threshold, dropout_mask, kept_factor
 from wyrm.ops.random.philox import STEP, stream_or_next
 from wyrm.reach import zones as at
-from wyrm.reach.rules import REACH, Reach, Reached
+from wyrm.reach.rules import REACH, Reach, Reached, own_names
 from wyrm.reach.zones import Bound, Zone
 
 if TYPE_CHECKING:
@@ -463,11 +463,20 @@ class _AttentionReach(Reach):
         return node.causal
 
     def ignores_order(self, node: Attention, is_permuted: Callable[[Axis], bool]) -> bool:
-        if node.causal or node.alibi or node.extra_count:
+        mask, bias, step = node.masks(node.parents)
+        if node.causal or node.alibi or step is not None:
             return False
-        rows = [[is_permuted(axis) for axis in parent.dims] for parent in node.parents]
-        keys, values = rows[-2:][0], rows[-1]  # of `qkv` both are its only row
-        return not any(any(each[2:]) or each[0] != rows[0][0] for each in rows) and values[1] == keys[1]
+        rows = [[is_permuted(axis) for axis in parent.dims] for parent in node.parents[: 1 if node.packed else 3]]
+        queries, keys, values = rows[0], rows[-2:][0], rows[-1]  # of `qkv` all are its only row
+        if any(any(each[2:]) or each[0] != queries[0] for each in rows) or values[1] != keys[1]:
+            return False
+        scores = [queries[0], False, queries[1], keys[1]]
+        return all(
+            axis_size(axis) == 1 or is_permuted(axis) == permuted
+            for each in (mask, bias)
+            if each is not None
+            for axis, permuted in zip(each.dims, scores, strict=True)
+        )
 
     def reached(self, node: Attention, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
         mask, bias, step = node.masks(operands)
@@ -501,7 +510,7 @@ class _AttentionReach(Reach):
             of_mask = images[len(parts)]
             attended = analysis.met(attended, of_mask.values.get(0.0, at.EVERYWHERE))
             attended += analysis.met(of_mask.zones, seen)
-        visible = {abs(atom): abs(atom) for entry in (*rows, (query,)) for atom in entry}
+        visible = own_names((*rows, (query,)))
         zones = images[0].zones + analysis.image(node, attended, visible)
         return Reached((rows[0], (query,), rows[1], *analysis.axes((sizes.columns,))), zones)
 

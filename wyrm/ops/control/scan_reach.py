@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from wyrm.graph.axes import Axis
-from wyrm.reach.rules import Reach, Reached
+from wyrm.reach.rules import Reach, Reached, own_names
 from wyrm.reach.zones import ZERO, Bound, Bounds, Multiple, Variable, Zone, size_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class _Loop:
         self.given: dict[Any, Reached] = {}
         for k, (placeholder, operand) in enumerate(zip(steps.body.inputs, operands, strict=True)):
             if k < carried:
-                operand = Reached(operand.axes, operand.zones, wholes=operand.wholes)
+                operand = Reached(operand.axes, operand.zones)
             elif k < end:
                 operand = self._row(operand)
             self.given[placeholder] = operand
@@ -56,7 +56,7 @@ class _Loop:
     def _row(self, sequence: Reached) -> Reached:
         """Return what is known of the row of a sequence that a step reads."""
         entry, *axes = sequence.axes
-        names = {abs(atom): abs(atom) for each in axes for atom in each}
+        names = own_names(axes)
         if len(entry) == 1 and (entry[0] > 0) == (self.sign > 0):
             names[abs(entry[0])] = self.step
         return self.analysis.moved(self.node, sequence, names, axes=axes)
@@ -133,7 +133,7 @@ class _Loop:
         return found, [self._stacked(out, until) for out in outputs[: steps.carried]]
 
     def _stacked(self, row: Reached, until: Sequence[Zone] = ()) -> Reached:
-        return Reached(((self.step * self.sign,), *row.axes), [*row.zones, *until], wholes=row.wholes)
+        return Reached(((self.step * self.sign,), *row.axes), [*row.zones, *until])
 
     def _last(self, out: Reached, carry: Reached, initial: Reached) -> Reached:
         """Return what is known of a carry after the last step; there may be none."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
@@ -509,9 +509,6 @@ class Convolution(ConvolutionOp[Axes]):
         result = convolution(xp, x, weight, self.windows(weight.shape[2:]), self.groups)
         return result + xp.reshape(biases[0], (-1, *[1] * (len(shape) - 2))) if biases else result
 
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if rows[0] == 0 and all(row is None for row in rows[1:]) else None
-
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
         product = _batched_over_weight(self, operands[:2], mapped[:2], {}) if any(mapped[:2]) else None
         if product is None or len(operands) == 2:
@@ -587,9 +584,6 @@ class ConvolutionInputGradient(ConvolutionOp[Axes]):
         gradient, weight = operands
         windows = self.windows(weight.shape[2:])
         return input_gradient(xp, gradient, weight, windows, self.groups, shape[2:])
-
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if list(rows) == [0, None] else None
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
         return _batched_over_weight(self, operands, mapped, {"sizes": self.sizes})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -45,10 +45,6 @@ class MatrixOp(Node[tuple[Node, ...], Axes], abstract=True):
         if dtype.kind != "f":
             raise DTypeError("a mask has no linear algebra; convert it with mask.astype(np.float32)")
         return dtype
-
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        from_end = {len(parent.dims) - row for parent, row in zip(self.parents, rows, strict=True) if row is not None}
-        return "rows" if len(from_end) == 1 and min(from_end) > self.core else None
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Any:
         rank = max(parent.ndim for parent in self.parents)

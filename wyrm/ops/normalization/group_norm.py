@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -67,11 +67,6 @@ class _OverGroups(Composed[tuple[Any, ...], Axes], abstract=True):
     def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
         if 0 in shapes[0][2:]:
             raise ShapeError(explain(self, "an axis has size 0 in the data of this run: nothing to normalize over"))
-
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        whole = self.whole
-        independent = all(row == 0 for row in rows[:whole]) and all(row is None for row in rows[whole:])
-        return "rows" if independent else None
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         """Count the new axis among the rows; with a weight for each of its elements there is no such form."""
@@ -233,9 +228,6 @@ class GroupNormVectorGradient(_OverGroups[Axes]):
 
     def shape_rule(self) -> Dims:
         return (2, super().shape_rule()[1])
-
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return None
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         return None

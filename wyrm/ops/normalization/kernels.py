@@ -68,7 +68,11 @@ def gradient_row(
     count: np.floating,
     out: FloatArray,
 ) -> None:
-    """Fill `out` with the gradient with respect to one row."""
+    """Fill `out` with the gradient with respect to one row.
+
+    Unlike the gradient derived from `normalization_kernel`, it has the mean and the deviation in closed form, and reads
+    the row twice.
+    """
     total, projection = x.dtype.type(0), x.dtype.type(0)
     for j in range(x.size):
         part = gradient[j] * weight[j]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 import numpy as np
 
@@ -109,9 +109,6 @@ class _Forward(_Normalization[Axes], Generic[Left_co, Axes], abstract=True):
     def compose(self, x: Node, weight: Node, *bias: Node) -> Node:
         result = _normalized(x, self.centred, self.epsilon)[0] * weight
         return result + bias[0] if bias else result
-
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if rows[0] != len(self.parents[0].dims) - 1 and all(row is None for row in rows[1:]) else None
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         return None if any(mapped[1:]) else self.rebuild(operands)

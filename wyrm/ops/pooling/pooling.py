@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,7 +127,11 @@ def max_pool_gradient_kernel(
     x: FloatArray, gradient: FloatArray, out: FloatArray, pairs: bool, depths: IntegerArray, heights: IntegerArray,
     columns: IntegerArray, best: FloatArray, places: IntegerArray,
 ) -> None:  # fmt: skip
-    """Fill `out`, (images, elements), with the gradients, added up at the maxima of `x`."""
+    """Fill `out`, (images, elements), with the gradients, added up at the maxima of `x`.
+
+    Unlike the gradient derived from `max_pool_kernel`, it writes elements of windows side by side once, without adding,
+    and at equal elements it takes the first.
+    """
     height, width = x.shape[2], x.shape[3]
     for n in range(gradient.shape[0]):
         if pairs:
@@ -362,9 +366,6 @@ class MaxPool(_MaxPool[Axes]):
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         (x,) = operands
         return _at(xp, x, self.positions(xp, x))
-
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if list(rows) == [0] else None
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (MaxPoolGradient(self.parents[0], gradient, windows=self.windows),)

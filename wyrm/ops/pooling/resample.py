@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,9 +143,6 @@ class Resample(Node[tuple[Node], Axes]):
     def tables(self, of: Sequence[int], shape: Sequence[int]) -> Tables:
         """Return the tables of the taps from an operand of the shape `of` to a result of this shape."""
         return _tables(self.by, of[self.axis], shape[self.axis], self.back)
-
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if rows[0] == 0 and self.axis > 0 else None
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
         return Resample(operands[0], axis=self.axis + 1, by=self.by, to=self.to, back=self.back)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -181,11 +181,6 @@ def {method}(self: Shaped[R, tuple[A, *Bs, K, N]], other: OfShape[L, tuple[*Bs, 
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
         return xp.matmul(*operands)
-
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        x, y = self.parents
-        summed = rows[0] == len(x.dims) - 1 or rows[1] == max(len(y.dims) - 2, 0)
-        return None if summed else "rows"
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         (x, y), (many_x, many_y) = operands, mapped

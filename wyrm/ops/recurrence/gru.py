@@ -115,7 +115,10 @@ def step_backward(
     recurrent_gradient: FloatArray,
     direct_gradient: FloatArray,
 ) -> None:
-    """Compute the entries of `GRUGradient` for one step from the gradient with respect to the new state."""
+    """Compute the entries of `GRUGradient` for one step from the gradient with respect to the new state.
+
+    Unlike the step derived from `step_forward`, it reads the gates in the residuals, and records nothing beside them.
+    """
     width = hidden_gradient.size
     for k in range(width):
         reset_gate, update_gate, recurrent = row[k], row[width + k], row[2 * width + k]

@@ -142,7 +142,8 @@ def step_backward(
 ) -> None:
     """Compute the gradients with respect to the pre-activations and the previous cell for one step.
 
-    `cell_gradient` holds the gradient with respect to the new cell on entry, to the previous cell on return.
+    `cell_gradient` holds the gradient with respect to the new cell on entry, to the previous cell on return. Unlike the
+    step derived from `step_forward`, it reads the gates where the step left them, and records nothing beside them.
     """
     # As in `step_forward`, no store is conditional.
     for k in range(input_gates.size):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -36,9 +36,6 @@ class OneAxis(BaseNode[P_co, Axes], abstract=True):
         for parent in self.parents[1:]:
             dims = tuple(map(unify, dims, parent.dims))
         return dims
-
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if self.axis not in rows else None
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         return self.rebuild(spread(operands, mapped), axis=self.axis + 1)

@@ -230,11 +230,6 @@ class SearchSorted(IndexNode[Axes]):
         rows = [xp.searchsorted(a[i], v[i], side=self.side) for i in range(count)]
         return xp.stack(rows).reshape(shape) if rows else xp.zeros(shape, np.int64)
 
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        of_a, of_v = rows
-        same_values = self.batch == 0 and of_a is None
-        return "rows" if same_values or (of_a is not None and of_a == of_v and of_a < self.batch) else None
-
 
 @REACH.register(SearchSorted)
 class _SearchSortedReach(Reach):

@@ -64,6 +64,8 @@ class _ArangeLoops(ByFlatIndex):
 class _ArangeReach(Reach):
     """The positions, after the start."""
 
+    counts = True
+
     def ignores_sizes(self, node: Arange, is_long: Callable[[Axis], bool]) -> bool:
         return True
 

@@ -47,6 +47,7 @@ class Details {
       _facts(facts),
       this.page.live?.detailsOf(node),
       this._axes(node),
+      this._reach(node),
       this._line(node),
       this._gradient(node),
       this.page.program?.detailsOf(node),
@@ -69,6 +70,23 @@ class Details {
       ),
     );
     return _section("Axes", element("table", {}, element("tbody", {}, ...rows)));
+  }
+
+  // On which positions of the inputs a node depends.
+  _reach(node) {
+    const { graph } = this;
+    const reach = graph.data.reaches[graph.data.nodes.reach[node]];
+    if (!reach) return null;
+    const rows = reach.map(([input, axis, positions]) =>
+      element(
+        "tr",
+        {},
+        element("td", {}, graph.title(input)),
+        element("td", {}, graph.text(axis)),
+        element("td", {}, graph.text(positions)),
+      ),
+    );
+    return _section("Depends on positions", element("table", { class: "reach" }, element("tbody", {}, ...rows)));
   }
 
   _line(node) {

@@ -17,6 +17,7 @@ from wyrm.engines.native.kernels.functions import Routine, kernel_of
 from wyrm.engines.native.kernels.translate import Specialization, Translation
 from wyrm.engines.native.kernels.values import Kind, NotCompiled, NumKind, ViewKind, types_of
 from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.jax_form import Unjoined
 from wyrm.graph.loop_form import LOOPS
 from wyrm.support.imports import jax, jnp
 from wyrm.support.texts import exact
@@ -75,17 +76,9 @@ def value_by_kernel(node: BaseNode, operands: Sequence[Any], shape: tuple[int, .
 
     It raises `NotCompiled` for an op without a kernel or with one that has no form in JAX.
     """
-    loops = LOOPS.of(node)
-    if not isinstance(loops.kernel, FunctionType):
-        raise NotCompiled(f"{describe(node)} has no kernel")
     with jax.enable_x64(True):
         out = np.zeros(shape, node.dtype)
-        wide = [jnp.asarray(x).astype(parent.dtype) for x, parent in zip(operands, node.parents, strict=True)]
-        try:
-            arguments = loops.kernel_arguments(node, wide, out)
-        except Exception as error:  # of code that takes arrays of NumPy alone
-            raise NotCompiled(f"the kernel of {describe(node)} takes no arrays of JAX: {error}") from error
-        _, arrays = called(_routine(loops.kernel), arguments, checked=True)
+        arguments, arrays = _left_by_kernel(node, operands, out)
         found = jnp.zeros(out.size, out.dtype)
         for position, array in arrays.items():
             view = arguments[position]
@@ -94,6 +87,30 @@ def value_by_kernel(node: BaseNode, operands: Sequence[Any], shape: tuple[int, .
                 found = found.at[start : start + view.size].set(array.reshape(-1))
         result = found.reshape(shape)
     return _as_jax_has_it(result)
+
+
+def arrays_of_kernel(node: BaseNode, operands: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
+    """Return the arguments of the kernel of an op as it leaves them; see `value_by_kernel`."""
+    with jax.enable_x64(True):
+        arguments, arrays = _left_by_kernel(node, operands, np.zeros(shape, node.dtype))
+        found = [arrays.get(position, argument) for position, argument in enumerate(arguments)]
+    return [each if _is_number(each) else _as_jax_has_it(each) for each in found]
+
+
+def _left_by_kernel(node: BaseNode, operands: Sequence[Any], out: np.ndarray) -> tuple[Sequence[Any], dict[int, Any]]:
+    """Return the arguments of the kernel of an op, and the new values of those that it may write to."""
+    loops = LOOPS.of(node)
+    if not isinstance(loops.kernel, FunctionType):
+        raise NotCompiled(f"{describe(node)} has no kernel")
+    wide: list[Any] = [
+        x if isinstance(x, Unjoined) else jnp.asarray(x).astype(parent.dtype)
+        for x, parent in zip(operands, node.parents, strict=True)
+    ]
+    try:
+        arguments = loops.kernel_arguments(node, wide, out)
+    except Exception as error:  # of code that takes arrays of NumPy alone
+        raise NotCompiled(f"the kernel of {describe(node)} takes no arrays of JAX: {error}") from error
+    return arguments, called(_routine(loops.kernel), arguments, checked=True)[1]
 
 
 def _address(array: np.ndarray) -> int:
@@ -205,4 +222,4 @@ def _as_jax_has_it(array: Any) -> Any:
     return array.astype(canonicalize_dtype(array.dtype))
 
 
-__all__ = ["called", "elementwise", "jax_form", "value_by_kernel"]
+__all__ = ["arrays_of_kernel", "called", "elementwise", "jax_form", "value_by_kernel"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
+from wyrm.engines.native.products import few
 from wyrm.engines.native.products.tiles import LINE_BYTES, Vectors
 from wyrm.engines.native.products.writer import Writer
 
 # The numbers of rows of the left operand. Tiles of more rows are as fast, except where each number of the right operand
-# would be widened and copied before they read it.
+# would be widened and copied before they read it: where there is no `few`.
 _ROWS, _WIDENED_ROWS = (1, 2), (1, 2, 4, 8)
 # Longer sums lose precision, because each is one chain of additions.
 LONGEST_SUM = 4096
@@ -21,7 +22,7 @@ _TOGETHER = 8
 
 def heights(vectors: Vectors) -> tuple[int, ...]:
     """Return the numbers of rows that there are functions for."""
-    return _WIDENED_ROWS if vectors.widens else _ROWS
+    return _WIDENED_ROWS if vectors.widens and not few.has_tiles(vectors) else _ROWS
 
 
 def functions(vectors: Vectors, parameters: str) -> list[str]:

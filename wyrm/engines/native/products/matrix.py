@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import lcm
 
 from wyrm.engines.native.ir.types import FLOAT32, ScalarType
-from wyrm.engines.native.products import low, narrow
+from wyrm.engines.native.products import few, low, narrow
 from wyrm.engines.native.products.amx import Tiles
 from wyrm.engines.native.products.packing import (
     TILES_TOGETHER,
@@ -40,6 +40,13 @@ _UNPACKED_USES = 5
 # operand. An operand larger than `_FAR` packed blocks is in memory, and not in the cache. A sum of more terms than
 # `_LONGEST_SHALLOW` would have so many of these blocks that the sum of the blocks loses precision.
 _FEW_ROWS, _FAR, _SHALLOW, _LONGEST_SHALLOW = 28, 2, 16, 4096
+# Narrow numbers of few rows are packed as pairs in blocks of so many rows and columns, which stay in the first cache
+# until they are multiplied.
+_SHALLOW_PAIRS, _PAIRED_COLUMNS = 64, 256
+# Parts of rows of narrow numbers are fetched so many bytes before they are packed.
+_BYTES_AHEAD = 128
+# Up to so many rows, products of narrow numbers are as fast without pairs, which must be packed.
+_FEWER_THAN_PAIRS = 8
 # The most columns of a block: the result is written a block at a time.
 _WIDEST = 4096
 # Columns of the left operand at most this many bytes apart share pages. Those further apart are copied if there are at
@@ -129,6 +136,7 @@ def text(
         _one_thread(vectors, block, behind_block),
         *narrow.functions(vectors, _product_parameters(target)),
         *([] if vectors.blocks else low.functions(vectors, _product_parameters(target))),
+        *few.functions(Vectors(target, number, right), _product_parameters(target)),
         _exported_product(vectors, block, pool),
     ])  # fmt: skip
 
@@ -180,7 +188,8 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     longest = str(_DEPTH_OF_PAIRS if vectors.fixed else _DEPTHS[0])
     for shorter, longer in pairwise(_DEPTHS):
         longest = to.select(to.compare("sgt", "%inner", shorter**2), "i64", str(longer), longest)
-    longest = to.select("%shallow", "i64", str(_SHALLOW), longest)
+    narrow_pairs = pairs and vectors.widens
+    longest = to.select("%shallow", "i64", str(_SHALLOW_PAIRS if narrow_pairs else _SHALLOW), longest)
     parts = to.higher(to.divide(to.add("%inner", to.subtract(longest, 1)), longest), 1)
     part = vectors.whole(to, to.divide(to.add("%inner", to.subtract(parts, 1)), parts))
     tiles = to.higher(to.divide(to.add("%rows", vectors.rows - 1), vectors.rows), 1)
@@ -208,6 +217,8 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
     steps_of_part = to.higher(vectors.steps(to, part), 1)
     panels_of_block = to.higher(to.divide(str(elements), to.multiply(steps_of_part, width)), 1)
     block = to.lower(to.multiply(panels_of_block, width), _WIDEST)
+    if narrow_pairs:
+        block = to.select("%shallow", "i64", str(_PAIRED_COLUMNS), block)
 
     def columns(first: str) -> None:
         count = to.lower(to.subtract("%columns", first), block)
@@ -225,14 +236,17 @@ def _one_thread(vectors: Vectors, elements: int, behind_block: int) -> str:
 
             def pack(how: str, stride: str, source: str, size: str) -> None:
                 given = f"ptr {source}, i64 {stride}, i64 {depth}, i64 {size}, ptr {buffer}"
-                if vectors.blocks and how == "rows":
-                    given += f", i64 {to.new(f'and i64 {first}, {INT4_BLOCK - 1}')}"
+                if vectors.widens and how == "rows":
+                    within = to.new(f"and i64 {first}, {INT4_BLOCK - 1}") if vectors.blocks else ahead
+                    given += f", i64 {within}"
                 to.do(f"call void @pack_{how}({given})")
 
             def pack_edge() -> None:
                 if not vectors.target.masks:
                     to.branch(some, lambda: pack("rows", "%br", vectors.address(to, b, whole), rest))
 
+            # The next block of the inner axis, or panels in the same rows.
+            ahead = to.select("%shallow", "i64", to.multiply("%br", depth), _BYTES_AHEAD // vectors.right.itemsize)
             to.branch(
                 in_place,
                 pack_edge,
@@ -362,21 +376,25 @@ def _exported_product(vectors: Vectors, elements: int, pool: str | None) -> str:
 
     # Few columns are a part of a vector; few rows do not repay copies of the right operand.
     slim = to.compare("sle", "%columns", narrow.most_columns(vectors))
-    few = to.both(to.compare("sle", "%rows", narrow.FEW_ROWS), to.compare("eq", "%br", 1))
+    thin = to.compare("sle", "%rows", narrow.FEW_ROWS)
+    thin_dots = to.both(thin, to.compare("eq", "%br", 1))
     shortest = to.select(slim, "i64", str(vectors.width), narrow.LONG * vectors.width)
     long = to.compare("sge", "%inner", shortest)
     tiny = to.compare("slt", work, low.TINY)
     # These two read the right operand transposed, or as the left one: in its own type alone.
     slim_dots = to.both(slim, to.compare("eq", "%br", 1)) if vectors.widens else slim
     across = "false" if vectors.widens else to.both(to.both(slim, to.compare("eq", "%ar", 1)), to.fails(tiny))
-    by_dots = to.both(to.both(to.compare("eq", "%ac", 1), long), to.one_of(slim_dots, few))
+    by_dots = to.both(to.both(to.compare("eq", "%ac", 1), long), to.one_of(slim_dots, thin_dots))
     function = to.select(across, "ptr", "@across", "@one_thread")
-    function = to.select(by_dots, "ptr", "@dot_products", function)
-    thin = to.compare("sle", "%rows", narrow.FEW_ROWS)
-    read = to.compare("sge", to.multiply("%columns", "%inner"), _SHARED_READS)
-    large = to.one_of(to.compare("sge", work, SHARED_PRODUCTS), to.both(thin, read))
     short = to.compare("sle", "%inner", low.LONGEST_SUM)
     in_order = to.both(to.both(short, to.compare("sgt", "%inner", 0)), to.compare("eq", "%bc", 1))
+    if few.has_tiles(vectors):
+        most = _FEWER_THAN_PAIRS if isinstance(vectors, Pairs) else few.MOST_ROWS
+        lower = to.both(in_order, to.compare("sle", "%rows", most))
+        function = to.select(lower, "ptr", "@few", function)
+    function = to.select(by_dots, "ptr", "@dot_products", function)
+    read = to.compare("sge", to.multiply("%columns", "%inner"), _SHARED_READS)
+    large = to.one_of(to.compare("sge", work, SHARED_PRODUCTS), to.both(thin, read))
     pay = () if vectors.blocks else _low_pays(to, tiny, long, large)
     # Of numbers that are widened, more rows pay as soon as one does.
     for rows, pays in zip(low.heights(vectors), (*pay, *pay[:1] * 2), strict=False):
@@ -388,7 +406,7 @@ def _exported_product(vectors: Vectors, elements: int, pool: str | None) -> str:
     wide = to.select(across, "i64", "%rows", "%columns")
     in_rows = to.one_of(across, to.compare("eq", "%bc", 1))
     far = to.compare("sge", to.multiply("%inner", wide), _FAR * elements)
-    waits = to.both(flat, far)
+    waits = flat if vectors.widens and isinstance(vectors, Pairs) else to.both(flat, far)
     shallow = to.both(to.both(in_rows, waits), to.compare("sle", "%inner", _LONGEST_SHALLOW))
     given = {name: f"%{name}" for _, name in _OPERANDS} | {"function": function, "shallow": shallow}
 

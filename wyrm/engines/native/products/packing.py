@@ -20,7 +20,8 @@ TILES_TOGETHER = 4
 def pack_rows(vectors: Vectors) -> str:
     """Return a function that packs a matrix whose rows are contiguous and `br` apart.
 
-    The rows of one in blocks begin `within` the first block.
+    What lies `ahead` elements behind each of its rows of narrow numbers is fetched. The rows of one in blocks begin
+    `within` the first block.
     """
     if vectors.blocks:
         return _pack_rows_of_blocks(vectors)
@@ -39,11 +40,13 @@ def pack_rows(vectors: Vectors) -> str:
             def row(_index: str, source: str, place: str, terms: int = vectors.terms) -> list[str]:
                 sources = [source]
                 for _ in range(terms):
+                    if vectors.widens:
+                        vectors.prefetch_right(to, sources[-1], "%ahead")
                     sources.append(vectors.right_address(to, sources[-1], "%br"))
                 for vector, mask in enumerate(masks):
                     found = [vectors.load_right(to, each, vector * vectors.width, mask) for each in sources[:terms]]
                     found += ["zeroinitializer"] * (vectors.terms - terms)
-                    vectors.store(to, vectors.across(to, found), place, vector * vectors.width)
+                    vectors.store(to, vectors.across_right(to, found), place, vector * vectors.width)
                 return [sources[-1], vectors.address(to, place, vectors.columns)]
 
             start = [("ptr", vectors.right_address(to, "%b", first)), ("ptr", target)]
@@ -64,7 +67,8 @@ def pack_rows(vectors: Vectors) -> str:
         return [vectors.address(to, target, to.multiply(steps, vectors.columns))]
 
     to.loop("%columns", vectors.columns, panel, [("ptr", "%to")])
-    return to.function(f"internal void @pack_rows({_packing_parameters('%br')}) noinline nounwind")
+    ahead = ", i64 %ahead" if vectors.widens else ""
+    return to.function(f"internal void @pack_rows({_packing_parameters('%br')}{ahead}) noinline nounwind")
 
 
 def _pack_rows_of_blocks(vectors: Vectors) -> str:

@@ -47,6 +47,15 @@ class Pairs(Vectors):
         words = self._rounded(to, rows)
         return self._as_numbers(to, to.new(f"shufflevector {_WORDS} {words}, {_WORDS} poison, <32 x i32> <{_IN_TURN}>"))
 
+    def across_right(self, to: Writer, rows: Sequence[str]) -> str:
+        """Return pairs across two vectors of the right operand; its bfloat16 and int8 are not rounded."""
+        if not self.widens or self.blocks:
+            return self.across(to, rows)
+        words = f"<{self.width} x i32>"
+        low, high = (to.new(f"bitcast {self.type} {row} to {words}") for row in rows)
+        shifted = to.new(f"lshr {words} {low}, {self._constant(16)}")
+        return to.new(f"bitcast {words} {to.new(f'or {words} {shifted}, {high}')} to {self.type}")
+
     def along(self, to: Writer, parts: Sequence[str]) -> str:
         """Return pairs of bfloat16 along two vectors that follow each other."""
         return self._as_numbers(to, self._rounded(to, parts))

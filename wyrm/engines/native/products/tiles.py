@@ -111,6 +111,10 @@ class Vectors:
         """Return elements of a packed operand, given a vector of each of the terms: one for each lane."""
         return rows[0]
 
+    def across_right(self, to: Writer, rows: Sequence[str]) -> str:
+        """Return elements of the packed right operand, as `across` does."""
+        return self.across(to, rows)
+
     def along(self, to: Writer, parts: Sequence[str]) -> str:
         """Return elements of a packed operand, given as many contiguous terms as they have: one vector for each."""
         return parts[0]
@@ -283,12 +287,13 @@ TILE_PARAMETERS = (
 )
 
 
-def tile(vectors: Vectors, rows: int, wide: int) -> str:
+def tile(vectors: Vectors, rows: int, wide: int, name: str | None = None, *, in_place: bool = False) -> str:
     """Return a function that computes `rows` rows of `wide` vectors, of which the first `columns` elements count.
 
     `height` is `rows` or one less: then the last row repeats the one before it, and is not written. `a` has strides
     `ar` and `ac`; the rows of `b` are `bs` apart. They are whole vectors, except where masks cost nothing. `adds`: the
-    result is added to `c`.
+    result is added to `c`. `in_place`: `b` is a part of the right operand, whose numbers are widened; what lies `ahead`
+    elements behind each of its rows is fetched.
     """
     to = Writer()
     bases = [vectors.address(to, "%a", to.multiply("%ar", row)) for row in range(0, rows, _ROWS_AN_ADDRESS)]
@@ -302,12 +307,15 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
     existing = vectors.below(to, to.subtract("%columns", (wide - 1) * vectors.width))
     masks = [None] * (wide - 1) + [existing if vectors.target.masks else None]
 
-    fetches = vectors.target.bits >= _FETCHING_BITS and rows >= _FETCHING_ROWS
+    fetches = vectors.target.bits >= _FETCHING_BITS and rows >= _FETCHING_ROWS and not in_place
+    load, address = (vectors.load_right, vectors.right_address) if in_place else (vectors.load, vectors.address)
     ahead = to.multiply("%bs", to.lower("%depth", _AHEAD)) if fetches else ""
 
     def step(_index: str, b: str, *rest: str) -> list[str]:
         starts, totals = rest[: len(bases)], rest[len(bases) :]
-        right = [vectors.load(to, b, vector * vectors.width, mask) for vector, mask in enumerate(masks)]
+        right = [load(to, b, vector * vectors.width, mask) for vector, mask in enumerate(masks)]
+        if in_place:
+            vectors.prefetch_right(to, b, "%ahead")
         if fetches:
             later = vectors.address(to, b, ahead)
             for element in _of_each_line(vectors, wide):
@@ -320,7 +328,7 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
                 vectors.multiply_packed(to, left, each, totals[row * wide + vector])
                 for vector, each in enumerate(right)
             ]
-        return [vectors.address(to, b, "%bs"), *(vectors.address(to, each, "%ac") for each in starts), *sums]
+        return [address(to, b, "%bs"), *(vectors.address(to, each, "%ac") for each in starts), *sums]
 
     def fetch_result() -> None:
         place = "%c"
@@ -380,7 +388,8 @@ def tile(vectors: Vectors, rows: int, wide: int) -> str:
             to.branch(is_whole, lambda: write_row(rows - 1, c))
 
     in_each_case(vectors, to, wide, "%adds", write)
-    return to.function(f"internal void @{name_of(rows, wide)}({TILE_PARAMETERS}) noinline nounwind")
+    parameters = f"{TILE_PARAMETERS}, i64 %ahead" if in_place else TILE_PARAMETERS
+    return to.function(f"internal void @{name or name_of(rows, wide)}({parameters}) noinline nounwind")
 
 
 def _last_row(

@@ -1,0 +1,147 @@
+"""The graph of a network of hidden layers on numbers, categories and sparse rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+import wyrm.losses as losses
+from wyrm.estimators.trials import Model
+from wyrm.graph.axes import Dim, Ragged
+from wyrm.graph.index_leaves import IndexInput
+from wyrm.graph.leaves import Constant, Input
+from wyrm.graph.node import Node
+from wyrm.graph.parameters import Buffer
+from wyrm.module import Module
+from wyrm.nn import Activation, Dropout, Embedding, Linear
+from wyrm.nn.initializers import Normal, XavierUniform, Zeros
+from wyrm.ops.indexing.joining import concatenate
+
+_ZEROS, _WEIGHT, _TABLE = Zeros(), XavierUniform(), Normal(0.0, 0.1)
+
+Target = Literal["class", "labels", "numbers"]
+FloatName = Literal["float32", "float64"]
+
+
+class Batch(Dim):
+    """The rows of a batch."""
+
+
+class Entries(Ragged):
+    """The entries of a sparse row."""
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What the code of a network depends on.
+
+    `numbers`: how many columns of numbers; `categories`: for each column of categories, the rows and the length of its
+    table; `hidden`: the sizes of the hidden layers; `outputs`: how many scores; `target`: one class of several, any of
+    several labels, or numbers; `dtype`: that of all numbers.
+    """
+
+    numbers: int
+    sparse: bool
+    categories: tuple[tuple[str, int, int], ...]
+    hidden: tuple[int, ...]
+    activation: str
+    dropout: float
+    outputs: int
+    target: Target
+    dtype: FloatName = "float32"
+
+    def build(self) -> Model:
+        """Return the graph of the network."""
+        return build(self)
+
+    def drawn(self, random: np.random.Generator) -> list[np.ndarray]:
+        """Return the first values of the parameters, in the order of `Model.trained`."""
+        return drawn(self, random)
+
+
+class Network(Module):
+    """Tables of categories, hidden layers and an output layer; the first layer of sparse rows adds rows of its weight.
+
+    All parameters are zero: `drawn` has the values that a training begins with.
+    """
+
+    def __init__(self, structure: Structure) -> None:
+        self.tables: dict[str, Embedding] = {
+            name: Embedding(rows, length, initializer=_ZEROS, dtype=structure.dtype)
+            for name, rows, length in structure.categories
+        }
+        joined = structure.numbers + sum(length for _, _, length in structure.categories)
+        sizes = [joined, *structure.hidden, structure.outputs]
+        self.layers: list[Linear] = [
+            Linear(before, after, initializer=_ZEROS, dtype=structure.dtype) for before, after in pairwise(sizes)
+        ]
+        self.activation: Activation | None = (
+            None if structure.activation == "identity" else Activation(structure.activation)
+        )
+        self.dropout: Dropout | None = Dropout(structure.dropout) if structure.dropout else None
+
+    def __call__(self, numbers: Node | None, places: IndexInput | None, categories: dict[str, IndexInput]) -> Node:
+        """Return the scores, (batch, outputs)."""
+        first, *others = self.layers
+        x: Node
+        if numbers is not None and places is not None:
+            assert first.bias is not None
+            x = (first.weight.index(places) * numbers.expand_dims(-1)).sum(axis=1) + first.bias
+        else:
+            parts = [] if numbers is None else [numbers]
+            x = first(concatenate([*parts, *(self.tables[name](each) for name, each in categories.items())], axis=1))
+        for layer in others:
+            x = x if self.activation is None else self.activation(x)
+            x = layer(x if self.dropout is None else self.dropout(x))
+        return x
+
+
+def drawn(structure: Structure, random: np.random.Generator) -> list[np.ndarray]:
+    """Return the first values of the parameters of a network, in the order of `Model.trained`."""
+    tables = [_TABLE((rows, length), random, structure.dtype) for _, rows, length in structure.categories]
+    sizes = [structure.numbers + sum(length for _, _, length in structure.categories)]
+    layers: list[np.ndarray] = []
+    for size in (*structure.hidden, structure.outputs):
+        layers += _WEIGHT((sizes[-1], size), random, structure.dtype), np.zeros(size, structure.dtype)
+        sizes.append(size)
+    return [*tables, *layers]
+
+
+def build(structure: Structure) -> Model:
+    """Return the graph of a network."""
+    network, batch = Network(structure), Batch()
+    axes = (batch, Entries()) if structure.sparse else (batch, structure.numbers)
+    numbers = Input(dims=axes, name="numbers", dtype=structure.dtype) if structure.numbers else None
+    places = IndexInput(dims=axes, name="places") if structure.sparse else None
+    categories = {name: IndexInput(dims=(batch,), name=f"category {name}") for name, _, _ in structure.categories}
+    weight = Input(dims=(batch,), name="weight", dtype=structure.dtype)
+    penalty = Buffer(0.0, name="penalty", dtype=structure.dtype)
+    # Losses of nodes with known axes and with unknown ones have different types.
+    target: Any
+    if structure.target == "class":
+        target = IndexInput(dims=(batch,), name="target")
+    else:
+        target = Input(dims=(batch, structure.outputs), name="target", dtype=structure.dtype)
+
+    def loss(scores: Node) -> Node:
+        each: Node
+        if structure.target == "class":
+            each = losses.cross_entropy(scores, target, reduction="none")
+        elif structure.target == "labels":
+            each = losses.bce_with_logits(scores, target, reduction="none").mean(axis=1)
+        else:
+            each = 0.5 * losses.mse(scores, target, reduction="none").mean(axis=1)
+        return (each * weight).mean()
+
+    decayed = network.layers[1:] if structure.sparse else network.layers
+    squares: Node = sum((layer.weight.square().sum() for layer in decayed), start=Constant(0.0))
+    training = loss(network(numbers, places, categories)) + 0.5 * penalty * squares
+    network.eval()
+    output = network(numbers, places, categories)
+    inputs = {f"category {name}": each for name, each in categories.items()} | {"target": target, "weight": weight}
+    inputs |= {} if numbers is None else {"numbers": numbers}
+    inputs |= {} if places is None else {"places": places}
+    return Model(inputs, training, loss(output), output, network.parameters(), penalty)
