@@ -69,7 +69,7 @@ def float64_exp_negative(x: float) -> float:
     result = result * rest + 1.0 / 6.0
     result = result * rest + 0.5
     result = (result * rest) * rest + rest + 1.0
-    return result * np.int64(np.int64(np.int32(whole) + 1023) << 52).view(np.float64)
+    return float(result * np.int64(np.int64(np.int32(whole) + 1023) << 52).view(np.float64))
 
 
 def float32_exp2_negative(x: np.floating) -> np.floating:
