@@ -76,6 +76,15 @@ def random(*shape: int) -> Any:
     return np.random.default_rng(3).uniform(0.3, 1.7, shape)
 
 
+@wy.kernel
+def around(x):
+    total, k = 1.0, 2
+    while k > -3:
+        total = total * x[k] + 0.1
+        k -= 1
+    return total
+
+
 def test_a_kernel_that_returns_a_number_has_gradients_of_both_orders() -> None:
     x, factor = wy.Parameter(random(6)), wy.Parameter(np.float64(0.3))
     check_grads(smoothed(x, factor), engines=["native"])
@@ -389,15 +398,6 @@ def test_the_room_of_a_loop_of_unknown_length_is_in_residuals_of_both_types() ->
                 wy.compile(outputs, engine=engine)(), [x.forward() for x in outputs], strict=True
             ):
                 np.testing.assert_allclose(found, expected, rtol=1e-5 if dtype is np.float32 else 1e-12)
-
-
-@wy.kernel
-def around(x):
-    total, k = 1.0, 2
-    while k > -3:
-        total = total * x[k] + 0.1
-        k -= 1
-    return total
 
 
 def test_numbers_of_other_types_in_residuals_are_not_taken_for_nan() -> None:

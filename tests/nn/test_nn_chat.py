@@ -84,7 +84,7 @@ def test_an_adapter_answers_beside_weights_of_any_storage(tmp_path: Path) -> Non
     adapter.save_pretrained(tmp_path / "adapter")
     tokens, logits = np.array([[5, 9, 3]]), dict[str, np.ndarray]()
     for storage in ("float32", "bfloat16"):
-        model = pretrained(folder, storage, tmp_path / "adapter")  # type: ignore[arg-type]  # both are storages
+        model = pretrained(folder, storage, tmp_path / "adapter")
         logits[storage] = model.logits(wy.IndexInput(tokens)).forward()
     plain = pretrained(folder).logits(wy.IndexInput(tokens)).forward()
     size = np.abs(logits["float32"] - plain).max()
