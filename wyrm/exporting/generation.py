@@ -154,8 +154,8 @@ def plan_generation(decoder: ExportedDecoder, code: Code, places: ArrayRegions) 
     # A draw reads the logits, which lie in transient memory: it has memory of its own.
     return Generation(
         step, read, limits.vocab_size, longest, image.add(8, Kind.EXPANDED),
-        *(image.add(8 * limits.vocab_size, Kind.SCRATCH) for _ in range(3)),
-        image.add(limits.vocab_size, Kind.EXPANDED),
+        image.add(8 * limits.vocab_size, Kind.SCRATCH), image.add(8 * limits.vocab_size, Kind.SCRATCH),
+        image.add(8 * limits.vocab_size, Kind.SCRATCH), image.add(limits.vocab_size, Kind.EXPANDED),
     )  # fmt: skip
 
 

@@ -225,7 +225,7 @@ def _no_numbers(logits: np.ndarray) -> NotFinite:
     wrong = np.isnan(logits) | np.isposinf(logits)
     if wrong.any():
         return NotFinite(f"logits hold {logits[wrong][0]} at {_first(wrong)}; expected numbers, or minus infinity")
-    empty = np.isneginf(logits).all(axis=-1)
+    empty = np.asarray(np.isneginf(logits).all(axis=-1))
     return NotFinite(f"all logits of row {_first(empty)} are minus infinity, so there is no token to sample")
 
 
