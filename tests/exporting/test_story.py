@@ -65,7 +65,7 @@ def test_a_page_continues_a_text_as_python_does_and_learns(made: Any, folder: Pa
         page.wait_for_selector("#tell:not([disabled])")
         page.fill("#begin", begin)
         page.fill("#limit", "30")
-        options = {"temperature": 0.8, "top_p": 0.95, "repetition_penalty": 1.05}
+        options: dict[str, Any] = {"temperature": 0.8, "top_p": 0.95, "repetition_penalty": 1.05}
         assert told(page) == wanted(**options)
         assert "a second" in str(page.text_content("#speed"))
         page.fill("#draws", "7")
