@@ -110,12 +110,13 @@ def test_a_prefix_is_read_once_for_all_texts(monkeypatch: Any) -> None:
 
         monkeypatch.setattr(taking, "run", run)
     assert [list(text) for text in generate(decoder, prompts, 5, temperature=0.0)] == alone
-    assert sum(taken) == len(prompts[0]) + 2 * 5
+    # The last token of each is taken by a step of several.
+    assert sum(taken) == len(prompts[0]) - 1 + 5
     # The reader has another text; a sequence still has the prefix.
     reader.logits_after(np.array([[7, 7]]))
     taken.clear()
     assert list(generate(decoder, prompts[2], 5, temperature=0.0)) == alone[2]
-    assert sum(taken) == 1
+    assert taken == []
 
 
 def test_new_values_of_parameters_count_at_once() -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 import wyrm as wy
 from tests.samples.sample import Sample, normal
+from wyrm.ops.adjoints.op import ResultsPart
 from wyrm.ops.control.digits import FromDigits, ToDigits
 from wyrm.ops.control.loop_body import PackedPlace
 from wyrm.ops.control.scan import PlacePart, Scan, ScanPart
@@ -101,6 +102,14 @@ def samples() -> list[Sample]:
         Sample(
             ScanPart,
             lambda residuals: ScanPart(residuals, PackedPlace([(2,)]), (3, 2)),
+            (normal(10),),
+            lambda residuals: residuals[2:8].reshape(3, 2),
+            empty=False,
+            misfit=(normal(7),),
+        ),
+        Sample(
+            ResultsPart,
+            lambda residuals: ResultsPart(residuals, PackedPlace([(2,)]), (3, 2)),
             (normal(10),),
             lambda residuals: residuals[2:8].reshape(3, 2),
             empty=False,
