@@ -249,3 +249,11 @@ def test_a_filter_of_the_category_is_quiet() -> None:
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", DependenceWarning)
         wy.compile(loss, wy.optim.SGD(loss.parameters(), 0.1))
+
+
+def test_integers_that_a_loop_looks_up_are_no_labels() -> None:
+    data = Data()
+    table = trained(9, 3)
+    first = table.index(data.tokens[:, 0])
+    last, _ = wy.scan(lambda h, i: (h + table.index(i + 2), None), first, data.tokens.T)
+    assert issued(last.square().mean()) == []

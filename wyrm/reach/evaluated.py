@@ -131,7 +131,9 @@ def _users(order: Sequence[BaseNode]) -> dict[BaseNode, list[BaseNode]]:
 
 def _compares(node: BaseNode, prediction: BaseNode, target: BaseNode, users: dict[BaseNode, list[BaseNode]]) -> bool:
     """Return whether an op compares: a label selects, or it is a difference, or the product of `f(x) - x * y`."""
-    if isinstance(target, IndexNode) or node.formula == "x - y":
+    if isinstance(target, IndexNode):
+        return LOOPS.of(node).steps(node) is None  # a loop may look up anything by its integers
+    if node.formula == "x - y":
         return True
     differences = [
         user.parents[0] for user in users.get(node, ()) if user.formula == "x - y" and user.parents[1] is node
