@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import assert_all_finite, column_or_1d, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -149,8 +148,10 @@ class Classifier(ClassifierMixin, NetworkEstimator):  # type: ignore[misc]  # sc
         """Return the probability of each class, or of each label, (rows, classes)."""
         scores = np.asarray(self._scores(X), np.float64)
         if self._labels:
-            return expit(scores)
-        return softmax(scores, axis=1)
+            return 0.5 + 0.5 * np.tanh(0.5 * scores)
+        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+        probabilities: NDArray[np.float64] = odds / odds.sum(axis=1, keepdims=True)
+        return probabilities
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the logarithms of the probabilities."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
@@ -51,8 +50,8 @@ def read_features(estimator: BaseEstimator, x: Any, known: Features | None) -> t
         x = validate_data(
             estimator, x, reset=known is None, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
         )
-        sparse = issparse(x) if known is None else known.sparse
-        return Features(x.shape[1], sparse), _sparse(csr_array(x)) if sparse else {"numbers": _dense(x)}
+        sparse = hasattr(x, "indptr") if known is None else known.sparse
+        return Features(x.shape[1], sparse), _sparse(x) if sparse else {"numbers": _dense(x)}
     validate_data(estimator, x, reset=known is None, skip_check_array=True)
     if known is None:
         read = {name: _values(x[name]) for name in names}
@@ -71,10 +70,15 @@ def read_features(estimator: BaseEstimator, x: Any, known: Features | None) -> t
 
 
 def _sparse(x: Any) -> dict[str, Any]:
-    x.sum_duplicates()
-    offsets = np.asarray(x.indptr, np.int64)
-    places = np.asarray(x.indices, np.int64)
-    return {"numbers": RaggedArray(x.data, offsets), "places": RaggedArray(places, offsets)}
+    """Return the entries of rows that are sparse, or of an array without its zeros."""
+    if hasattr(x, "indptr"):
+        x.sum_duplicates()
+        values, places, offsets = x.data, x.indices, x.indptr
+    else:
+        rows, places = np.nonzero(x)
+        values, offsets = x[rows, places], np.searchsorted(rows, np.arange(len(x) + 1))
+    offsets = np.asarray(offsets, np.int64)
+    return {"numbers": RaggedArray(values, offsets), "places": RaggedArray(np.asarray(places, np.int64), offsets)}
 
 
 def _dense(x: Any) -> NDArray[Any]:
