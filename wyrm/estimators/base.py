@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from wyrm.estimators.tables import checked_array
 from wyrm.estimators.trials import PROGRAMS, State, Structured, count
 from wyrm.support.options import number, whole
 from wyrm.train.monitoring import EarlyStopping
@@ -60,7 +61,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """Return the weight of each row."""
         if given is None:
             return np.ones(rows)
-        found: NDArray[np.float64] = check_array(given, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+        found: NDArray[np.float64] = checked_array(given, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
         if found.ndim != 1:
             raise ValueError("sample_weight must be 1D: one number for each row")
         if (found < 0).any() or not found.any():

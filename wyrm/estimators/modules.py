@@ -61,7 +61,7 @@ class _Structure:
 
 
 def _input(batch: Batch, name: str, kind: str, shape: tuple[int, ...]) -> Any:
-    dims = (batch, *shape)
+    dims: Any = (batch, *shape)
     return IndexInput(dims=dims, name=name) if kind == "i" else Input(dims=dims, name=name, dtype=np.dtype(kind))
 
 

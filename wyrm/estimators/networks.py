@@ -12,11 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import assert_all_finite, column_or_1d, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_array
 
 from wyrm.estimators.base import Estimator
 from wyrm.estimators.network import FloatName, Structure, Target
-from wyrm.estimators.tables import Features, read_features
+from wyrm.estimators.tables import Features, checked_array, read_features
 from wyrm.support.options import number
 
 
@@ -114,7 +113,7 @@ class Classifier(ClassifierMixin, NetworkEstimator):  # type: ignore[misc]  # sc
         check_classification_targets(y)
         labels = type_of_target(y, input_name="y") == "multilabel-indicator"
         if labels:
-            y = check_array(y, accept_sparse="csr", dtype=None, input_name="y")
+            y = checked_array(y, accept_sparse="csr", dtype=None, input_name="y")
             y = y.toarray() if hasattr(y, "toarray") else y
             found = np.arange(y.shape[1])
         else:
@@ -195,7 +194,7 @@ class Regressor(RegressorMixin, NetworkEstimator):  # type: ignore[misc]  # scik
         return self._fit(X, y, sample_weight, epochs=1)
 
     def _target(self, y: Any, weights: NDArray[np.float64], again: bool) -> NDArray[Any]:
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        y = checked_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         if y.ndim == 2 and y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
         rows = np.ascontiguousarray(y.reshape(len(y), -1))

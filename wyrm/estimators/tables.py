@@ -14,6 +14,9 @@ from wyrm.data.ids import Ids
 from wyrm.errors import DataError
 from wyrm.graph.ragged import RaggedArray
 
+# scikit-learn has no types, and those that type checkers infer from its defaults are too narrow.
+checked_array: Any = check_array
+
 
 @dataclass(frozen=True)
 class Features:
@@ -65,7 +68,7 @@ def read_features(estimator: BaseEstimator, x: Any, known: Features | None) -> t
     others = [name for name in x.columns if str(name) not in chosen]
     if others:
         numbers = np.stack([np.asarray(x[name].to_numpy(), np.float64) for name in others], axis=1)
-        columns["numbers"] = _dense(check_array(numbers, estimator=estimator, input_name="X"))
+        columns["numbers"] = _dense(checked_array(numbers, estimator=estimator, input_name="X"))
     return known, columns
 
 

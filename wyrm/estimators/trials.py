@@ -50,9 +50,11 @@ class Structured(Hashable, Protocol):
 
     def build(self) -> Model:
         """Return the graph of a model."""
+        raise NotImplementedError
 
     def drawn(self, random: np.random.Generator) -> list[np.ndarray]:
         """Return the first values of the parameters, in the order of `Model.trained`."""
+        raise NotImplementedError
 
 
 @dataclass

@@ -146,7 +146,7 @@ class DecoderPass:
         self.with_logits: bool = with_logits
         self.outputs: list[Node] = [logits] if with_logits else []
         self.outputs += [node for slot in memory.slots for node in self.past.kept[slot]]
-        self._compute_dtype = compute_dtype
+        self._compute_dtype: ComputeDType | None = compute_dtype
         self._slots = memory.slots
         self._leaves = {node for node in topological_order(self.outputs) if node.is_leaf}
         self._program: Program[Any, Any] | None = None
