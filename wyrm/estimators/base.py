@@ -74,6 +74,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     # --- training ---------------------------------------------------------------------------------------------------
 
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Train for at most `max_iter` epochs on rows of features and their targets, one of each for a sample."""
+        return self._fit(X, y, sample_weight)
+
     def _fit(self, x: Any, y: Any, sample_weight: ArrayLike | None, *, epochs: int | None = None) -> Self:
         """Train on a table: for `max_iter` epochs, or for some more that continue an earlier training."""
         before = dict(self.__dict__)
@@ -98,21 +102,15 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         columns |= {"target": target, "weight": weights / mean}
         random = check_random_state(self.random_state)
         seed, structure = int(random.randint(_SEEDS)), self._structure()
-        fresh = State(structure.drawn(np.random.default_rng(seed))) if not again else None
-        state = fresh or copy.copy(self._state)
+        state: State = copy.copy(self._state) if again else State(structure.drawn(np.random.default_rng(seed)))
         validation, callbacks = None, []
         if not more:
-            monitor = "validation_loss" if self.early_stopping else "loss"
-            callbacks = [
-                EarlyStopping(
-                    int(min(self.n_iter_no_change, 2**31)), monitor, minimum_change=self.tol,
-                    restore_best=self.early_stopping,
-                )
-            ]  # fmt: skip
-            if self.early_stopping:
+            best = self.early_stopping
+            monitor = "validation_loss" if best else "loss"
+            callbacks = [EarlyStopping(self.n_iter_no_change, monitor, minimum_change=self.tol, restore_best=best)]
+            if best:
                 columns, validation = self._divided(columns, target, seed)
-        batch = min(_BATCH, count(columns)) if self.batch_size == "auto" else int(self.batch_size)
-        batch = min(batch, count(columns))
+        batch = min(_BATCH if self.batch_size == "auto" else int(self.batch_size), count(columns))
         history = PROGRAMS.train(
             structure, state, columns, rate=self.learning_rate_init, penalty=self._penalty() / (batch * mean),
             seed=seed, validation=validation, epochs=epochs or self.max_iter, batch_size=batch, shuffle=self.shuffle,

@@ -86,10 +86,6 @@ class ModuleEstimator(Estimator):
     module: Module
     loss: Callable[..., Node]
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Train for at most `max_iter` epochs on rows of features and their targets."""
-        return self._fit(X, y, sample_weight)
-
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train for one epoch more on these rows."""
         return self._fit(X, y, sample_weight, epochs=1)

@@ -53,19 +53,59 @@ class Structure:
     target: Target
     dtype: FloatName = "float32"
 
-    def build(self) -> Model:
-        """Return the graph of the network."""
-        return build(self)
+    @property
+    def sizes(self) -> list[int]:
+        """The numbers of features, before and after each layer."""
+        return [self.numbers + sum(length for _, _, length in self.categories), *self.hidden, self.outputs]
 
     def drawn(self, random: np.random.Generator) -> list[np.ndarray]:
         """Return the first values of the parameters, in the order of `Model.trained`."""
-        return drawn(self, random)
+        found = [_TABLE((rows, length), random, self.dtype) for _, rows, length in self.categories]
+        for before, after in pairwise(self.sizes):
+            found += _WEIGHT((before, after), random, self.dtype), np.zeros(after, self.dtype)
+        return found
+
+    def build(self) -> Model:
+        """Return the graph of the network."""
+        network, batch = Network(self), Batch()
+        axes = (batch, Entries()) if self.sparse else (batch, self.numbers)
+        numbers = Input(dims=axes, name="numbers", dtype=self.dtype) if self.numbers else None
+        places = IndexInput(dims=axes, name="places") if self.sparse else None
+        categories = {name: IndexInput(dims=(batch,), name=f"category {name}") for name, _, _ in self.categories}
+        weight = Input(dims=(batch,), name="weight", dtype=self.dtype)
+        penalty = Buffer(0.0, name="penalty", dtype=self.dtype)
+        # Losses of nodes with known axes and with unknown ones have different types.
+        target: Any
+        if self.target == "class":
+            target = IndexInput(dims=(batch,), name="target")
+        else:
+            target = Input(dims=(batch, self.outputs), name="target", dtype=self.dtype)
+
+        def loss(scores: Node) -> Node:
+            each: Node
+            if self.target == "class":
+                each = losses.cross_entropy(scores, target, reduction="none")
+            elif self.target == "labels":
+                each = losses.bce_with_logits(scores, target, reduction="none").mean(axis=1)
+            else:
+                each = 0.5 * losses.mse(scores, target, reduction="none").mean(axis=1)
+            return (each * weight).mean()
+
+        decayed = network.layers[1:] if self.sparse else network.layers
+        squares: Node = sum((layer.weight.square().sum() for layer in decayed), start=Constant(0.0))
+        training = loss(network(numbers, places, categories)) + 0.5 * penalty * squares
+        network.eval()
+        output = network(numbers, places, categories)
+        inputs = {f"category {name}": each for name, each in categories.items()} | {"target": target, "weight": weight}
+        inputs |= {} if numbers is None else {"numbers": numbers}
+        inputs |= {} if places is None else {"places": places}
+        return Model(inputs, training, loss(output), output, network.parameters(), penalty)
 
 
 class Network(Module):
     """Tables of categories, hidden layers and an output layer; the first layer of sparse rows adds rows of its weight.
 
-    All parameters are zero: `drawn` has the values that a training begins with.
+    All parameters are zero: `Structure.drawn` has the values that a training begins with.
     """
 
     def __init__(self, structure: Structure) -> None:
@@ -73,10 +113,9 @@ class Network(Module):
             name: Embedding(rows, length, initializer=_ZEROS, dtype=structure.dtype)
             for name, rows, length in structure.categories
         }
-        joined = structure.numbers + sum(length for _, _, length in structure.categories)
-        sizes = [joined, *structure.hidden, structure.outputs]
         self.layers: list[Linear] = [
-            Linear(before, after, initializer=_ZEROS, dtype=structure.dtype) for before, after in pairwise(sizes)
+            Linear(before, after, initializer=_ZEROS, dtype=structure.dtype)
+            for before, after in pairwise(structure.sizes)
         ]
         self.activation: Activation | None = (
             None if structure.activation == "identity" else Activation(structure.activation)
@@ -97,51 +136,3 @@ class Network(Module):
             x = x if self.activation is None else self.activation(x)
             x = layer(x if self.dropout is None else self.dropout(x))
         return x
-
-
-def drawn(structure: Structure, random: np.random.Generator) -> list[np.ndarray]:
-    """Return the first values of the parameters of a network, in the order of `Model.trained`."""
-    tables = [_TABLE((rows, length), random, structure.dtype) for _, rows, length in structure.categories]
-    sizes = [structure.numbers + sum(length for _, _, length in structure.categories)]
-    layers: list[np.ndarray] = []
-    for size in (*structure.hidden, structure.outputs):
-        layers += _WEIGHT((sizes[-1], size), random, structure.dtype), np.zeros(size, structure.dtype)
-        sizes.append(size)
-    return [*tables, *layers]
-
-
-def build(structure: Structure) -> Model:
-    """Return the graph of a network."""
-    network, batch = Network(structure), Batch()
-    axes = (batch, Entries()) if structure.sparse else (batch, structure.numbers)
-    numbers = Input(dims=axes, name="numbers", dtype=structure.dtype) if structure.numbers else None
-    places = IndexInput(dims=axes, name="places") if structure.sparse else None
-    categories = {name: IndexInput(dims=(batch,), name=f"category {name}") for name, _, _ in structure.categories}
-    weight = Input(dims=(batch,), name="weight", dtype=structure.dtype)
-    penalty = Buffer(0.0, name="penalty", dtype=structure.dtype)
-    # Losses of nodes with known axes and with unknown ones have different types.
-    target: Any
-    if structure.target == "class":
-        target = IndexInput(dims=(batch,), name="target")
-    else:
-        target = Input(dims=(batch, structure.outputs), name="target", dtype=structure.dtype)
-
-    def loss(scores: Node) -> Node:
-        each: Node
-        if structure.target == "class":
-            each = losses.cross_entropy(scores, target, reduction="none")
-        elif structure.target == "labels":
-            each = losses.bce_with_logits(scores, target, reduction="none").mean(axis=1)
-        else:
-            each = 0.5 * losses.mse(scores, target, reduction="none").mean(axis=1)
-        return (each * weight).mean()
-
-    decayed = network.layers[1:] if structure.sparse else network.layers
-    squares: Node = sum((layer.weight.square().sum() for layer in decayed), start=Constant(0.0))
-    training = loss(network(numbers, places, categories)) + 0.5 * penalty * squares
-    network.eval()
-    output = network(numbers, places, categories)
-    inputs = {f"category {name}": each for name, each in categories.items()} | {"target": target, "weight": weight}
-    inputs |= {} if numbers is None else {"numbers": numbers}
-    inputs |= {} if places is None else {"places": places}
-    return Model(inputs, training, loss(output), output, network.parameters(), penalty)

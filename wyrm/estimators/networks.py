@@ -63,7 +63,9 @@ class NetworkEstimator(Estimator):
 
 @dataclass(eq=False, repr=False)
 class Classifier(ClassifierMixin, NetworkEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """A network of hidden layers that predicts one class of several, or any of several labels.
+    """A network of hidden layers that predicts one class of several, (rows,), or any of several labels, (rows, labels).
+
+    Labels are zeros and ones.
 
     Options have the names of scikit-learn's `MLPClassifier`: `alpha` is the penalty on squared weights, divided by the
     rows of a batch; training ends after `n_iter_no_change` epochs in which the loss falls by less than `tol`, and with
@@ -91,10 +93,6 @@ class Classifier(ClassifierMixin, NetworkEstimator):  # type: ignore[misc]  # sc
     """
 
     class_weight: Mapping[Any, float] | str | None = field(default=None, kw_only=True)
-
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Train on rows of features and their classes, (rows,), or labels, (rows, labels) of zeros and ones."""
-        return self._fit(X, y, sample_weight)
 
     def partial_fit(
         self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -173,7 +171,7 @@ class Classifier(ClassifierMixin, NetworkEstimator):  # type: ignore[misc]  # sc
 
 @dataclass(eq=False, repr=False)
 class Regressor(RegressorMixin, NetworkEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """A network of hidden layers that predicts one number or several for each row.
+    """A network of hidden layers that predicts one number, (rows,), or several, (rows, outputs), for each row.
 
     Options, features and errors are those of `Classifier`. The mean and the deviation of the targets are taken out
     before training, so that targets of any size train alike; the loss is half of the mean squared error of what is
@@ -184,10 +182,6 @@ class Regressor(RegressorMixin, NetworkEstimator):  # type: ignore[misc]  # scik
     >>> bool(model.score(x, 1e6 * x[:, 0] ** 2) > 0.99)
     True
     """
-
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Train on rows of features and their numbers, (rows,) or (rows, outputs)."""
-        return self._fit(X, y, sample_weight)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train for one epoch more on these rows."""

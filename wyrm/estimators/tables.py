@@ -29,11 +29,6 @@ class Features:
     sparse: bool = False
     categories: tuple[tuple[str, Ids], ...] = ()
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """How many rows the table of each column of categories has."""
-        return tuple(1 + len(ids) for _, ids in self.categories)
-
 
 def read_features(estimator: BaseEstimator, x: Any, known: Features | None) -> tuple[Features, dict[str, Any]]:
     """Return the features of a table, and its columns by the names of a model's inputs.

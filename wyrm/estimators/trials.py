@@ -74,7 +74,7 @@ class Trial:
         self._model = model
         parameters = [leaf for leaf in model.trained if isinstance(leaf, Parameter)]
         self._optimizer = Adam(parameters)
-        self._fresh = {name: array.copy() for name, array in self._optimizer.state_dict().items()}
+        self._fresh = self._optimizer.state_dict()
         self._program: Program[Any, Any] = compile(model.loss, self._optimizer)
         self._evaluation: Program[Any, Any] | None = None
 
@@ -106,7 +106,7 @@ class Trial:
             options |= {"validation_batch_size": min(_ROWS, count(validation))}
         history = fit(self._program, self._of_inputs(columns), seed=seed, **options)
         state.arrays = [np.array(leaf.value) for leaf in model.trained]
-        state.moments = {name: array.copy() for name, array in self._optimizer.state_dict().items()}
+        state.moments = self._optimizer.state_dict()
         done = self._program.state_dict()
         state.steps, state.epochs = done["steps"] - first, done["epochs"]
         return history
@@ -142,6 +142,13 @@ def count(columns: Mapping[str, Any]) -> int:
     return len(next(iter(columns.values())))
 
 
+def _forget_oldest(kept: OrderedDict[Hashable, Any], used: Hashable) -> None:
+    """Note that a structure was used, and forget those that were used the longest time ago."""
+    kept.move_to_end(used)
+    while len(kept) > _MOST:
+        kept.popitem(last=False)
+
+
 class Programs:
     """Programs by the structures of their models. Threads may take them at the same time."""
 
@@ -159,9 +166,7 @@ class Programs:
         history = trial.train(state, columns, **options)
         with self._lock:
             self._free.setdefault(structure, []).append(trial)
-            self._free.move_to_end(structure)
-            while len(self._free) > _MOST:
-                self._free.popitem(last=False)
+            _forget_oldest(self._free, structure)
         return history
 
     def scorer(self, structure: Structured) -> Scorer:
@@ -169,9 +174,7 @@ class Programs:
         with self._lock:
             if structure not in self._scorers:
                 self._scorers[structure] = Scorer(structure.build())
-            self._scorers.move_to_end(structure)
-            while len(self._scorers) > _MOST:
-                self._scorers.popitem(last=False)
+            _forget_oldest(self._scorers, structure)
             return self._scorers[structure]
 
     def clear(self) -> None:
