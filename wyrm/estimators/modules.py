@@ -12,19 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from wyrm.estimators.base import Estimator
+from wyrm.estimators.network import Batch
 from wyrm.estimators.trials import Model
-from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.node import Node
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.module import Module
-
-
-class Batch(Dim):
-    """The rows of a batch."""
-
 
 # A dtype, "i" for indices, and the axes behind that of the rows.
 Kind: TypeAlias = "tuple[str, tuple[int, ...]]"

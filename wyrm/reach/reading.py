@@ -266,14 +266,14 @@ def reshaped(analysis: Analysis, node: BaseNode, x: Reached) -> Reached:
         if len(right) == 1:
             (k,) = right
             axes[k] = _flattened(analysis, tuple(left), size_of(node.dims[k]), x, extra, temporary, names)
-            names |= {abs(atom): abs(atom) for atom in axes[k]}
+            names |= own_names([axes[k]])
             continue
         for k in right:
             axes[k] = (analysis.fresh(size_of(node.dims[k])),)
         if len(left) == 1 and left[0] > 0 and right:
             parts = tuple(axes[k][0] for k in right)
             whole = names[left[0]] = analysis.whole_of(parts, analysis.sizes[left[0]])
-            names |= {atom: atom for atom in parts}
+            names |= own_names([parts])
             variable, step = analysis.sizes[parts[-1]]
             if len(parts) == 2 and variable == ZERO:
                 extra += linked([whole], [multiple(parts[0], step)], 0, step - 1)
@@ -331,7 +331,7 @@ def _flattened(
                 step = analysis.sizes[parts[1]][1]
                 extra += linked([whole], [Multiple((parts[0], step))], 0, step - 1)
                 temporary += parts
-                names.update({part: part for part in parts})
+                names.update(own_names([parts]))
             atoms = (*atoms[:i], whole, *atoms[i + len(parts) :])
             break
     return atoms
