@@ -25,7 +25,6 @@ from wyrm.graph.loop_form import ScatterTarget
 from wyrm.reach.formulas import summed
 from wyrm.reach.rules import LOW, Entry, Numbers, Reached, own_names
 from wyrm.reach.zones import (
-    ANY_SIZE,
     EVERYWHERE,
     ZERO,
     Atoms,
@@ -322,11 +321,15 @@ def _flattened(
         for i in range(len(atoms) - len(parts) + 1):
             if atoms[i : i + len(parts)] != parts:
                 continue
-            known = wholes.get(parts)
+            known, (variable, number) = wholes.get(parts), analysis.sizes[parts[0]]
             if known is not None:
                 whole = names[known] = analysis.fresh(analysis.sizes[known])
+            elif len(atoms) == 2:
+                whole = analysis.fresh(size)
+            elif variable == ZERO:
+                whole = analysis.fresh((ZERO, number * analysis.sizes[parts[1]][1]))
             else:
-                whole = analysis.fresh(size if len(atoms) == 2 else ANY_SIZE)
+                continue
             if known is None or parts in blocks:
                 step = analysis.sizes[parts[1]][1]
                 extra += linked([whole], [Multiple((parts[0], step))], 0, step - 1)
