@@ -219,6 +219,59 @@ def test_scores_that_are_lowered_count_only_beside_others() -> None:
     assert assumed.startswith("scores that a mask lowers to -1e4 or less")
 
 
+def shifted(scores: Any) -> Any:
+    return (scores - scores.max(-1, keepdims=True)).exp()
+
+
+SOFTMAX: dict[str, Callable[[Any], Any]] = {
+    "softmax": lambda z: z.softmax(),
+    "by hand": lambda z: shifted(z) / shifted(z).sum(-1, keepdims=True),
+    "without the maximum": lambda z: z.exp() / z.exp().sum(-1, keepdims=True),
+    "logsumexp": lambda z: (z - z.logsumexp(-1, keepdims=True)).exp(),
+    "log_softmax": lambda z: z.log_softmax().exp(),
+    "not normalized": shifted,
+    "the maximum kept constant": lambda z: (z - z.max(-1)[..., None].stop_gradient()).exp(),
+}
+LARGE: dict[str, Callable[[Any, Any], Any]] = {
+    "where": lambda scores, seen: wy.where(seen, scores, -1e30),
+    "added": lambda scores, seen: scores + (1.0 - seen.astype(np.float32)) * -1e9,
+    "subtracted": lambda scores, seen: scores - (1.0 - seen.astype(np.float32)) * 1e9,
+    "with a mask of data": lambda scores, seen: (
+        wy.where(seen, scores, -1e9)
+        + (1.0 - wy.Input(dims=scores.dims[:2], dtype=np.bool_).astype(np.float32))[:, None] * -1e9
+    ),
+}
+
+
+@pytest.mark.parametrize("large", LARGE)
+@pytest.mark.parametrize("softmax", SOFTMAX)
+def test_scores_that_are_lowered_have_no_weight_in_a_softmax_by_hand(softmax: str, large: str) -> None:
+    x = data()
+    query, key = seen(x)
+
+    def attended(mask: Any) -> Any:
+        return wy.prove(SOFTMAX[softmax](LARGE[large](x @ x.swapaxes(1, 2), mask)) @ x)
+
+    claims = attended(query >= key)
+    claims.causal(Time)
+    assert claims.assumed[0].startswith("scores that a mask lowers to -1e4 or less")
+    for wrong in (query + 1 >= key, query <= key):
+        refused(partial(attended(wrong).causal, Time))
+    if softmax not in ("without the maximum", "not normalized"):
+        assert "may have no score but masked ones: mask with -inf" in refused(partial(attended(key < 0).causal, Time))
+
+
+def test_scores_that_are_raised_again_have_weight() -> None:
+    x = data()
+    query, key = seen(x)
+    scores, hidden = x @ x.swapaxes(1, 2), (query < key).astype(np.float32)
+    low = scores + hidden * -1e9
+    for z in (low + hidden * 1e9, low - hidden * -1e9, low - low.min(-1, keepdims=True), low * 1e-9, low / 1e9):
+        refused(partial(wy.prove(z.exp() @ x).causal, Time))
+    raised = wy.Input(dims=scores.dims[:2], dtype=np.bool_).astype(np.float32)[:, None] * 1e9
+    refused(partial(wy.prove((low + raised).exp() @ x).causal, Time))
+
+
 def test_a_mask_that_is_data_is_named() -> None:
     x = data()
     given = wy.Input(dims=(x.dims[1], x.dims[1]), dtype=np.bool_, name="seen")

@@ -96,6 +96,41 @@ def test_constants_that_treat_all_positions_alike_are_equivariant() -> None:
     wy.prove(others.max()).invariant(Items)
 
 
+SORTED: dict[str, Callable[[wy.Node], wy.Node]] = {
+    "the greatest": lambda x: wy.sort(x)[-1],
+    "a trimmed mean": lambda x: wy.sort(x)[1:-1].mean(),
+    "the median": wy.median,
+    "quantiles": lambda x: wy.quantile(x, [0.1, 0.8]),
+    "the two greatest": lambda x: wy.top_k(x, 2)[0],
+    "weights by rank": lambda x: (wy.sort(x) * PLACES.astype(np.float32)).sum(),
+    "a vector of all, sorted": lambda x: wy.sort(x) @ wy.Parameter(np.ones((6, 2), np.float32), dims=(ITEMS, 2)),
+    "sorted twice": lambda x: wy.sort(wy.sort(x) * 2.0 + 1.0)[0],
+}
+ORDERED: dict[str, Callable[[wy.Node], wy.Node]] = {
+    "sorted and data": lambda x: (wy.sort(x) * x).sum(),
+    "by other elements": lambda x: wy.take_along_axis(x, wy.argsort(x.square()), 0)[-1],
+    "where the greatest is": lambda x: wy.argsort(x)[-1].astype(np.float32),
+    "sorted, then by position": lambda x: (wy.sort(x) - x)[0],
+    "sorted in parts": lambda x: wy.sort(x.reshape((2, 3)))[0, 0],
+}
+
+
+@pytest.mark.parametrize("name", SORTED)
+def test_what_is_sorted_is_the_same_in_every_order(name: str) -> None:
+    wy.prove(SORTED[name](VALUES)).invariant(Items)
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_what_is_partly_sorted_is_not_the_same_in_every_order(name: str) -> None:
+    with pytest.raises(NotProved):
+        wy.prove(ORDERED[name](VALUES)).invariant(Items)
+
+
+def test_sorted_elements_are_not_permuted() -> None:
+    with pytest.raises(NotProved):
+        wy.prove(wy.sort(VALUES)).equivariant(Items)
+
+
 OPEN = Items()
 LOOSE = wy.Input(dims=(OPEN,), name="loose")
 

@@ -104,13 +104,16 @@ class Views:
         seen = self.choice(lambda: i >= j, lambda: i <= j, lambda: i + 1 >= j, lambda: i != j, lambda: j >= 0)()
         masked = wy.where(seen, scores, self.choice(-np.inf, -1e9, -1e30))
         exponentials = (masked - masked.max(-1, keepdims=True)).exp()
-        return self.choice(
-            lambda: masked.softmax(),
-            lambda: exponentials / exponentials.sum(-1, keepdims=True),
-            lambda: exponentials,
-            lambda: (masked - masked.logsumexp(-1, keepdims=True)).exp(),
-            lambda: masked.log_softmax().exp(),
-        )() @ y
+        return (
+            self.choice(
+                lambda: masked.softmax(),
+                lambda: exponentials / exponentials.sum(-1, keepdims=True),
+                lambda: exponentials,
+                lambda: (masked - masked.logsumexp(-1, keepdims=True)).exp(),
+                lambda: masked.log_softmax().exp(),
+            )()
+            @ y
+        )
 
     # --- the graph ----------------------------------------------------------------------------------------------------
 
@@ -141,7 +144,8 @@ class Views:
             lambda: self.attention(x), lambda: self.matrix(self.axis) @ x, lambda: self.matrix(self.axis) * x,
             lambda: self.matrix(x.dims[k]) @ x, lambda: x * self.positions(x, k).astype(np.float64),
             lambda: ordered, lambda: ordered[(*before, -1)], lambda: ordered[(*before, slice(1, -1))].mean(axis=k),
-            lambda: wy.quantile(x, 0.3, axis=k), lambda: ordered * wy.arange(x.dims[k]).reshape(
+            lambda: wy.quantile(x, 0.3, axis=k), lambda: wy.top_k(x, 2, k)[0], lambda: x * wy.sort(y, axis=k),
+            lambda: ordered * wy.arange(x.dims[k]).reshape(
                 (x.dims[k], *of_axis)).astype(np.float64),
             lambda: wy.take_along_axis(x, wy.argsort(x, k), k), lambda: wy.cumsum(ordered, axis=k),
             lambda: x[(*before, self.random.integers(0, self.extent(x.dims[k]), self.extent(x.dims[k])))],

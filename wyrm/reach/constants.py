@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 
 from wyrm.graph.base import BaseNode
+from wyrm.reach.extremes import LARGE_SCORE, span_of_array
 from wyrm.reach.rules import HIGH, LOW, Entry, Numbers, Reached
 from wyrm.reach.zones import EVERYWHERE, ZERO, Atoms, Bound, Bounds, Zone, is_everywhere
-
-# Scores at most the negative of this number get no weight beside others.
-LARGE_SCORE = 1e4
 
 
 def known_constant(atoms: Atoms, node: BaseNode, array: np.ndarray, axes: Sequence[Entry]) -> Reached:
     """Return what is known of a node with these elements."""
     found = Reached(tuple(axes))
+    found.span = span_of_array(array)
     if not array.size:
         return found
     if array.dtype.kind == "i":

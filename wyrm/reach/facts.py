@@ -24,10 +24,11 @@ from wyrm.graph.source_location import located_at
 from wyrm.graph.storage import stored
 from wyrm.graph.traversal import topological_order
 from wyrm.reach.constants import known_constant
+from wyrm.reach.extremes import FRACTION, NUMBER, highest, lowered, span_of
 from wyrm.reach.formulas import known_of_formula, reduces_to
 from wyrm.reach.reading import gathered, reshaped, scattered
 from wyrm.reach.relations import Relation, is_plain, related
-from wyrm.reach.rules import KEPT, REACH, Entry, Reached, own_names
+from wyrm.reach.rules import KEPT, LOW, REACH, Entry, Reached, own_names
 from wyrm.reach.zones import (
     ANY_SIZE,
     SOURCE,
@@ -79,17 +80,21 @@ class Analysis(Atoms):
         for node in topological_order(outputs, self.known):
             found = self._of_leaf(node) if node.is_leaf or node in self.sources else self._of_op(node)
             found.zones = self.united(found.zones)
+            if found.span is None and not (node.is_leaf or node in self.sources):
+                found.span = span_of(node, [self.known[parent] for parent in node.parents])
             self.known[node] = found
 
     def _of_leaf(self, node: BaseNode) -> Reached:
         axes = self.axes(node.dims)
+        found = Reached(axes)
+        found.span = None if node.is_argument or not node.is_leaf else FRACTION if node.dtype.kind == "b" else NUMBER
         if node in self.sources:
             axis = self.sources[node]
-            return Reached(axes, [Zone(equated((SOURCE, atom) for atom in (() if axis is None else axes[axis])), node)])
-        if isinstance(node, Constant | IndexConstant):
+            found.zones = [Zone(equated((SOURCE, atom) for atom in (() if axis is None else axes[axis])), node)]
+        elif isinstance(node, Constant | IndexConstant):
             array = self._constants[node] = np.asarray(stored(node).array)
             return known_constant(self, node, array, axes)
-        return Reached(axes)
+        return found
 
     def _of_op(self, node: BaseNode) -> Reached:
         if node.same_value:
@@ -260,6 +265,8 @@ class Analysis(Atoms):
         placed = [self.moved(node, operand, own) for operand, own in zip(operands, names, strict=True)]
         found = known_of_formula(self, node, node.formula if formula is None else formula, placed)
         found.axes = axes
+        if formula == "same":
+            found.span = operands[0].span
         return found
 
     def without(
@@ -279,6 +286,8 @@ class Analysis(Atoms):
         """Return what is known of a reduction of its broadcast operands."""
         rank = max(parent.ndim for parent in node.parents)
         reducer = LOOPS.of(node).reducer
+        x = None if reducer is None or reducer.step != "maximum(total, x)" else self._highest(node, operands[0], gone)
+        operands = operands if x is None else [x]
         is_product = reducer is not None and "x * y" in reducer.step
         whole = self.pointwise(
             node, operands, "x * y" if is_product else "same" if len(operands) == 1 else "", rank=rank
@@ -286,7 +295,16 @@ class Analysis(Atoms):
         sized = all(size_of(node.parents[0].dims[k])[1] > 0 for k in gone) if len(operands) == 1 else False
         whole.values = {v: zones for v, zones in whole.values.items() if reduces_to(reducer, v, is_product, sized)}
         neutral = None if reducer is None or reducer.finish else NEUTRAL.get(reducer.step)
-        return self.without(node, whole, gone, node.ndim == rank, neutral)
+        found = self.without(node, whole, gone, node.ndim == rank, neutral)
+        found.span = None if x is None else span_of(node, operands) - {LOW}
+        return found
+
+    def _highest(self, node: BaseNode, x: Reached, gone: Sequence[int]) -> Reached | None:
+        """Return the operand of a maximum without elements that a mask made very low; None if there are none."""
+        low = lowered(x)
+        if low is None:
+            return None
+        return highest(self, node, x, Analysis.without(self, node, x.replaced(zones=low), gone, True).zones, low)
 
     def along(
         self, node: BaseNode, operands: Sequence[Reached], axis: int, low: float = -inf, high: float = inf
