@@ -115,6 +115,22 @@ class Views:
             @ y
         )
 
+    def chunked(self, x: Any) -> Any:
+        """Return attention of the positions of each part of an axis to those of that part and of another one."""
+        parts = self.choice(*[d for d in range(2, self.size) if self.size % d == 0])
+        size, ahead = self.size // parts, int(self.random.integers(1, parts))
+        c = x.reshape((parts, size, 1)) * wy.Constant(np.ones(2))
+        zeros = wy.zeros_like(c[:ahead])
+        earlier = wy.concatenate([zeros, c[:-ahead]], axis=0)
+        other = self.choice(earlier, earlier, wy.concatenate([c[ahead:], zeros], axis=0), wy.roll(c, ahead, 0))
+        keys = wy.concatenate(self.choice([other, c], [other, c], [c, other], [other, other]), axis=1)
+        i, j = wy.arange(size)[:, None], wy.arange(2 * size)[None, :]
+        shift = int(self.random.integers(-1, 3)) + size
+        seen = self.choice(lambda: i + shift >= j, lambda: (i + shift >= j) & (j > i), lambda: j <= i, lambda: i != j)()
+        array = np.tri(size, 2 * size, shift, dtype=bool)
+        masked = wy.where(self.choice(seen, seen, array), c @ keys.swapaxes(-1, -2), self.choice(-np.inf, 0.0, -1e30))
+        return (self.choice(masked.softmax(), masked.tanh()) @ keys)[..., 0].reshape((self.axis,))
+
     # --- the graph ----------------------------------------------------------------------------------------------------
 
     def step(self) -> Any:
@@ -141,7 +157,8 @@ class Views:
             lambda: x[(*before, slice(None, None, 2))], lambda: x[(*before, slice(1, None))], shifted, neighbours,
             lambda: wy.where(self.mask(x), x, 0.0), lambda: wy.where(self.mask(x), x, y), lambda: x.tanh(),
             lambda: wy.where(self.mask(x), x, -np.inf).max(axis=k), lambda: self.attention(x),
-            lambda: self.attention(x), lambda: self.matrix(self.axis) @ x, lambda: self.matrix(self.axis) * x,
+            lambda: self.attention(x), lambda: self.chunked(x), lambda: self.chunked(x),
+            lambda: self.matrix(self.axis) @ x, lambda: self.matrix(self.axis) * x,
             lambda: self.matrix(x.dims[k]) @ x, lambda: x * self.positions(x, k).astype(np.float64),
             lambda: ordered, lambda: ordered[(*before, -1)], lambda: ordered[(*before, slice(1, -1))].mean(axis=k),
             lambda: wy.quantile(x, 0.3, axis=k), lambda: wy.top_k(x, 2, k)[0], lambda: x * wy.sort(y, axis=k),

@@ -34,6 +34,7 @@ from wyrm.reach.zones import (
     SOURCE,
     Atoms,
     Bound,
+    Parts,
     Size,
     Zone,
     atom_of,
@@ -209,7 +210,7 @@ class Analysis(Atoms):
             numbers,
         )
 
-    def wholes_of(self, operand: Reached) -> dict[Entry, int]:
+    def wholes_of(self, operand: Reached) -> dict[Parts, int]:
         """Return the divided axes, by their parts, of which something is known of an operand."""
         if not self.wholes:
             return {}
@@ -220,11 +221,31 @@ class Analysis(Atoms):
     def with_wholes(self, operand: Reached, names: Mapping[int, int]) -> Names:
         """Return names of atoms with those of divided axes whose parts all have one."""
         found = dict(names)
-        for parts, whole in self.wholes_of(operand).items():
+        for (parts, factors), whole in self.wholes_of(operand).items():
             if whole not in names and all(atom in names or atom in self.kept for atom in parts):
-                moved = tuple(names.get(atom, atom) for atom in parts)
-                found[whole] = self.whole_of(moved, self.sizes[whole])
+                found[whole] = self.moved_whole(whole, factors, parts, tuple(names.get(atom, atom) for atom in parts))
         return found
+
+    def shifted_wholes(
+        self, operand: Reached, names: Mapping[int, int], shifts: Mapping[Any, tuple[int, float, float]]
+    ) -> tuple[list[Bound], list[int]]:
+        """Return bounds of divided axes of which parts move, and the atoms that these replace.
+
+        `names` are those of the atoms of the operand. For an atom among them, `shifts` has that of the result, and the
+        least and the greatest difference of the two.
+        """
+        extra, temporary = list[Bound](), list[int]()
+        for (parts, factors), whole in self.wholes_of(operand).items():
+            old = tuple(names.get(atom, atom) for atom in parts if atom in names or atom in self.kept)
+            moving = [k for k, atom in enumerate(old) if atom in shifts]
+            if len(old) < len(parts) or not moving or any(factors[k] is None for k in moving):
+                continue
+            low, high = (sum(shifts[old[k]][i] * (factors[k] or 0) for k in moving) for i in (1, 2))
+            new = tuple(shifts[atom][0] if atom in shifts else atom for atom in old)
+            before, after = self.moved_whole(whole, factors, parts, old), self.moved_whole(whole, factors, parts, new)
+            extra += linked([before], [after], low, high)
+            temporary.append(before)
+        return extra, temporary
 
     def joined(self, operands: Sequence[Reached], lists: Sequence[Sequence[Entry]], rank: int) -> Joined:
         """Return the axes that operands broadcast to, and by operand the names that its atoms have there.
@@ -329,15 +350,9 @@ class Analysis(Atoms):
         for operand, own in zip(operands, names, strict=True):
             temporary = [atom for atom in own.values() if atom in old]
             extra = [bound for atom in temporary for bound in linked([atom], [new], low, high)] if whole else []
-            own = dict(own)
-            if whole and temporary and len(operands) == 1:
-                for parts, all_of_it in self.wholes_of(operand).items():  # the whole axis moves with its last part
-                    mapped = [own.get(atom, atom if atom in self.kept else 0) for atom in parts]
-                    if mapped[-1] == temporary[0] and 0 not in mapped:
-                        size = self.sizes[all_of_it]
-                        own[all_of_it], moved = self.fresh(size), self.whole_of((*mapped[:-1], new), size)
-                        temporary.append(own[all_of_it])
-                        extra += linked([own[all_of_it]], [moved], low, high)
+            if whole:
+                more, wholes = self.shifted_wholes(operand, own, dict.fromkeys(temporary, (new, low, high)))
+                own, extra, temporary = self.with_wholes(operand, own), extra + more, temporary + wholes
             result.zones += self.image(node, operand.zones, own, extra, temporary)
         return result
 
