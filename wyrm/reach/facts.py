@@ -238,13 +238,14 @@ class Analysis(Atoms):
         for (parts, factors), whole in self.wholes_of(operand).items():
             old = tuple(names.get(atom, atom) for atom in parts if atom in names or atom in self.kept)
             moving = [k for k, atom in enumerate(old) if atom in shifts]
-            if len(old) < len(parts) or not moving or any(factors[k] is None for k in moving):
+            if len(old) < len(parts) or not moving:
                 continue
-            low, high = (sum(shifts[old[k]][i] * (factors[k] or 0) for k in moving) for i in (1, 2))
-            new = tuple(shifts[atom][0] if atom in shifts else atom for atom in old)
-            before, after = self.moved_whole(whole, factors, parts, old), self.moved_whole(whole, factors, parts, new)
-            extra += linked([before], [after], low, high)
+            before = self.moved_whole(whole, factors, parts, old)
             temporary.append(before)
+            if all(factors[k] is not None for k in moving):
+                low, high = (sum(shifts[old[k]][i] * (factors[k] or 0) for k in moving) for i in (1, 2))
+                new = tuple(shifts[atom][0] if atom in shifts else atom for atom in old)
+                extra += linked([before], [self.moved_whole(whole, factors, parts, new)], low, high)
         return extra, temporary
 
     def joined(self, operands: Sequence[Reached], lists: Sequence[Sequence[Entry]], rank: int) -> Joined:

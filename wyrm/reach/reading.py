@@ -25,6 +25,7 @@ from wyrm.graph.loop_form import ScatterTarget
 from wyrm.reach.formulas import summed
 from wyrm.reach.rules import LOW, Entry, Numbers, Reached, own_names
 from wyrm.reach.zones import (
+    ANY_SIZE,
     EVERYWHERE,
     ZERO,
     Atoms,
@@ -332,15 +333,17 @@ def _flattened(
         for i in range(len(atoms) - len(parts) + 1):
             if atoms[i : i + len(parts)] != parts:
                 continue
-            known, (variable, number) = wholes.get(parts), analysis.sizes[parts[0]]
+            known, sizes, length = wholes.get(parts), [analysis.sizes[part] for part in parts], size
+            if len(parts) < len(atoms):  # the flattened axis has other parts too
+                if all(variable == ZERO for variable, _ in sizes):
+                    length = ZERO, math.prod(number for _, number in sizes)
+                elif known is not None and analysis.sizes[known] != ANY_SIZE:
+                    length = analysis.sizes[known]
+                else:
+                    continue
+            whole = analysis.fresh(length)
             if known is not None:
-                whole = names[known] = analysis.fresh(analysis.sizes[known])
-            elif len(atoms) == 2:
-                whole = analysis.fresh(size)
-            elif variable == ZERO:
-                whole = analysis.fresh((ZERO, number * analysis.sizes[parts[1]][1]))
-            else:
-                continue
+                names[known] = whole
             if known is None or parts in blocks:
                 step = analysis.sizes[parts[1]][1]
                 extra += linked([whole], [Multiple((parts[0], step))], 0, step - 1)

@@ -160,9 +160,9 @@ class Atoms:
         """Return the atom of an axis that was divided, at other parts."""
         size = self.sizes[whole]
         if any(self.sizes[a] != self.sizes[b] for a, b in zip(old, new, strict=True)):
-            most = [self.sizes[a][1] * (factor or 0) for a, factor in zip(new, factors, strict=True)]
+            most = [(self.sizes[a][1] - 1) * (factor or 0) for a, factor in zip(new, factors, strict=True)]
             is_known = None not in factors and all(self.sizes[a][0] == ZERO for a in new)
-            size = (ZERO, sum(most)) if is_known else ANY_SIZE
+            size = (ZERO, sum(most) + 1) if is_known else ANY_SIZE
         return self.whole_of((new, factors), size)
 
     def axes(self, dims: Dims) -> tuple[tuple[int, ...], ...]:
