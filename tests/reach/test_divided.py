@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 
 import wyrm as wy
 from wyrm.errors import NotProved
+from wyrm.reach.claims import Claims
+from wyrm.reach.facts import Analysis
 
 
 class Time(wy.Dim): ...
@@ -67,6 +72,66 @@ def test_what_meets_another_part_is_not_proved(name: str) -> None:
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_stays_within_its_part_is_proved(name: str) -> None:
     RIGHT[name]()
+
+
+ZEROS = wy.zeros_like(CHUNKS[:, :1])
+EARLIER = wy.concatenate([ZEROS, CHUNKS[:, :-1]], axis=1)
+LATER = wy.concatenate([CHUNKS[:, 1:], ZEROS], axis=1)
+PADDED = wy.pad(CHUNKS, ((0, 0), (1, 0), (0, 0), (0, 0)))[:, :-1]
+QUERY, KEY = wy.arange(4)[:, None], wy.arange(8)[None, :]
+WITHIN = QUERY + 4 >= KEY
+FIXED = wy.Constant(np.tri(4, 8, 4) > 0)
+
+
+def chunked(first: wy.Node, second: wy.Node, mask: wy.Node) -> Claims[Any]:
+    keys = wy.concatenate([first, second], axis=2)
+    weights = wy.where(mask, CHUNKS @ keys.mT, -np.inf).softmax()
+    return wy.prove((weights @ keys).reshape((BATCH, TIME, 4)))
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [chunked(EARLIER, CHUNKS, WITHIN), chunked(PADDED, CHUNKS, WITHIN), chunked(EARLIER, CHUNKS, FIXED)],
+    ids=["joined", "padded", "a constant mask"],
+)
+def test_attention_to_the_own_chunk_and_the_one_before_is_causal(claims: Claims[Any]) -> None:
+    claims.causal(Time)
+    claims.local(Time, before=7)
+    for wrong in (partial(claims.local, Time, before=6), partial(claims.causal, Time, strict=True)):
+        with pytest.raises(NotProved):
+            wrong()
+
+
+def test_a_window_over_two_chunks_has_its_own_size() -> None:
+    window = chunked(EARLIER, CHUNKS, WITHIN & (KEY > QUERY))
+    window.local(Time, before=3)
+    with pytest.raises(NotProved):
+        window.local(Time, before=2)
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        chunked(EARLIER, CHUNKS, QUERY + 5 >= KEY),
+        chunked(LATER, CHUNKS, WITHIN),
+        chunked(CHUNKS, EARLIER, WITHIN),
+        chunked(wy.roll(CHUNKS, 1, axis=1), CHUNKS, WITHIN),
+        chunked(EARLIER, CHUNKS, KEY >= QUERY),
+        chunked(EARLIER, CHUNKS[:, :, ::-1], WITHIN),
+    ],
+    ids=["off by one", "the chunk after", "exchanged", "the last before the first", "turned", "reversed"],
+)
+def test_attention_to_other_chunks_is_not_causal(claims: Claims[Any]) -> None:
+    with pytest.raises(NotProved):
+        claims.causal(Time)
+
+
+def test_positions_of_an_axis_that_is_joined_of_parts_have_its_size() -> None:
+    parts = wy.Input(dims=(Time(8),)).reshape((2, 4))[:, ::2]
+    joined = wy.stack([parts, parts], 1).reshape((8,))
+    analysis = Analysis([joined], {joined.parents[0].parents[0].parents[0].parents[0]: None})
+    (entry,) = analysis.known[joined].axes
+    assert math.prod(analysis.sizes[atom][1] for atom in entry) == 8
 
 
 ITEMS = Items(6)
