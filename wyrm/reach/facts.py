@@ -165,24 +165,24 @@ class Analysis(Atoms):
         operands: Sequence[Reached],
     ) -> Reached:
         """Return what the graph from `inputs` to `output` says of a node; several nodes may share the `inner` ones."""
-        around = {each: self.known[each] for each in inputs if each in self.known}
+        around, count = {each: self.known[each] for each in inputs if each in self.known}, len(self.known)
         self.known.update(zip(inputs, operands, strict=True))
         try:
             self.run([output])
             found = self.known[output]
+            made = set(itertools.islice(reversed(self.known), len(self.known) - count))
         finally:
             for each in (*inner, *inputs):
                 self.known.pop(each, None)
                 self._constants.pop(each, None) if each not in around else None
             self.known.update(around)
-        if not inner:
-            return found
         # The nodes of a shared graph have another user's lines.
-        within = set(inner)
         zones = []
         for zone in found.zones:
             origin: Zone | None = zone
-            while origin is not None and origin.node in within:
+            while origin is not None and (origin.node in made or origin.node not in self.known):
+                if origin.node in self.unknown:
+                    break
                 origin = origin.origin
             zones.append(Zone(zone.bounds, node, origin, zone.mask))
         return found.replaced(zones=zones)

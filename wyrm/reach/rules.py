@@ -119,6 +119,10 @@ class Reach:
         """Return whether the result is permuted with the operands along the axes that `is_permuted` is true of."""
         return False
 
+    def help(self, node: Any) -> str:
+        """Return what would help where elements depend on more than they should; empty if nothing is known."""
+        return ""
+
     def value(self, node: BaseNode, arrays: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray | None:
         """Return the value of the node for these operands; None if it is not computed here."""
         return None if node.formula else np.asarray(node.evaluate_for({})(NUMPY, *arrays, shape=shape))
@@ -186,6 +190,12 @@ class Windowed(Reach):
 
     Other operands than the first one reach every element.
     """
+
+    def help(self, node: Any) -> str:
+        return (
+            "a window reads later positions unless all zeros stand before the first position: pad by wy.pad on that "
+            "side, and say padding=0"
+        )
 
     def windows(self, node: Any) -> Sequence[Any]:
         """Return for each axis its `Window`, `KEPT`, or None where an element depends on all positions."""
