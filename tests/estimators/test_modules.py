@@ -57,5 +57,7 @@ def test_what_does_not_fit_is_refused() -> None:
         model.predict(ROWS[:, :3])
     with pytest.raises(TypeError, match="must be a module"):
         wy.estimators.ModuleEstimator("Linear", wy.losses.mse).fit(ROWS, ROWS)
+    with pytest.raises(TypeError, match="loss must be a function .* such as wy.losses.mse, not 'mse'"):
+        wy.estimators.ModuleEstimator(wy.nn.Linear(4, 3), "mse").fit(ROWS, CLASSES)
     with pytest.raises(ValueError, match="array of numbers"):
         estimator().fit(np.array(["a"]), CLASSES[:1])
