@@ -28,7 +28,7 @@ from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode
 
 if TYPE_CHECKING:
-    from wyrm.engines.epochs import Epoch, EpochOptions
+    from wyrm.engines.epochs import Done, Epoch, EpochOptions
 
 
 class NoOptions(TypedDict):
@@ -170,6 +170,14 @@ class Engine(ABC):
     def checking(self) -> AbstractContextManager[None]:
         """Return a context for `check_epoch` and what is checked before it; several processes raise the same error."""
         return nullcontext()
+
+    def train_several(self, columns: Columns, epoch: Epoch, most: int) -> list[Done]:
+        """Do up to `most` epochs on these columns as one, the first one `epoch`; return what was done in each.
+
+        An engine that does not, or not for such an epoch, returns none: `train` does it then. So it does for an epoch
+        that would end with an error. Nothing acts between these epochs, and no bar shows them.
+        """
+        return []
 
     def gather(self) -> None:
         """Let each process read all parameters, buffers and the optimizer's state; every process calls it."""

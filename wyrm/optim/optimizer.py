@@ -373,11 +373,16 @@ class Optimizer(_Kept, ExplainsNames):
         >>> [group.learning_rate for group in optimizer.groups]
         [0.5, 0.125]
         """
-        if any(callable(group.options()["learning_rate"]) for group in self.groups):
+        if self.has_schedule:
             raise OptionError(f"a learning rate must be a number to be scaled, and {self!r} has a schedule")
         for group in self.rated_groups:
             rate = group.learning_rate
             group.learning_rate = max(rate * factor, min(rate, minimum))
+
+    @property
+    def has_schedule(self) -> bool:
+        """Whether a learning rate is a function of the steps."""
+        return any(callable(group.options()["learning_rate"]) for group in self.groups)
 
     @property
     def groups(self) -> tuple[Optimizer, ...]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from wyrm.engines.columns import Columns, check_ranges, completed, flat_columns
 from wyrm.engines.dtypes import check_dtype
 from wyrm.engines.engine import TOO_LARGE, Engine, ProgramPlan
-from wyrm.engines.epochs import Epoch, EpochOptions, Pace
+from wyrm.engines.epochs import Done, Epoch, EpochOptions, Pace
 from wyrm.engines.native import LoopOption, NativeOptions
 from wyrm.engines.native.llvm.lapack import limited
 from wyrm.engines.native.llvm.second_process import start_for_first_program
@@ -218,6 +218,10 @@ class NativeEngine(Engine):
     def train(self, columns: Columns, epoch: Epoch) -> None:
         """Do the steps of an epoch on these columns."""
         NativeEpoch(self, columns, epoch).run()
+
+    def train_several(self, columns: Columns, epoch: Epoch, most: int) -> list[Done]:
+        """Do up to `most` short epochs in one call of native code."""
+        return NativeEpoch(self, columns, epoch).several(most)
 
     def backward(self, columns: Columns, threads: int, weight: float, blas_threads: int) -> float:
         """Add `weight` times the gradients of the loss over all rows to the parameters' gradients; return the loss."""
