@@ -738,7 +738,11 @@ class Optimizer(_Kept, ExplainsNames):
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return copies of the state arrays, as `position.name`, and the step counts."""
         self._check_usable()
-        arrays = {f"{i}.{slot}": a.copy() for i, state in enumerate(self._state) for slot, a in state.items()}
+        return {name: array.copy() for name, array in self._arrays_by_name().items()}
+
+    def _arrays_by_name(self) -> dict[str, np.ndarray]:
+        """Return the state arrays themselves, and arrays of the step counts."""
+        arrays = {f"{i}.{slot}": array for i, state in enumerate(self._state) for slot, array in state.items()}
         return arrays | {"steps": np.asarray(self.steps), "counts": np.asarray(self._counts, np.int64)}
 
     def load_state_dict(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -750,7 +754,8 @@ class Optimizer(_Kept, ExplainsNames):
         if not isinstance(arrays, Mapping):
             raise DTypeError(f"load_state_dict takes arrays by name, as state_dict() returns them, not {arrays!r}")
         given = {name: as_array(array) for name, array in arrays.items()}
-        _check_state(type(self).__name__, self.state_dict(), given, self._cannot_be_negative)
+        self._check_usable()
+        _check_state(type(self).__name__, self._arrays_by_name(), given, self._cannot_be_negative)
         with deferred:
             for i, state in enumerate(self._state):
                 for slot in state:

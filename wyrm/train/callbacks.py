@@ -109,7 +109,9 @@ class History(dict[str, list[float]]):
                 f"sets a value sets it in every epoch"
             )
         for name, value in values.items():
-            self[name] = [*self.get(name, [])[: self.epochs - 1], float(value)]
+            held = self.get(name, [])
+            if len(held) < self.epochs or held[-1] != value:
+                self[name] = [*held[: self.epochs - 1], float(value)]
 
     # What notebooks display.
     _repr_mimebundle_ = Late("wyrm.view.notebook", "of_history")

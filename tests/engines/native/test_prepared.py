@@ -63,7 +63,7 @@ def in_chunks(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 def _is_prepared(program: Any) -> bool:
     engine: Any = program._engine
-    return engine.prepared is not None
+    return bool(engine.prepared)
 
 
 def _changed(line: Line, number: int) -> None:

@@ -72,6 +72,8 @@ if hasattr(os, "register_at_fork"):
 # Machine code that this process has loaded: the symbols of shared modules, and the entry points of programs by symbol.
 _provided: set[str] = set()
 _entries: dict[str, Callable[[int], int]] = {}
+# The functions that this process has loaded, by what they were made of: programs of equal structure share them.
+_functions: dict[tuple[str, tuple[Kind, ...], object, int], LoadedFunction] = {}
 
 
 class CompiledFunction:
@@ -111,8 +113,13 @@ class CompiledFunction:
         """Return the function compiled for arguments of these kinds."""
         found = self._machines.get(kinds)
         if found is None:
+            made_of = self.function.identity, kinds, self._target and self._target.pairs, cache.LEVEL
             with self._around(), _lock:
-                found = self._machines[kinds] = with_collector_paused(_load, self.function, kinds, self._target)
+                found = _functions.get(made_of)
+                if found is None:
+                    found = with_collector_paused(_load, self.function, kinds, self._target)
+                    _functions[made_of] = found
+                self._machines[kinds] = found
         return found
 
 

@@ -74,9 +74,10 @@ class NativeEngine(Engine):
         self.pace: Pace = Pace()  # that of one thread
         self.pool: Pool = Pool()
         self.snapshot: Snapshot | None = None
-        # The last epoch's partition, batch size and whether it was shuffled; and its calls, if it was done again.
+        # The last epoch's partition, batch size and whether it was shuffled; and the calls of epochs that were done
+        # again, the last one at the end.
         self.last_epoch: tuple[Partition, int, bool] | None = None
-        self.prepared: PreparedEpoch | None = None
+        self.prepared: list[PreparedEpoch] = []
         self.shuffles: defaultdict[int, Shuffle] = defaultdict[int, Shuffle](Shuffle)
         self.partitioner: Partitioner = Partitioner()
         self.count_lock: threading.Lock = threading.Lock()
@@ -346,7 +347,8 @@ class NativeEngine(Engine):
     def after_fork(self) -> None:
         """Forget half-written arrays and locks of threads that do not exist in a forked process."""
         self.count_lock = threading.Lock()
-        self._last = self._repeated = self.prepared = self._checked = None
+        self._last = self._repeated = self._checked = None
+        self.prepared.clear()
         self.runner.after_fork()
         if self._step is not None:
             self._step.runner.after_fork()

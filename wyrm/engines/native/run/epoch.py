@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # A snapshot is taken when training has taken this many seconds, and this many times as long as the last snapshot.
 _COPY_SECONDS, _COPY_RARELY = 0.05, 40.0
+# How many prepared epochs an engine keeps: the folds of a cross-validation have two numbers of rows.
+_KEPT = 2
 
 
 class NativeEpoch:
@@ -173,12 +175,15 @@ class NativeEpoch:
             return None
         from wyrm.engines.native.run.prepared import PreparedEpoch, is_preparable
 
-        prepared = engine.prepared
-        if prepared is None or not prepared.fits(self.columns, self.flat, partition, batch, shuffled):
-            prepared = None
-            if is_preparable(self.snapshot, threads):
-                prepared = PreparedEpoch(engine, self.columns, self.flat, partition, batch, shuffled, self.snapshot)
-        engine.prepared = prepared
+        known = (each for each in engine.prepared if each.fits(self.columns, self.flat, partition, batch, shuffled))
+        prepared = next(known, None)
+        if prepared is not None:
+            engine.prepared.remove(prepared)
+        elif is_preparable(self.snapshot, threads):
+            prepared = PreparedEpoch(engine, self.columns, self.flat, partition, batch, shuffled, self.snapshot)
+        else:
+            return None
+        engine.prepared = [*engine.prepared, prepared][-_KEPT:]
         return prepared
 
     def _run_prepared(self, prepared: PreparedEpoch) -> None:
