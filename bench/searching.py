@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from bench.harness import Case, Contender, Measurement, in_new_process, timed
 
@@ -71,10 +72,15 @@ def trial(*, wyrm: bool, alike: bool) -> Callable[[], Measurement]:
     """Return a round of a fit of one epoch: of a structure that was trained before, or of a size that is new."""
     import numpy as np
 
+    model: Any
     if wyrm:
-        from wyrm.estimators import Classifier as Model
+        from wyrm.estimators import Classifier
+
+        model = Classifier
     else:
-        from sklearn.neural_network import MLPClassifier as Model
+        from sklearn.neural_network import MLPClassifier
+
+        model = MLPClassifier
     random = np.random.default_rng(0)
     x, y = random.normal(size=(1437, 64)).astype(np.float32), random.integers(0, 10, 1437)
     tried = 0
@@ -84,7 +90,7 @@ def trial(*, wyrm: bool, alike: bool) -> Callable[[], Measurement]:
         tried += 1
         sizes = (64,) if alike else (64 + tried,)
         with warnings.catch_warnings(action="ignore"):  # one epoch is too few
-            Model(sizes, max_iter=1, learning_rate_init=1e-3 / tried, random_state=tried).fit(x, y)
+            model(sizes, max_iter=1, learning_rate_init=1e-3 / tried, random_state=tried).fit(x, y)
 
     for _ in range(4):
         once()

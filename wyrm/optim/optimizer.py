@@ -765,6 +765,18 @@ class Optimizer(_Kept, ExplainsNames):
             for parameter in self.parameters:  # for programs that know bounds of the state
                 touch(stored(parameter))
 
+    def _restart(self) -> None:
+        """Begin anew: the state has its initial values, and no step is done."""
+        self._check_usable()
+        with deferred:
+            for parameter, group, state in zip(self.parameters, self._group_of, self._state, strict=True):
+                start: dict[str, Any] = {**self.groups[group].initial_state(), AVERAGE: bound_array(parameter)}
+                for slot, array in state.items():
+                    array[...] = start[slot]
+                touch(stored(parameter))
+            self._set_steps(0)
+            self._counts = [0] * len(self.parameters)
+
     def _cannot_be_negative(self, name: str) -> bool:
         """Whether a saved array is a count, or a sum or average of squares."""
         position, _, slot = name.partition(".")
