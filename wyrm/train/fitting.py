@@ -44,7 +44,8 @@ def fit(
 ) -> History:
     """Train for a number of epochs; return the history of losses, metrics and validation.
 
-    Each epoch is `program.epoch(data, batch_size=..., accumulate=..., ...)`: the losses are those of these calls.
+    Each epoch is `program.epoch(data, batch_size=..., accumulate=..., ...)`: the losses are those of these calls. Short
+    epochs between which nothing acts are done together, which takes less time; see `Callback.epochs_ahead`.
     `validation` is a data set that `program.evaluate` takes after each epoch, or the program `evaluation`, as for a
     model with dropout: compile it from a graph built after `model.eval()`. `metrics` are running metrics of the
     validation. `callbacks` act between epochs, in order. `progress` shows a bar with the epoch, its values and the

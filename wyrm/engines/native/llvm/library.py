@@ -72,8 +72,9 @@ if hasattr(os, "register_at_fork"):
 # Machine code that this process has loaded: the symbols of shared modules, and the entry points of programs by symbol.
 _provided: set[str] = set()
 _entries: dict[str, Callable[[int], int]] = {}
-# The functions that this process has loaded, by what they were made of: programs of equal structure share them.
-_functions: dict[tuple[str, tuple[Kind, ...], object, int], LoadedFunction] = {}
+# The functions that this process has loaded, by a hash of their code, the kinds of arguments, the kind of products and
+# the level of optimization: programs of equal structure share them.
+_functions: dict[tuple[bytes, tuple[Kind, ...], object, int], LoadedFunction] = {}
 
 
 class CompiledFunction:
@@ -113,7 +114,10 @@ class CompiledFunction:
         """Return the function compiled for arguments of these kinds."""
         found = self._machines.get(kinds)
         if found is None:
-            made_of = self.function.identity, kinds, self._target and self._target.pairs, cache.LEVEL
+            from hashlib import sha256
+
+            code = sha256(self.function.identity.encode()).digest()
+            made_of = code, kinds, None if self._target is None else self._target.pairs, cache.LEVEL
             with self._around(), _lock:
                 found = _functions.get(made_of)
                 if found is None:
