@@ -108,8 +108,10 @@ class Classifier(ClassifierMixin, NetworkEstimator):
     def _target(self, y: Any, weights: NDArray[np.float64], again: bool) -> NDArray[Any]:
         if isinstance(y, np.ndarray) and y.dtype.kind == "f":  # before a look at what they are, which rounds them
             assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
-        labels = type_of_target(y, input_name="y") == "multilabel-indicator"
+        kind = type_of_target(y, input_name="y")
+        if kind not in ("binary", "multiclass"):
+            check_classification_targets(y)
+        labels = kind == "multilabel-indicator"
         if labels:
             y = checked_array(y, accept_sparse="csr", dtype=None, input_name="y")
             y = y.toarray() if hasattr(y, "toarray") else y

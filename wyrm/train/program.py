@@ -15,7 +15,7 @@ from typing_extensions import TypeVar, Unpack
 
 from wyrm.engines.columns import check_open_ranges, checked_columns
 from wyrm.engines.engine import Engine, ProgramPlan
-from wyrm.engines.epochs import ThreadMode, checked_options, drawing, refuse_epoch, train_epoch
+from wyrm.engines.epochs import EpochOptions, ThreadMode, checked_options, drawing, refuse_epoch, train_epochs
 from wyrm.engines.evaluation import AnyRunningMetrics, Evaluator, RunningMetrics, merged
 from wyrm.engines.graph import ProgramGraph, simplified
 from wyrm.engines.optimizer import OptimizerInterface
@@ -204,6 +204,10 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
             batch_size=batch_size, shuffle=shuffle, seed=seed, threads=threads, mode=mode, progress=progress,
             accumulate=accumulate, in_batches=in_batches,
         )  # fmt: skip
+        return self._epochs(columns, options, in_batches=in_batches)[0][0]
+
+    def _epochs(self, columns: Any, options: EpochOptions, *, in_batches: bool, most: int = 1) -> list[tuple[E, float]]:
+        """Train for up to `most` epochs, at least one; return the losses of each, and its mean loss of a row."""
         with self._lock:
             if self.optimizer is None:
                 raise ShapeError(
@@ -214,7 +218,8 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
             refuse_epoch(self._engine.graph.schedule.leaves)
             self._in_epoch = True
             try:
-                return self._means(train_epoch(self._engine, columns, options, self._totals, in_batches=in_batches))
+                found = train_epochs(self._engine, columns, options, self._totals, in_batches=in_batches, most=most)
+                return [(self._means(each.outputs), each.mean_loss) for each in found]
             finally:
                 self._in_epoch = False
 
