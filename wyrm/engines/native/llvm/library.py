@@ -112,7 +112,9 @@ class CompiledFunction:
         found = self._machines.get(kinds)
         if found is None:
             with self._around(), _lock:
-                found = self._machines[kinds] = with_collector_paused(_load, self.function, kinds, self._target)
+                found = self._machines.get(kinds)  # another thread may have compiled it meanwhile
+                if found is None:
+                    found = self._machines[kinds] = with_collector_paused(_load, self.function, kinds, self._target)
         return found
 
 
