@@ -107,6 +107,8 @@ class Engine(ABC):
     refusals: ClassVar[Mapping[str, str]] = {}
     # Whether a step changes the parameters' arrays in place, so that they can be read within an epoch.
     in_place: ClassVar[bool] = True
+    # Whether threads may call `call` at the same time if there is no optimizer; else `Program` lets one in at a time.
+    concurrent: ClassVar[bool] = False
 
     # --- what an engine gets --------------------------------------------------------------------------------------
 
