@@ -10,7 +10,7 @@ import numpy as np
 from tests.ops.adjoints.steps import along, outputs_of
 from wyrm.ops.adjoints.derived import Derived, adjoint, forward_and_backward, kind_of_value, tangent
 
-_DTYPES = {"f8": np.float64, "f4": np.float32, "i": np.int64}
+_DTYPES = {"f8": np.float64, "f4": np.float32, "i": np.int64, "b": np.bool_}
 # Room on tapes of unknown size.
 ROOM = 4000
 

@@ -183,12 +183,15 @@ class _Adjoint(_Made):
 
     def tape_of(self, text: str) -> Tape:
         kind = self.kernel.kinds[text]
-        return self.reverse.floats[kind.type] if kind.is_float else self.reverse.integers
+        if kind.is_float:
+            return self.reverse.floats[kind.type]
+        return self.reverse.bools if kind.type == "b" else self.reverse.integers
 
     @property
     def tapes(self) -> list[tuple[Tape, str]]:
         found = self.reverse.floats
-        return [(found["f8"], "f8"), (found["f4"], "f4"), (self.reverse.integers, "i")]
+        rest = [(self.reverse.bools, "b"), (self.reverse.integers, "i")]
+        return [(found["f8"], "f8"), (found["f4"], "f4"), *rest]
 
     def saved(self, block: Block, split: bool) -> list[str]:
         return self.reverse.saved(block) if split or block is not self.kernel.body else []
@@ -214,11 +217,10 @@ class _Adjoint(_Made):
                 mine = self.mine(tape, block, split)
                 tape.used |= bool(mine)
                 for i, each in enumerate(mine):
-                    value = f"int({each})" if self.kernel.kinds[each].type == "b" else each
                     if columns is None:
-                        out += statements_of(f"{tape.at(i)} = {value}")
+                        out += statements_of(f"{tape.at(i)} = {each}")
                     elif each not in columns.first:
-                        out += statements_of(f"{columns.places[each]} = {value}")
+                        out += statements_of(f"{columns.places[each]} = {each}")
                 if mine and columns is None:
                     out += statements_of(f"{tape.place} += {len(mine)}")
             return out
@@ -235,8 +237,7 @@ class _Adjoint(_Made):
                 out += statements_of(f"{tape.place} -= {len(mine)}")
             for i, each in enumerate(mine):
                 place = tape.at(i) if columns is None else columns.places[each]
-                value = f"{place} != 0" if self.kernel.kinds[each].type == "b" else place
-                out += statements_of(f"{each} = {value}")
+                out += statements_of(f"{each} = {place}")
         return out
 
     def around(self, s: Statement) -> tuple[list[ast.stmt], list[ast.stmt]]:
@@ -335,8 +336,8 @@ class _Adjoint(_Made):
             given = {"cotangents": self._cotangents(), "own": own, "seeds": seeds, "scalars": scalars}
         found = self._sizes(split, own, [tape for tape, _ in tapes])
         names = [(tape.array, type) for tape, type in tapes]
-        guarded = forward or not self.reverse.repeats_indices()
-        return self.derived(kind, body, out, found, results=results, tapes=names, guarded=guarded, **given)
+        # A backward sweep reads and writes elements that the forward sweep did, which checked its indices.
+        return self.derived(kind, body, out, found, results=results, tapes=names, guarded=forward, **given)
 
     def _sizes(self, split: bool, own: Sequence[str], tapes: Sequence[Tape]) -> Sizes:
         # Between two calls the notes begin with the places on all tapes.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from wyrm.ops.adjoints.columns import Tape
 from wyrm.ops.adjoints.elements import Elements
+from wyrm.ops.adjoints.jumps import Jumps
 from wyrm.ops.adjoints.program import (
     Block,
     Branch,
@@ -71,6 +72,7 @@ class Reverse:
         self.kernel = kernel
         self.wrt = list(wrt)
         self.elements = Elements(kernel)
+        self.jumps = Jumps(kernel)
         self._hoist()
         number_all(kernel.body)
         self.elements = Elements(kernel)
@@ -80,6 +82,7 @@ class Reverse:
         self.floats = {"f8": Tape(kernel.fresh("tape"), kernel.fresh("k"))}
         self.floats["f4"] = Tape(kernel.fresh("tape32"), kernel.fresh("k32"))
         self.integers = Tape(kernel.fresh("notes"), kernel.fresh("m"))
+        self.bools = Tape(kernel.fresh("choices"), kernel.fresh("c"))
         self._shadowed: set[str] = set()
         backward = self._backward(kernel.body)
         needed = self._closed(self._reads(backward))
@@ -136,10 +139,13 @@ class Reverse:
                         changed = True
         return (depends & useful) | {each for each in self.wrt if kernel.kinds[each].is_array}
 
-    # --- reads of elements that are overwritten later -----------------------------------------------------------------
+    # --- what the backward sweep cannot compute again -----------------------------------------------------------------
 
     def _hoist(self) -> None:
-        """Assign elements that are read, and overwritten later, to variables of their own, which the tape can keep."""
+        """Assign what the tape must keep to variables of their own.
+
+        That are elements that are read, and overwritten later, and what jumps where floats are rounded in another way.
+        """
         self._hoisted(self.kernel.body)
 
     def _hoisted(self, block: Block) -> None:
@@ -147,24 +153,26 @@ class Reverse:
         for each in block:
             for inner in blocks_of(each):
                 self._hoisted(inner)
-            if isinstance(each, Branch) and self._fleeting(each.test, each):
+            if isinstance(each, Branch) and (self._fleeting(each.test, each) or self.jumps.is_rounded(each.test)):
                 test = self.kernel.new("c", Kind("b"))
                 out.append(self._let(test, each.test, each))
                 each.test = name(test)
             elif isinstance(each, Let | Put) and self._holds_floats(each.name):
-                if not (isinstance(each, Let) and isinstance(each.value, ast.Subscript)):
+                if isinstance(each, Let) and isinstance(each.value, ast.Subscript):
+                    each.value.slice = self._without(each.value.slice, each, out)
+                elif isinstance(each, Let) and self.jumps.jumps(each.value):
                     each.value = self._without_loads(each.value, each, out)
                 else:
-                    each.value.slice = self._without_loads(each.value.slice, each, out)
+                    each.value = self._without(each.value, each, out)
             elif (
                 isinstance(each, Let)
                 and self.kernel.kinds[each.name].is_array
                 and isinstance(each.value, ast.Subscript)
             ):
-                each.value.slice = self._without_loads(each.value.slice, each, out)
+                each.value.slice = self._without(each.value.slice, each, out)
             elif isinstance(each, Store):
-                each.value = self._without_loads(each.value, each, out)
-                each.target.slice = self._without_loads(each.target.slice, each, out)
+                each.value = self._without(each.value, each, out)
+                each.target.slice = self._without(each.target.slice, each, out)
             out.append(each)
         block[:] = out
 
@@ -186,6 +194,25 @@ class Reverse:
             if not self.kernel.kind(each).is_array and not self.elements.lasts(each, at):
                 found.append(each)
         return found
+
+    def _without(self, e: ast.expr, at: Statement, out: Block) -> ast.expr:
+        """Return an expression that reads variables, which `out` assigns, in place of what the tape must keep."""
+        return self._without_loads(self._without_jumps(e, at, out), at, out)
+
+    def _without_jumps(self, e: ast.expr, at: Statement, out: Block) -> ast.expr:
+        if self.jumps.jumps(e):
+            kept = self.kernel.new("c" if self.kernel.kind(e).type == "b" else "kept", self.kernel.kind(e))
+            out.append(self._let(kept, self._without_loads(duplicate(e), at, out), at))
+            return name(kept)
+        changed = duplicate(e)
+        for field_name, value in ast.iter_fields(changed):
+            if isinstance(value, ast.expr):
+                setattr(changed, field_name, self._without_jumps(value, at, out))
+            elif isinstance(value, list):
+                setattr(changed, field_name, [
+                    self._without_jumps(each, at, out) if isinstance(each, ast.expr) else each for each in value
+                ])  # fmt: skip
+        return changed
 
     def _without_loads(self, e: ast.expr, at: Statement, out: Block) -> ast.expr:
         while found := self._fleeting(e, at):
@@ -327,7 +354,9 @@ class Reverse:
             return True
         if self.kernel.kinds[text].is_array:
             return False
-        return self._is_lost(let) or (is_costly(let.value, self.kernel.space) and self._reads_saved(let))
+        if self._is_lost(let) or self.jumps.is_kept(text):
+            return True
+        return is_costly(let.value, self.kernel.space) and self._reads_saved(let)
 
     def _is_lost(self, let: Let) -> bool:
         """Return whether what an assignment reads is overwritten later."""
@@ -348,33 +377,6 @@ class Reverse:
                 return True
             waiting += [] if inner is None else names(inner.value)
         return False
-
-    def repeats_indices(self) -> bool:
-        """Return whether the backward sweep surely reads and writes the elements that the forward sweep did.
-
-        So it is where no index and no branch of it is computed again from floats: the compiler may round these in
-        another way.
-        """
-        for each in every(self.kernel.body):
-            again: list[ast.expr] = []
-            match each:
-                case Branch(test=test):
-                    again = [test]
-                case Turns(bounds=bounds):
-                    again = list(bounds)
-                case Let(name=text, value=value) if not self.kernel.kinds[text].is_float:
-                    again = [value] if text in self.needed and not self.must_save(text) else []
-            parts = [*expressions(each), *([each.target] if isinstance(each, Store) else [])]
-            again += [index for part in parts for load in loads(part) for index in indices(load)]
-            if any(map(self._reads_floats, again)):
-                return False
-        return True
-
-    def _reads_floats(self, e: ast.expr) -> bool:
-        kinds = self.kernel.kinds
-        if any(kinds[each].is_float and not kinds[each].is_array for each in names(e) if each in kinds):
-            return True
-        return any(kinds[self.kernel.root(base(each))].is_float for each in loads(e))
 
     def _closed(self, needed: set[str]) -> set[str]:
         """Return the needed values with those that they are computed from."""
