@@ -14,6 +14,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -355,9 +356,11 @@ def check(body: list[Tree], seed: int, machine: bool = False) -> str:
     if not all(math.isfinite(each) and abs(each) < 1e3 for each in [*case.values, expected]):
         return "skipped: large"
     modes: dict[str, Callable[[], float]] = {"reverse": case.reverse, "halves": case.in_halves, "forward": case.forward}
+    modes |= {f"in blocks, {levels}": partial(case.in_halves, levels=levels) for levels in (1, 2)}
     if machine:
         modes |= {"reverse, compiled": lambda: case.reverse(native), "halves, compiled": lambda: case.in_halves(native)}
         modes |= {"forward, compiled": lambda: case.forward(native)}
+        modes |= {"in blocks, compiled": lambda: case.in_halves(native, levels=1)}
     for mode, run in modes.items():
         found = run()
         if not close(found, expected, 1.0):

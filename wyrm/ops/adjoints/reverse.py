@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from wyrm.ops.adjoints.blocks import AdjointOfBlock, Blocks, length_of, loops_at
 from wyrm.ops.adjoints.columns import Tape
 from wyrm.ops.adjoints.elements import Elements
 from wyrm.ops.adjoints.jumps import Jumps
 from wyrm.ops.adjoints.program import (
     Block,
     Branch,
+    Keep,
     Kind,
     Let,
     Loop,
@@ -65,14 +67,18 @@ def _reversed(loop: Loop, turn: str, turns: ast.expr, body: list[ast.stmt]) -> R
 class Reverse:
     """The adjoint of a kernel.
 
-    `wrt`: the parameters that are differentiated.
+    `wrt`: the parameters that are differentiated. `blocked`: the loops whose turns are divided into blocks, by their
+    positions among those that are in `depth` others; `adjoint` derives the adjoint of a block.
     """
 
-    def __init__(self, kernel: Kernel, wrt: Sequence[str]) -> None:
-        self.kernel = kernel
+    def __init__(
+        self, kernel: Kernel, wrt: Sequence[str], blocked: Collection[int], depth: int, adjoint: AdjointOfBlock
+    ) -> None:
+        self.kernel, self._adjoint_of_block = kernel, adjoint
         self.wrt = list(wrt)
         self.elements = Elements(kernel)
         self.jumps = Jumps(kernel)
+        self._divide(blocked, depth)
         self._hoist()
         number_all(kernel.body)
         self.elements = Elements(kernel)
@@ -95,6 +101,34 @@ class Reverse:
             needed = self._closed(self._reads(backward))
         self.needed = needed
         self.backward_code = backward
+
+    def local(self, prefix: str) -> str:
+        """Return a name for what the derived code assigns."""
+        return self.kernel.fresh(prefix)
+
+    def tape_of(self, text: str) -> Tape:
+        """Return the tape for values of a variable, or of the elements of an array."""
+        kind = self.kernel.kinds[text]
+        if kind.is_float:
+            return self.floats[kind.type]
+        return self.bools if kind.type == "b" else self.integers
+
+    def divided(self) -> list[Blocks]:
+        """Return the loops whose turns are divided into blocks, and have a derivative."""
+        found = [each.blocks for each in every(self.kernel.body) if isinstance(each, Loop) and each.blocks is not None]
+        return [each for each in found if each.derived is not None]
+
+    def _divide(self, blocked: Collection[int], depth: int) -> None:
+        """Prepare the loops whose turns are divided: count them, and keep the state before blocks."""
+        places = [(block, each) for block in self._blocks() for each in block if isinstance(each, Loop)]
+        for i, loop in enumerate(list(loops_at(self.kernel.body, depth))):
+            if i not in blocked:
+                continue
+            block = next(block for block, each in places if each is loop)
+            length = self.kernel.new("length", Kind("i"))
+            loop.trips, loop.blocks = self.kernel.new("trips", Kind("i")), Blocks(self, loop, length)
+            block.insert(block.index(loop), self._let(length, length_of(loop), loop))
+            loop.body.insert(0, Keep(loop.where, loop.blocks.keep))
 
     # --- what depends on what -----------------------------------------------------------------------------------------
 
@@ -128,6 +162,12 @@ class Reverse:
         kernel, found_moves = self.kernel, moves(self.kernel)
         depends = varied(kernel, self.wrt).active
         useful = set(kernel.results) | {each for each in kernel.written() if each in kernel.parameters}
+        for loop in every(kernel.body):
+            if (
+                isinstance(loop, Loop) and loop.blocks is not None
+            ):  # a block is differentiated by itself, with all that it writes
+                stores = [each for each in every(loop.body) if isinstance(each, Store)]
+                useful |= {kernel.root(base(each.target)) for each in stores}
         changed = True
         while changed:
             changed = False
@@ -151,7 +191,7 @@ class Reverse:
     def _hoisted(self, block: Block) -> None:
         out: Block = []
         for each in block:
-            for inner in blocks_of(each):
+            for inner in () if isinstance(each, Loop) and each.blocks is not None else blocks_of(each):
                 self._hoisted(inner)
             if isinstance(each, Branch) and (self._fleeting(each.test, each) or self.jumps.is_rounded(each.test)):
                 test = self.kernel.new("c", Kind("b"))
@@ -255,6 +295,8 @@ class Reverse:
                         if not first:
                             test, first, second = ast.UnaryOp(ast.Not(), test), second, []
                         out.append(ast.If(test, first, second))
+                case Loop(blocks=Blocks() as blocks):
+                    code = self._of_blocks(blocks)
                 case Loop():
                     inner = self._backward(each.body)
                     if inner:
@@ -264,6 +306,17 @@ class Reverse:
                 out += comment(self.kernel.lines.get(said, ""))
             out += code
         return [Restored(block=block), *out] if out else []
+
+    def _of_blocks(self, blocks: Blocks) -> list[ast.stmt]:
+        """Return the loop over the blocks of turns, if the turns have a derivative."""
+        active, body = self.slopes.active, list(every(blocks.loop.body))
+        names_in = {each.name for each in body if isinstance(each, Let | Put)}
+        roots = {self.kernel.root(base(each.target)) for each in body if isinstance(each, Store)}
+        if active.isdisjoint(names_in | roots):
+            return []
+        blocks.find()
+        blocks.derive(self._adjoint_of_block)
+        return blocks.backward()
 
     def _of_variable(self, s: Let | Put) -> list[ast.stmt]:
         g = name(self.prefix + s.name)
