@@ -21,6 +21,7 @@ import numpy as np
 
 from tests.engines.native.kernels.running import compiled
 from tests.ops.adjoints.checking import Case, close
+from wyrm.ops.adjoints import blocks
 
 # A statement, or the head of a block with its statements.
 Tree = str | tuple[str, list["Tree"]]
@@ -437,6 +438,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=5000)
     parser.add_argument("--compiled", type=int, default=25, help="compile one kernel of so many, 0 for none")
     options = parser.parse_args()
+    blocks.TURNS = 2  # these loops have few turns
     counts: dict[str, int] = {}
     failures = []
     for seed in range(options.first, options.first + options.count):

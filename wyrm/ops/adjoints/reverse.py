@@ -418,8 +418,14 @@ class Reverse:
         return any(each in self.carrier and self.carrier[each] not in let.loops for each in names(let.value))
 
     def _reads_saved(self, let: Let) -> bool:
-        """Return whether an assignment reads a value that only the tape has: its own value takes no more room."""
+        """Return whether an assignment reads a value that only the tape has: its own value takes no more room.
+
+        So it is, too, where it reads elements that turns of the same loop write: the turns follow each other, and each
+        waits for what it computes.
+        """
         home, waiting, seen = self.home[let.name], list(names(let.value)), set[str]()
+        if self._reads_turns(let.value, let):
+            return True
         while waiting:
             text = waiting.pop()
             if text in seen or text not in self.kernel.kinds or self.kernel.kinds[text].is_array:
@@ -428,7 +434,17 @@ class Reverse:
             inner = self.kernel.definitions.get(text)
             if self.home.get(text) is home and (inner is None or self._is_lost(inner)):
                 return True
+            if inner is not None and self._reads_turns(inner.value, let):
+                return True
             waiting += [] if inner is None else names(inner.value)
+        return False
+
+    def _reads_turns(self, e: ast.expr, at: Statement) -> bool:
+        """Return whether an expression reads elements that a loop around a statement writes."""
+        for load in loads(e):
+            for write, _ in self.elements.writes.get(self.kernel.root(base(load)), []):
+                if any(each in write.loops for each in at.loops):
+                    return True
         return False
 
     def _closed(self, needed: set[str]) -> set[str]:

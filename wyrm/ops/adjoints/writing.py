@@ -202,23 +202,25 @@ def sizes(
         shapes.append(f"({', '.join(map(ast.unparse, shape))},)")
         known.append(True)
     counts: list[ast.stmt] = []
-    for each in (*counted, *parts):
+    tapes: list[Counted | Part] = [*counted, *parts]
+    for each in tapes:
         total = f"size_of_{each.name}"
-        number = 0
+        start = 0 if isinstance(each, Part) else each.start
+        inner: list[ast.stmt] = []
         try:
             if isinstance(each, Part):
                 inner = _largest(kernel.body, each, total, integers, ())
             else:
                 inner, number = _counted(kernel.body, each, total, integers, ())
+                start += number
             known.append(True)
         except _Unknown:
-            inner = []
             known.append(False)
-        counts += [*statements_of(f"{total} = {number + (0 if isinstance(each, Part) else each.start)}"), *inner]
+        counts += [*statements_of(f"{total} = {start}"), *inner]
         shapes.append(f"({total},)")
     inside = [_with_lets(each, integers.found) for each in counts]
     body = [*_lets(kernel.body, integers.found), *inside]
-    found = [text for text, _ in arrays] + [each.name for each in (*counted, *parts)]
+    found = [text for text, _ in arrays] + [each.name for each in tapes]
     result = f"({''.join(f'{each}, ' for each in shapes)})"
     source = function_source(f"{kernel.name}_sizes", kernel.parameters, body, [result])
     return Sizes(source, tuple(found), tuple(known))
