@@ -254,6 +254,7 @@ EXHAUSTIVE = [
     "exporting/test_wasm.py::test_training_is_that_of_python[classifier]",
     "functions/test_kernel_rows.py::test_rows_compute_in_jax_what_the_kernel_does",
     "functions/test_kernels.py::test_engines_agree_on_ops_of_both_orders",
+    "ops/adjoints/test_blocks.py::test_second_derivatives",
     "functions/test_array_functions.py::test_values_and_gradients",
     "functions/test_aux_and_pytrees.py::test_jacobians_and_hessians_of_containers",
     "functions/test_branches.py::test_switch_clamps_the_index",
