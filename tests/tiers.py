@@ -223,6 +223,7 @@ EXHAUSTIVE = [
     "examples/test_gpt2_example.py::test_the_losses_on_real_stories_fall",
     "examples/test_gpt2_example.py::test_two_processes_of_jax_resume_bit_for_bit",
     "examples/test_minimize_example.py::test_the_minimum_is_found_and_drawn",
+    "examples/test_spaced_repetition_example.py::test_the_fit_tells_more_than_the_start",
     "exporting/test_ragged.py::test_trainings_along_the_axis_leave_python",
     "exporting/test_ragged.py::test_what_works_along_the_axis_leaves_python",
     "exporting/test_blas.py::test_a_training_by_the_library_is_that_of_python",

@@ -50,6 +50,9 @@ GALLERY = {
     "neural_ode": Example(
         "A learnt differential equation", "loops in the graph; the same solved by SciPy", "", "paths"
     ),
+    "spaced_repetition": Example(
+        "When to ask again", "FSRS, the schedule behind Anki, beside the gradients of fsrs-rs", "", "forgetting"
+    ),
     "gpt2_tinystories": Example(
         "GPT-2",
         "training, resuming and generating text",
