@@ -390,7 +390,6 @@ EXHAUSTIVE = [
     "reach/test_fuzz.py::test_a_wrong_analysis_is_noticed",
     "reach/test_fuzz.py::test_nothing_changes_that_is_proved_not_to_in_many_graphs",
     "site/test_site_pages.py::test_a_page_runs_and_prints_what_it_shows",
-    "site/test_site_pages.py::test_the_tour_runs_from_its_first_page_to_its_last",
     "site/test_site_reference.py::test_every_public_name_is_in_the_reference_once",
     "site/test_site_reference.py::test_options_are_spelled_out",
     "special/test_special.py::test_functions_of_one_number_equal_jax",
