@@ -18,6 +18,17 @@ def test_a_page_whose_name_begins_as_a_folder_is_a_page() -> None:
     )
 
 
+def test_a_raised_error_of_several_lines_is_one_item() -> None:
+    docstring = """Do it.
+
+    Raises:
+        ShapeError: For another
+            number of axes.
+    """
+    shown = building("docstrings").markdown_of(docstring, lambda name: None)
+    assert shown.splitlines()[2:] == ["Raises:", "", "- `ShapeError`: For another number of axes."]
+
+
 def test_a_description_is_the_beginning_of_the_first_paragraph() -> None:
     from docutils.core import publish_doctree
 
