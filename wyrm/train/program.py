@@ -207,9 +207,9 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
         Raise `DataError` for a column that is missing or has nulls, `ShapeError`, `DTypeError`, `NotFinite`, or
         `IndexOutOfRange` naming the column and row, before any parameter changes: the size of a smaller last batch is
         checked before the first step too, unless an iterable other than a `wy.data.DataLoader` gives it. Raise
-        `Diverged` for a loss that is not finite, and restore the last finite parameters. Raise `OptionError` within an
-        epoch of this program, as in a callback or in a generator of batches; `evaluate` and other programs can be used
-        there.
+        `Diverged`, with the rows of the batch, for a loss that is not finite, and go back to the parameters of an
+        earlier batch, which are finite. Raise `OptionError` within an epoch of this program, as in a callback or in a
+        generator of batches; `evaluate` and other programs can be used there.
         """
         in_batches = is_batches(columns)
         options = checked_options(
