@@ -25,6 +25,7 @@ from wyrm.engines.jax.namespace import narrowed
 from wyrm.engines.jax.processes import Part, agreed, agreeing, check_same, computing, part_of
 from wyrm.engines.jax.state import DeviceState, Placement, exchange, gathered, on_host, without_padding
 from wyrm.engines.jax.step import StepFunctions
+from wyrm.engines.jax.updates import TouchedRows
 from wyrm.engines.module_paths import paths_of_leaves
 from wyrm.engines.native.run.shuffle import Shuffle
 from wyrm.engines.numpy.reference import accumulate
@@ -466,6 +467,9 @@ def _refuse_threads(threads: int) -> None:
 
 def _gradient(gradient: Any, parameter: BaseNode, weight: float) -> Any:
     """Return the gradient of a parameter times a weight on the host."""
+    if isinstance(gradient, TouchedRows):
+        rows, values = np.flatnonzero(gathered(gradient.touched)), gathered(gradient.values)
+        return RowSparse(rows, values[rows] * values.dtype.type(weight), values.shape)
     if not isinstance(gradient, RowSparse):
         array = without_padding(gathered(gradient), parameter.shape)
         return array * array.dtype.type(weight)

@@ -15,7 +15,7 @@ from wyrm.engines.jax.lower import NO_PLACES, Lowerer, Sizes, dense, names_of_no
 from wyrm.engines.jax.namespace import namespace
 from wyrm.engines.jax.partial_sums import PartialSum, PartialSums, whole
 from wyrm.engines.jax.state import Stacks, State, stacks_of
-from wyrm.engines.jax.updates import JaxGradient, Updates, all_finite, summed_rows
+from wyrm.engines.jax.updates import JaxGradient, TouchedRows, Updates, all_finite, summed_rows
 from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode
 from wyrm.graph.parameters import Parameter
@@ -49,26 +49,6 @@ class Backward(NamedTuple):
 Compute = Callable[[list[Any], list[Any], Any], Backward]
 # Returns the total of a unit of parameters, placed on the devices.
 PlaceTotal = Callable[[int, Any], Any]
-
-
-class _TableTotal(NamedTuple):
-    """The total of a table's row-sparse gradients, and which rows they touch."""
-
-    total: Any
-    touched: Any
-
-    def plus(self, pairs: Sequence[tuple[Any, Any]]) -> _TableTotal:
-        """Return the total plus pairs of values and row numbers."""
-        total, touched = self
-        more = summed_rows(pairs, total.shape)
-        total = total.at[more.rows].add(more.values, mode="drop")
-        return _TableTotal(total, touched.at[more.rows].set(True, mode="drop"))
-
-    def by_rows(self) -> RowSparse:
-        """Return the total row-sparse, with padding as `summed_rows` has it."""
-        count = self.touched.shape[0]
-        rows = namespace().nonzero(self.touched, size=count, fill_value=count)[0]
-        return RowSparse(rows, self.total.at[rows].get(mode="clip"), self.total.shape)
 
 
 def element(feeds: Sequence[Any], i: Any, count: int) -> list[Any]:
@@ -133,10 +113,7 @@ def accumulated(
         pairs = [[*each, *others] for each, others in zip(pairs, more, strict=True)]
         totals = [_plus(total, gradient) for total, gradient in zip(totals, last.gradients, strict=True)]
     collected = iter(pairs)
-    gradients = [
-        next(collected) if total is None else total.by_rows() if isinstance(total, _TableTotal) else total
-        for total in totals
-    ]
+    gradients = [next(collected) if total is None else total for total in totals]
     return Backward(outputs, gradients, buffers, outside)
 
 
@@ -154,7 +131,7 @@ def _nothing(gradient: Any, table: tuple[int, ...] | None, batches: int) -> Any:
         return jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), gradient)
     if batches * sum(rows.size for _, rows in gradient) < table[0]:
         return None
-    return _TableTotal(jnp.zeros(table, gradient[0][0].dtype), jnp.zeros(table[0], bool))
+    return TouchedRows(jnp.zeros(table, gradient[0][0].dtype), jnp.zeros(table[0], bool))
 
 
 def _by_device(output: Any) -> Any:
@@ -176,8 +153,8 @@ def _appended(outputs: Any, output: Any) -> Any:
 def _plus(total: Any, gradient: Any) -> Any:
     if total is None:
         return None
-    if isinstance(total, _TableTotal):
-        return total.plus(gradient)
+    if isinstance(total, TouchedRows):
+        return total.joined(summed_rows(gradient, total.values.shape))
     if isinstance(total, PartialSum):
         # A last batch that the devices do not divide has no parts.
         parted = isinstance(gradient, PartialSum)
@@ -338,8 +315,8 @@ class StepFunctions:
         gradients = [self.tables.padded(*each) for each in zip(parameters, totals, strict=False)]
         return found._replace(gradients=gradients, outputs=totals[len(units) :])
 
-    def _summed(self, table: Parameter, pairs: Sequence[tuple[Any, Any]]) -> RowSparse:
-        """Return the row-sparse gradient of a table."""
+    def _summed(self, table: Parameter, pairs: Sequence[tuple[Any, Any]]) -> JaxGradient:
+        """Return the gradient of a table, by rows."""
         exchange = self.tables.exchanges.get(table)
         return summed_rows(pairs, table.shape) if exchange is None else exchange.summed(pairs)
 
@@ -428,14 +405,13 @@ class StepFunctions:
         """Return the state after the optimizer's step with the gradients of one batch or several."""
         assert self.updates is not None
         xp: Any = namespace()
-        moves = (
-            state.alive & ~xp.any(found.outside[..., 0] != 0) & xp.isfinite(loss) & self.updates.finite(found.gradients)
-        )
-        count = len(self.stacks.units)
+        count, gradients = len(self.stacks.units), found.gradients
+        new = self.updates.after(state.values[:count], gradients, state.slots, numbers) if checks else ()
+        moves = state.alive & ~xp.any(found.outside[..., 0] != 0) & xp.isfinite(loss)
+        moves &= self.updates.finite(gradients, new)
         if checks:
-            moves &= self.updates.stay_finite(state.values[:count], found.gradients, state.slots, numbers)
-            moves &= all_finite([new for new in found.buffers if xp.isdtype(new.dtype, "real floating")])
-        moved, slots = self.updates(state.values[:count], found.gradients, state.slots, numbers, moves)
+            moves &= all_finite([[new] for new in found.buffers if xp.isdtype(new.dtype, "real floating")])
+        moved, slots = self.updates(state.values[:count], gradients, state.slots, numbers, moves)
         kept = [xp.where(moves, new, old) for new, old in zip(found.buffers, state.values[count:], strict=True)]
         return State([*moved, *kept], slots, moves)
 
