@@ -36,6 +36,11 @@ class TouchedRows(NamedTuple):
     values: Any
     touched: Any
 
+    @classmethod
+    def of_counted(cls, sums: Any, shape: Sequence[int]) -> TouchedRows:
+        """Return the gradient of a table of this shape from sums with a last column that is not 0 for touched rows."""
+        return cls(sums[:, :-1].reshape(shape), sums[:, -1] != 0)
+
     def of_rows(self, touched: Any) -> Any:
         """Return elements for each row, of shape (rows,), with the axes of a row after it."""
         return touched.reshape(-1, *[1] * (self.values.ndim - 1))
