@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from wyrm.engines.columns import Columns
 from wyrm.engines.epochs import Epoch
 from wyrm.engines.jax.compiled import finite_check
-from wyrm.engines.jax.processes import Part, agreed, check_same
+from wyrm.engines.jax.processes import Part, agreed, by_name, check_same
 from wyrm.engines.jax.state import Read, exchange, on_host
 from wyrm.errors import Diverged
-from wyrm.graph.base import BaseNode, describe
-from wyrm.graph.ragged import RaggedArray, entries_of
+from wyrm.graph.base import BaseNode
 from wyrm.graph.storage import bound_array
 from wyrm.ops.random.philox_jax import step_words
 
@@ -90,11 +89,7 @@ class JaxEpoch:
             "the options of the epoch or the number of rows": sorted(self.epoch.rows_of(self.columns.rows).items()),
             "the number of steps so far": counts,
         }
-        if not self.epoch.in_batches:
-            common |= {f"the data of {describe(leaf)}": entries_of(array) for leaf, array in self.columns.given.items()}
-            ragged = ((leaf, array) for leaf, array in self.columns.given.items() if isinstance(array, RaggedArray))
-            common |= {f"the lengths of the rows of {describe(leaf)}": array.lengths for leaf, array in ragged}
-        return common
+        return common if self.epoch.in_batches else common | by_name(self.columns.given)
 
     # --- chunks of steps ------------------------------------------------------------------------------------------
 
@@ -231,14 +226,13 @@ class JaxEpoch:
             assert optimizer is not None
             what = "the loss, a gradient or a new parameter of the training"
             raise self.epoch.diverged(what, after, after, optimizer.learning_rate)
-        loops = self.engine.functions.loop_checks
-        loops.raise_reported(f" in epoch {self.epoch.number}, by batch {after}; parameters have moved")
+        self.engine.raise_reported(f" in epoch {self.epoch.number}, by batch {after}; parameters have moved")
 
     def _check_computed(self, outside: Any, shapes: Sequence[Mapping[BaseNode, Any]]) -> None:
         """Raise `IndexOutOfRange` if a batch of the step after the last one computed an index out of range."""
         after = self.epoch.done.batches
         state = f"; the parameters are as they were after batch {after}"
-        self.engine.functions.loop_checks.raise_reported(f" in {self.epoch.place(after)}{state}")
+        self.engine.raise_reported(f" in {self.epoch.place(after)}{state}")
         if not self.graph.checks:
             return
         of_batches = on_host(outside).reshape(len(shapes), -1, 3)
