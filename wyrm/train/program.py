@@ -320,9 +320,10 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
             threads, blas_threads = whole("threads", threads, 1), whole("blas_threads", blas_threads, 1)
             checked_weight(weight, self._outputs[0].dtype)
             graph = self._engine.graph
-            batch = checked_columns(columns, graph.inputs, graph.ranges.limits)
-            batch.check_batches(batch.rows)
-            check_open_ranges(graph, batch, batch.rows)
+            with self._engine.checking():
+                batch = checked_columns(columns, graph.inputs, graph.ranges.limits)
+                batch.check_batches(batch.rows)
+                check_open_ranges(graph, batch, batch.rows)
             with drawing(self._engine):
                 return self._engine.backward(batch, threads, weight, blas_threads)
 
