@@ -49,13 +49,11 @@ class ALS(FactorRecommender):
         counts = np.diff(by_item.offsets)
         random = np.random.default_rng(self.random_state)
         items = (0.1 * random.standard_normal((count, self.factors)) * (counts > 0)[:, None]).astype(np.float32)
+        users = np.zeros((len(history.users), self.factors), np.float32)
         for _ in range(self.iterations):
-            users = self._solved(items, by_user)
-            items = self._solved(users, by_item)
-        self.state = {"users": self._solved(items, by_user), "items": items}
-
-    def _solved(self, table: np.ndarray, rows: Rows) -> np.ndarray:
-        return self._solver(table, None).solve(rows)
+            users = self._solver(items, None).solve(by_user, users)
+            items = self._solver(users, None).solve(by_item, items)
+        self.state = {"users": self._solver(items, None).solve(by_user), "items": items}
 
     def _solver(self, items: np.ndarray, biases: np.ndarray | None) -> Solver:
         return Solver(items, self.confidence, self.regularization)
@@ -75,5 +73,5 @@ class ALS(FactorRecommender):
             ("users", "items", users, by_user), ("items", "users", items, by_item), ("users", "items", users, by_user)
         ):  # fmt: skip
             size = len(history.items) if other == "items" else len(history.users)
-            tables[name][some] = self._solved(tables[other][:size], rows.take(some))
+            tables[name][some] = self._solver(tables[other][:size], None).solve(rows.take(some))
         self.state = tables

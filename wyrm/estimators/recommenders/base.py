@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -120,14 +121,20 @@ class Recommender(ABC):
         """
         data, history = as_interactions(interactions), self._known()
         self._check(data)
-        _, items = history.items.numbers(data.item_ids[data.items], "partial_fit learns items that are new")
-        there, place = np.unique(data.users, return_inverse=True)
+        items = history.items.found(data.item_ids[data.items].tolist(), "partial_fit learns items that are new")
+        there = np.flatnonzero(data.user_counts)
         with self._whole():
-            users, items, weights = self._ordered(data, history.users.add(data.user_ids[there])[place], items)
+            numbers = history.users.add(data.user_ids[there])
+            users, items, weights = self._ordered(data, numbers[np.searchsorted(there, data.users)], items)
             starts = np.flatnonzero(np.diff(users, prepend=-1)).tolist()
-            for first, last in zip(starts, [*starts[1:], len(users)], strict=True):
-                history.later.setdefault(int(users[first]), []).append((items[first:last], weights[first:last]))
-            self._fold(users[starts])
+            for first, last in pairwise([*starts, len(users)]):
+                history.append(int(users[first]), items[first:last], weights[first:last])
+            try:
+                self._fold(users[starts])
+            except BaseException:
+                for user in users[starts].tolist():
+                    history.later[user].pop()
+                raise
         return self
 
     def _check(self, data: Interactions) -> None:
@@ -149,7 +156,6 @@ class Recommender(ABC):
         """Leave everything as it was if learning fails."""
         before, history, state = dict(self.__dict__), self._history, dict(self.state)
         sizes = (0, 0) if history is None else (len(history.users), len(history.items))
-        later = {} if history is None else {user: list(each) for user, each in history.later.items()}
         try:
             yield
         except BaseException:
@@ -158,7 +164,6 @@ class Recommender(ABC):
             if history is not None:
                 history.users.forget(sizes[0])
                 history.items.forget(sizes[1])
-                history.later = later
             raise
 
     def _known(self) -> History:

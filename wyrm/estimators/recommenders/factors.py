@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from wyrm.train.compiling import compile
 _SYSTEMS = 512
 # So few are solved one by one: a call of the program takes as long as some of them.
 _FEW = 4
+# The steps of conjugate gradients, and what divides the squared length of a residual that is zero.
+_STEPS, _TINY = 3, 1e-30
 
 
 class Solver:
@@ -49,25 +52,33 @@ class Solver:
         self._gram = table.T @ table + np.float32(regularization) * np.eye(table.shape[1], dtype=np.float32)
         self._rest = -(self._biases @ table)
 
-    def solve(self, rows: Rows) -> NDArray[np.float32]:
-        """Return the vector of each row, of shape (rows, factors)."""
+    @cached_property
+    def _inverse(self) -> NDArray[np.float64]:
+        return np.linalg.inv(self._gram.astype(np.float64))
+
+    def solve(self, rows: Rows, start: NDArray[Any] | None = None) -> NDArray[np.float32]:
+        """Return the vector of each row, of shape (rows, factors): exact, or some steps from `start` nearer to that."""
         count, found = len(rows.offsets) - 1, np.empty((len(rows.offsets) - 1, self._table.shape[1]), np.float32)
         more, goal = self._confidence * np.abs(rows.weights), self._goal * (rows.weights > 0.0)
         wanted = more * (goal - self._biases[rows.items]) + goal
-        if count <= _FEW:
-            for row in range(count):
-                part = slice(rows.offsets[row], rows.offsets[row + 1])
-                vectors = self._table[rows.items[part]]
-                system = self._gram + (vectors.T * more[part]) @ vectors
-                found[row] = np.linalg.solve(system, wanted[part] @ vectors + self._rest)
+        if count <= _FEW and start is None:
+            for row, (first, last) in enumerate(pairwise(rows.offsets.tolist())):
+                part = slice(first, last)
+                vectors, extra = self._table[rows.items[part]], more[part]
+                # The identity of Woodbury: a system of as many equations as there are items, which are mostly few.
+                solved = vectors @ self._inverse
+                vector = self._inverse @ (wanted[part] @ vectors + self._rest)
+                system = np.eye(last - first) + extra[:, np.newaxis] * (solved @ vectors.T)
+                found[row] = vector - np.linalg.solve(system, extra * (vectors @ vector)) @ solved
             return found
-        program, inputs = _program()
-        table, gram, rest, items, extra, targets = inputs
+        program, inputs = _program(start is None)
+        table, gram, rest, first, items, extra, targets = inputs
         fixed = {table: self._table, gram: self._gram, rest: self._rest}
         every = (RaggedArray(each, rows.offsets) for each in (rows.items, more, wanted))
-        columns = dict(zip((items, extra, targets), every, strict=True))
-        for first in range(0, count, _SYSTEMS):
-            some = slice(first, first + _SYSTEMS)
+        columns: dict[Any, Any] = dict(zip((items, extra, targets), every, strict=True))
+        columns |= {} if start is None else {first: start}
+        for begin in range(0, count, _SYSTEMS):
+            some = slice(begin, begin + _SYSTEMS)
             found[some] = program(fixed | {name: column[some] for name, column in columns.items()})
         return found
 
@@ -85,20 +96,41 @@ class _Factors(Dim): ...
 
 
 @cache
-def _program() -> Any:
-    """Return the program of the solutions, and its inputs."""
+def _program(exact: bool) -> Any:
+    """Return the program of the solutions, and its inputs.
+
+    They are exact by Cholesky's factorization, or nearer than `first` by steps of conjugate gradients, which multiply
+    by the systems without making them (Takács, Pilászy and Tikk, 2011).
+    """
     factors, batch, entries = _Factors(), _Batch(), _Items()
     table: Any = Input(dims=(_Table(), factors), name="table")
     gram: Any = Input(dims=(factors, factors), name="gram")
     rest: Any = Input(dims=(factors,), name="rest")
+    first: Any = Input(dims=(batch, factors), name="first")
     items: Any = IndexInput(dims=(batch, entries), name="items")
     more: Any = Input(dims=(batch, entries), name="more")
     wanted: Any = Input(dims=(batch, entries), name="wanted")
     vectors = table[items]
-    system = gram + ((vectors * more[:, :, None])[:, :, :, None] * vectors[:, :, None, :]).sum(axis=1)
     right = (vectors * wanted[:, :, None]).sum(axis=1) + rest
-    solved = cho_solve((cholesky(system), True), right[:, :, None])[:, :, 0]
-    return compile(solved), (table, gram, rest, items, more, wanted)
+    found: Any = first
+    if exact:
+        system = gram + ((vectors * more[:, :, None])[:, :, :, None] * vectors[:, :, None, :]).sum(axis=1)
+        found = cho_solve((cholesky(system), True), right[:, :, None])[:, :, 0]
+    else:
+
+        def multiplied(x: Any) -> Any:
+            scores = (vectors * x[:, None, :]).sum(axis=-1) * more
+            return x @ gram + (vectors * scores[:, :, None]).sum(axis=1)
+
+        residual = right - multiplied(found)
+        direction, length = residual, residual.vector_dot(residual)
+        for _ in range(_STEPS):
+            product = multiplied(direction)
+            step = (length / direction.vector_dot(product).maximum(_TINY))[:, None]
+            found, residual = found + step * direction, residual - step * product
+            before, length = length, residual.vector_dot(residual)
+            direction = residual + (length / before.maximum(_TINY))[:, None] * direction
+    return compile(found), (table, gram, rest, first, items, more, wanted)
 
 
 @dataclass(eq=False)

@@ -129,11 +129,16 @@ class Side:
                 biases = biases + (parameters[f"{kind}.tags_bias"].index(places) * values).sum(axis=-1)
         return vectors, biases
 
-    def sums(self, table: str = "") -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the vectors and the biases of all ids, or only what their tags add."""
-        count, places, values = int(self["count"]), self["places"], self["values"]
-        vectors = np.einsum("ijk,ij->ik", self["tags"][places[:count]], values[:count])
-        biases = (self["tags_bias"][places[:count]] * values[:count]).sum(axis=1)
-        if table == "tags":
-            return vectors, biases
-        return self["own"][:count] + vectors, self["own_bias"][:count] + biases
+    def of_tags(self, rows: slice | Numbers) -> tuple[Any, Any]:
+        """Return what the tags of some ids add to their vectors and biases."""
+        places, values = self["places"][rows], self["values"][rows]
+        if not values.size:
+            return np.float32(0.0), np.float32(0.0)
+        vectors = np.einsum("ijk,ij->ik", self["tags"][places], values)
+        return vectors, (self["tags_bias"][places] * values).sum(axis=1)
+
+    def sums(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the vectors and the biases of all ids."""
+        everyone = slice(int(self["count"]))
+        vectors, biases = self.of_tags(everyone)
+        return self["own"][everyone] + vectors, self["own_bias"][everyone] + biases

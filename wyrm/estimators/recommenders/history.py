@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,12 +67,15 @@ class Names:
         """Return whether there is one id, and the numbers of all; raise `DataError` for one that is not known."""
         single = isinstance(ids, _SINGLE) or not hasattr(ids, "__iter__") or getattr(ids, "ndim", 1) == 0
         given = [getattr(ids, "tolist", lambda: ids)()] if single else column_of(self.kind, ids).tolist()
-        found = [self._numbers.get(each, -1) if isinstance(each, Hashable) else -1 for each in given]
+        return single, self.found(given, remedy)
+
+    def found(self, ids: Sequence[Hashable], remedy: str) -> Numbers:
+        """Return the numbers of ids; raise `DataError` for one that is not known."""
+        found = [self._numbers.get(each, -1) for each in ids]
         if -1 in found:
-            absent, kind = given[found.index(-1)], self.kind
-            known = f"{len(self)} {kind}s are, such as {self._array[:1].tolist()[0]!r}"
-            raise DataError(f"the {kind} {absent!r} is not known; {known}: {remedy}")
-        return single, np.array(found, np.int64)
+            known = f"{len(self)} {self.kind}s are, such as {self._array[:1].tolist()[0]!r}"
+            raise DataError(f"the {self.kind} {ids[found.index(-1)]!r} is not known; {known}: {remedy}")
+        return np.array(found, np.int64)
 
 
 @dataclass(frozen=True)
@@ -96,10 +99,15 @@ class Rows:
         return Rows(offsets, self.items[places], self.weights[places])
 
     def distinct(self, item_count: int) -> Rows:
-        """Return each item of a user once, with the sum of its weights."""
-        pairs, place = np.unique(self.users * item_count + self.items, return_inverse=True)
-        weights = np.bincount(place, self.weights, len(pairs)).astype(np.float32)
-        return _by_user(pairs // max(item_count, 1), pairs % max(item_count, 1), weights, len(self.offsets) - 1)
+        """Return each item of a user once, in ascending order, with the sum of its weights."""
+        pairs = self.users * item_count + self.items
+        order = np.argsort(pairs, kind="stable")
+        pairs, weights = pairs[order], self.weights[order]
+        first = np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)]
+        if not first.all():
+            pairs, weights = pairs[first], np.add.reduceat(weights, np.flatnonzero(first))
+        users, items = np.divmod(pairs, max(item_count, 1))
+        return _by_user(users, items, weights, len(self.offsets) - 1)
 
     def turned(self, item_count: int) -> Rows:
         """Return the users of each item."""
@@ -108,6 +116,8 @@ class Rows:
 
 
 def _by_user(users: Numbers, items: Numbers, weights: NDArray[np.float32], count: int) -> Rows:
+    if count == 1:  # at once, for requests of microseconds
+        return Rows(np.array([0, len(items)]), items, weights)
     return Rows(np.append(0, np.cumsum(np.bincount(users, minlength=count))), items, weights)
 
 
@@ -135,6 +145,10 @@ class History:
     def with_rows(self, users: Numbers, items: Numbers, weights: NDArray[np.float32]) -> History:
         """Return a history with the same ids and more rows, which come after those there are."""
         return History(self.users, self.items, joined(self.rows, [users], [items], [weights], len(self.users)))
+
+    def append(self, user: int, items: Numbers, weights: NDArray[np.float32]) -> None:
+        """Note what a user, who may be new, had since."""
+        self.later.setdefault(user, []).append((items, weights))
 
     def row(self, user: int) -> tuple[Numbers, NDArray[np.float32]]:
         """Return the items of one user, and their weights."""

@@ -156,7 +156,7 @@ class Hybrid(FactorRecommender):
         return Solver(centered, _CONFIDENCE * size, _REGULARIZATION * size, **options)
 
     def _fold(self, users: Numbers) -> None:
-        sides = self._sides()
+        sides = self._cache.get("sides") or self._cache.setdefault("sides", self._sides())
         self._grow(self._known(), sides)
         super()._fold(users)
-        self.state["user.own"][users] = self.state["users"][users] - sides[0].sums("tags")[0][users]
+        self.state["user.own"][users] = self.state["users"][users] - sides[0].of_tags(users)[0]
