@@ -188,6 +188,33 @@ def test_the_solver_of_many_rows_and_that_of_few_agree_with_least_squares() -> N
         np.testing.assert_allclose(many[row], np.linalg.lstsq(system, right, rcond=None)[0], rtol=1e-3, atol=1e-4)
 
 
+def test_as_many_steps_of_conjugate_gradients_as_factors_are_exact() -> None:
+    random = np.random.default_rng(1)
+    table, offsets = random.standard_normal((12, 3)).astype(np.float32), np.arange(0, 49, 4)
+    rows = Rows(offsets, random.integers(0, 12, 48), random.random(48).astype(np.float32))
+    rows, solver = rows.distinct(12), Solver(table, 2.0, 0.7)
+    start = random.standard_normal((12, 3)).astype(np.float32)
+    exact = solver.solve(rows)
+    np.testing.assert_allclose(solver.solve(rows, start), exact, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(solver.solve(rows, exact), exact, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "model", [ALS(8), Hybrid("warp", 8), Hybrid("bpr", 8), EASE(50.0)], ids=["als", "warp", "bpr", "ease"]
+)
+def test_ten_clicks_of_new_users_recall_almost_as_much_as_a_fit_of_all(model: Recommender) -> None:
+    data = wy.data.low_rank_preferences(600, 100, rank=4, interactions_per_user=20, seed=0)
+    new, late = data.users >= 500, data.timestamps >= 10
+
+    def some(rows: Any) -> wy.data.Interactions:
+        return wy.data.Interactions.of(data.users[rows], data.items[rows], timestamps=data.timestamps[rows])
+
+    later = some(new & late)
+    folded = fresh(model).fit(some(~new)).fold_in(some(new & ~late))
+    whole = fresh(model).fit(some(~(new & late)))
+    assert evaluate(folded, later)[0] > 0.95 * evaluate(whole, later)[0] > 0.25
+
+
 def test_weights_of_an_item_that_a_user_has_several_times_are_added() -> None:
     once = wy.data.Interactions.of(["a", "a", "b", "b"], ["x", "y", "y", "z"], [3.0, 1.0, 1.0, 1.0])
     often = wy.data.Interactions.of(["a", "a", "a", "b", "b"], ["x", "x", "y", "y", "z"], [1.0, 2.0, 1.0, 1.0, 1.0])
@@ -208,13 +235,13 @@ def test_a_hybrid_learns_a_new_item_from_its_tags_alone(loss: Any) -> None:
     features = {"item_id": np.arange(20), "kind": np.where(np.arange(20) % 2, "odd", "even"), "year": np.arange(20.0)}
     data = wy.data.Interactions.of(users, items).with_features(items=features)
     model = Hybrid(loss, 8, epochs=30).fit(data)
-    later = {"item_id": [100, 101], "kind": ["even", "odd"], "year": [1.0, 1.0]}
     new = wy.data.Interactions.of([0, 1], [0, 1], item_ids=np.array([0, 1, 100, 101]))
-    table = {name: [*np.asarray(features[name])[:2].tolist(), *later[name]] for name in later}
+    table = {"item_id": [0, 1, 100, 101], "kind": ["even", "odd"] * 2, "year": [0.0, 1.0, 1.0, 1.0]}
     model.epochs = 1
     model.partial_fit(new.with_features(items=table))
     for user in (2, 3):
-        scores = dict(zip(*(each.tolist() for each in model.recommend(user, 30, seen=True)), strict=True))
+        found = model.recommend(user, 30, seen=True)
+        scores = dict(zip(found.items.tolist(), found.scores.tolist(), strict=True))
         assert scores[100 + user % 2] > scores[101 - user % 2]
 
 
@@ -274,12 +301,11 @@ def test_rows_that_partial_fit_does_not_meet_keep_their_bits() -> None:
 def test_als_learns_new_ids_almost_as_a_fit_of_all_does() -> None:
     data = wy.data.low_rank_preferences(200, 60, rank=3, interactions_per_user=12, seed=0)
     old = (data.users < 180) & (data.items < 55)
-    known = {"user_ids": data.user_ids, "item_ids": data.item_ids}
     first, rest = ((data.users[some], data.items[some]) for some in (old, ~old))
     model = ALS(8).fit(wy.data.Interactions.of(*first)).partial_fit(wy.data.Interactions.of(*rest))
     whole = ALS(8).fit(data)
     held_out = wy.data.low_rank_preferences(200, 60, rank=3, interactions_per_user=24, seed=0)
-    later = wy.data.Interactions.of(held_out.users, held_out.items, **known)
+    later = wy.data.Interactions.of(held_out.users, held_out.items, user_ids=data.user_ids, item_ids=data.item_ids)
     assert evaluate(model, later)[0] > 0.93 * evaluate(whole, later)[0]
 
 

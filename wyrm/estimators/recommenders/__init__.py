@@ -1,7 +1,7 @@
 """Recommenders: learn who had what, and recommend items to users by their own ids.
 
 >>> clicks = wy.data.Interactions.of(["ann", "ann", "bob", "bob", "eve"], ["tea", "milk", "tea", "milk", "tea"])
->>> model = wy.estimators.recommenders.ALS(factors=2).fit(clicks)
+>>> model = wy.estimators.recommenders.ALS(factors=2, regularization=0.1).fit(clicks)
 >>> model.recommend("eve", k=1).items.tolist()
 ['milk']
 >>> model.fold_in({"user_id": ["dan"], "item_id": ["milk"]}).recommend("dan", k=1).items.tolist()

@@ -18,13 +18,14 @@ class ALS(FactorRecommender):
 
     Hu, Koren and Volinsky, "Collaborative filtering for implicit feedback datasets" (2008). An item that a user had
     counts 1 + `confidence` times its weight, any other 1; `regularization` times the squared lengths of vectors is
-    added. `factors` is the length of vectors, `iterations` how often all are solved. `partial_fit` solves for the users
-    and items that it is given, `fold_in` for users alone.
+    added: lower it where users have few items. `factors` is the length of vectors. In each of `iterations` all vectors
+    take three steps of conjugate gradients; at the end users are solved exactly. `partial_fit` solves for the users and
+    items that it is given, `fold_in` for users alone.
 
     Raise `OptionError` for options out of range.
 
     >>> clicks = wy.data.Interactions.of([0, 0, 1, 1, 2, 3, 3], ["a", "b", "a", "b", "a", "c", "d"])
-    >>> ALS(factors=2).fit(clicks).recommend(2, 1).items.tolist()
+    >>> ALS(factors=2, regularization=0.1).fit(clicks).recommend(2, 1).items.tolist()
     ['b']
     """
 

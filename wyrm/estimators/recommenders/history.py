@@ -43,10 +43,10 @@ class Names:
         """Return the numbers of distinct ids; those that are new get the next ones."""
         kinds = [each.dtype.kind.replace("u", "i") for each in (self._array, ids)]
         if kinds[0] != kinds[1]:
-            known, new = (f"{each.dtype}, such as {each[:1].tolist()[0]!r}" for each in (self._array, ids))
+            said = [f"{each.dtype}, such as {each[:1].tolist()[0]!r}" for each in (self._array, ids)]
             raise DataError(
-                f"{self.kind}s have ids of {known}, and now of {new}: an id that is written in another way would be "
-                f"another {self.kind}"
+                f"{self.kind}s have ids of {said[0]}, and now of {said[1]}: an id that is written in another way would "
+                f"be another {self.kind}"
             )
         given, numbers = ids.tolist(), self._numbers
         new = [each for each in given if each not in numbers]
