@@ -80,7 +80,9 @@ def _ordered(graph: Graph, compute: _Computer, seed: int) -> Wrong | None:
         alike, fixed = map(set, unordered(graph, kind))
         for _ in range(2 if alike or fixed else 0):
             order = random.permutation(graph.sizes[kind])
-            turned = {leaf: permuted(graph.leaves[leaf], leaf, kind, order) for leaf in inputs}
+            turned: dict[BaseNode, np.ndarray] = {
+                leaf: permuted(graph.leaves[leaf], leaf, kind, order) for leaf in inputs
+            }
             after = compute({**graph.leaves, **turned})
             for node, old, new in zip(graph.nodes, before, after, strict=True):
                 expected = [permuted(old, node, kind, order)] * (node in alike) + [old] * (node in fixed)
@@ -91,7 +93,7 @@ def _ordered(graph: Graph, compute: _Computer, seed: int) -> Wrong | None:
 
 def prefixes(graph: Graph, kind: type[wy.Dim]) -> list[BaseNode]:
     """Return the last nodes with an axis that are proved to begin with the results of a shorter input."""
-    found = []
+    found: list[BaseNode] = []
     for node in graph.nodes[-8:]:
         if len(axes_of(node, kind)) == 1:
             with suppress(NotProved, ShapeError):
