@@ -23,7 +23,7 @@ MODULES = (
     "engine", "importing", "typing_speed", "chain", "bpr", "recommending", "recommenders", "cython", "scale",
     "fizzbuzz", "regression", "lstm", "sequences", "first_step", "gpt2", "language_models", "narrow", "functions",
     "loops", "kernels", "sampling", "convolutions", "norms", "products", "exports", "exported_text", "profiling",
-    "programs_beside", "growth", "view",
+    "programs_beside", "growth", "view", "searching",
 )  # fmt: skip
 ROOFLINE = "roofline"
 
