@@ -372,6 +372,24 @@ def test_a_value_and_its_gradient_run_forward_once(engine: Any) -> None:
     np.testing.assert_allclose(both()[0], loss.forward(), rtol=1e-14)
 
 
+def test_functions_of_jax_run_forward_once_and_have_gradients() -> None:
+    jax = pytest.importorskip("jax")
+    x, y = wy.Parameter(random(3, 4), name="x"), wy.Parameter(random(4), name="y")
+    loss = (products(x, y) ** 2).sum()
+    with jax.enable_x64(True):
+        function, parameters = wy.jax.lower([loss, wy.grad(loss, x)])
+        names = [type(node).__name__ for node in function._schedule.nodes]
+        assert [each for each in names if "Kernel" in each] == ["KernelProductsResiduals", "KernelProductsGradient"]
+        value, gradient = function(parameters)
+        again = jax.grad(lambda given: function(given)[0])(parameters)
+        slopes = jax.grad(lambda given: (function(given)[1] ** 2).sum())(parameters)
+    np.testing.assert_allclose(value, loss.forward(), rtol=1e-12)
+    np.testing.assert_allclose(gradient, wy.grad(loss, x).forward(), rtol=1e-12)
+    np.testing.assert_allclose(again["x"], gradient, rtol=1e-12)
+    expected = wy.grad((wy.grad(loss, x) ** 2).sum(), y).forward()
+    np.testing.assert_allclose(slopes["y"], expected, rtol=1e-11)
+
+
 def test_residuals_have_the_sizes_of_what_is_recorded() -> None:
     x, y = wy.Parameter(random(3, 4)), wy.Parameter(random(4))
     axes = {"x": (7, 5), "y": (5,)}
