@@ -463,11 +463,14 @@ def test_exports_compute_kernels_and_their_gradients() -> None:
     check_predictions(loaded(predict=program), program, ["value", "gradient"], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["soft_dtw", "mandelbrot"])
+@pytest.mark.parametrize("name", ["soft_dtw", "mandelbrot", "kalman"])
 def test_a_program_of_loops_and_its_gradient_run_in_c_and_in_webassembly(name: str) -> None:
     if name == "soft_dtw":
         x = wy.Input(PROGRAMS[name][1](6)[0].astype(np.float32), name="x")
         loss = wy.kernel(PROGRAMS[name][0])(x, 0.5)
+    elif name == "kalman":  # in blocks of turns, with a tape of float32
+        x = wy.Input(PROGRAMS[name][1](40)[0].astype(np.float32), name="x")
+        loss = wy.kernel(PROGRAMS[name][0], tape_limit=0)(x, 0.5, 0.1, 0.9)
     else:  # with loops of unknown length: notes of integers, and a tape with room
         x = wy.Input(np.linspace(-1.5, 0.5, 6, dtype=np.float32), name="x")
         loss = escaped(x, np.linspace(-1.0, 1.0, 6)).sum()
