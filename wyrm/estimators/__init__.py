@@ -26,6 +26,7 @@ if find_spec("sklearn") is None:
 __getattr__, __dir__, __all__ = lazy_imports(
     __name__,
     {
+        "bases": "BaseEstimator ClassifierMixin RegressorMixin",
         "modules": "ModuleEstimator",
         "networks": "Classifier Regressor",
     },
