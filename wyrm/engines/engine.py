@@ -107,6 +107,8 @@ class Engine(ABC):
     refusals: ClassVar[Mapping[str, str]] = {}
     # Whether a step changes the parameters' arrays in place, so that they can be read within an epoch.
     in_place: ClassVar[bool] = True
+    # Whether threads may call `call` at the same time if there is no optimizer; else `Program` lets one in at a time.
+    concurrent: ClassVar[bool] = False
 
     # --- what an engine gets --------------------------------------------------------------------------------------
 
@@ -160,7 +162,10 @@ class Engine(ABC):
 
     def call(self, feed: object, *, checked: bool = False) -> list[np.ndarray]:
         """Check the data of a user's call, and return the outputs of `run`; `checked` data needs no check."""
-        given: Any = feed if checked else checked_inputs(feed, self.graph.inputs)
+        given: Any = feed
+        if not checked:
+            with self.checking():
+                given = checked_inputs(feed, self.graph.inputs)
         values, flat = self.run(given), self.graph.flat
         return values if flat is None else flat.as_rows(self.graph.outputs, values, given)
 
@@ -173,7 +178,7 @@ class Engine(ABC):
         check_open_ranges(self.graph, columns, min(columns.rows, options.batch_size))
 
     def checking(self) -> AbstractContextManager[None]:
-        """Return a context for `check_epoch` and what is checked before it; several processes raise the same error."""
+        """Return a context for checks of data, such as `check_epoch`; several processes raise the same error."""
         return nullcontext()
 
     def train_several(self, columns: Columns, epoch: Epoch, most: int) -> list[Done]:

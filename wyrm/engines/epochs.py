@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 ThreadMode = Literal["hogwild", "synchronized"]
 # Seconds that a chunk of steps should take: Ctrl-C and the progress bar have their turn between chunks.
 _CHUNK = 0.1
+# The rows of a batch that an error names.
+_NAMED = 8
 # The bytes of the batches of a loader that are joined for one call of an engine.
 _BYTES = 1 << 26
 
@@ -213,7 +215,9 @@ class Epoch:
         """Return the place of the batch after so many others, for errors."""
         return f"epoch {self.number}, batch {batches + 1}"
 
-    def diverged(self, what: str, failed: int, kept: int, rate: float) -> Diverged:
+    def diverged(
+        self, what: str, failed: int, kept: int, rate: float, rows: NDArray[np.int64] | None = None
+    ) -> Diverged:
         """Return the error of the batch after `failed` others, if the parameters are those after `kept` batches."""
         extreme = infinite_if_empty(self.outputs)
         advice = (
@@ -222,10 +226,20 @@ class Epoch:
             else f". The infinity may be that of a row without entries in {describe(extreme)}: choose another value "
             f"there, wy.where(wy.row_lengths(x) > 0, value, 0.0)"
         )
-        return Diverged(
+        error = Diverged(
             f"{what} became NaN or infinite in {self.place(failed)} at learning rate {rate:g}; the parameters are as "
             f"they were after batch {kept}. Lower the learning rate, or look for the cause with wy.watch_nan(){advice}"
         )
+        return self.with_rows(error, rows)
+
+    def with_rows(self, error: Diverged, rows: NDArray[np.int64] | None) -> Diverged:
+        """Give an error the rows of its batch; those of a loader's batches have no numbers in the data."""
+        if rows is not None and not self.in_batches:
+            error.rows = rows.copy()
+            more = f" and {len(rows) - _NAMED} more, error.rows" if len(rows) > _NAMED else ""
+            named = ("row " if len(rows) == 1 else "rows ") + ", ".join(map(str, rows[:_NAMED]))
+            error.args = (f"{error}. The batch has the {named}{more}",)
+        return error
 
     def result(self, done: Done) -> EpochResult:
         """Return the result of an epoch in which this was done."""

@@ -65,6 +65,10 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
     A call with `{input: array}` computes the outputs, and does one step if the program has an optimizer. `epoch`
     trains on a whole data set. The program is compiled on first use and cached on disk for other processes.
 
+    Threads may use a program at the same time. Calls without an optimizer run together on the engine "native", with the
+    bits that each gives alone; all else waits for its turn. A call reads the parameters as they are: while another
+    thread trains them, it may read some before and others after a step. A copy has its own.
+
     A program can be copied and pickled at any time. A pickle has the graph with its parameters and constants, the
     optimizer with its state, and the counts, but no code: that comes from the cache, or is compiled again.
     `copy.deepcopy` copies the parameters and the optimizer and keeps the step and epoch counts; the copy takes data for
@@ -113,6 +117,8 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
         self._evaluator = Evaluator(self._made_for_evaluation)
         # Reentrant, because a signal handler that runs between two steps may read the state.
         self._lock = threading.RLock()
+        # Whether calls change nothing but the count of steps, and threads may make them at the same time.
+        self._at_once = optimizer is None and self._engine.concurrent
         # Whether an epoch is in progress: its callbacks, its bar and its batches run in the thread that has the lock.
         self._in_epoch = False
         _programs.add(self)
@@ -131,18 +137,24 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
         """
         if self._modes:
             warn_of_training(self._modes, self._predicts)
-        with self._lock:
-            if self._in_epoch:
-                raise _inside_epoch("a step")
-            data: object = {} if feed is None else feed
-            if pinned_step() is not None:
-                with drawing(self._engine):
-                    return self._answer(self._engine.call(data))
+        data: object = {} if feed is None else feed
+        if pinned_step() is not None:
+            with self._lock, drawing(self._engine):
+                values = self._locked_call(data)
+        elif self._at_once:
             values = self._engine.call(data)
-            if self._single and not self._metrics:  # at once, for calls of a microsecond
-                first: Any = values[0]
-                return first  # type: ignore[no-any-return]  # R is an array then
-            return self._answer(values)
+        else:
+            with self._lock:
+                values = self._locked_call(data)
+        if self._single and not self._metrics:  # at once, for calls of a microsecond
+            first: Any = values[0]
+            return first  # type: ignore[no-any-return]  # R is an array then
+        return self._answer(values)
+
+    def _locked_call(self, data: object) -> list[np.ndarray]:
+        if self._in_epoch:
+            raise _inside_epoch("a step")
+        return self._engine.call(data)
 
     def _answer(self, values: list[np.ndarray]) -> R:
         answer: Any = values[0] if self._single else values
@@ -195,9 +207,9 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
         Raise `DataError` for a column that is missing or has nulls, `ShapeError`, `DTypeError`, `NotFinite`, or
         `IndexOutOfRange` naming the column and row, before any parameter changes: the size of a smaller last batch is
         checked before the first step too, unless an iterable other than a `wy.data.DataLoader` gives it. Raise
-        `Diverged` for a loss that is not finite, and restore the last finite parameters. Raise `OptionError` within an
-        epoch of this program, as in a callback or in a generator of batches; `evaluate` and other programs can be used
-        there.
+        `Diverged`, with the rows of the batch, for a loss that is not finite, and go back to the parameters of an
+        earlier batch, which are finite. Raise `OptionError` within an epoch of this program, as in a callback or in a
+        generator of batches; `evaluate` and other programs can be used there.
         """
         in_batches = is_batches(columns)
         options = checked_options(
@@ -308,9 +320,10 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
             threads, blas_threads = whole("threads", threads, 1), whole("blas_threads", blas_threads, 1)
             checked_weight(weight, self._outputs[0].dtype)
             graph = self._engine.graph
-            batch = checked_columns(columns, graph.inputs, graph.ranges.limits)
-            batch.check_batches(batch.rows)
-            check_open_ranges(graph, batch, batch.rows)
+            with self._engine.checking():
+                batch = checked_columns(columns, graph.inputs, graph.ranges.limits)
+                batch.check_batches(batch.rows)
+                check_open_ranges(graph, batch, batch.rows)
             with drawing(self._engine):
                 return self._engine.backward(batch, threads, weight, blas_threads)
 
@@ -369,6 +382,8 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
         """In a forked process, replace a lock that another thread held, since that thread does not exist there."""
         if self._lock.acquire(blocking=False):
             self._lock.release()
+            if self._at_once:
+                self._engine.after_fork()
         else:
             self._lock, self._in_epoch = threading.RLock(), False
             self._engine.after_fork()

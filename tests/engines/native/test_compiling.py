@@ -153,6 +153,27 @@ def test_another_rate_of_dropout_compiles_nothing() -> None:
     assert compiled(0.2) == 0
 
 
+def compiled_of(function: Any) -> int:
+    """Return the number of functions compiled to train by a loss of numbers."""
+    x, weight = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(1.0, name="weight")
+    program = wy.compile(function(weight * x).sum(), wy.optim.SGD([weight], 1e-3))
+    before = CompilationCount.compiled
+    program.epoch({x: np.ones(8)}, batch_size=4)
+    return CompilationCount.compiled - before
+
+
+def test_constants_that_are_part_of_the_code() -> None:
+    """As the page of native training says."""
+    assert compiled_of(lambda x: 0.3 * x) > 0
+    assert compiled_of(lambda x: 0.7 * x) == 0
+    assert compiled_of(lambda x: 1.0 * x) == 1
+    assert compiled_of(lambda x: x.clip(0.1, 2.0)) == 1
+    assert compiled_of(lambda x: x.clip(0.2, 3.0)) == 0
+    assert compiled_of(lambda x: x.clip(0.0, 3.0)) == 1
+    assert compiled_of(lambda x: x**2.5) == 1
+    assert compiled_of(lambda x: x**2.7) == 1
+
+
 def test_another_constant_gives_other_numbers() -> None:
     x = wy.Input(dims=(3,), name="x")
     values = np.array([1.0, 2.0, 3.0])

@@ -49,8 +49,9 @@ class NativeEpoch:
         self.seed: int | None = epoch.seed
         # Tells the threads to stop at the end of their chunk.
         self.stop: Stop = Stop()
-        # The step with a loss that is not finite, and its learning rate.
+        # The step with a loss that is not finite, the rows of its batch if they are known, and its learning rate.
         self.failed_at: int | None = None
+        self.failing_rows: NDArray[np.int64] | None = None
         self.failing_rate: float = 0.0
         # The steps before the last snapshot.
         self.snapshot_steps: int = 0
@@ -87,7 +88,8 @@ class NativeEpoch:
         if self.failed_at is not None:
             failed, kept = (self.first + steps * self.accumulate for steps in (self.failed_at, self.snapshot_steps))
             what = f"the loss or a parameter of {engine.runner.name}"
-            raise self.epoch.diverged(what, failed, kept, self.failing_rate)
+            failing = self.failing_rows if self.in_order else None
+            raise self.epoch.diverged(what, failed, kept, self.failing_rate, failing)
 
     def several(self, most: int) -> list[Done]:
         """Do up to `most` epochs in one call of native code, as many as a chunk of steps may take time.
@@ -128,6 +130,8 @@ class NativeEpoch:
         engine.runner.load()
         partition, reordered = engine.partitioner.divide(rows, stepping, given, graph.tree.rows)
         sparse = {sums.parameter for sums in graph.tree.rows}
+        # Columns in another order have other numbers of rows.
+        self.in_order = reordered is given
         separate = partition.disjoint and optimizer.average is None and all(p in sparse for p in graph.parameters)
         data_parallel = self.accumulate > 1 or (threads > 1 and options.mode == "synchronized" and not separate)
         used = given if data_parallel else reordered
@@ -208,7 +212,7 @@ class NativeEpoch:
             raise engine.runner.refused(steps.binding, steps.function.error(status))
         else:
             steps.binding.forget_rows()
-            self._fail(self.steps)
+            self._fail(self.steps, prepared.failing_rows(steps))
 
     # --- threads over ranges of the rows --------------------------------------------------------------------------
 
@@ -281,13 +285,14 @@ class NativeEpoch:
             steps = self._count(totals[None], np.array([float(batch)]))
         if batch == self.batch:
             engine.pace.took(count, time.perf_counter() - start)
-        if totals[1] < count:
-            self._fail(steps)
-        return int(totals[1])
+        done = int(totals[1])
+        if done < count:
+            self._fail(steps, rows[done * batch : (done + 1) * batch])
+        return done
 
-    def _fail(self, steps: int) -> None:
-        """Note that the step after so many others had a loss that is not finite, and stop all threads."""
-        self.failed_at = steps
+    def _fail(self, steps: int, rows: NDArray[np.int64] | None = None) -> None:
+        """Note that the step after so many others, on these rows, had a loss that is not finite; stop all threads."""
+        self.failed_at, self.failing_rows = steps, rows
         self.stop.set()
 
     def _count(self, totals: NDArray[np.float64], batches: NDArray[np.float64]) -> int:
@@ -336,7 +341,7 @@ class NativeEpoch:
                 combination, len(own) / len(rows),
             )  # fmt: skip
             if not np.isfinite(loss):
-                self._fail(self.steps)
+                self._fail(self.steps, rows)
                 return 0
             add(gradients, added)
             step.move_buffers()
@@ -344,7 +349,7 @@ class NativeEpoch:
         try:
             step.apply(gradients)
         except Diverged:
-            self._fail(self.steps)
+            self._fail(self.steps, rows)
             return 0
         self.steps += 1
         engine.steps += len(batches)  # the optimizer counts its own steps

@@ -42,12 +42,13 @@ _SHARED_BYTES = 2**18
 
 @dataclass
 class Steps:
-    """Steps in one call of `run`: how many, on batches of which size, with which arrays of the program."""
+    """Steps in one call of `run`: how many, on batches of which size and rows, with which arrays of the program."""
 
     function: BoundFunction
     count: int
     batch: int
     binding: Binding
+    rows: NDArray[np.int64]
     # The number of the first step among those of the epoch.
     first: int = 0
 
@@ -195,6 +196,11 @@ class PreparedEpoch:
                 return steps, sequence.status
         return None
 
+    def failing_rows(self, steps: Steps) -> NDArray[np.int64]:
+        """Return the rows of the batch at which these steps ended early."""
+        done = int(self.totals[self.steps.index(steps), 1])
+        return steps.rows[done * steps.batch : (done + 1) * steps.batch]
+
     # --- making the calls -----------------------------------------------------------------------------------------
 
     def _full(self, rows: RowRange) -> int:
@@ -262,7 +268,7 @@ class PreparedEpoch:
         binding, runner = self._binding(batch, thread), self._engine.runner
         totals = self._all_totals[0, len(self.steps), : 1 + len(self._engine.graph.outputs)]
         function = runner.bound(binding, self._flat, Head(0, count, batch, 0, order, totals, numbers))
-        steps = Steps(function, count, batch, binding, first)
+        steps = Steps(function, count, batch, binding, order, first)
         self.steps.append(steps)
         return steps
 
