@@ -18,7 +18,7 @@ from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import CheckpointError, DTypeError, OptionError
 from wyrm.exporting import c, wasm, wheel
 from wyrm.exporting.building import Built, build
-from wyrm.exporting.embedding import EMBEDS, Embed
+from wyrm.exporting.embedding import EMBEDS, EmbedKind
 from wyrm.exporting.interface import Interface
 from wyrm.exporting.names import OPTIMIZER, PROGRAM
 from wyrm.exporting.story import Story, story_of
@@ -124,7 +124,7 @@ def export(
     name: str = "model",
     batch_sizes: int | Sequence[int] = 32,
     sizes: Mapping[type[Dim], int] | None = None,
-    embed: Embed = False,
+    embed: EmbedKind = False,
     generate: LanguageModel | None = None,
     tokenizer: ExportedTokenizer | None = None,
     ram: int | None = None,

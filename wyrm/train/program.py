@@ -15,7 +15,7 @@ from typing_extensions import TypeVar, Unpack
 
 from wyrm.engines.columns import check_open_ranges, checked_columns
 from wyrm.engines.engine import Engine, ProgramPlan
-from wyrm.engines.epochs import ThreadMode, checked_options, drawing, refuse_epoch, train_epoch
+from wyrm.engines.epochs import EpochOptions, ThreadMode, checked_options, drawing, refuse_epoch, train_epochs
 from wyrm.engines.evaluation import AnyRunningMetrics, Evaluator, RunningMetrics, merged
 from wyrm.engines.graph import ProgramGraph, simplified
 from wyrm.engines.optimizer import OptimizerInterface
@@ -207,15 +207,19 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
         Raise `DataError` for a column that is missing or has nulls, `ShapeError`, `DTypeError`, `NotFinite`, or
         `IndexOutOfRange` naming the column and row, before any parameter changes: the size of a smaller last batch is
         checked before the first step too, unless an iterable other than a `wy.data.DataLoader` gives it. Raise
-        `Diverged` for a loss that is not finite, and restore the last finite parameters. Raise `OptionError` within an
-        epoch of this program, as in a callback or in a generator of batches; `evaluate` and other programs can be used
-        there.
+        `Diverged`, with the rows of the batch, for a loss that is not finite, and go back to the parameters of an
+        earlier batch, which are finite. Raise `OptionError` within an epoch of this program, as in a callback or in a
+        generator of batches; `evaluate` and other programs can be used there.
         """
         in_batches = is_batches(columns)
         options = checked_options(
             batch_size=batch_size, shuffle=shuffle, seed=seed, threads=threads, mode=mode, progress=progress,
             accumulate=accumulate, in_batches=in_batches,
         )  # fmt: skip
+        return self._epochs(columns, options, in_batches=in_batches)[0][0]
+
+    def _epochs(self, columns: Any, options: EpochOptions, *, in_batches: bool, most: int = 1) -> list[tuple[E, float]]:
+        """Train for up to `most` epochs, at least one; return the losses of each, and its mean loss of a row."""
         with self._lock:
             if self.optimizer is None:
                 raise ShapeError(
@@ -226,7 +230,8 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
             refuse_epoch(self._engine.graph.schedule.leaves)
             self._in_epoch = True
             try:
-                return self._means(train_epoch(self._engine, columns, options, self._totals, in_batches=in_batches))
+                found = train_epochs(self._engine, columns, options, self._totals, in_batches=in_batches, most=most)
+                return [(self._means(each.outputs), each.mean_loss) for each in found]
             finally:
                 self._in_epoch = False
 
@@ -315,9 +320,10 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
             threads, blas_threads = whole("threads", threads, 1), whole("blas_threads", blas_threads, 1)
             checked_weight(weight, self._outputs[0].dtype)
             graph = self._engine.graph
-            batch = checked_columns(columns, graph.inputs, graph.ranges.limits)
-            batch.check_batches(batch.rows)
-            check_open_ranges(graph, batch, batch.rows)
+            with self._engine.checking():
+                batch = checked_columns(columns, graph.inputs, graph.ranges.limits)
+                batch.check_batches(batch.rows)
+                check_open_ranges(graph, batch, batch.rows)
             with drawing(self._engine):
                 return self._engine.backward(batch, threads, weight, blas_threads)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from wyrm.engines.columns import Columns, check_ranges, completed, flat_columns
 from wyrm.engines.dtypes import check_dtype
 from wyrm.engines.engine import TOO_LARGE, Engine, ProgramPlan
-from wyrm.engines.epochs import Epoch, EpochOptions, Pace
+from wyrm.engines.epochs import Done, Epoch, EpochOptions, Pace
 from wyrm.engines.native import LoopOption, NativeOptions
 from wyrm.engines.native.llvm.lapack import limited
 from wyrm.engines.native.llvm.second_process import start_for_first_program
@@ -92,9 +92,10 @@ class NativeEngine(Engine):
         self.pace: Pace = Pace()  # that of one thread
         self.pool: Pool = Pool()
         self.snapshot: Snapshot | None = None
-        # The last epoch's partition, batch size and whether it was shuffled; and its calls, if it was done again.
+        # The last epoch's partition, batch size and whether it was shuffled; and the calls of epochs that were done
+        # again, the last one at the end.
         self.last_epoch: tuple[Partition, int, bool] | None = None
-        self.prepared: PreparedEpoch | None = None
+        self.prepared: list[PreparedEpoch] = []
         self.shuffles: defaultdict[int, Shuffle] = defaultdict[int, Shuffle](Shuffle)
         self.partitioner: Partitioner = Partitioner()
         self.count_lock: threading.Lock = threading.Lock()
@@ -275,6 +276,10 @@ class NativeEngine(Engine):
         """Do the steps of an epoch on these columns."""
         NativeEpoch(self, columns, epoch).run()
 
+    def train_several(self, columns: Columns, epoch: Epoch, most: int) -> list[Done]:
+        """Do up to `most` short epochs in one call of native code."""
+        return NativeEpoch(self, columns, epoch).several(most)
+
     def backward(self, columns: Columns, threads: int, weight: float, blas_threads: int) -> float:
         """Add `weight` times the gradients of the loss over all rows to the parameters' gradients; return the loss."""
         step, rows, stop = self.data_parallel, columns.rows, Stop()
@@ -399,7 +404,8 @@ class NativeEngine(Engine):
         """Forget half-written arrays and locks of threads that do not exist in a forked process."""
         self.count_lock = threading.Lock()
         self._free.clear()
-        self.prepared = self._checked = None
+        self._checked = None
+        self.prepared.clear()
         self.runner.after_fork()
         if self._step is not None:
             self._step.runner.after_fork()
