@@ -112,11 +112,12 @@ class Evaluator:
         engine = self._engine_of(nodes)
         if is_new:
             _warn(totals, [entry[1:] for entry in metrics.values()])
-        columns = rows_of(given, engine.graph.ranges.limits)
-        if missing := [node for node in fed if node not in columns.given]:
-            raise ShapeError(f"{describe(missing[0])} is an argument of a metric, so it needs a column of the data")
-        size = _batch_size(columns, batch_size)
-        engine.check_sizes(columns, columns.batch_sizes(size), in_batches=False)
+        with engine.checking():
+            columns = rows_of(given, engine.graph.ranges.limits)
+            if missing := [node for node in fed if node not in columns.given]:
+                raise ShapeError(f"{describe(missing[0])} is an argument of a metric, so it needs a column of the data")
+            size = _batch_size(columns, batch_size)
+            engine.check_sizes(columns, columns.batch_sizes(size), in_batches=False)
         return _Prepared(engine, nodes, columns, size, totals)
 
     def _inputs_of(self, nodes: list[BaseNode]) -> list[BaseNode]:

@@ -14,7 +14,7 @@ from wyrm.engines.jax.state import State
 from wyrm.errors import CheckpointError, DTypeError
 from wyrm.graph.base import BaseNode, label
 from wyrm.jax.lowering import checked_path, jax_engine
-from wyrm.jax.orbax_folders import opened, wait, writing
+from wyrm.jax.orbax_folders import folder_of, opened, wait, writing
 from wyrm.support.imports import jax, jnp
 from wyrm.support.options import flag, whole
 from wyrm.train.program import Program
@@ -48,8 +48,9 @@ def save(
 
     It holds the trained parameters and buffers, the optimizer's state, all counters and the position in the epoch, and
     `state`, any JSON values. It is named by the optimizer's steps. Every process calls `save` and writes the parts of
-    the arrays that its devices hold, with Orbax; the folder must be on a file system that all processes share. A
-    checkpoint appears when it is complete, and then all but the last `keep` are removed.
+    the arrays that its devices hold, with Orbax; the folder must be on a file system that all processes share, or the
+    address of one in an object store, such as "gs://bucket/run", which Orbax opens. A checkpoint
+    appears when it is complete, and then all but the last `keep` are removed.
 
     With `wait=False` the call returns when the arrays are copied, and threads write the copy: what is written is the
     state at the call, and a step may follow at once. One checkpoint is written at a time. `wy.jax.wait`, the next
@@ -57,7 +58,7 @@ def save(
     a warning. A process that is killed before leaves the checkpoints before it.
 
     Raise `CheckpointError` for a folder that cannot be written, or that has a checkpoint of this or a later step, and
-    for a `state` that is not JSON; `OptionError` for another engine.
+    for a `state` that is not JSON; `OptionError` for another engine, and for an object store without its package.
 
     >>> import tempfile
     >>> x = wy.Parameter(1.0, name="x")
@@ -107,9 +108,10 @@ def save(
         )
         # `force` ignores Orbax's own interval between checkpoints.
         manager.save(step, args=arguments, force=True)
-        path = Path(manager.directory) / str(step)
         if background:
-            writing.begin(manager, Path(folder), step)
+            writing.begin(manager, folder, step)
+        written = manager.directory / str(step)
+        path: Path = written if "://" in os.fspath(folder) else Path(written)
         return path
 
 
@@ -134,7 +136,7 @@ def restore(program: Program[Any, Any], folder: str | os.PathLike[str], *, step:
         if found is None or found not in manager.all_steps():
             which = "no checkpoint" if step is None else f"no checkpoint of step {step}"
             raise CheckpointError(f"there is {which} in {os.fspath(folder)!r}")
-        path = Path(manager.directory) / str(found)
+        path = manager.directory / str(found)
         with _reading(path):
             counters = manager.restore(found, args=orbax.args.Composite(counters=orbax.args.JsonRestore())).counters
         if not isinstance(counters, dict) or counters.keys() - {_ROWS} != _COUNTER_NAMES:
@@ -169,7 +171,8 @@ def latest_step(folder: str | os.PathLike[str]) -> int | None:
     True
     """
     wait()
-    if not checked_path(folder, "wy.jax.latest_step", "folder").is_dir():
+    checked_path(folder, "wy.jax.latest_step", "folder")
+    if not folder_of(folder).is_dir():
         return None
     with opened(folder) as manager:
         step: int | None = manager.latest_step()

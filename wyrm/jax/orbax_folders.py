@@ -17,27 +17,49 @@ from wyrm.support.imports import unread
 ARRAYS, COUNTERS = "arrays", "counters"
 
 
+def folder_of(path: str | os.PathLike[str]) -> Any:
+    """Return a folder for Orbax: an absolute path, or for an address such as "gs://bucket/run" that of an object store.
+
+    Raise `OptionError` if a package for the object store is missing, or no store has such addresses.
+    """
+    text = os.fspath(path)
+    if "://" not in text:
+        return Path(path).absolute()
+    from etils import epath
+
+    try:
+        folder = epath.Path(text)
+    except KeyError as error:
+        begin = "object stores begin with gs://, s3:// or az://"
+        raise OptionError(f"{text!r} is no address of a folder: those of {begin}") from error
+    try:
+        folder.is_dir()
+    except ImportError as error:
+        raise OptionError(f"checkpoints in {text!r}: {error}") from error
+    return folder
+
+
 class _Writing:
     """The checkpoint that Orbax's threads are writing, if any."""
 
     def __init__(self) -> None:
-        self._current: tuple[Any, Path, int] | None = None
+        self._current: tuple[Any, str, int] | None = None
         self._registered = False
 
-    def begin(self, manager: Any, folder: Path, step: int) -> None:
+    def begin(self, manager: Any, folder: str | os.PathLike[str], step: int) -> None:
         """Note that a manager is writing the checkpoint of a step."""
         if not self._registered:
             # Orbax's threads start others, which Python refuses once it has shut down its pools: before `atexit`.
             threading._register_atexit(self._at_exit)  # type: ignore[attr-defined]  # there is no public one so early
             self._registered = True
-        self._current = manager, folder, step
+        self._current = manager, os.fspath(folder), step
 
     def finish(self) -> None:
         """Wait for it; raise `CheckpointError` if it was not written."""
         if self._current is None:
             return
         (manager, folder, step), self._current = self._current, None
-        with told(folder, f"no checkpoint of step {step} was written in {os.fspath(folder)!r}, earlier ones stay"):
+        with told(folder, f"no checkpoint of step {step} was written in {folder!r}, earlier ones stay"):
             try:
                 manager.wait_until_finished()
             finally:
@@ -65,14 +87,15 @@ def opened(folder: str | os.PathLike[str], keep: int | None = None, *, backgroun
         raise OptionError("checkpoints of engine='jax' need Orbax: pip install 'wyrm-autodiff[jax]'") from error
     writing.finish()
     writes = keep is not None
-    if not writes and not Path(folder).is_dir():
+    place = folder_of(folder)
+    if not writes and not place.is_dir():
         raise CheckpointError(f"there is no checkpoint in {os.fspath(folder)!r}")
     options = orbax.CheckpointManagerOptions(
         max_to_keep=keep, create=writes, cleanup_tmp_directories=writes, enable_async_checkpointing=background
     )
     handlers = {ARRAYS: orbax.StandardCheckpointHandler(), COUNTERS: orbax.JsonCheckpointHandler()}
     with told(folder, f"the checkpoints in {os.fspath(folder)!r} cannot be used"):
-        manager = orbax.CheckpointManager(Path(folder).absolute(), options=options, item_handlers=handlers)
+        manager = orbax.CheckpointManager(place, options=options, item_handlers=handlers)
         kept = False
         try:
             yield manager

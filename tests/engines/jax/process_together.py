@@ -14,7 +14,7 @@ import wyrm as wy
 from tests.engines.test_ragged_epochs import Batch as Bags
 from tests.engines.test_ragged_epochs import Problem
 from wyrm.engines.jax.processes import _processes
-from wyrm.errors import IndexOutOfRange, OptionError
+from wyrm.errors import IndexOutOfRange, OptionError, WyrmError
 from wyrm.io import Checkpoints
 from wyrm.train import Checkpoint, EarlyStopping, fit
 
@@ -122,4 +122,49 @@ def of_ragged_rows(folder: str) -> dict[str, Any]:
     return found
 
 
-FOUND = {"an index": of_an_index, "fit": of_fit, "one left": of_one_left, "ragged rows": of_ragged_rows}
+def of_an_index_in_a_loop(folder: str) -> dict[str, Any]:
+    """Return what a call and an epoch raise where a loop has an index out of range."""
+    table = wy.Parameter(np.ones((ITEMS, WIDTH), np.float32), name="table")
+    items = wy.IndexInput(dims=(Batch(), 3), name="items")
+    first: Any = table.index(items[:, 0])
+    last, _ = wy.scan(lambda h, i: (h + table.index(i + 2), None), first, items.T)
+    mesh = jax.make_mesh((len(jax.devices()),), ("data",))
+    program: Any = wy.compile(
+        last.square().mean(), wy.optim.SGD([table], 0.01), engine="jax", mesh=mesh, sharding={Batch: "data"}
+    )
+    errors, data = [], np.zeros((ROWS, 3), int)
+    data[-1, 1] = ITEMS - 1
+    for train in (lambda: program({items: data}), lambda: program.epoch({items: data}, batch_size=BATCH)):
+        try:
+            train()
+        except WyrmError as error:
+            errors.append(f"{type(error).__name__}: {str(error).removeprefix('on process 0: ')}")
+    return {"errors": errors}
+
+
+def of_other_data(folder: str) -> dict[str, Any]:
+    """Return what calls, evaluations and backward passes raise on data that the last process alone has."""
+    _, program, _ = training()
+    forward = wy.compile(
+        program.outputs[0], engine="jax", mesh=jax.make_mesh((len(jax.devices()),), ("data",)), sharding={Batch: "data"}
+    )
+    errors, data = [], columns()
+    wrong = columns()
+    if jax.process_index() == jax.process_count() - 1:
+        data["wanted"][3] = 2.0
+        wrong["items"][3] = ITEMS
+    for given in (data, wrong):
+        for use in (program, forward, program.evaluate, program.backward):
+            try:
+                use(given)
+                errors.append("")
+            except WyrmError as error:
+                errors.append(f"{type(error).__name__}: {str(error).removeprefix('on process 1: ')}")
+    forward(columns())
+    return {"errors": errors}
+
+
+FOUND = {
+    "an index": of_an_index, "an index in a loop": of_an_index_in_a_loop, "other data": of_other_data,  "fit": of_fit,
+    "one left": of_one_left, "ragged rows": of_ragged_rows,
+}  # fmt: skip

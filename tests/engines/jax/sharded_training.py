@@ -152,8 +152,14 @@ def accumulated(model: Model, where: Any, parts_bytes: int = step.PARTS_BYTES) -
         # As many batches as a whole step of the epochs has, which XLA has compiled.
         lowered, code = step_of(program, model, ACCUMULATE)
         text = code.as_text()
-        reductions = [each for each in collectives(text) if each.kind in ("all-reduce", "reduce-scatter")]
-        result |= {"reductions": reductions, "carried": carried(text), "bytes": program.sharding.bytes_in_all}
+        messages = collectives(text)
+        reductions = [each for each in messages if each.kind in ("all-reduce", "reduce-scatter")]
+        result |= {
+            "messages": messages,
+            "reductions": reductions,
+            "carried": carried(text),
+            "bytes": program.sharding.bytes_in_all,
+        }
         if model.counts_reductions:
             memory = code.memory_analysis()
             result |= {"temporary": memory.temp_size_in_bytes, "placed": placed(program, lowered, code)}
@@ -239,7 +245,7 @@ MODELS: dict[str, Callable[[], Model]] = {"gpt2": gpt2, "dense": dense, "sparse"
 ACCUMULATED = {
     "gpt2": {case: GPT2[case] for case in ("data", "fsdp")},
     "dense": {case: DENSE[case] for case in ("fsdp", "mixed")},
-    "sparse": {case: SPARSE[case] for case in ("rows", "columns")},
+    "sparse": {case: SPARSE[case] for case in ("data", "rows", "columns")},
 }
 CASES = {"gpt2": GPT2, "dense": DENSE, "sparse": SPARSE, "drawing": DRAWING}
 

@@ -122,6 +122,23 @@ def test_an_index_out_of_range_on_one_process_is_the_same_error_on_all(server: S
     assert all(text.endswith("no parameter has moved") for text in (loader, columns)) and not found["moved"]
 
 
+def test_an_index_out_of_range_in_a_loop_is_the_same_error_on_all(server: Server, tmp_path: Path) -> None:
+    call, epoch = server.found(tmp_path, 2, model="an index in a loop")["errors"]
+    for text in (call, epoch):
+        assert text.startswith("IndexOutOfRange: ") and "holds 9 in a loop, but index of table" in text
+
+
+def test_calls_and_evaluations_compare_what_processes_give(server: Server, tmp_path: Path) -> None:
+    errors = server.found(tmp_path, 2, model="other data")["errors"]
+    for text in errors[:4]:
+        assert text.startswith("OptionError: the data of wanted") and "of process 1 differs from that of pro" in text
+    # An index out of range is found in the columns of a data set; in a batch, the comparison comes first.
+    for text in errors[4:6]:
+        assert text.startswith("OptionError: the data of items")
+    for text in errors[6:]:
+        assert text.startswith("IndexOutOfRange: column items holds 8 in row 3, but index of table")
+
+
 def test_all_processes_decide_the_same_in_fit_and_one_writes(server: Server, tmp_path: Path) -> None:
     folder = tmp_path / "checkpoints"
     both = server.found(tmp_path, 2, model="fit", folder=str(folder))["trainings"]

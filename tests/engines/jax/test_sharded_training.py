@@ -120,3 +120,12 @@ def test_gradients_of_parameters_on_several_mesh_axes_lie_as_these_do(found: Any
 def test_accumulated_row_sparse_gradients_are_never_as_large_as_tables(found: Any, case: str, table: str) -> None:
     # The loop over batches reads the table, and carries no other array of its size.
     assert found["accumulated sparse"][case]["carried"].count(table) == 1
+
+
+def test_tables_that_all_devices_have_are_exchanged_once_in_a_step_of_several_batches(found: Any) -> None:
+    messages = [Collective(*each) for each in found["accumulated sparse"]["data"]["messages"]]
+    # The rows of the larger table and their numbers, gathered; and of the smaller one the sums for all rows, how many
+    # pairs each has, and the losses.
+    rows = sharded_training.ACCUMULATE * 8 * (8 + 1) * 4
+    sums = (30 * (8 + 1) + sharded_training.ACCUMULATE) * 4
+    assert messages == [Collective("all-gather", rows, 0), Collective("all-reduce", sums, 0)]

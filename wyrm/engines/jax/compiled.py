@@ -228,7 +228,7 @@ class CompiledFunctions:
 @cache
 def finite_check() -> Any:
     """Return the function that says whether all values are finite; programs with equal shapes share its code."""
-    return jax.jit(lambda values: all_finite([value for value in values if value.dtype.kind != "i"]))
+    return jax.jit(lambda values: all_finite([[value] for value in values if value.dtype.kind != "i"]))
 
 
 def _placement(array: Any) -> Any:

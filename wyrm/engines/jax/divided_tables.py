@@ -62,14 +62,14 @@ class DividedTables:
         self.exchanges: dict[BaseNode, RowExchange] = {}
         self._sharding, self._padded = sharding, dict[BaseNode, int]()
         # The mesh axes that divide the indices of each table with a row-sparse gradient, if they are the same for all.
-        self._of_batch: dict[BaseNode, MeshAxes] = {}
+        self.of_batch: dict[BaseNode, MeshAxes] = {}
         if sharding is None:
             return
         for table, pairs in graph.targets.rows.items():
             axes = {tuple(sharding.divided_axes(indices.dims)) for _, indices in pairs}
             every = {tuple(mesh_axes for _, mesh_axes in each) for each in axes}
             if len(every) == 1 and len(only := every.pop()) == 1:
-                self._of_batch[table] = only[0]
+                self.of_batch[table] = only[0]
         found = lookups(graph.schedule.nodes)
         targets = set(graph.targets.gradients)
         elsewhere = {parent for node in graph.schedule.nodes if node not in found for parent in node.parents}
@@ -139,9 +139,9 @@ class DividedTables:
                 continue
             found[i] = list(gradient)
             for j, (values, rows) in enumerate(gradient):
-                mesh_axes = self._of_batch.get(table, ())
-                if (values.dtype, rows.dtype, rows.ndim) != (np.float32, np.int32, 1):
-                    continue  # of other types, or of several batches
+                mesh_axes = self.of_batch.get(table, ())
+                if (values.dtype, rows.dtype) != (np.float32, np.int32):
+                    continue
                 if mesh_axes and len(rows) % self._sharding.devices(mesh_axes) == 0:
                     joined.setdefault(mesh_axes, []).append((i, j))
         for mesh_axes, places in joined.items():
@@ -168,6 +168,35 @@ class DividedTables:
                 every_part = lax.bitcast_convert_type(next(own), np.float32).reshape(sums[i].parts.shape)
                 added[i] = every_part.sum(axis=0)
         return found, added
+
+    def counted(self, table: BaseNode, pairs: Sequence[tuple[Any, Any]]) -> Any:
+        """Return the sum of pairs for all rows of a table, with one more column: how many pairs a row has.
+
+        It is a partial sum, of the parts that the devices have; or an array, where they do not divide the pairs.
+        """
+        assert self._sharding is not None
+        mesh_axes, size = self.of_batch[table], table.shape[0]
+        terms = [values.reshape(len(values), -1) for values, _ in pairs]
+        terms = [jnp.concatenate([each, jnp.ones((len(each), 1), each.dtype)], axis=1) for each in terms]
+
+        def local(*parts: Any) -> Any:
+            return summed(parts[::2], jnp.concatenate(parts[1::2]), size)
+
+        given = [array for pair in zip(terms, (rows for _, rows in pairs), strict=True) for array in pair]
+        devices = self._sharding.devices(mesh_axes)
+        if any(len(array) % devices for array in given):
+            return local(*given)
+        from jax.sharding import PartitionSpec
+
+        spec = PartitionSpec(mesh_axes)
+        found: Any = jax.shard_map(
+            lambda *parts: local(*parts)[None],
+            mesh=self._sharding.mesh,
+            in_specs=(spec,) * len(given),
+            out_specs=spec,
+            check_vma=False,
+        )
+        return PartialSum(found(*given), mesh_axes)
 
     def padded(self, leaf: BaseNode, gradient: Any) -> Any:
         """Return the dense gradient of a leaf with zeros for its padding."""
@@ -371,15 +400,8 @@ class RowExchange:
     def summed(self, pairs: Sequence[tuple[Any, Any]]) -> RowSparse:
         """Return the sum of (gradient, indices) pairs, of shapes (n, ...) and (n,), without duplicates on a device.
 
-        The arrays are divided over the devices of the batch; each device has the terms of its part. They may have a
-        first axis of batches before that axis.
+        The arrays are divided over the devices of the batch; each device has the terms of its part.
         """
-        pairs = [
-            (gradient.swapaxes(0, 1).reshape(-1, *gradient.shape[2:]), rows.swapaxes(0, 1).reshape(-1))
-            if rows.ndim == 2
-            else (gradient, rows)
-            for gradient, rows in pairs
-        ]
 
         def local(*parts: Any) -> tuple[Any, Any]:
             found = self._sorted(jnp.concatenate(parts[1::2]))

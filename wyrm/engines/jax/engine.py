@@ -22,9 +22,10 @@ from wyrm.engines.jax.epoch import JaxEpoch
 from wyrm.engines.jax.graph import JaxGraph, index_error
 from wyrm.engines.jax.local_steps import LocalSteps
 from wyrm.engines.jax.namespace import narrowed
-from wyrm.engines.jax.processes import Part, agreed, agreeing, check_same, computing, part_of
+from wyrm.engines.jax.processes import Part, agreed, agreeing, by_name, check_same, computing, part_of
 from wyrm.engines.jax.state import DeviceState, Placement, exchange, gathered, on_host, without_padding
 from wyrm.engines.jax.step import StepFunctions
+from wyrm.engines.jax.updates import TouchedRows
 from wyrm.engines.module_paths import paths_of_leaves
 from wyrm.engines.native.run.shuffle import Shuffle
 from wyrm.engines.numpy.reference import accumulate
@@ -137,14 +138,19 @@ class JaxEngine(Engine):
         return np.float64 if self.graph.wide else np.float32
 
     @contextmanager
-    def running(self) -> Iterator[None]:
-        """Return a context for computations: JAX has the graph's types, and a lost process raises `ProcessLost`."""
+    def running(self, data: Mapping[BaseNode, Any] | None = None) -> Iterator[None]:
+        """Return a context for computations: JAX has the graph's types, and a lost process raises `ProcessLost`.
+
+        Raise `OptionError` for `data` that is not the same in all processes.
+        """
         with self.compiled.precision(), self._together():
             if not self._began:
                 # A value that is newer on the devices was computed by all processes together.
                 leaves = [leaf for leaf in self.graph.trained if stored(leaf).newer is None]
                 check_same({f"the value of {describe(leaf)}": bound_array(leaf) for leaf in leaves})
                 self._began = True
+            if data is not None and self.placement.several_processes:
+                check_same({"the number of steps so far": self.steps} | by_name(data))
             yield
 
     def _together(self) -> AbstractContextManager[None]:
@@ -170,7 +176,7 @@ class JaxEngine(Engine):
 
     def run(self, given: dict[BaseNode, np.ndarray]) -> list[np.ndarray]:
         """Return the outputs for these inputs; with an optimizer, also do one step."""
-        with self.running():
+        with self.running(given):
             (feed,) = self.feeds([given])
             if self.graph.optimizer is None:
                 with exchange:
@@ -213,7 +219,7 @@ class JaxEngine(Engine):
                     f"{what} in step {optimizer.steps + 1} at learning rate {optimizer.learning_rate:g}; "
                     f"no parameter has moved"
                 )
-            self.functions.loop_checks.raise_reported("; the parameters have moved in this step")
+            self.raise_reported("; the parameters have moved in this step")
             self.count(1, 1)
         found: list[Any] = outputs
         return found
@@ -288,11 +294,20 @@ class JaxEngine(Engine):
         self, outside: Any, shapes: Mapping[BaseNode, tuple[int, ...]], state: str = "", where: str = ""
     ) -> None:
         """Raise `IndexOutOfRange` if a step found an index out of range; the texts say where, and what it changed."""
-        self.functions.loop_checks.raise_reported(f"{where}{state}")
+        self.raise_reported(f"{where}{state}")
         if self.graph.checks:
             error = index_error(self.graph.checks, on_host(outside), self.graph.schedule.bind(shapes), where, state)
             if error is not None:
                 raise error
+
+    def raise_reported(self, state: str) -> None:
+        """Raise `IndexOutOfRange` if a loop of a step since the last call had an index out of range.
+
+        JAX tells it to one of several processes; all of them raise the error. `state` says what the steps changed.
+        """
+        if self.functions.loop_checks:
+            with self.checking():
+                self.functions.loop_checks.raise_reported(state)
 
     def numbers(self, count: int) -> dict[str, NDArray[np.float64]]:
         """Return the numbers of the rules for the next steps, each of shape (count,)."""
@@ -371,7 +386,7 @@ class JaxEngine(Engine):
         _refuse_threads(threads if threads > 1 else blas_threads)
         given, _, singly = columns
         batch = {leaf: array[0] if singly else array for leaf, array in given.items()}
-        with self.running():
+        with self.running(batch):
             (feed,) = self.feeds([batch])
             with exchange:
                 values, held = self.state.values(), self.state.held()
@@ -466,6 +481,9 @@ def _refuse_threads(threads: int) -> None:
 
 def _gradient(gradient: Any, parameter: BaseNode, weight: float) -> Any:
     """Return the gradient of a parameter times a weight on the host."""
+    if isinstance(gradient, TouchedRows):
+        rows, values = np.flatnonzero(gathered(gradient.touched)), gathered(gradient.values)
+        return RowSparse(rows, values[rows] * values.dtype.type(weight), values.shape)
     if not isinstance(gradient, RowSparse):
         array = without_padding(gathered(gradient), parameter.shape)
         return array * array.dtype.type(weight)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from wyrm.engines.columns import Columns
 from wyrm.engines.epochs import Epoch
 from wyrm.engines.jax.compiled import finite_check
-from wyrm.engines.jax.processes import Part, agreed, check_same
+from wyrm.engines.jax.processes import Part, agreed, by_name, check_same
 from wyrm.engines.jax.state import Read, exchange, on_host
 from wyrm.errors import Diverged
-from wyrm.graph.base import BaseNode, describe
-from wyrm.graph.ragged import RaggedArray, entries_of
+from wyrm.graph.base import BaseNode
 from wyrm.graph.storage import bound_array
 from wyrm.ops.random.philox_jax import step_words
 
@@ -27,6 +26,20 @@ if TYPE_CHECKING:
 
 # Bytes of data on the devices at a time for the batches of some steps, and the largest number of these steps.
 _CHUNK_BYTES, _CHUNK_STEPS = 2**24, 512
+# The number of first steps of a program that one device does one by one, by the function that calls have. XLA compiles
+# the loop over steps in about the time that it saves in a thousand of them.
+_STEPS_BEFORE_LOOPS = 1024
+
+
+class _Batches(NamedTuple):
+    """Batches on the devices: equal ones, stacked if there are several, and a smaller one after them.
+
+    `sizes` are the numbers of rows of those of a single step.
+    """
+
+    feeds: list[Any]
+    rest: list[Any] | None = None
+    sizes: Sequence[int] = ()
 
 
 class JaxEpoch:
@@ -43,7 +56,7 @@ class JaxEpoch:
         # The part of each batch that the rows are: all, unless each process has its own loader.
         self.part: Part = engine.part(columns) if epoch.in_batches else Part()
         # The batches that were copied to the devices ahead, or the error of the copy.
-        self.copied: list[list[Any] | Exception] = []
+        self.copied: list[_Batches | Exception] = []
 
     def run(self) -> None:
         """Do all steps."""
@@ -59,10 +72,13 @@ class JaxEpoch:
             every = rows // self.size
             chunks = max(every, 2) if self.epoch.in_batches else every
             # Batches of rows of different lengths have shapes of their own.
-            self.capacity: int = self._capacity(chunks) if self.graph.flat is None else 1
+            self.capacity: int = self._capacity(chunks) if self._loops(every) else 1
+            # Whether steps have been done that did not check the new parameters.
+            self.unchecked = False
             self._make_room()
             self.epoch.drive(self.order, self._run_steps, engine.pace)
-            self._check_finite()
+            if self.unchecked:
+                self._check_finite()
 
     def _common(self) -> dict[str, object]:
         """Return what must be equal in all processes at the start of an epoch, by a name for errors."""
@@ -73,39 +89,53 @@ class JaxEpoch:
             "the options of the epoch or the number of rows": sorted(self.epoch.rows_of(self.columns.rows).items()),
             "the number of steps so far": counts,
         }
-        if not self.epoch.in_batches:
-            common |= {f"the data of {describe(leaf)}": entries_of(array) for leaf, array in self.columns.given.items()}
-            ragged = ((leaf, array) for leaf, array in self.columns.given.items() if isinstance(array, RaggedArray))
-            common |= {f"the lengths of the rows of {describe(leaf)}": array.lengths for leaf, array in ragged}
-        return common
+        return common if self.epoch.in_batches else common | by_name(self.columns.given)
 
     # --- chunks of steps ------------------------------------------------------------------------------------------
+
+    def _loops(self, steps: int) -> bool:
+        """Return whether a loop of XLA does the steps of this epoch, which has so many of full size.
+
+        The answer follows from counters that a checkpoint has, so that a resumed epoch rounds the same way.
+        """
+        if self.graph.flat is not None:
+            return False
+        engine, began = self.engine, self.engine.steps - self.epoch.done.batches
+        alone = engine.placement.sharding is None and not self.epoch.in_batches
+        return not alone or began + steps * self.accumulate > _STEPS_BEFORE_LOOPS
 
     def _run_steps(self, first: int, count: int, rows: NDArray[np.int64]) -> int:
         """Do steps whose batches are on the devices at the same time, as many as asked for if there are that many."""
         if self.capacity == 1 or len(rows) < self.size:
-            self._single(first, rows[: self.size])
+            self._single(first)
             return 1
         done = first % self.capacity
         start = first - done
         if not done:
-            if not self.copied:
-                self._copy(start)
-            feeds = self.copied.pop()
-            if isinstance(feeds, Exception):
-                raise feeds
-            self.feeds: list[Any] = feeds
+            self.feeds: list[Any] = self._taken(start).feeds
         # Devices that do steps of their own are averaged at the end of a run.
         apart = 1 if self.engine.local_steps is None else self.engine.local_steps.count
         stop = min(done + -(-count // apart) * apart, self.capacity, self.full - start)
         self._loop(start, done, stop)
         return stop - done
 
+    def _taken(self, start: int) -> _Batches:
+        """Return the batches of the steps from step `start` on, on the devices."""
+        if not self.copied:
+            self._copy(start)
+        batches = self.copied.pop()
+        if isinstance(batches, Exception):
+            raise batches
+        return batches
+
     def _copy(self, start: int) -> None:
         """Copy the batches of the steps from step `start` on to the devices, if there are any."""
         try:
-            if start < self.full:
-                self.copied.append(self._feeds(start, min(self.capacity, self.full - start), self.capacity))
+            if self.capacity > 1 and start < self.full:
+                count = min(self.capacity, self.full - start)
+                self.copied.append(_Batches(self._feeds(start, count, self.capacity)))
+            elif len(rows := self.order[start * self.size : (start + 1) * self.size]):
+                self.copied.append(self._of_step(rows))
         except Exception as error:  # raised when the steps that run are counted
             self.copied.append(error)
 
@@ -136,6 +166,7 @@ class JaxEpoch:
         # The batches of the next steps are copied to the devices while they compute.
         last = stop == min(self.capacity, self.full - start)
         before = time.perf_counter()
+        self.unchecked = True
         _, (outputs, outside) = engine.compiled.advance(
             engine.compiled.loop(self.accumulate), self.feeds, numbers, base, bounds,
             meanwhile=partial(self._copy, start + self.capacity) if last else None,
@@ -146,25 +177,27 @@ class JaxEpoch:
         rows = self.order[(start + first) * self.size : (start + stop) * self.size]
         self._record(found, [self.batch] * self.accumulate, outside, [shapes] * self.accumulate, rows)
 
-    def _single(self, first: int, rows: NDArray[np.int64]) -> None:
-        """Do one step on these rows."""
+    def _single(self, first: int) -> None:
+        """Do step `first`; the batches of the next one are copied to the devices while it computes."""
         numbers = {name: values[first] for name, values in self.numbers.items()}
         compiled, step = self.engine.compiled, step_words(self.engine.steps)
+        feeds, rest, sizes = self._taken(first)
+        ahead = partial(self._copy, first + 1)
         if self.accumulate == 1:
-            feed = self._batches(rows)
-            state, (outputs, outside) = compiled.advance(compiled.step, feed, numbers, step)
-            sizes, shapes = [len(rows)], [self.engine.shapes(feed)]
+            state, (outputs, outside) = compiled.advance(compiled.step, feeds, numbers, step, meanwhile=ahead)
+            shapes = [self.engine.shapes(feeds)]
+            self.unchecked |= self.engine.placement.sharding is not None
         else:
-            full = max(1, len(rows) // self.batch)  # a step with fewer rows than a batch has one batch
-            size = min(self.batch, len(rows))
-            left = rows[full * size :]
-            feeds, rest = self._several(rows[: full * size].reshape(full, size), left)
-            sizes, shapes = [size] * full, [self.engine.shapes(feeds, 1)] * full
-            if rest is not None:
-                sizes, shapes = [*sizes, len(left)], [*shapes, self.engine.shapes(rest)]
-            weights = np.array(sizes, self.engine.real) / self.engine.real(len(rows))
-            state, (outputs, outside) = compiled.advance(compiled.several, feeds, rest, weights, numbers, step)
+            shapes = [self.engine.shapes(feeds, 1)] * (len(sizes) - (rest is not None))
+            shapes += [] if rest is None else [self.engine.shapes(rest)]
+            real = self.engine.real
+            weights = np.array(sizes, real) / real(sum(sizes))
+            state, (outputs, outside) = compiled.advance(
+                compiled.several, feeds, rest, weights, numbers, step, meanwhile=ahead
+            )
+            self.unchecked = True
         columns = [np.broadcast_to(on_host(each), len(sizes)) for each in (*outputs, state.alive)]
+        rows = self.order[first * self.size : (first + 1) * self.size]
         self._record(np.stack(columns, axis=-1), sizes, outside, shapes, rows)
 
     def _measured(self, batches: int, seconds: float) -> None:
@@ -195,17 +228,16 @@ class JaxEpoch:
             self._check_computed(outside, shapes)
             optimizer = self.graph.optimizer
             assert optimizer is not None
-            what = "the loss or a gradient of the training"
+            what = "the loss, a gradient or a new parameter of the training"
             failing = every[done * sum(sizes) : (done + 1) * sum(sizes)]
             raise self.epoch.diverged(what, after, after, optimizer.learning_rate, failing)
-        loops = self.engine.functions.loop_checks
-        loops.raise_reported(f" in epoch {self.epoch.number}, by batch {after}; parameters have moved")
+        self.engine.raise_reported(f" in epoch {self.epoch.number}, by batch {after}; parameters have moved")
 
     def _check_computed(self, outside: Any, shapes: Sequence[Mapping[BaseNode, Any]]) -> None:
         """Raise `IndexOutOfRange` if a batch of the step after the last one computed an index out of range."""
         after = self.epoch.done.batches
         state = f"; the parameters are as they were after batch {after}"
-        self.engine.functions.loop_checks.raise_reported(f" in {self.epoch.place(after)}{state}")
+        self.engine.raise_reported(f" in {self.epoch.place(after)}{state}")
         if not self.graph.checks:
             return
         of_batches = on_host(outside).reshape(len(shapes), -1, 3)
@@ -225,12 +257,18 @@ class JaxEpoch:
 
     # --- data -----------------------------------------------------------------------------------------------------
 
-    def _several(self, rows: NDArray[np.int64], left: NDArray[np.int64]) -> tuple[list[Any], list[Any] | None]:
-        """Return the data on the devices of batches of these rows, and of the rows left over if there are any."""
+    def _of_step(self, rows: NDArray[np.int64]) -> _Batches:
+        """Return the batches of a step on these rows, on the devices."""
+        if self.accumulate == 1:
+            return _Batches(self._batches(rows), None, [len(rows)])
+        full = max(1, len(rows) // self.batch)  # a step with fewer rows than a batch has one batch
+        size = min(self.batch, len(rows))
+        equal, left = rows[: full * size].reshape(full, size), rows[full * size :]
+        sizes = [size] * full + ([len(left)] if len(left) else [])
         if self.graph.flat is not None:
-            feeds, *rest = self._of_entries([*rows, left] if len(left) else [*rows], len(rows))
-            return feeds, rest[0] if rest else None
-        return self._batches(rows), self._batches(left) if len(left) else None
+            feeds, *rest = self._of_entries([*equal, left] if len(left) else [*equal], full)
+            return _Batches(feeds, rest[0] if rest else None, sizes)
+        return _Batches(self._batches(equal), self._batches(left) if len(left) else None, sizes)
 
     def _of_entries(self, batches: Sequence[NDArray[np.int64]], stacked: int = 0) -> list[list[Any]]:
         """Return the data of batches with rows of different lengths, of which the first ones may be stacked."""

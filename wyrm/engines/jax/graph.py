@@ -73,8 +73,6 @@ class LoopChecks:
 
     def raise_reported(self, state: str) -> None:
         """Raise `IndexOutOfRange` if steps since the last call reported an index; `state` says what they changed."""
-        if not self._checks:
-            return
         jax.effects_barrier()
         error, self._error = self._error, None
         if error is not None:

@@ -28,6 +28,7 @@ from wyrm import errors
 from wyrm.engines.jax.state import Placement
 from wyrm.errors import OptionError, ProcessLost, WyrmError
 from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.ragged import RaggedArray, entries_of
 from wyrm.support.imports import jax
 
 # Words in the errors that JAX raises when a process cannot be reached.
@@ -244,6 +245,13 @@ def _of_all(numbers: Sequence[int] | NDArray[np.uint32]) -> NDArray[np.uint32]:
     from jax.experimental.multihost_utils import process_allgather
 
     return np.asarray(process_allgather(np.asarray(numbers, np.uint32))).reshape(-1, len(numbers))
+
+
+def by_name(data: Mapping[BaseNode, Any]) -> dict[str, object]:
+    """Return the arrays of data by a name for errors; of rows of different lengths the entries, and the lengths."""
+    found: dict[str, object] = {f"the data of {describe(leaf)}": entries_of(array) for leaf, array in data.items()}
+    ragged = ((leaf, array) for leaf, array in data.items() if isinstance(array, RaggedArray))
+    return found | {f"the lengths of the rows of {describe(leaf)}": array.lengths for leaf, array in ragged}
 
 
 def fingerprint(value: object) -> int:

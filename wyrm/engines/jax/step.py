@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,8 +16,8 @@ from wyrm.engines.jax.lower import NO_PLACES, Lowerer, Sizes, dense, names_of_no
 from wyrm.engines.jax.namespace import namespace
 from wyrm.engines.jax.partial_sums import PartialSum, PartialSums, whole
 from wyrm.engines.jax.state import Stacks, State, stacks_of
-from wyrm.engines.jax.updates import JaxGradient, Updates, all_finite, summed_rows
-from wyrm.graph.axes import Dim
+from wyrm.engines.jax.updates import JaxGradient, TouchedRows, Updates, all_finite, summed_rows
+from wyrm.graph.axes import Dim, resolve
 from wyrm.graph.base import BaseNode
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.ragged import Padding
@@ -49,26 +50,6 @@ class Backward(NamedTuple):
 Compute = Callable[[list[Any], list[Any], Any], Backward]
 # Returns the total of a unit of parameters, placed on the devices.
 PlaceTotal = Callable[[int, Any], Any]
-
-
-class _TableTotal(NamedTuple):
-    """The total of a table's row-sparse gradients, and which rows they touch."""
-
-    total: Any
-    touched: Any
-
-    def plus(self, pairs: Sequence[tuple[Any, Any]]) -> _TableTotal:
-        """Return the total plus pairs of values and row numbers."""
-        total, touched = self
-        more = summed_rows(pairs, total.shape)
-        total = total.at[more.rows].add(more.values, mode="drop")
-        return _TableTotal(total, touched.at[more.rows].set(True, mode="drop"))
-
-    def by_rows(self) -> RowSparse:
-        """Return the total row-sparse, with padding as `summed_rows` has it."""
-        count = self.touched.shape[0]
-        rows = namespace().nonzero(self.touched, size=count, fill_value=count)[0]
-        return RowSparse(rows, self.total.at[rows].get(mode="clip"), self.total.shape)
 
 
 def element(feeds: Sequence[Any], i: Any, count: int) -> list[Any]:
@@ -124,6 +105,7 @@ def accumulated(
 
     (buffers, totals), (outputs, outside, pairs) = lax.scan(body, (buffers, totals), jnp.arange(count, dtype=jnp.int32))
     outputs = [_by_device(each) for each in outputs]
+    pairs = [[_of_devices(*pair) for pair in each] for each in pairs]
     if rest is not None:
         last = weighted(buffers, list(rest), count)
         buffers = last.buffers
@@ -133,10 +115,7 @@ def accumulated(
         pairs = [[*each, *others] for each, others in zip(pairs, more, strict=True)]
         totals = [_plus(total, gradient) for total, gradient in zip(totals, last.gradients, strict=True)]
     collected = iter(pairs)
-    gradients = [
-        next(collected) if total is None else total.by_rows() if isinstance(total, _TableTotal) else total
-        for total in totals
-    ]
+    gradients = [next(collected) if total is None else total for total in totals]
     return Backward(outputs, gradients, buffers, outside)
 
 
@@ -154,7 +133,7 @@ def _nothing(gradient: Any, table: tuple[int, ...] | None, batches: int) -> Any:
         return jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), gradient)
     if batches * sum(rows.size for _, rows in gradient) < table[0]:
         return None
-    return _TableTotal(jnp.zeros(table, gradient[0][0].dtype), jnp.zeros(table[0], bool))
+    return TouchedRows(jnp.zeros(table, gradient[0][0].dtype), jnp.zeros(table[0], bool))
 
 
 def _by_device(output: Any) -> Any:
@@ -162,6 +141,13 @@ def _by_device(output: Any) -> Any:
     if not isinstance(output, PartialSum):
         return output
     return output.of_parts(namespace().moveaxis(output.parts, 1, 0))
+
+
+def _of_devices(values: Any, rows: Any) -> tuple[Any, Any]:
+    """Return the gradients and indices of all batches, without the axis of batches: a device has those of its parts."""
+    if rows.ndim != 2:  # of batches, and of rows, which a mesh divides
+        return values, rows
+    return values.swapaxes(0, 1).reshape(-1, *values.shape[2:]), rows.swapaxes(0, 1).reshape(-1)
 
 
 def _appended(outputs: Any, output: Any) -> Any:
@@ -176,8 +162,8 @@ def _appended(outputs: Any, output: Any) -> Any:
 def _plus(total: Any, gradient: Any) -> Any:
     if total is None:
         return None
-    if isinstance(total, _TableTotal):
-        return total.plus(gradient)
+    if isinstance(total, TouchedRows):
+        return total.joined(summed_rows(gradient, total.values.shape))
     if isinstance(total, PartialSum):
         # A last batch that the devices do not divide has no parts.
         parted = isinstance(gradient, PartialSum)
@@ -338,8 +324,8 @@ class StepFunctions:
         gradients = [self.tables.padded(*each) for each in zip(parameters, totals, strict=False)]
         return found._replace(gradients=gradients, outputs=totals[len(units) :])
 
-    def _summed(self, table: Parameter, pairs: Sequence[tuple[Any, Any]]) -> RowSparse:
-        """Return the row-sparse gradient of a table."""
+    def _summed(self, table: Parameter, pairs: Sequence[tuple[Any, Any]]) -> JaxGradient:
+        """Return the gradient of a table, by rows."""
         exchange = self.tables.exchanges.get(table)
         return summed_rows(pairs, table.shape) if exchange is None else exchange.summed(pairs)
 
@@ -389,18 +375,50 @@ class StepFunctions:
         """
         units = self.stacks.units
 
+        tables = [self.graph.parameters[unit[0]] for unit in units]
+        small = self._small_tables(tables, feeds)
+
         def compute(buffers: list[Any], feed: list[Any], step: Any) -> Backward:
             values, step = self._of_batch(state.values[: len(units)], step)
-            return self._batch([*values, *buffers], held, feed, step, self._sums_of_several)
+            found = self._batch([*values, *buffers], held, feed, step, self._sums_of_several)
+            gradients = [
+                self.tables.counted(tables[unit], gradient) if unit in small else gradient
+                for unit, gradient in enumerate(found.gradients)
+            ]
+            return found._replace(gradients=gradients)
 
-        tables = [self.graph.parameters[unit[0]] for unit in units]
-        shapes = [table.shape if table in self.graph.targets.rows else None for table in tables]
+        by_rows = {unit for unit, table in enumerate(tables) if table in self.graph.targets.rows} - small
+        shapes = [table.shape if unit in by_rows else None for unit, table in enumerate(tables)]
         divided = {unit for unit, table in enumerate(tables) if table in self.tables.exchanges}
         buffers = list(state.values[len(units) :])
         found = accumulated(compute, buffers, feeds, rest, weights, step, shapes, divided, self._placed_total)
         found = self._totals(found, units)
+        for unit in small:
+            found.gradients[unit] = TouchedRows.of_counted(found.gradients[unit], tables[unit].shape)
         losses = found.outputs[0]
         return self._moved(state, found, numbers, (losses * weights).sum()), (found.outputs, found.outside)
+
+    def _small_tables(self, tables: Sequence[Parameter], feeds: Sequence[Any]) -> set[int]:
+        """Return the tables of which each device adds up gradients of several batches: the batches have more rows.
+
+        Their sums are reduced once in a step, with those of dense gradients, where the rows would be larger.
+        """
+        shapes = {leaf: array.shape[1:] for leaf, array in zip(self.graph.fed, feeds, strict=True)}
+        sizes, batches = self.graph.schedule.bind(shapes), max(array.shape[0] for array in feeds)
+
+        def rows(table: Parameter) -> int:
+            indices = {indices for _, indices in self.graph.targets.rows[table]}
+            return batches * sum(math.prod(resolve(each.dims, sizes)) for each in indices)
+
+        return {
+            unit
+            for unit, table in enumerate(tables)
+            if table in self.tables.of_batch and table not in self.tables.exchanges
+            if not self._is_divided(table) and rows(table) >= table.shape[0]
+        }
+
+    def _is_divided(self, parameter: Parameter) -> bool:
+        return self._sharding is not None and bool(self._sharding.divided_axes(parameter.dims))
 
     def _of_batch(self, values: Sequence[Any], step: Any) -> tuple[list[Any], Any]:
         """Return the units of parameters and the random step for one of several batches.
@@ -414,7 +432,7 @@ class StepFunctions:
             return found, step
         for unit, positions in enumerate(self.stacks.units):
             parameter = self.graph.parameters[positions[0]]
-            if parameter in self.graph.targets.gradients and sharding.divided_axes(parameter.dims):
+            if parameter in self.graph.targets.gradients and self._is_divided(parameter):
                 found[unit], step = jax.lax.optimization_barrier((found[unit], step))
         return found, step
 
@@ -428,14 +446,13 @@ class StepFunctions:
         """Return the state after the optimizer's step with the gradients of one batch or several."""
         assert self.updates is not None
         xp: Any = namespace()
-        moves = (
-            state.alive & ~xp.any(found.outside[..., 0] != 0) & xp.isfinite(loss) & self.updates.finite(found.gradients)
-        )
-        count = len(self.stacks.units)
+        count, gradients = len(self.stacks.units), found.gradients
+        new = self.updates.after(state.values[:count], gradients, state.slots, numbers) if checks else ()
+        moves = state.alive & ~xp.any(found.outside[..., 0] != 0) & xp.isfinite(loss)
+        moves &= self.updates.finite(gradients, new)
         if checks:
-            moves &= self.updates.stay_finite(state.values[:count], found.gradients, state.slots, numbers)
-            moves &= all_finite([new for new in found.buffers if xp.isdtype(new.dtype, "real floating")])
-        moved, slots = self.updates(state.values[:count], found.gradients, state.slots, numbers, moves)
+            moves &= all_finite([[new] for new in found.buffers if xp.isdtype(new.dtype, "real floating")])
+        moved, slots = self.updates(state.values[:count], gradients, state.slots, numbers, moves)
         kept = [xp.where(moves, new, old) for new, old in zip(found.buffers, state.values[count:], strict=True)]
         return State([*moved, *kept], slots, moves)
 

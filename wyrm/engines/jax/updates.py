@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,11 +20,38 @@ from wyrm.graph.schedule import Schedule
 from wyrm.ops.elementwise.formula import formula_value
 from wyrm.support.imports import jax, jnp, lax
 
-# A table with at most so many rows for each index of a step is marked to find the touched ones; for a larger one the
-# indices are sorted. On a CPU, the sorts of XLA took half of a step of BPR with 4,096 rows and tables of 1,682.
-_FEW_ROWS = 4
-# An array, or the touched rows of a table, each once: see `summed_rows`.
+# A table with at most so many rows for each index of a step has a gradient of its own size. XLA updates all rows in
+# one loop, where it would gather and scatter the touched ones of the table and of each state, one by one on a CPU.
+_FEW_ROWS = 2
+# With at most so many rows, the touched ones are found by a mark for each row; for a larger table, by sorting the
+# indices. On a CPU, the sorts of XLA took half of a step of BPR with 4,096 rows and tables of 1,682.
+_MARKED_ROWS = 4
+# An array; or the touched rows of a table, each once: see `summed_rows`.
 JaxGradient = Any
+
+
+class TouchedRows(NamedTuple):
+    """The gradient of a table as an array of its shape, and which rows have one: others do not move."""
+
+    values: Any
+    touched: Any
+
+    @classmethod
+    def of_counted(cls, sums: Any, shape: Sequence[int]) -> TouchedRows:
+        """Return the gradient of a table of this shape from sums with a last column that is not 0 for touched rows."""
+        return cls(sums[:, :-1].reshape(shape), sums[:, -1] != 0)
+
+    def of_rows(self, touched: Any) -> Any:
+        """Return elements for each row, of shape (rows,), with the axes of a row after it."""
+        return touched.reshape(-1, *[1] * (self.values.ndim - 1))
+
+    def joined(self, more: RowSparse | TouchedRows) -> TouchedRows:
+        """Return the sum with another gradient of the table."""
+        if isinstance(more, TouchedRows):
+            return TouchedRows(self.values + more.values, self.touched | more.touched)
+        values: Any = self.values
+        values, touched = values.at[more.rows].add(more.values, mode="drop"), self.touched
+        return TouchedRows(values, touched.at[more.rows].set(True, mode="drop"))
 
 
 class _Elementwise(Lowerer):
@@ -72,6 +99,9 @@ class Updates:
             with jax.named_scope(name):
                 if isinstance(gradient, RowSparse):
                     arrays = self._rows(exchange, rule, parameter, gradient, state, numbers, moves)
+                elif isinstance(gradient, TouchedRows):
+                    own = gradient.of_rows(moves & gradient.touched)
+                    arrays = self._whole(rule, parameter, gradient.values, state, numbers, own)
                 else:
                     arrays = self._whole(rule, parameter, gradient, state, numbers, moves)
                 if averaging is not None:
@@ -81,28 +111,36 @@ class Updates:
             changed.append(dict(zip(slots, arrays[1:], strict=True)))
         return moved, changed
 
-    def stay_finite(
+    def after(
         self,
         parameters: Sequence[Any],
         gradients: Sequence[JaxGradient],
         states: Sequence[Mapping[str, Any]],
         numbers: Mapping[str, Any],
-    ) -> Any:
-        """Return whether the new parameters and states are finite; tables that devices divide are left out."""
+    ) -> list[list[Any]]:
+        """Return what a step computes for each parameter: the new values and states, of a table those of touched rows.
+
+        A table that devices divide has an empty list.
+        """
         if self._max_norm is not None:
             numbers = {**numbers, GRADIENT_SCALE: self._scale(gradients, self._max_norm)}
-        new: list[Any] = []
+        new: list[list[Any]] = []
         for rule, exchange, parameter, gradient, state in zip(
             self._rules, self._exchanges, parameters, gradients, states, strict=True
         ):
-            if isinstance(gradient, RowSparse):
-                if exchange is None:
-                    rows = gradient.rows
-                    old = {name: state[name].at[rows].get(mode="clip") for name in rule.state}
-                    new += self._apply(rule, parameter.at[rows].get(mode="clip"), gradient.values, old, numbers)
+            if isinstance(gradient, TouchedRows):
+                found = self._apply(rule, parameter, gradient.values, state, numbers)
+                own = gradient.of_rows(gradient.touched)
+                new.append([namespace().where(own, array, 0) for array in found])
+            elif not isinstance(gradient, RowSparse):
+                new.append(self._apply(rule, parameter, gradient, state, numbers))
+            elif exchange is None:
+                old = [array.at[gradient.rows].get(mode="clip") for array in (parameter, *map(state.get, rule.state))]
+                before = dict(zip(rule.state, old[1:], strict=True))
+                new.append(self._apply(rule, old[0], gradient.values, before, numbers))
             else:
-                new += self._apply(rule, parameter, gradient, state, numbers)
-        return all_finite(new)
+                new.append([])
+        return new
 
     def _whole(
         self, rule: UpdateRule, parameter: Any, gradient: Any, state: Mapping[str, Any], numbers: Any, moves: Any
@@ -156,18 +194,20 @@ class Updates:
         found = total(plain)
         return lax.cond(xp.isfinite(found), lambda: factor(plain, found), lambda: factor(in_units, total(in_units)))
 
-    def finite(self, gradients: Sequence[JaxGradient]) -> Any:
-        """Return whether all gradients are finite.
+    def finite(self, gradients: Sequence[JaxGradient], new: Sequence[Sequence[Any]] = ()) -> Any:
+        """Return whether all gradients are finite, and with them all arrays of `new`, a result of `after`.
 
         Where devices add up their terms of a row later, those must be so small that no sum can overflow.
         """
         with jax.named_scope("gradients:check"):
-            found: list[Any] = []
-            for exchange, gradient in zip(self._exchanges, gradients, strict=True):
+            found: list[list[Any]] = []
+            for exchange, gradient, arrays in zip(
+                self._exchanges, gradients, new or [()] * len(gradients), strict=True
+            ):
                 values = _values(gradient)
                 if exchange is not None:
                     values = values * namespace().asarray(exchange.terms, dtype=values.dtype)
-                found.append(values)
+                found.append([values, *arrays])
             return all_finite(found)
 
     def _apply(
@@ -181,29 +221,37 @@ class Updates:
 
 
 def _values(gradient: JaxGradient) -> Any:
-    return gradient.values if isinstance(gradient, RowSparse) else gradient
+    return gradient.values if isinstance(gradient, RowSparse | TouchedRows) else gradient
 
 
-def summed_rows(pairs: Sequence[tuple[Any, Any]], shape: tuple[int, ...]) -> RowSparse:
-    """Return the sum of (gradient, indices) pairs of a table, with each touched row once, in ascending order.
+def summed_rows(pairs: Sequence[tuple[Any, Any]], shape: tuple[int, ...]) -> RowSparse | TouchedRows:
+    """Return the sum of (gradient, indices) pairs of a table: of a small one for all rows, else for the touched ones.
 
-    XLA needs a fixed number of rows: as many as there are indices, or as the table has. The others are padding: their
-    row number is that after the last row of the table.
+    The touched rows are in ascending order, each once. XLA needs a fixed number of them, as many as there are indices.
+    The others are padding: their row number is that after the last row of the table.
     """
     rows = jnp.concatenate([indices.reshape(-1) for _, indices in pairs])
     values = [gradient.reshape(-1, *shape[1:]) for gradient, _ in pairs]
-    count = min(len(rows), shape[0])
     if shape[0] <= _FEW_ROWS * len(rows):
-        unique, positions = by_marks(rows, shape[0], count)
+        touched = jnp.zeros(shape[0], bool).at[rows].set(True, mode="drop")
+        return TouchedRows(summed(values, rows, shape[0]), touched)
+    if shape[0] <= _MARKED_ROWS * len(rows):
+        unique, positions = by_marks(rows, shape[0], len(rows))
     else:
-        unique, positions = by_sorting(rows, shape[0], count)
-    return RowSparse(unique, summed(values, positions, count), shape)
+        unique, positions = by_sorting(rows, shape[0], len(rows))
+    return RowSparse(unique, summed(values, positions, len(rows)), shape)
 
 
-def all_finite(gradients: Sequence[JaxGradient]) -> Any:
-    """Return whether all gradients are finite."""
+def all_finite(groups: Iterable[Sequence[Any]]) -> Any:
+    """Return whether all arrays are finite; XLA makes one loop of those of a group that have the same shape."""
     xp: Any = namespace()
     result = xp.asarray(True)
-    for gradient in gradients:
-        result = result & xp.all(xp.isfinite(_values(gradient)))
+    for group in groups:
+        # The largest element of all, which is NaN where one is: XLA would reduce a conjunction array by array.
+        largest: dict[tuple[int, ...], Any] = {}
+        for array in group:
+            size = abs(array)
+            largest[array.shape] = xp.maximum(largest[array.shape], size) if array.shape in largest else size
+        for each in largest.values():
+            result = result & xp.all(xp.isfinite(each))
     return result
