@@ -20,9 +20,10 @@ from bench.runner import QUICK, WHOLE, cases_of, folder_of, measure
 
 # Each module has `cases()`, and its docstring starts with what it measures.
 MODULES = (
-    "engine", "importing", "typing_speed", "chain", "bpr", "recommending", "cython", "scale", "fizzbuzz", "regression",
-    "lstm", "sequences", "first_step", "gpt2", "language_models", "narrow", "functions", "loops", "kernels", "sampling",
-    "convolutions", "norms", "products", "exports", "exported_text", "profiling", "programs_beside", "growth", "view",
+    "engine", "importing", "typing_speed", "chain", "bpr", "recommending", "recommenders", "cython", "scale",
+    "fizzbuzz", "regression", "lstm", "sequences", "first_step", "gpt2", "language_models", "narrow", "functions",
+    "loops", "kernels", "sampling", "convolutions", "norms", "products", "exports", "exported_text", "profiling",
+    "programs_beside", "growth", "view", "searching",
 )  # fmt: skip
 ROOFLINE = "roofline"
 

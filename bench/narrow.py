@@ -36,7 +36,7 @@ def _tokens() -> Any:
     return np.random.default_rng(0).integers(0, 50257, (BATCH, LENGTH + 1))
 
 
-def wyrm_step(storage: str, threads: int) -> Callable[[], object]:
+def wyrm_step(storage: str, threads: int, *remat: str) -> Callable[[], object]:
     """Return a step on GPT-2 124M whose weights are narrow, with products of bfloat16."""
     limit_threads(threads)
     import wyrm as wy
@@ -46,7 +46,8 @@ def wyrm_step(storage: str, threads: int) -> Callable[[], object]:
     model.quantize(storage)  # type: ignore[arg-type]  # one of its types
     adapter = wy.nn.LoRA(model.train(), rank=RANK, targets="blocks.*")
     x, y = (wy.IndexInput(dims=(BATCH, LENGTH), name=name) for name in ("tokens", "following"))
-    step = wy.compile(model.loss(x, y), wy.optim.AdamW(adapter.parameters(), 1e-3), compute_dtype="bfloat16")
+    optimizer = wy.optim.AdamW(adapter.parameters(), 1e-3)
+    step = wy.compile(model.loss(x, y), optimizer, compute_dtype="bfloat16", remat=remat)
     tokens = _tokens()
     return partial(step, {x: tokens[:, :-1], y: tokens[:, 1:]})
 
@@ -122,14 +123,16 @@ def _steps_of_lora() -> list[Case]:
     found = []
     for threads in (1, THREADS):
         contenders = {
-            "wyrm": _in_worker(f"wyrm_step('int8', {threads})"),
+            "wyrm": _in_worker(f"wyrm_step('int8', {threads}, 'activation')"),
+            "wyrm, activations kept": _in_worker(f"wyrm_step('int8', {threads})"),
             "wyrm, weights in bfloat16": _in_worker(f"wyrm_step('bfloat16', {threads})"),
             "PyTorch, bfloat16": _in_worker(f"torch_step({threads})"),
         }
         name = f"LoRA step, 124M {BATCH} x {LENGTH}, int8, {threads} thread{'s' * (threads > 1)}"
         found.append(Case("narrow", name, contenders, floors={"PyTorch, bfloat16": 1.5}))
     memory = {
-        "wyrm": _in_worker("wyrm_step('int8', 1)", "wyrm"),
+        "wyrm": _in_worker("wyrm_step('int8', 1, 'activation')", "wyrm"),
+        "wyrm, activations kept": _in_worker("wyrm_step('int8', 1)", "wyrm"),
         "PyTorch, bfloat16": _in_worker("torch_step(1)", "torch transformers peft"),
     }
     name = f"memory of a LoRA step, 124M {BATCH} x {LENGTH}, int8"

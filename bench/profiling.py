@@ -51,7 +51,7 @@ def _plain(make: Make) -> Callable[[], Measurement]:
 
 def _with_clocks(make: Make) -> Callable[[], Measurement]:
     """Return a round of the same steps with clocks, without the counting of work that follows them."""
-    from wyrm.engines.epochs import EpochOptions, train_epoch
+    from wyrm.engines.epochs import EpochOptions, train_epochs
     from wyrm.engines.totals import Totals
     from wyrm.profile.measure import Recorder, RecordingEngine, RecordingRunner
 
@@ -64,7 +64,7 @@ def _with_clocks(make: Make) -> Callable[[], Measurement]:
 
     def epoch() -> object:
         runner.recorder.restart()
-        return train_epoch(engine, columns, options, totals, in_batches=False)
+        return train_epochs(engine, columns, options, totals, in_batches=False)[0].outputs
 
     return timed(epoch)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -23,7 +23,9 @@ History = dict[str, list[float]]
 NO_AXES: Mapping[type[wy.Dim], str] = MappingProxyType({})
 
 
-def parser(description: str, *, epochs: int, data: str | None) -> argparse.ArgumentParser:
+def parser(
+    description: str, *, epochs: int, data: str | None, engines: Sequence[str] = ("native", "reference", "jax")
+) -> argparse.ArgumentParser:
     """Return a parser with the common options; `data` describes the file, None for an example that generates data."""
     result = argparse.ArgumentParser(
         description=description.removeprefix("# "), formatter_class=argparse.ArgumentDefaultsHelpFormatter
@@ -32,9 +34,7 @@ def parser(description: str, *, epochs: int, data: str | None) -> argparse.Argum
     result.add_argument(
         "--seed", type=not_negative, default=0, help="seed of the initial weights and the order of the data"
     )
-    result.add_argument(
-        "--engine", choices=["native", "reference", "jax"], default="native", help="engine that computes the steps"
-    )
+    result.add_argument("--engine", choices=engines, default="native", help="engine that computes the steps")
     help_text = data if data is not None else "unused, since this example generates its data"
     result.add_argument("--data", type=Path, default=None, help=help_text)
     add_pictures(result)

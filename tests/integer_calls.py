@@ -97,7 +97,7 @@ def _exported(**options: Any) -> Any:
 
 OPTIONS: dict[str, Call] = {
     "compile": lambda i: _compiled(local_steps=i(1)),
-    "kernel": lambda i: wy.kernel(_doubled_until, room=i(100))(wy.Constant(1.5)),
+    "kernel": lambda i: wy.kernel(_doubled_until, room=i(100), tape_limit=i(100))(wy.Constant(1.5)),
     "export": lambda i: _exported(batch_sizes=i(4)),
     "export to little RAM": lambda i: _exported(ram=i(100)),
     "export to little flash": lambda i: _exported(flash=i(100)),

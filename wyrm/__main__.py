@@ -1,6 +1,6 @@
 """`python -m wyrm`: what there is. `watch RUN`: trainings in a browser. `chat FOLDER`: a language model that answers.
 
-`cache info|clear`: compiled programs.
+`recommend FILE.csv`: recommenders, compared. `cache info|clear`: compiled programs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> None:
     """Run the command that the arguments name."""
     parser = argparse.ArgumentParser(
         prog="python -m wyrm",
-        description="Look at trainings, chat with language models, and manage the cache of compiled programs.",
+        description="Look at trainings, chat with language models, compare recommenders, and manage compiled programs.",
     )
     parser.add_argument("--version", action="store_true", help="print the versions of wyrm and of what it runs on")
     commands = parser.add_subparsers(dest="command")
@@ -53,6 +53,13 @@ def main() -> None:
     chat.add_argument("--tokens", type=int, default=512, help="the most tokens of an answer")
     chat.add_argument("--temperature", type=float, default=0.7, help="0 takes the most likely token")
     chat.add_argument("--seed", type=int, default=0, help="of the draws")
+    advise = commands.add_parser("recommend", help="fit recommenders to a CSV file, compare them, and write the best")
+    advise.add_argument(
+        "file", metavar="FILE.csv", help="with the columns user_id, item_id, and perhaps weight and time"
+    )
+    advise.add_argument("--k", type=int, default=10, help="the length of the lists that are measured")
+    advise.add_argument("--held-out", type=int, default=5, help="the latest interactions of each user, to be found")
+    advise.add_argument("--output", default=None, metavar="FILE", help="the file to write; default: FILE.safetensors")
     options = parser.parse_args()
     if options.version:
         _print_versions()
@@ -60,6 +67,8 @@ def main() -> None:
         _watch(options)
     elif options.command == "chat":
         _chat(options)
+    elif options.command == "recommend":
+        _recommend(options)
     elif options.command == "cache":
         _manage_cache(options)
     else:
@@ -124,6 +133,25 @@ def _chat(options: argparse.Namespace) -> None:
         )  # fmt: skip
     except KeyboardInterrupt:
         pass
+    except (WyrmError, ImportError) as error:
+        sys.exit(str(error))
+
+
+def _recommend(options: argparse.Namespace) -> None:
+    import pathlib
+
+    from wyrm.estimators.recommenders.comparing import compare, table
+    from wyrm.estimators.recommenders.reading import as_interactions
+
+    try:
+        interactions = as_interactions(options.file)
+        print(interactions, flush=True)  # noqa: T201  # the output
+        found = compare(interactions, k=options.k, held_out=options.held_out)
+        print(table(found, options.k), flush=True)  # noqa: T201
+        path = options.output or pathlib.Path(options.file).with_suffix(".safetensors")
+        best = found[0].model.fit(interactions)
+        best.save(path)
+        print(f"wrote {path}: {best}, fitted to all interactions")  # noqa: T201
     except (WyrmError, ImportError) as error:
         sys.exit(str(error))
 

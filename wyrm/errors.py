@@ -13,6 +13,7 @@ A message names the operation, the operands with their shapes, and the line of y
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 class WyrmError(Exception):
@@ -68,7 +69,21 @@ class NotFinite(WyrmError, FloatingPointError):
 
 
 class Diverged(NotFinite):
-    """A loss or parameter that became NaN or infinite in training."""
+    """A loss or parameter that became NaN or infinite in training.
+
+    `rows` are the numbers of the rows of the batch in which it happened, int64 of the shape (rows,). It is None outside
+    of an epoch, for a loader of batches, and for what is seen only once the epoch has ended.
+
+    >>> x, slope = wy.Input(dims=(wy.Dim(),), name="x"), wy.Parameter(1.0)
+    >>> train = wy.compile((slope * x).log().mean(), wy.optim.SGD([slope], 0.1))
+    >>> try:
+    ...     train.epoch({x: [1.0, 2.0, 3.0, -4.0]}, batch_size=2)
+    ... except wy.errors.Diverged as error:
+    ...     error.rows.tolist()
+    [2, 3]
+    """
+
+    rows: NDArray[np.int64] | None = None
 
 
 class LinAlgError(WyrmError, np.linalg.LinAlgError):

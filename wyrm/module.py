@@ -18,6 +18,7 @@ from wyrm.graph.source_location import ModuleCall, Place, end_call, running, sta
 from wyrm.graph.storage import mark_replaced
 from wyrm.support.foreign_names import ExplainsNames, explains_keywords
 from wyrm.support.imports import Late
+from wyrm.support.memory import give_back_pages
 from wyrm.support.narrow_numbers import INT4_BLOCK
 from wyrm.support.options import choice
 from wyrm.support.texts import encodable
@@ -281,6 +282,9 @@ class Module(ExplainsNames):
         replace_members(self, narrow)
         for path, parameter in exact_of.items():
             mark_replaced(parameter, path, "quantize()")
+        del exact, parameter
+        exact_of.clear()
+        give_back_pages()
         return errors
 
     def save(self, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench.report.growth import is_growth
@@ -12,7 +13,7 @@ from bench.report.machine import ROOT
 from bench.report.page import page, rounds, span
 from bench.report.picture import draw as picture
 from bench.report.picture import lines_of
-from bench.report.results import RESULTS, caveats, digest, read, rows
+from bench.report.results import RESULTS, Machine, caveats, digest, read, rows
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 LIGHT, DARK = ROOT / "docs" / "benchmarks.svg", ROOT / "docs" / "benchmarks-dark.svg"
@@ -36,7 +37,7 @@ def drawn(folder: Path = RESULTS) -> dict[Path, str]:
 
 
 def sentences(folder: Path = RESULTS) -> str:
-    """Return what the README says of the results: a table of programs and of the slowest rows, and caveats."""
+    """Return what the README says of the results: a table of programs, each beside its fastest peer, and caveats."""
     machines = read(folder)
     peers = [row for row in rows(machines) if row.ratios and not row.other_work and not is_growth(row.case)]
     slower = sum(row.ratios[0] < 1.0 for row in peers)
@@ -44,18 +45,24 @@ def sentences(folder: Path = RESULTS) -> str:
         f"{machine.name.partition(',')[0]} ({machine.processor['cores']} cores)" for machine in machines.values()
     )
     text = (
-        f"Time of other libraries relative to wyrm's, on {names}: above 1, wyrm is faster. It is slower in {slower} of "
-        f"{len(peers)} rows, of which the table has the three slowest; [the page of all rows]({SITE}/{PAGE.stem}.html) "
-        "has these first. `python -m bench all` measures them anew."
+        f"Time of the fastest other library relative to wyrm's, on {names}: above 1, wyrm is faster. It is slower in "
+        f"{slower} of {len(peers)} rows; [the page of all rows]({SITE}/{PAGE.stem}.html) has these first. "
+        "`python -m bench all` measures them anew."
     )
-    table = ["| program | time of others |", "| --- | --- |"]
+    table = ["| program | beside | its time |", "| --- | --- | --- |"]
     for line in lines_of(machines)[1]:
-        of_peers = ", ".join(f"{peer} {span(ratios)}" for peer, ratios in line.ratios.items())
-        table.append(f"| {line.label} | {of_peers} |")
-    table += [f"| {row.case} | {row.contender} {span(row.ratios)} |" for row in peers[:3]]
+        peer, ratios = min(line.ratios.items(), key=lambda each: each[1][0])
+        table.append(f"| {line.label} | {peer}{versions(machines, peer)} | {span(ratios)} |")
     return "\n".join([wrapped(text), "", *table, "", wrapped(" ".join(caveats(machines))), "", ""]).replace(
         "\n\n\n\n", "\n\n"
     )
+
+
+def versions(machines: Mapping[str, Machine], peer: str) -> str:
+    """Return the versions of a peer's library that were measured, such as " 2.13"; nothing where none is noted."""
+    library = peer.partition(".")[0]
+    found = {run["versions"].get(library, "") for machine in machines.values() for run in machine.runs} - {""}
+    return "".join(f" {'.'.join(each.partition('+')[0].split('.')[:2])}" for each in sorted(found))
 
 
 def wrapped(text: str) -> str:

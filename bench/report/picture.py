@@ -23,7 +23,11 @@ PROGRAMS = (
     ("sequences: LSTM, hidden 128, 2 threads", "LSTM of 128, a step"),
     ("gpt2: step, 124M, dropout", "GPT-2 124M, a step"),
     ("convolutions: network", "small convolutional network, a step"),
-    ("chain: build + forward + backward, per node of 25", "new graph, built and run once"),
+    ("chain: build + forward + backward, per node of 50", "new graph, built and run once"),
+    ("regression: per sample", "a line, one sample at a time"),
+    ("programs_beside: convolutions", "convolutions, a whole program with compiling"),
+    ("programs_beside: pendulum", "pendulum, a whole program with compiling"),
+    ("programs_beside: resnet", "ResNet, a whole program with compiling"),
 )
 # Peers by the beginnings of contenders' names, with a color on light and on dark pages and a mark.
 PEERS = {

@@ -240,6 +240,12 @@ CONTENTS = (
     _all("wyrm.metrics", "wyrm.metrics", "metrics", heading="Metrics"),
     _all("wyrm.estimators", "wyrm.estimators", "estimators", heading="Estimators"),
     _all(
+        "wyrm.estimators.recommenders",
+        "wyrm.estimators.recommenders",
+        "recommenders",
+        heading="Recommenders",
+    ),
+    _all(
         "wyrm.data",
         "wyrm.data",
         "data",

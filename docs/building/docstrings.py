@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from collections.abc import Callable
 
 # A name in single backticks, as in `nn.Conv2d`.
@@ -45,7 +46,7 @@ def _list(lines: list[str], link: Callable[[str], str | None]) -> str:
     """Return a section of Google's style, such as `Raises:`, as a heading and a list."""
     heading, *rest = lines
     items: list[str] = []
-    for line in inspect.cleandoc("\n".join(rest)).splitlines():
+    for line in textwrap.dedent("\n".join(rest)).splitlines():
         if line.startswith(" ") and items:
             items[-1] += f" {line.strip()}"
         else:

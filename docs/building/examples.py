@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,8 @@ from typing import NamedTuple
 DOCS = Path(__file__).parents[1]
 EXAMPLES = DOCS.parent / "examples"
 RECORDED = DOCS / "recorded" / "examples"
+with (DOCS.parent / "pyproject.toml").open("rb") as _file:
+    _REPOSITORY: str = tomllib.load(_file)["project"]["urls"]["Repository"]
 _MNIST, _MOVIELENS = "--data {data}/mnist-t10k-images-idx3-ubyte.gz", "--data {data}/ml-100k.csv"
 
 
@@ -49,6 +52,9 @@ GALLERY = {
     "translate_dates": Example("Translate dates", "a cell of one's own with attention", "--epochs 5", "attention"),
     "neural_ode": Example(
         "A learnt differential equation", "loops in the graph; the same solved by SciPy", "", "paths"
+    ),
+    "spaced_repetition": Example(
+        "When to ask again", "FSRS, the schedule behind Anki, beside the gradients of fsrs-rs", "", "forgetting"
     ),
     "gpt2_tinystories": Example(
         "GPT-2",
@@ -96,15 +102,40 @@ def cells(source: str) -> Iterator[tuple[str, str]]:
             yield "code", text
 
 
+def files_of(name: str) -> list[str]:
+    """Return the files of an example: its own, and those beside it that it imports.
+
+    >>> files_of("minimize")
+    ['minimize.py', 'command_line.py', 'pictures.py']
+    """
+    found = [f"{name}.py"]
+    for file in found:
+        imported = re.findall(r"^(?:from|import) (\w+)", (EXAMPLES / file).read_text(encoding="utf-8"), re.MULTILINE)
+        found += [each for each in sorted({f"{module}.py" for module in imported}) if (EXAMPLES / each).exists()
+                  and each not in found]  # fmt: skip
+    return found
+
+
+def source_of(name: str, repository: str) -> str:
+    """Return what a page says of the files of its example: where they are, and how they come along."""
+    own, *others = (f"[{file}]({repository}/blob/main/examples/{file})" for file in files_of(name))
+    beside = f", with {', '.join(others)} beside it" if others else ""
+    lines = [f"The whole is {own}{beside}:", "", "```sh", f"git clone {repository}", "cd wyrm/examples"]
+    return "\n".join([*lines, f"python {name}.py --help", "```"])
+
+
 def page(name: str) -> str:
     """Return the page of an example."""
     parts: list[str] = []
     for kind, text in cells((EXAMPLES / f"{name}.py").read_text(encoding="utf-8")):
         if kind == "code":
             parts.append(f"```python\n{text}\n```")
+        elif parts:
+            parts.append(text)
         else:
             # The first line is a sentence, too long for a heading and the list of pages.
-            parts.append(text if parts else text.replace("# ", f"# {GALLERY[name].title}\n\n", 1))
+            parts.append(text.replace("# ", f"# {GALLERY[name].title}\n\n", 1))
+            parts.append(source_of(name, _REPOSITORY))
     options = GALLERY[name].options.replace("{data}/", "")
     command = f"python examples/{name}.py {options}".strip()
     recorded = RECORDED / f"{name}.txt"

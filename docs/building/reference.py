@@ -146,16 +146,20 @@ class Reference:
 
     def class_entry(self, name: Name, cls: type, link: Callable[[str], str | None]) -> str:
         """Return the description of a class, with its call, methods and properties."""
-        bases = [base for base in cls.__mro__[1:] if f"{base.__module__}" != "builtins" and _name_of(base) in self.full]
-        text = [f"Base: {{py:obj}}`{_name_of(bases[0])}`"] if bases else []
+        bases = self.described_bases(cls)
+        text = [f"Base: {{py:obj}}`{self.aliases[id(bases[0])].full}`"] if bases else []
         text.append(markdown_of(_own_doc(cls), link))
         text += self.members(name, cls, link)
         return _block("py:class", f"{name.full}{_class_signature(cls)}", "\n\n".join(each for each in text if each), 5)
 
+    def described_bases(self, cls: type) -> list[type]:
+        """Return the bases of a class that have a description of their own, the nearest one first."""
+        return [base for base in cls.__mro__[1:] if id(base) in self.aliases]
+
     def members(self, name: Name, cls: type, link: Callable[[str], str | None]) -> Iterator[str]:
         """Yield the descriptions of the members that no other documented class has."""
         seen: set[str] = set()
-        documented = [base for base in cls.__mro__[1:] if _name_of(base) in self.full]
+        documented = self.described_bases(cls)
         private_bases = [cls] + [
             base
             for base in cls.__mro__[1:]
@@ -231,13 +235,6 @@ def _is_late(base: type, key: str, value: Any) -> bool:
 
 def _origin(name: Name) -> str:
     return str(getattr(name.value, "__module__", "") or "")
-
-
-def _name_of(cls: type) -> str:
-    for module in ("wyrm", ".".join(cls.__module__.split(".")[:2])):
-        if getattr(importlib.import_module(module), cls.__name__, None) is cls:
-            return f"{module}.{cls.__name__}"
-    return ""
 
 
 def _own_doc(cls: type) -> str:

@@ -32,6 +32,7 @@ _LEAVES = {"Parameter", "Input", "Constant", "Buffer", "NarrowWeight"}
 _ALIASES = {
     "Array": "ArrayLike",
     "AxisLike": "int | Sequence[int] | None",
+    "EmbedKind": "bool | Literal['float32', 'float16', 'int8']",
     "FilePath": "str | Path",
     "Indices": "ArrayLike",
     "IntegerArray": "ArrayLike",

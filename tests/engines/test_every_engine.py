@@ -552,6 +552,35 @@ def test_a_loss_that_is_not_finite_leaves_finite_parameters(engine: str) -> None
     assert program.epoch({x: data[:6]}, batch_size=2) == pytest.approx(float(np.mean([1.0, 0.5, 0.0])) - steps * 0.5)
 
 
+@pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"shuffle": True, "accumulate": 2}], ids=str)
+def test_a_divergence_names_the_rows_of_its_batch(engine: str, options: dict[str, Any]) -> None:
+    x, weight = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(1.0)
+    program = wy.compile((weight * x).sqrt().mean(), wy.optim.SGD([weight], 1e-3), engine=engine)
+    data = np.ones(40, np.float32)
+    for seed in range(5):  # later epochs of native code are one call
+        program.epoch({x: data}, batch_size=3, seed=seed, **options)
+    for bad in (1, 17, 39):
+        data[bad] = -1.0
+        with pytest.raises(Diverged, match=rf"\. The batch has the rows? (\d+, )*{bad}\b") as caught:
+            program.epoch({x: data}, batch_size=3, **options)
+        rows = caught.value.rows
+        assert rows is not None and bad in rows
+        assert len(set(rows.tolist())) == len(rows) <= 3 * options.get("accumulate", 1)
+        data[bad] = 1.0
+    loader = wy.data.DataLoader(wy.data.Dataset(x=-data), batch_size=3)
+    with pytest.raises(Diverged) as caught:  # whose rows have no numbers
+        program.epoch(loader)
+    assert caught.value.rows is None
+
+
+def test_many_rows_of_a_divergence_are_an_attribute(engine: str) -> None:
+    x, weight = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(1.0)
+    program = wy.compile((weight * x).sqrt().mean(), wy.optim.SGD([weight], 1e-3), engine=engine)
+    with pytest.raises(Diverged, match=r"rows 0, 1, 2, 3, 4, 5, 6, 7 and 12 more, error\.rows$") as caught:
+        program.epoch({x: np.full(40, -1.0)}, batch_size=20)
+    assert caught.value.rows is not None and caught.value.rows.tolist() == list(range(20))
+
+
 ALL_KINDS: list[Any] = [
     wy.optim.SGD, wy.optim.Adadelta, wy.optim.Adafactor, wy.optim.Adagrad, wy.optim.Adam, wy.optim.AdamW,
     wy.optim.Adamax, wy.optim.LAMB, wy.optim.LARS, wy.optim.Lion, wy.optim.NAdam, wy.optim.RAdam, wy.optim.RMSprop,

@@ -155,6 +155,32 @@ def test_a_transformer_takes_less_memory(engine: str) -> None:
     assert all_of_it < 0.65 * none and all_of_it < 0.8 * half < 0.76 * none
 
 
+def test_no_product_keeps_the_values_of_an_activation_that_is_recomputed() -> None:
+    class Wide(wy.nn.Module):
+        def __init__(self) -> None:
+            self.up, self.activation = wy.nn.Linear(16, 256, seed=1), wy.nn.Activation("gelu")
+            self.down = wy.nn.Linear(256, 16, seed=2)
+
+        def __call__(self, x: Any) -> Any:
+            return x + self.down(self.activation(self.up(x)))
+
+    def run(names: Any) -> tuple[int, list[Any]]:
+        layers, x = [Wide() for _ in range(8)], wy.Input(dims=(64, 16), name="x")
+        h: Any = x
+        for layer in layers:
+            h = layer(h)
+        parameters = [each for layer in layers for each in layer.parameters()]
+        program = wy.compile(h.square().mean(), wy.optim.SGD(parameters, 0.1), remat=names)
+        data = np.random.default_rng(0).normal(size=(64, 16))
+        losses = [float(program({x: data})) for _ in range(3)]
+        return program.plan.peak_bytes, [losses, *(each.value.tolist() for each in parameters)]
+
+    (plain, numbers), (chosen, same) = run(()), run({"activation"})
+    assert same == numbers
+    # Of two arrays of (64, 256) for each of 8 layers, one is left.
+    assert plain - chosen > 6 * 64 * 256 * 4
+
+
 def test_lowered_functions_recompute_too() -> None:
     jax = pytest.importorskip("jax")
     x, kind = wy.Input(dims=(BATCH, Width(WIDTH)), name="x"), wy.IndexInput(dims=(BATCH,), name="kind")

@@ -55,7 +55,10 @@ def test_what_does_not_fit_is_refused() -> None:
     model = estimator().fit(ROWS, CLASSES)
     with pytest.raises(ValueError, match=r"rows of float32 \(3,\), not those of the first fit, float32 \(4,\)"):
         model.predict(ROWS[:, :3])
+    wrong: Any = "mse"
     with pytest.raises(TypeError, match="must be a module"):
-        wy.estimators.ModuleEstimator("Linear", wy.losses.mse).fit(ROWS, ROWS)
+        wy.estimators.ModuleEstimator(wrong, wy.losses.mse).fit(ROWS, ROWS)
+    with pytest.raises(TypeError, match=r"loss must be a function .* such as wy.losses.mse, not 'mse'"):
+        wy.estimators.ModuleEstimator(wy.nn.Linear(4, 3), wrong).fit(ROWS, CLASSES)
     with pytest.raises(ValueError, match="array of numbers"):
         estimator().fit(np.array(["a"]), CLASSES[:1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -15,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import wyrm as wy
+from wyrm.engines.native.llvm import library
 from wyrm.estimators.network import Structure
 from wyrm.estimators.trials import PROGRAMS, Model
 
@@ -107,6 +109,34 @@ def test_trainings_of_one_structure_share_a_program_and_nothing_else(monkeypatch
     np.testing.assert_array_equal(first.predict_proba(ROWS), before)
     again = wy.estimators.Classifier((5,), alpha=0.1, **QUICK).fit(ROWS, INSIDE)
     np.testing.assert_array_equal(again.predict_proba(ROWS), before)
+
+
+def test_networks_of_other_sizes_share_their_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fit(*hidden: int) -> None:
+        wy.estimators.Classifier(hidden, **QUICK | {"max_iter": 3}).fit(ROWS, INSIDE)
+
+    loaded, load = list[object](), library._load
+
+    def counted(function: Any, *others: Any) -> Any:
+        loaded.append(function)
+        return load(function, *others)
+
+    PROGRAMS.clear()
+    fit(5)
+    monkeypatch.setattr(library, "_load", counted)
+    for size in (6, 17, 200, 300):  # the batch has 200 rows
+        fit(size)
+    assert loaded == []
+
+
+def test_a_search_in_threads_finds_what_one_thread_finds() -> None:
+    choices = {"hidden_layer_sizes": [(4,), (9,)], "learning_rate_init": [0.01, 0.05]}
+    found = []
+    for jobs in (1, 3):
+        with joblib.parallel_config("threading", n_jobs=jobs):
+            search = GridSearchCV(wy.estimators.Classifier(max_iter=30, random_state=0), choices, cv=3)
+            found.append(search.fit(ROWS, INSIDE).cv_results_["mean_test_score"])
+    np.testing.assert_array_equal(*found)
 
 
 def test_pipelines_searches_clones_and_pickles() -> None:

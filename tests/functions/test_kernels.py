@@ -377,13 +377,13 @@ def test_residuals_have_the_sizes_of_what_is_recorded() -> None:
     axes = {"x": (7, 5), "y": (5,)}
     plan = products(x, y).plan.gradient
     kept = {each.name: (each.shape, each.type) for each in plan.residuals(list(axes.values()))}
-    assert kept == {"table": ((6,), "f8"), "tape": ((7 * 5,), "f8"), "notes": ((3,), "i")}
+    assert kept == {"table": ((6,), "f8"), "tape": ((7 * 5,), "f8"), "notes": ((4,), "i")}
     rows = wy.Input(dims=(Batch(), Time()), dtype=np.float64)
     program = wy.compile((products(rows, y) ** 2).sum(), wy.optim.SGD([y], 0.01))
     memory = program.profile({rows: random(8, 4)}, batch_size=4, steps=2, memory=True).memory
     assert memory is not None
     stored = {each.name: each.shape for each in memory.arrays}
-    # Four results, a table of five, a tape of sixteen and three notes, each at a multiple of eight elements.
+    # Four results, a table of five, a tape of sixteen and four notes, each at a multiple of eight elements.
     assert stored["kernel_products_residual"] == (8 + 8 + 16 + 8,)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -354,3 +356,27 @@ def test_what_was_compiled_before_trains_no_weight_that_the_model_has_no_more(en
     optimizer.zero_gradient()
     again.backward()
     optimizer.step()
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells the memory of a process there")
+def test_quantize_returns_the_memory_of_the_weights_to_the_system() -> None:
+    """Narrow weights are allocated between the weights that they replace, so the C library would keep these."""
+    measured = """
+import numpy as np
+import wyrm as wy
+
+def resident():
+    with open("/proc/self/status", encoding="ascii") as file:
+        return 1024 * next(int(line.split()[1]) for line in file if line.startswith("RssAnon"))
+
+wy.nn.Linear(64, 64).quantize("int8")
+np.ones(2**21)  # the C library keeps arrays of less than the largest one that was freed
+before = resident()
+model = wy.nn.Sequential(*(wy.nn.Linear(768, 768) for _ in range(60)))
+exact = resident() - before
+model.quantize("int8")
+print(exact, resident() - before)
+"""
+    found = subprocess.run([sys.executable, "-c", measured], check=True, capture_output=True, text=True)
+    exact, narrow = map(int, found.stdout.split())
+    assert narrow < 0.4 * exact

@@ -9,6 +9,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import DTypeError
+from wyrm.graph.traversal import topological_order
 from wyrm.testing import check_grads
 
 RANDOM = np.random.default_rng(0)
@@ -86,3 +87,30 @@ def test_bad_input() -> None:
         wy.checkpoint(lambda x: [x], x)  # type: ignore[arg-type, return-value]  # the mistake
     with pytest.raises(ValueError, match="depends on none of the inputs"):
         wy.checkpoint(lambda x: wy.Constant(1.0) * 2.0, x)
+
+
+def _readers(x: Any, weight: Any, apart: Any) -> Any:
+    """Return a sum of what reads an activation in different ways: twice, in a product, by a checkpoint."""
+    y = apart(lambda x: (x * 0.7).tanh() * x, x)
+    z = apart(lambda y: y / (1.0 + y * y).sqrt(), y + x)
+    return (y * y * z).sum() + (y @ weight).tanh().square().sum() + (z @ weight * y).sum() + y.exp().sum()
+
+
+def test_readers_of_a_cheap_part_compute_it_again() -> None:
+    x, weight = (wy.Parameter(RANDOM.standard_normal(shape)) for shape in ((3, 4), (4, 4)))
+    loss, plain = (_readers(x, weight, apart) for apart in (wy.checkpoint, lambda part, x: part(x)))
+    check_grads(loss, order=2)
+    for first, second in zip(wy.grad(loss, [x, weight]), wy.grad(plain, [x, weight]), strict=True):
+        np.testing.assert_allclose(first.forward(), second.forward(), rtol=1e-12)
+        np.testing.assert_allclose(wy.compile(first)({}), second.forward(), rtol=1e-12)
+    backward = set(topological_order(wy.grad(loss, [x, weight]))) - set(topological_order([loss]))
+    results = {each for each in topological_order([loss]) if type(each).__name__ == "Checkpoint"}
+    readers = [each for each in backward if not results.isdisjoint(each.parents)]
+    assert results and {type(each).__name__ for each in readers} <= {"OptimizationBarrier"}
+
+
+def test_readers_of_a_costly_part_keep_it() -> None:
+    x, weight = (wy.Parameter(RANDOM.standard_normal(shape)) for shape in ((3, 4), (4, 4)))
+    y = wy.checkpoint(lambda x: (x @ weight).tanh(), x)
+    order = topological_order(wy.grad((y * y).sum(), [x]))
+    assert sum(type(each).__name__ == "OptimizationBarrier" for each in order) == 1

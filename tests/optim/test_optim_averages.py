@@ -108,3 +108,26 @@ def test_averages_are_saved_and_loaded() -> None:
 def test_averages_without_meaning_are_refused(make: Any) -> None:
     with pytest.raises(ValueError, match="must be"):
         make()
+
+
+def test_an_optimizer_that_begins_anew_steps_as_a_new_one() -> None:
+    def made() -> tuple[list[wy.Parameter], wy.optim.Optimizer]:
+        parameters = [wy.Parameter(np.full(3, 0.5)), wy.Parameter(np.full(2, -0.5))]
+        groups: list[Any] = [{"parameters": parameters[:1]}, {"parameters": parameters[1:], "learning_rate": 0.3}]
+        return parameters, wy.optim.Adagrad(groups, 0.1, average=EMA(0.5))
+
+    def steps(parameters: list[wy.Parameter], optimizer: wy.optim.Optimizer) -> list[np.ndarray]:
+        for step in range(1, 4):
+            for parameter in parameters:
+                stored(parameter).gradient = np.full(parameter.shape, float(step))
+            optimizer.step()
+        return [*(parameter.value for parameter in parameters), *optimizer.state_dict().values()]
+
+    first, optimizer = made()
+    expected = steps(first, optimizer)
+    for parameter, value in zip(first, (0.5, -0.5), strict=True):
+        parameter.set(np.full(parameter.shape, value))
+    optimizer._restart()
+    assert optimizer.steps == 0
+    for found, wanted in zip(steps(first, optimizer), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.engines.epochs import EpochOptions, train_epoch
+from wyrm.engines.epochs import EpochOptions, train_epochs
 from wyrm.engines.native.llvm.cache import CompilationCount
 from wyrm.engines.native.products.pool import processors
 from wyrm.engines.native.run.runner import NativeRunner
@@ -409,6 +409,6 @@ def test_the_clocks_change_no_number() -> None:
     runner = RecordingRunner(copied.graph, "auto", Recorder())
     options = EpochOptions(16, shuffle=True, seed=3, threads=1, mode="hogwild", progress=False, accumulate=1)
     engine = RecordingEngine(copied.graph, runner)
-    means = train_epoch(engine, columns, options, Totals(copied.graph.outputs), in_batches=False)
+    means = train_epochs(engine, columns, options, Totals(copied.graph.outputs), in_batches=False)[0].outputs
     assert means == [program.epoch(columns, batch_size=16, shuffle=True, seed=3)]
     np.testing.assert_array_equal(copied.optimizer.parameters[0].value, weight.value)

@@ -5,29 +5,122 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 
 import wyrm as wy
 from tests.reach.graphs import GENERATORS, Graph, graphs
 from wyrm.engines.numpy.reference import ReferenceRunner
+from wyrm.errors import NotProved, ShapeError
+from wyrm.graph.axes import axis_size
 from wyrm.graph.base import BaseNode, describe
+from wyrm.graph.index_leaves import IndexInput
+from wyrm.reach.rules import Reached
+from wyrm.reach.symmetry import SymmetryAnalysis
 from wyrm.testing.reaching import Wrong, unsound
 
 
 def wrong(graph: Graph, seed: int) -> Wrong | None:
     """Return what an analysis of a graph says that is not so."""
-    runner = ReferenceRunner(graph.nodes)
+    compute = _Computer(graph)
+    found = unsound(graph.nodes, graph.leaves, compute, graph.sizes, seed)
+    return found or _ordered(graph, compute, seed) or _shortened(graph, compute)
 
-    def compute(leaves: Mapping[BaseNode, np.ndarray]) -> Sequence[np.ndarray]:
+
+class _Computer:
+    """The values of the nodes of a graph, for arrays of its leaves."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.nodes, self.runner = graph.nodes, ReferenceRunner(graph.nodes)
+
+    def __call__(self, leaves: Mapping[BaseNode, np.ndarray]) -> Sequence[np.ndarray]:
         for leaf, array in leaves.items():
             leaf.set(array)  # type: ignore[attr-defined]  # leaves that take data
         wy.random.set_step(0)
         with np.errstate(all="ignore"):
-            plan = runner.run()
-        return [np.array(plan.value(node)) for node in graph.nodes]
+            plan = self.runner.run()
+        return [np.array(plan.value(node)) for node in self.nodes]
 
-    return unsound(graph.nodes, graph.leaves, compute, graph.sizes, seed)
+
+def axes_of(node: BaseNode, kind: type[wy.Dim]) -> list[int]:
+    """Return the positions of the axes of a class."""
+    return [k for k, axis in enumerate(node.dims) if type(axis) is kind]
+
+
+def permuted(array: np.ndarray, node: BaseNode, kind: type[wy.Dim], order: np.ndarray) -> np.ndarray:
+    """Return an array of a node in another order along all axes of a class."""
+    for k in axes_of(node, kind):
+        array = np.take(array, order, k)
+    return array
+
+
+def unordered(graph: Graph, kind: type[wy.Dim]) -> tuple[list[BaseNode], list[BaseNode]]:
+    """Return the nodes that are said to be permuted as the inputs are along an axis, and those to stay as they are."""
+    known, alike, fixed = dict[BaseNode, tuple[SymmetryAnalysis, Reached]](), list[BaseNode](), list[BaseNode]()
+    for node in reversed(graph.nodes):
+        if node not in known:
+            analysis = SymmetryAnalysis(node, kind)
+            known |= {each: (analysis, reached) for each, reached in analysis.known.items()}
+        analysis, reached = known[node]
+        if not reached.zones and all(analysis.is_of(axis) or not analysis.is_made_of(axis) for axis in node.dims):
+            alike.append(node)
+        if reached.fixed:
+            fixed.append(node)
+    return alike, fixed
+
+
+def _ordered(graph: Graph, compute: _Computer, seed: int) -> Wrong | None:
+    """Return the first node that changes with the order of the inputs in another way than is said."""
+    inputs = [leaf for leaf in graph.leaves if isinstance(leaf, wy.Input | IndexInput)]
+    before, random = compute(graph.leaves), np.random.default_rng(seed)
+    # Sums in another order are rounded in another way, also where they cancel; 1e6 is below masked scores.
+    rounding = 1e-12 * max(float(np.abs(each[np.abs(each) < 1e6]).max(initial=1.0)) for each in before)
+    for kind in {type(axis) for leaf in inputs for axis in leaf.dims if isinstance(axis, wy.Dim)} & graph.sizes.keys():
+        alike, fixed = map(set, unordered(graph, kind))
+        for _ in range(2 if alike or fixed else 0):
+            order = random.permutation(graph.sizes[kind])
+            turned = {leaf: permuted(graph.leaves[leaf], leaf, kind, order) for leaf in inputs}
+            after = compute({**graph.leaves, **turned})
+            for node, old, new in zip(graph.nodes, before, after, strict=True):
+                expected = [permuted(old, node, kind, order)] * (node in alike) + [old] * (node in fixed)
+                if not all(np.allclose(each, new, 1e-9, rounding, True) for each in expected):
+                    return Wrong(node, f"it depends on the order {order} of {kind.__name__}, which it is said not to")
+    return None
+
+
+def prefixes(graph: Graph, kind: type[wy.Dim]) -> list[BaseNode]:
+    """Return the last nodes with an axis that are proved to begin with the results of a shorter input."""
+    found = []
+    for node in graph.nodes[-8:]:
+        if len(axes_of(node, kind)) == 1:
+            with suppress(NotProved, ShapeError):
+                found.append(wy.prove(node).prefix(kind))
+    return found
+
+
+def _shortened(graph: Graph, compute: _Computer) -> Wrong | None:
+    """Return the first node whose first elements are others for a shorter input, though that is proved not to be."""
+    for kind in {type(axis) for leaf in graph.leaves for axis in leaf.dims if axis_size(axis) is None}:
+        end = graph.sizes[kind] - 1
+        proved = set(prefixes(graph, kind))
+        if not proved:
+            continue
+        short = {leaf: beginning(array, leaf, kind, end) for leaf, array in graph.leaves.items()}
+        whole = compute(graph.leaves)
+        try:
+            part = compute(short)
+        except wy.WyrmError:  # a slice that needs more positions
+            continue
+        for node, old, new in zip(graph.nodes, whole, part, strict=True):
+            if node in proved and not np.allclose(beginning(old, node, kind, end), new, 1e-9, 1e-9, True):
+                return Wrong(node, f"it depends on the number of positions along {kind.__name__}")
+    return None
+
+
+def beginning(array: np.ndarray, node: BaseNode, kind: type[wy.Dim], end: int) -> np.ndarray:
+    """Return the first elements of an array of a node along the axes of a class."""
+    return array[tuple(slice(end) if type(axis) is kind else slice(None) for axis in node.dims)]
 
 
 def check(name: str, first: int, count: int, ops: Counter[str] | None = None) -> str | None:

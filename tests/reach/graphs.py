@@ -12,6 +12,7 @@ import wyrm as wy
 from tests.fuzz.generate import Generator
 from tests.fuzz.productions import TABLES
 from tests.fuzz.program import Rows
+from tests.reach.views import Items, Views
 from wyrm.graph.base import BaseNode
 from wyrm.graph.traversal import topological_order
 
@@ -316,11 +317,21 @@ def of_cells(seed: int) -> Graph:
     return _graph([hidden, memory, states], leaves, {Batch: 2, Time: 4, Width: 4})
 
 
+# --- views of one axis ------------------------------------------------------------------------------------------------
+
+
+def of_views(seed: int) -> Graph:
+    """Return a graph of views of divided axes, which meet, and of positions of sized axes."""
+    views = Views(seed)
+    return _graph(views.outputs(), views.leaves, {Items: views.size})
+
+
 GENERATORS: dict[str, Callable[[int], Graph | None]] = {
     "programs": of_program,
     "sequences": of_sequences,
     "layers": of_layers,
     "cells": of_cells,
+    "views": of_views,
 }
 
 

@@ -19,9 +19,10 @@ from wyrm.ops.attention.attention import _AttentionReach
 from wyrm.ops.control.scan_reach import _Loop
 from wyrm.ops.products.product import _MatMulReach
 from wyrm.ops.shaping.arange import _ArangeReach
-from wyrm.reach import constants, formulas, reading, relations, zones
+from wyrm.reach import constants, extremes, formulas, reading, relations, zones
 from wyrm.reach.facts import Analysis
 from wyrm.reach.rules import Along, Leading
+from wyrm.reach.symmetry import SymmetryAnalysis
 from wyrm.reach.zones import Atoms
 
 
@@ -86,8 +87,8 @@ MUTANTS = [
     _of(zones.linked, "(v, u, -low)", "(v, u, -low - 1)", "programs", 2),
     _of(zones.linked, "(u, v, high)", "(u, v, high - 1)", "programs", 2),
     _of(Atoms.projected, "limit = first + second", "limit = first + second - 1", "programs", 0),
-    _of(Atoms.united, "return [self.hull(kept)]", "return kept[:1]", "sequences", 7),
-    _of(Atoms.hull, "max(c.get", "min(c.get", "sequences", 7),
+    _of(Atoms.united, "return [self.hull(kept)]", "return kept[:1]", "views", 10),
+    _of(Atoms.hull, "max(c.get", "min(c.get", "views", 10),
     _of(Atoms.met, "return list(zones)", "return []", "programs", 0),
     _of(Atoms.image, "not in visible)", "not in visible and atom % 2)", "programs", 0),
     _of(formulas.known_of_formula, "met(zones[1], outside(0, 0.0))", "met(zones[1], outside(0, 1.0))", "programs", 0),
@@ -101,10 +102,10 @@ MUTANTS = [
     _of(formulas._at_most, "(u, b), (v, a)", "(v, a), (u, b)", "sequences", 0),
     _of(formulas.summed, "a, b, down, up = b, a, -up, -down", "pass", "sequences", 1),
     _of(formulas.reduces_to, "return False\n    except", "return True\n    except", "sequences", 47),
-    _of(constants._covering, "int(at.max())", "int(at.max()) - 1", "programs", 7),
-    _of(constants._covering, ".max())\n        zones", ".min())\n        zones", "programs", 7),
+    _of(constants._limits, ".max())", ".max()) - 1"),
+    _of(constants._limits, ".max())", ".min())"),
     _of(constants._numbers, "int(beside.min())", "int(beside.max())", "programs", 17),
-    _of(relations.related, "made.append(relation", "made or made.append(relation", "cells", 0),
+    _of(relations.related, "made.append(found)", "made or made.append(found)", "cells", 0),
     _of(relations._part, "limit == zone.bounds.get((v, u)) == 0", "limit == 0", "cells", 0),
     _of(relations._put_in, "operand.zones, names", "operand.zones[:1], names", "cells", 1),
     _of(relations._put_in, "in relation.parts", "in relation.parts[:1]", "cells", 0),
@@ -114,6 +115,25 @@ MUTANTS = [
     _of(reading._times, "numbers, -1)", "numbers, 1)", "sequences", 11),
     _of(reading.reshaped, "analysis.sizes[parts[-1]]", "analysis.sizes[parts[0]]", "layers", 0),
     _of(reading.groups, "have[0] < want[0]", "have[0] > want[0]"),
+    _of(Atoms.whole_of, "self.wholes[parts]\n", "next(iter(self.wholes.values()))\n"),
+    _of(Atoms.moved_whole, "self.whole_of((new, factors), size)", "whole"),
+    _of(Atoms.factors, "found[-1] * number", "found[-1]"),
+    _of(Analysis.shifted_wholes, "[before], [after], low, high", "[before], [after], -high, -low"),
+    _of(Analysis.shifted_wholes, "for k in moving) for i in", "for k in moving[:1]) for i in"),
+    _of(reading.scattered, "-high, -low", "low, high"),
+    _of(reading._flattened, "if factors == analysis.factors(parts)", "if factors"),
+    _of(extremes.highest, "not any(not analysis.tidy(zone).bounds for zone in rows)", "False"),
+    _of(extremes._span_of_formula, "x | turned(y)", "x | y"),
+    _of(extremes._span_of_formula, "[turned(x)]", "[x]"),
+    _of(extremes.span_of, "NUMBER if all(", "NUMBER if not all("),
+    _of(formulas.known_of_formula, "if formula == \"x + y\" else (other, large)", "if formula else (other, large)"),
+    _of(SymmetryAnalysis._is_sorted, "is x and", "is not None and"),
+    _of(SymmetryAnalysis._is_sorted, "or self.known[x].zones", ""),
+    _of(SymmetryAnalysis._is_symmetric, "[1, 0, *range(2, size)], [*range(1, size), 0]", "[1, 0, *range(2, size)],"),
+    _of(SymmetryAnalysis._is_kept, "return False\n    return True", "return True\n    return True"),
+    _of(SymmetryAnalysis._is_in_place, "old[0]", "new[0]"),
+    _of(SymmetryAnalysis._is_aligned, "> 1", "> 2"),
+    _of(SymmetryAnalysis._start_of, "np.array_equal(array, np.arange(len(array)))", "True"),
     _of(Analysis.without, "out = set(gone)", "out = set(gone) - {1}"),
     _of(Analysis.along, "low, high = -high, -low", "pass"),
     _of(Analysis.along, "linked([atom], [new], low, high)", "linked([new], [atom], low, high)"),

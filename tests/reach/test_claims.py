@@ -219,6 +219,59 @@ def test_scores_that_are_lowered_count_only_beside_others() -> None:
     assert assumed.startswith("scores that a mask lowers to -1e4 or less")
 
 
+def shifted(scores: Any) -> Any:
+    return (scores - scores.max(-1, keepdims=True)).exp()
+
+
+SOFTMAX: dict[str, Callable[[Any], Any]] = {
+    "softmax": lambda z: z.softmax(),
+    "by hand": lambda z: shifted(z) / shifted(z).sum(-1, keepdims=True),
+    "without the maximum": lambda z: z.exp() / z.exp().sum(-1, keepdims=True),
+    "logsumexp": lambda z: (z - z.logsumexp(-1, keepdims=True)).exp(),
+    "log_softmax": lambda z: z.log_softmax().exp(),
+    "not normalized": shifted,
+    "the maximum kept constant": lambda z: (z - z.max(-1)[..., None].stop_gradient()).exp(),
+}
+LARGE: dict[str, Callable[[Any, Any], Any]] = {
+    "where": lambda scores, seen: wy.where(seen, scores, -1e30),
+    "added": lambda scores, seen: scores + (1.0 - seen.astype(np.float32)) * -1e9,
+    "subtracted": lambda scores, seen: scores - (1.0 - seen.astype(np.float32)) * 1e9,
+    "with a mask of data": lambda scores, seen: (
+        wy.where(seen, scores, -1e9)
+        + (1.0 - wy.Input(dims=scores.dims[:2], dtype=np.bool_).astype(np.float32))[:, None] * -1e9
+    ),
+}
+
+
+@pytest.mark.parametrize("large", LARGE)
+@pytest.mark.parametrize("softmax", SOFTMAX)
+def test_scores_that_are_lowered_have_no_weight_in_a_softmax_by_hand(softmax: str, large: str) -> None:
+    x = data()
+    query, key = seen(x)
+
+    def attended(mask: Any) -> Any:
+        return wy.prove(SOFTMAX[softmax](LARGE[large](x @ x.swapaxes(1, 2), mask)) @ x)
+
+    claims = attended(query >= key)
+    claims.causal(Time)
+    assert claims.assumed[0].startswith("scores that a mask lowers to -1e4 or less")
+    for wrong in (query + 1 >= key, query <= key):
+        refused(partial(attended(wrong).causal, Time))
+    if softmax not in ("without the maximum", "not normalized"):
+        assert "may have no score but masked ones: mask with -inf" in refused(partial(attended(key < 0).causal, Time))
+
+
+def test_scores_that_are_raised_again_have_weight() -> None:
+    x = data()
+    query, key = seen(x)
+    scores, hidden = x @ x.swapaxes(1, 2), (query < key).astype(np.float32)
+    low = scores + hidden * -1e9
+    for z in (low + hidden * 1e9, low - hidden * -1e9, low - low.min(-1, keepdims=True), low * 1e-9, low / 1e9):
+        refused(partial(wy.prove(z.exp() @ x).causal, Time))
+    raised = wy.Input(dims=scores.dims[:2], dtype=np.bool_).astype(np.float32)[:, None] * 1e9
+    refused(partial(wy.prove((low + raised).exp() @ x).causal, Time))
+
+
 def test_a_mask_that_is_data_is_named() -> None:
     x = data()
     given = wy.Input(dims=(x.dims[1], x.dims[1]), dtype=np.bool_, name="seen")
@@ -263,7 +316,7 @@ def test_sets_are_permuted() -> None:
     pooled = attended.max(1)
     assert wy.prove(pooled).invariant(Items) is pooled
     ordered = wy.nn.MultiHeadAttention(8, 2, causal=True)(x)
-    assert "treats positions along Items in different ways" in refused(lambda: wy.prove(ordered).equivariant(Items))
+    assert "does not treat all positions along Items alike" in refused(lambda: wy.prove(ordered).equivariant(Items))
     for y in (x[:, 0], x.cumsum(axis=1).sum(1), (x * wy.arange(x.dims[1]).astype(np.float32)[:, None]).sum(1)):
         refused(partial(wy.prove(y).invariant, Items))
     with pytest.raises(ShapeError, match="has that axis: claim equivariant"):
@@ -326,3 +379,75 @@ class Turned(wy.Node):
 
     def vjp(self, gradient: Any) -> Any:
         return (Turned(gradient),)
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------
+
+
+def backward(layer: Any, x: Any) -> Any:
+    return wy.flip(layer(wy.flip(x, 1)).sequence, 1)
+
+
+def test_a_layer_is_blamed_on_its_own_line() -> None:
+    x, layers = data(), [wy.nn.GRU(Width(8), Width(4)) for _ in range(2)]
+    forward = layers[0](x).sequence
+    turned = backward(layers[1], x)
+    message = refused(lambda: wy.prove(forward + turned).causal(Time))
+    (lost,) = (each for each in message.splitlines() if "lost by" in each)
+    assert lost.endswith("return wy.flip(layer(wy.flip(x, 1)).sequence, 1)")
+    assert "lost by gru at" in lost
+    assert "forward =" not in message
+    assert "_residuals" not in message
+
+
+LATER: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "cumsum": (lambda x: x[:, ::-1].cumsum(axis=1)[:, ::-1], "cumsum goes from the last position to the first"),
+    "scan": (
+        lambda x: wy.scan(lambda c, row: (c + row, c), x[:, 0] * 0.0, x.swapaxes(0, 1), reverse=True)[1].swapaxes(0, 1),
+        "scan goes from the last position to the first: the axis was reversed before, or reverse=True says so",
+    ),
+    "slice": (
+        lambda x: wy.concatenate([x[:, 2:], wy.zeros_like(x[:, :2])], 1),
+        "slice moves position t + 2 to t, as x[2:] does",
+    ),
+    "convolution": (
+        lambda x: wy.nn.Conv1d(8, 8, 3, padding=1)(x.swapaxes(1, 2)).swapaxes(1, 2),
+        "pad by wy.pad on that side, and say padding=0",
+    ),
+    "pooling": (
+        lambda x: wy.nn.max_pool1d(x.swapaxes(1, 2), 3, 1, 1).swapaxes(1, 2),
+        "a window reads later positions unless all zeros stand before the first position",
+    ),
+    "attention": (wy.nn.MultiHeadAttention(8, 2, causal=False), "causal=True keeps each position from later ones"),
+    "mean": (lambda x: x - x.mean(1, keepdims=True), "mask what mean reads, or leave the axis out of what it reduces"),
+}
+
+
+@pytest.mark.parametrize("op", LATER)
+def test_help_is_about_the_op(op: str) -> None:
+    model, expected = LATER[op]
+    message = refused(lambda: wy.prove(model(data())).causal(Time))
+    assert f"  help: {expected}" in message or expected in message.splitlines()[-1]
+    assert "_part" not in message
+    assert "cum_sum" not in message.splitlines()[1]
+
+
+def test_each_claim_has_help() -> None:
+    x = data()
+    for prove, expected in (
+        (lambda: wy.prove(x.sum(2)).excludes(Batch), "wy.where(i[:, None] != i[None, :], scores, -np.inf)"),
+        (lambda: wy.prove(x * 2.0).causal(Time, strict=True), "wy.pad(x, (1, 0))[:-1]"),
+        (lambda: wy.prove(x[:, 0]).invariant(Time), "sums, means, maxima and sorted elements along Time"),
+        (lambda: wy.prove(x.cumsum(1)).equivariant(Time), "sums, means, maxima and sorted elements along Time"),
+        (lambda: wy.prove(x / x.dims[1]).prefix(Time), "count the positions so far, wy.arange(Time()) + 1"),
+        (lambda: wy.prove(x.sum(2)).ignores(x), "leave x out of what the ops on the path read"),
+    ):
+        assert expected in refused(prove).splitlines()[-1]
+
+
+def test_an_axis_that_lost_its_name_is_given_it() -> None:
+    x = data(Batch(), Time(6), Width(8))
+    with pytest.raises(ShapeError, match=r"lacks that axis; .* name it: \.reshape\(\(Batch\(\), Time\(6\), 8\)\)$"):
+        wy.prove(x.reshape((x.dims[0], 6, 8)).cumsum(1)).causal(Time)
+    with pytest.raises(ShapeError, match=r"lacks that axis$"):
+        wy.prove(x.sum(1)).causal(Time)

@@ -11,6 +11,8 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import DependenceWarning
+from wyrm.reach.evaluated import warn_of_targets
+from wyrm.reach.facts import Analysis
 
 
 class Batch(wy.Dim): ...
@@ -257,3 +259,20 @@ def test_integers_that_a_loop_looks_up_are_no_labels() -> None:
     first = table.index(data.tokens[:, 0])
     last, _ = wy.scan(lambda h, i: (h + table.index(i + 2), None), first, data.tokens.T)
     assert issued(last.square().mean()) == []
+
+
+def test_layers_that_are_alike_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked, of_op = list[Any](), Analysis._of_op
+
+    def counted(*arguments: Any) -> Any:
+        looked.append(arguments[1])
+        return of_op(*arguments)
+
+    monkeypatch.setattr(Analysis, "_of_op", counted)
+    counts, tokens = [], wy.IndexInput(dims=(wy.Dim(), wy.Dim(8)), name="tokens")
+    for layers in (3, 9):
+        config = wy.nn.GPT2Config(vocab_size=5, n_positions=8, n_embd=4, n_head=2, n_layer=layers)
+        looked.clear()
+        warn_of_targets(wy.nn.GPT2(config)(tokens)[:, :-1].cross_entropy(tokens[:, 1:]))
+        counts.append(len(looked))
+    assert 0 < counts[0] == counts[1]

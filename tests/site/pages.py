@@ -1,6 +1,6 @@
 """The pages of the site: their Python blocks, run in order, and the outputs that they show.
 
-The pages of the tour are one program; every other page is a program of its own. The text block after the comment
+Each page is a program of its own. The text block after the comment
 `<!-- output -->` is what the Python block above it prints, after `<!-- output: an error -->` with its error;
 `python -m tests.site` writes these anew. What differs from run to run, such as times, stands after `<!-- output: of one
 run -->`.
@@ -20,10 +20,6 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-TOUR = [DOCS / "tour" / f"{name}.md" for name in (
-    "graph", "arrays", "typed-model", "training", "recommenders", "without-python", "functions", "language-model",
-    "devices", "own-op",
-)]  # fmt: skip
 # A Python block, and the output below it.
 _BLOCK = re.compile(
     r"^(?P<code>```python\n(?P<source>.*?)^```\n)"
@@ -34,9 +30,9 @@ _BLOCK = re.compile(
 
 
 def pages() -> list[Path]:
-    """Return the pages that are written by hand, but those of the tour."""
+    """Return the pages that are written by hand."""
     generated = DOCS / "reference" / "api", DOCS / "learn" / "examples"
-    found = sorted(path for path in DOCS.rglob("*.md") if path.parent not in generated and path not in TOUR)
+    found = sorted(path for path in DOCS.rglob("*.md") if path.parent not in generated)
     return [path for path in found if not path.name.startswith("benchmarks")]
 
 

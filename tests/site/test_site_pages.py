@@ -5,24 +5,16 @@ from __future__ import annotations
 import importlib
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.site.pages import DOCS, ROOT, TOUR, links, pages, run
+from tests.site.pages import DOCS, ROOT, links, pages, run
 
 CODE = [page for page in pages() if "```python" in page.read_text(encoding="utf-8")]
 
 
 def named(page: Path) -> str:
     return page.relative_to(DOCS).with_suffix("").as_posix()
-
-
-def test_the_tour_runs_from_its_first_page_to_its_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    namespace: dict[str, Any] = {"__name__": "tour"}
-    for page in TOUR:
-        assert run(page, namespace) == page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", CODE, ids=named)
@@ -32,7 +24,7 @@ def test_a_page_runs_and_prints_what_it_shows(page: Path, tmp_path: Path, monkey
     assert shown == page.read_text(encoding="utf-8"), "run python -m tests.site"
 
 
-@pytest.mark.parametrize("page", [*pages(), *TOUR], ids=named)
+@pytest.mark.parametrize("page", pages(), ids=named)
 def test_links_lead_somewhere(page: Path) -> None:
     contents = importlib.import_module("tests.site.reference").contents()
     for target in links(page):
@@ -47,10 +39,10 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_every_page_is_in_a_table_of_contents() -> None:
     listed: set[Path] = set()
-    for page in [*pages(), *TOUR]:
+    for page in pages():
         for tree in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
             for line in tree.splitlines():
                 name = re.sub(r".*<(.*)>", r"\1", line).strip()
                 if name and not name.startswith(":"):
                     listed.add((page.parent / f"{name}.md").resolve())
-    assert {page for page in [*pages(), *TOUR] if page != DOCS / "index.md"} <= listed
+    assert {page for page in pages() if page != DOCS / "index.md"} <= listed

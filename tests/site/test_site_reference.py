@@ -58,6 +58,12 @@ def test_options_are_spelled_out() -> None:
     assert "reduction: Literal['mean', 'sum', 'none'] = 'mean'" in signatures["wyrm.losses.mse"]
 
 
+def test_what_a_base_describes_is_not_repeated() -> None:
+    layers = texts()["layers"]
+    assert layers.count("{py:method} load_state_dict(") == 1  # that of `Module`
+    assert "Base: {py:obj}`wyrm.nn.Layer`" in layers.partition("{py:class} wyrm.nn.Linear(")[2]
+
+
 def test_types_are_short() -> None:
     signatures = dict(heads())
     assert signatures["wyrm.sum"] == (
@@ -66,6 +72,9 @@ def test_types_are_short() -> None:
     )
     assert signatures["wyrm.exp"] == "(x: Node | float | ArrayLike) -> Node"
     assert not [name for name, text in signatures.items() if re.search(r"\b(Shaped|OfShape|Unnamed)\[", text)]
+    assert "embed: bool | Literal['float32', 'float16', 'int8'] = False" in signatures["wyrm.export"]
+    # Where what runs is no node, no type is the name of an op.
+    assert not [name for name, text in signatures.items() if ": Node = False" in text or ": Node = True" in text]
 
 
 def test_layers_show_what_they_are_called_with() -> None:

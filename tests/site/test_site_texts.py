@@ -18,6 +18,17 @@ def test_a_page_whose_name_begins_as_a_folder_is_a_page() -> None:
     )
 
 
+def test_a_raised_error_of_several_lines_is_one_item() -> None:
+    docstring = """Do it.
+
+    Raises:
+        ShapeError: For another
+            number of axes.
+    """
+    shown = building("docstrings").markdown_of(docstring, lambda name: None)
+    assert shown.splitlines()[2:] == ["Raises:", "", "- `ShapeError`: For another number of axes."]
+
+
 def test_a_description_is_the_beginning_of_the_first_paragraph() -> None:
     from docutils.core import publish_doctree
 
@@ -28,3 +39,13 @@ def test_a_description_is_the_beginning_of_the_first_paragraph() -> None:
     long = texts.description(publish_doctree("word " * 60, settings_overrides=quiet))
     assert long.endswith("word …") and len(long) <= 155
     assert texts.description(publish_doctree("", settings_overrides=quiet)) == ""
+
+
+def test_the_page_of_an_example_says_where_its_files_are() -> None:
+    examples = building("examples")
+    assert examples.files_of("bpr_movielens") == [
+        "bpr_movielens.py", "command_line.py", "film_pictures.py", "pictures.py",
+    ]  # fmt: skip
+    start = examples.page("fizzbuzz").partition("```python")[0]
+    assert "[fizzbuzz.py](https://github.com/wyrm-autodiff/wyrm/blob/main/examples/fizzbuzz.py)" in start
+    assert "python fizzbuzz.py --help" in start and "command_line.py" in start

@@ -14,7 +14,7 @@ mypy has to say just this; of the others an error on that line is expected, in t
 judge a program as expected, `cannot.toml` names the program of `programs/limits.py` that shows what it cannot do; both
 are reported once the checker can.
 
-The Python blocks of the README and the site's tour, one after another, are a right program too.
+The Python blocks of the README and those of each page of the site's tour are right programs too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from filelock import FileLock
 
 from tests.typing import checkers
 from tests.typing.checkers import ROOT, Message, Messages, without_options
-from tests.typing.corpus import HEADER, PROGRAMS, Program, limits, programs, readme
+from tests.typing.corpus import HEADER, PROGRAMS, Program, documents, limits, programs
 
 # Generated modules and mypy's cache: only what changed is checked again.
 WORK = ROOT / ".mypy_cache" / "typing_corpus"
@@ -300,7 +300,7 @@ def _lines(corpus: list[Program], messages: Messages) -> Iterator[str]:
 
 def main(arguments: list[str]) -> int:
     """Print the reports; 1 where something was missed or a false alarm raised."""
-    corpus, failed = [*programs(), readme()], False
+    corpus, failed = [*programs(), *documents()], False
     checked = [*corpus, *limits()]
     found: dict[str, Messages] = {}
     wrong = sum(not program.right for program in corpus)

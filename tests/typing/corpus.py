@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.site.pages import TOUR
+from tests.site.pages import DOCS
 from tests.typing.checkers import ROOT
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -86,11 +86,16 @@ def limits() -> list[Program]:
     return [each._replace(header=_LIMITS_HEADER) for each in _sections(PROGRAMS / "limits.py", "limit")]
 
 
-def readme() -> Program:
-    """Return the Python blocks of the README and of the site's tour as one program."""
-    texts = [page.read_text(encoding="utf-8") for page in (ROOT / "README.md", *TOUR)]
-    blocks = re.findall(r"^```python\n(.*?)^```$", "\n".join(texts), re.DOTALL | re.MULTILINE)
-    return Program("right", "README.md", "readme", 1, "\n".join(blocks), header=_README_HEADER)
+def documents() -> list[Program]:
+    """Return the Python blocks of the README and of each page of the site's tour as a program."""
+    found = []
+    for page in (ROOT / "README.md", *sorted((DOCS / "tour").glob("*.md"))):
+        blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+        name = page.stem.lower().replace("-", "_")
+        file = str(page.relative_to(ROOT))
+        if blocks:
+            found.append(Program("right", file, f"page_{name}", 1, "\n".join(blocks), header=_README_HEADER))
+    return found
 
 
 def _preamble() -> str:

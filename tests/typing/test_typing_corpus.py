@@ -11,7 +11,7 @@ import pytest
 from tests.once import computed_once
 from tests.typing.check_corpus import CANNOT, CHECKERS, PLUGIN, Report, beyond, check, other_limits
 from tests.typing.checkers import Messages, is_installed
-from tests.typing.corpus import limits, programs, readme
+from tests.typing.corpus import documents, limits, programs
 from tests.typing.generate import programs as long_programs
 
 # The shares of wrong programs that checkers must reject at least; the others reject all that `cannot.toml` leaves.
@@ -29,13 +29,13 @@ def checker(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def messages(checker: str, tmp_path_factory: pytest.TempPathFactory) -> Messages:
     run = CHECKERS[checker]
-    by_checker = computed_once(tmp_path_factory, run.__name__, lambda: run([*programs(), readme(), *limits()]))
+    by_checker = computed_once(tmp_path_factory, run.__name__, lambda: run([*programs(), *documents(), *limits()]))
     return by_checker[checker]
 
 
 @pytest.fixture(scope="module")
 def report(checker: str, messages: Messages) -> Report:
-    return check([*programs(), readme()], checker, messages)
+    return check([*programs(), *documents()], checker, messages)
 
 
 def test_the_corpus_is_large_enough() -> None:
@@ -56,7 +56,7 @@ def test_every_wrong_program_is_rejected_where_it_is_wrong(checker: str, report:
 
 def test_checkers_cannot_do_what_is_said_that_they_cannot(checker: str, report: Report) -> None:
     assert report.mended == []
-    assert beyond(checker).keys() <= {program.name for program in [*programs(), readme()]}
+    assert beyond(checker).keys() <= {program.name for program in [*programs(), *documents()]}
 
 
 def test_a_checker_cannot_do_what_the_limits_show(checker: str, messages: Messages) -> None:

@@ -14,6 +14,7 @@ parameters and buffers hold their arrays (`wyrm.graph.storage`), and the optimiz
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypedDict
@@ -28,7 +29,7 @@ from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode
 
 if TYPE_CHECKING:
-    from wyrm.engines.epochs import Epoch, EpochOptions
+    from wyrm.engines.epochs import Done, Epoch, EpochOptions
 
 
 class NoOptions(TypedDict):
@@ -89,6 +90,10 @@ class FixedShapeFunction(Protocol):
 TOO_LARGE = "a gradient, a parameter, a buffer or a number of the optimizer's state became NaN or infinite"
 
 
+# How many shapes an engine knows to fit: those of whole and of last batches, of data sets with a few numbers of rows.
+_KEPT_SHAPES = 8
+
+
 class Engine(ABC):
     """Runs one program; `wyrm.engines.register` gives the class a name for `wyrm.compile(..., engine=name)`.
 
@@ -102,6 +107,8 @@ class Engine(ABC):
     refusals: ClassVar[Mapping[str, str]] = {}
     # Whether a step changes the parameters' arrays in place, so that they can be read within an epoch.
     in_place: ClassVar[bool] = True
+    # Whether threads may call `call` at the same time if there is no optimizer; else `Program` lets one in at a time.
+    concurrent: ClassVar[bool] = False
 
     # --- what an engine gets --------------------------------------------------------------------------------------
 
@@ -123,8 +130,8 @@ class Engine(ABC):
         self.graph = graph
         self.steps = self.epochs = 0
         self.position: EpochPosition = EpochPosition()
-        # The shapes of inputs that fitted the graph in the last epoch.
-        self._fitting: list[dict[BaseNode, tuple[int, ...]]] = []
+        # Shapes of inputs that fitted the graph in the last epochs.
+        self._fitting: deque[dict[BaseNode, tuple[int, ...]]] = deque(maxlen=_KEPT_SHAPES)
 
     # --- what it must define --------------------------------------------------------------------------------------
 
@@ -174,6 +181,14 @@ class Engine(ABC):
         """Return a context for checks of data, such as `check_epoch`; several processes raise the same error."""
         return nullcontext()
 
+    def train_several(self, columns: Columns, epoch: Epoch, most: int) -> list[Done]:
+        """Do up to `most` epochs on these columns as one, the first one `epoch`; return what was done in each.
+
+        An engine that does not, or not for such an epoch, returns none: `train` does it then. So it does for an epoch
+        that would end with an error. Nothing acts between these epochs, and no bar shows them.
+        """
+        return []
+
     def gather(self) -> None:
         """Let each process read all parameters, buffers and the optimizer's state; every process calls it."""
         return
@@ -184,17 +199,17 @@ class Engine(ABC):
 
     def check_sizes(self, columns: Columns, batches: Sequence[int], *, in_batches: bool) -> None:
         """Raise the error of a run for batches of one of these sizes; the second is that of a smaller last batch."""
-        known, self._fitting = self._fitting, []
         for batch in batches:
             shapes = columns.shapes(self.graph.fed, batch)
-            if shapes not in known:
-                try:
-                    self.graph.schedule.bind(shapes)
-                except (ShapeError, IndexOutOfRange) as error:
-                    if batch == batches[0]:
-                        raise
-                    rows = f"{batch:,} row{'s' * (batch > 1)}"
-                    raise type(error)(f"{error}\n  in the last batch, of {rows}") from None
+            if shapes in self._fitting:
+                continue
+            try:
+                self.graph.schedule.bind(shapes)
+            except (ShapeError, IndexOutOfRange) as error:
+                if batch == batches[0]:
+                    raise
+                rows = f"{batch:,} row{'s' * (batch > 1)}"
+                raise type(error)(f"{error}\n  in the last batch, of {rows}") from None
             self._fitting.append(shapes)
 
     @classmethod

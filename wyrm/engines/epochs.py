@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 ThreadMode = Literal["hogwild", "synchronized"]
 # Seconds that a chunk of steps should take: Ctrl-C and the progress bar have their turn between chunks.
 _CHUNK = 0.1
+# The rows of a batch that an error names.
+_NAMED = 8
 # The bytes of the batches of a loader that are joined for one call of an engine.
 _BYTES = 1 << 26
 
@@ -140,10 +142,12 @@ class Epoch:
     @cached_property
     def seed(self) -> int | None:
         """The seed of the shuffle of this epoch; None without a shuffle."""
-        options = self.options
-        if not options.shuffle:
-            return None
-        return int(np.random.SeedSequence([options.seed, self.number - 1]).generate_state(1, np.uint64)[0])
+        return self.seeds(1)[0]
+
+    def seeds(self, epochs: int) -> list[int | None]:
+        """Return the seeds of the shuffles of so many epochs, this one first."""
+        numbers = range(self.number, self.number + epochs)
+        return [_seed(self.options.seed, number) if self.options.shuffle else None for number in numbers]
 
     def rows_of(self, rows: int) -> dict[str, object]:
         """Return the options that decide which rows each batch has."""
@@ -190,12 +194,16 @@ class Epoch:
 
         `outputs`, of shape (sizes, outputs), are the sums over the batches of each size.
         """
-        batches, rows = int(np.add.reduce(counts)), int(sizes.dot(counts))
-        sums = np.add.reduce(outputs * self.totals.weights(sizes[:, None]))
-        self.position.done = self.position.done.plus(batches, rows, sums)
+        found = self.done_in(sizes, counts, outputs)
+        self.position.done = self.position.done.plus(found)
         if not isinstance(self.bar, NoBar):
-            self.unshown.append((rows, float(sums[0])))
-        return batches
+            self.unshown.append((found.rows, float(found.sums[0])))
+        return found.batches
+
+    def done_in(self, sizes: NDArray[np.float64], counts: NDArray[np.float64], outputs: NDArray[np.float64]) -> Done:
+        """Return what is done in the batches that `count` takes."""
+        sums = np.add.reduce(outputs * self.totals.weights(sizes[:, None]))
+        return Done(int(np.add.reduce(counts)), int(sizes.dot(counts)), sums)
 
     def show(self) -> None:
         """Tell the bar what was counted since, in the thread of the epoch alone, because callbacks may act there."""
@@ -207,7 +215,9 @@ class Epoch:
         """Return the place of the batch after so many others, for errors."""
         return f"epoch {self.number}, batch {batches + 1}"
 
-    def diverged(self, what: str, failed: int, kept: int, rate: float) -> Diverged:
+    def diverged(
+        self, what: str, failed: int, kept: int, rate: float, rows: NDArray[np.int64] | None = None
+    ) -> Diverged:
         """Return the error of the batch after `failed` others, if the parameters are those after `kept` batches."""
         extreme = infinite_if_empty(self.outputs)
         advice = (
@@ -216,31 +226,62 @@ class Epoch:
             else f". The infinity may be that of a row without entries in {describe(extreme)}: choose another value "
             f"there, wy.where(wy.row_lengths(x) > 0, value, 0.0)"
         )
-        return Diverged(
+        error = Diverged(
             f"{what} became NaN or infinite in {self.place(failed)} at learning rate {rate:g}; the parameters are as "
             f"they were after batch {kept}. Lower the learning rate, or look for the cause with wy.watch_nan(){advice}"
         )
+        return self.with_rows(error, rows)
 
-    def mean(self) -> list[float]:
-        """Return the outputs for all rows that are done."""
-        _, rows, sums = self.done
-        return self.totals.of_all_rows((sums / self.totals.weights(rows)).tolist())
+    def with_rows(self, error: Diverged, rows: NDArray[np.int64] | None) -> Diverged:
+        """Give an error the rows of its batch; those of a loader's batches have no numbers in the data."""
+        if rows is not None and not self.in_batches:
+            error.rows = rows.copy()
+            more = f" and {len(rows) - _NAMED} more, error.rows" if len(rows) > _NAMED else ""
+            named = ("row " if len(rows) == 1 else "rows ") + ", ".join(map(str, rows[:_NAMED]))
+            error.args = (f"{error}. The batch has the {named}{more}",)
+        return error
+
+    def result(self, done: Done) -> EpochResult:
+        """Return the result of an epoch in which this was done."""
+        values = self.totals.of_all_rows((done.sums / self.totals.weights(done.rows)).tolist())
+        return EpochResult(values, done.mean_loss)
 
 
-def train_epoch(engine: Engine, data: Any, options: EpochOptions, totals: Totals, *, in_batches: bool) -> list[float]:
-    """Train on a data set once; return the outputs for all its rows. See `Program.epoch`."""
+class EpochResult(NamedTuple):
+    """The outputs for all rows of an epoch, and the loss of a row on average."""
+
+    outputs: list[float]
+    mean_loss: float
+
+
+@lru_cache(maxsize=4096)  # the trainings of a search have the same ones
+def _seed(seed: int, number: int) -> int:
+    """Return the seed of the shuffle of an epoch."""
+    return int(np.random.SeedSequence([seed, number - 1]).generate_state(1, np.uint64)[0])
+
+
+def train_epochs(
+    engine: Engine, data: Any, options: EpochOptions, totals: Totals, *, in_batches: bool, most: int = 1
+) -> list[EpochResult]:
+    """Train on a data set once, or several times and at most `most` times; return the results of these epochs.
+
+    Data is checked once, and the caller's code runs after all of them. See `Program.epoch`.
+    """
     epoch = Epoch(engine.epochs + 1, options, totals, engine.position, in_batches, engine.graph.outputs)
     if in_batches:
         _train_on_batches(engine, epoch, data)
         engine.epochs += 1
-        return epoch.mean()
+        return [epoch.result(epoch.done)]
     columns = _checked(engine, epoch, totals, data)
     with deferred, engine.position.epoch(epoch.rows_of(columns.rows), len(totals.nodes)) as done:
         epoch.skipped = done.batches
-        with bar(columns.rows - done.rows, options.progress) as epoch.bar:
-            engine.train(columns, epoch)
-        engine.epochs += 1
-    return epoch.mean()
+        several = [] if most == 1 or epoch.skipped else engine.train_several(columns, epoch, most)
+        if not several:
+            with bar(columns.rows - done.rows, options.progress) as epoch.bar:
+                engine.train(columns, epoch)
+        found = several or [epoch.done]
+        engine.epochs += len(found)
+    return [epoch.result(each) for each in found]
 
 
 def _checked(engine: Engine, epoch: Epoch, totals: Totals, data: Any, last: int | None = None) -> Columns:
@@ -351,9 +392,14 @@ class Done(NamedTuple):
         """Return the state at the start of an epoch, for a number of outputs."""
         return cls(0, 0, np.zeros(outputs))
 
-    def plus(self, batches: int, rows: int, sums: NDArray[np.float64]) -> Done:
-        """Return the state after more batches, whose weighted outputs have these sums."""
-        return Done(self.batches + batches, self.rows + rows, self.sums + sums)
+    def plus(self, more: Done) -> Done:
+        """Return the state after more batches."""
+        return Done(self.batches + more.batches, self.rows + more.rows, self.sums + more.sums)
+
+    @property
+    def mean_loss(self) -> float:
+        """The loss of a row, on average."""
+        return float(self.sums[0]) / self.rows
 
 
 class EpochPosition:
@@ -382,12 +428,6 @@ class EpochPosition:
             yield self.done
         finally:
             self._options = None
-
-    @property
-    def mean_loss(self) -> float:
-        """The loss of a row, on average over the rows that are done of the current or last epoch."""
-        _, rows, sums = self.done
-        return float(sums[0]) / rows
 
     def state(self) -> dict[str, Any] | None:
         """Return the position as JSON values, None between epochs."""

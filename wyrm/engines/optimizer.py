@@ -66,6 +66,11 @@ class OptimizerInterface(Protocol):
         ...
 
     @property
+    def has_schedule(self) -> bool:
+        """Whether a learning rate is a function of the steps."""
+        ...
+
+    @property
     def average(self) -> object:
         """The average of the parameters that the optimizer keeps, or None."""
         ...

@@ -155,7 +155,10 @@ class SimpleEngine(Engine):
             losses += outputs[i][0] * len(own)
             if len(batches) > 1:
                 self._keep(buffers)
-        self._move(losses / len(rows), total, buffers, epoch.place(epoch.done.batches))
+        try:
+            self._move(losses / len(rows), total, buffers, epoch.place(epoch.done.batches))
+        except Diverged as error:
+            raise epoch.with_rows(error, rows)  # noqa: B904  # the same error
         self.steps += len(batches)
         epoch.count(np.array([float(len(own)) for own in batches]), np.ones(len(batches)), np.array(outputs))
         return 1

@@ -9,24 +9,30 @@
 
 - `Classifier`, `Regressor`: networks of hidden layers on numbers, categories and sparse rows.
 - `ModuleEstimator`: any module and any loss.
+- `recommenders`: who had what, and what else each may like, by `ALS`, `EASE`, `Hybrid` and others.
 
-They need the package of `pip install "wyrm-autodiff[sklearn]"`. A fitted estimator holds arrays alone, so that it
-pickles, and processes and threads share it. Estimators of equal structure share compiled programs: another learning
-rate, seed or data set compiles nothing.
+All but recommenders need the package of `pip install "wyrm-autodiff[sklearn]"`. A fitted estimator holds arrays alone,
+so that it pickles, and processes and threads share it. Estimators of equal structure share compiled programs: another
+learning rate, seed or data set compiles nothing.
 """
 
 from importlib.util import find_spec
+from typing import Any
 
 from wyrm.support.imports import lazy_imports
 
-if find_spec("sklearn") is None:
-    raise ImportError('wyrm.estimators needs scikit-learn: pip install "wyrm-autodiff[sklearn]"')
-
 # Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
-__getattr__, __dir__, __all__ = lazy_imports(
+_find, __dir__, __all__ = lazy_imports(
     __name__,
     {
+        "": "recommenders",
         "modules": "ModuleEstimator",
         "networks": "Classifier Regressor",
     },
 )
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__ and name != "recommenders" and find_spec("sklearn") is None:
+        raise ImportError(f'wyrm.estimators.{name} needs scikit-learn: pip install "wyrm-autodiff[sklearn]"')
+    return _find(name)

@@ -10,11 +10,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from wyrm.estimators.bases import BaseEstimator
 from wyrm.estimators.tables import checked_array
 from wyrm.estimators.trials import PROGRAMS, State, Structured, count
 from wyrm.support.options import number, whole
@@ -26,7 +26,7 @@ _SEEDS = 2**29
 
 
 @dataclass(eq=False, repr=False)
-class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Estimator(BaseEstimator):
     """Base class of estimators: a subclass reads features and targets, and says the structure of its model."""
 
     _: KW_ONLY

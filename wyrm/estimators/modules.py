@@ -70,7 +70,7 @@ class ModuleEstimator(Estimator):
     weights. `predict` returns what the module returns; `module_` is the trained module; `score` is the mean loss of the
     rows with a minus sign, so that searches find the lowest. Other options are those of `Classifier`.
 
-    Raise `TypeError` for what is no module, and in `fit` what `Classifier.fit` raises.
+    `fit` raises `TypeError` for what is no module and no loss, and what `Classifier.fit` raises.
 
     >>> x = np.linspace(-1.0, 1.0, 50)[:, None]
     >>> line = ModuleEstimator(wy.nn.Linear(1, 1), wy.losses.mse, learning_rate_init=0.03, max_iter=500, tol=0.0)
@@ -105,6 +105,10 @@ class ModuleEstimator(Estimator):
     def _features(self, x: Any, again: bool) -> dict[str, Any]:
         if not isinstance(self.module, Module) or not callable(self.module):
             raise TypeError(f"module must be a module that can be called, not {self.module!r}")
+        if not callable(self.loss):
+            raise TypeError(
+                f"loss must be a function of the prediction and the target, such as wy.losses.mse, not {self.loss!r}"
+            )
         features = self._array("X", x)
         self._read_as = _kind(features)
         if again:

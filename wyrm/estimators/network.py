@@ -113,9 +113,10 @@ class Network(Module):
             name: Embedding(rows, length, initializer=_ZEROS, dtype=structure.dtype)
             for name, rows, length in structure.categories
         }
+        # Each axis has a name of its own, so that the code is the same for all sizes, equal ones too.
+        axes = [type(f"Features{i}", (Dim,), {})(size) for i, size in enumerate(structure.sizes)]
         self.layers: list[Linear] = [
-            Linear(before, after, initializer=_ZEROS, dtype=structure.dtype)
-            for before, after in pairwise(structure.sizes)
+            Linear(before, after, initializer=_ZEROS, dtype=structure.dtype) for before, after in pairwise(axes)
         ]
         self.activation: Activation | None = (
             None if structure.activation == "identity" else Activation(structure.activation)
@@ -130,8 +131,9 @@ class Network(Module):
             assert first.bias is not None
             x = (first.weight.index(places) * numbers.expand_dims(-1)).sum(axis=1) + first.bias
         else:
-            parts = [] if numbers is None else [numbers]
-            x = first(concatenate([*parts, *(self.tables[name](each) for name, each in categories.items())], axis=1))
+            parts: list[Node] = [] if numbers is None else [numbers]
+            parts += [self.tables[name](each) for name, each in categories.items()]
+            x = first(parts[0] if len(parts) == 1 else concatenate(parts, axis=1))
         for layer in others:
             x = x if self.activation is None else self.activation(x)
             x = layer(x if self.dropout is None else self.dropout(x))

@@ -9,11 +9,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import assert_all_finite, column_or_1d, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from wyrm.estimators.base import Estimator
+from wyrm.estimators.bases import ClassifierMixin, RegressorMixin
 from wyrm.estimators.network import FloatName, Structure, Target
 from wyrm.estimators.tables import Features, checked_array, read_features
 from wyrm.support.options import number
@@ -62,7 +62,7 @@ class NetworkEstimator(Estimator):
 
 
 @dataclass(eq=False, repr=False)
-class Classifier(ClassifierMixin, NetworkEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Classifier(ClassifierMixin, NetworkEstimator):
     """A network of hidden layers that predicts one class of several, (rows,), or any of several labels, (rows, labels).
 
     Labels are zeros and ones.
@@ -108,8 +108,10 @@ class Classifier(ClassifierMixin, NetworkEstimator):  # type: ignore[misc]  # sc
     def _target(self, y: Any, weights: NDArray[np.float64], again: bool) -> NDArray[Any]:
         if isinstance(y, np.ndarray) and y.dtype.kind == "f":  # before a look at what they are, which rounds them
             assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
-        labels = type_of_target(y, input_name="y") == "multilabel-indicator"
+        kind = type_of_target(y, input_name="y")
+        if kind not in ("binary", "multiclass"):
+            check_classification_targets(y)
+        labels = kind == "multilabel-indicator"
         if labels:
             y = checked_array(y, accept_sparse="csr", dtype=None, input_name="y")
             y = y.toarray() if hasattr(y, "toarray") else y
@@ -170,7 +172,7 @@ class Classifier(ClassifierMixin, NetworkEstimator):  # type: ignore[misc]  # sc
 
 
 @dataclass(eq=False, repr=False)
-class Regressor(RegressorMixin, NetworkEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Regressor(RegressorMixin, NetworkEstimator):
     """A network of hidden layers that predicts one number, (rows,), or several, (rows, outputs), for each row.
 
     Options, features and errors are those of `Classifier`. The mean and the deviation of the targets are taken out

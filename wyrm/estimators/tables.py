@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
 from wyrm.data.ids import Ids
 from wyrm.errors import DataError
+from wyrm.estimators.bases import BaseEstimator
 from wyrm.graph.ragged import RaggedArray
 
 # scikit-learn has no types, and those that type checkers infer from its defaults are too narrow.

@@ -74,7 +74,6 @@ class Trial:
         self._model = model
         parameters = [leaf for leaf in model.trained if isinstance(leaf, Parameter)]
         self._optimizer = Adam(parameters)
-        self._fresh = self._optimizer.state_dict()
         self._program: Program[Any, Any] = compile(model.loss, self._optimizer)
         self._evaluation: Program[Any, Any] | None = None
 
@@ -93,7 +92,10 @@ class Trial:
         model = self._model
         for leaf, array in zip(model.trained, state.arrays, strict=True):
             leaf.set(array)
-        self._optimizer.load_state_dict(state.moments or self._fresh)
+        if state.moments is None:
+            self._optimizer._restart()
+        else:
+            self._optimizer.load_state_dict(state.moments)
         self._optimizer.learning_rate = rate
         if model.penalty is not None:
             model.penalty.set(penalty)

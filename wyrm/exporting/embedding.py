@@ -12,7 +12,7 @@ from wyrm.errors import OptionError
 from wyrm.exporting.image import Kind, Region
 from wyrm.exporting.routines import ArrayRegions
 
-Embed = bool | Literal["float32", "float16", "int8"]
+EmbedKind = bool | Literal["float32", "float16", "int8"]
 EMBEDS = ("float32", "float16", "int8")
 # Smaller arrays stay as they are: biases, norms and scalars.
 _SMALL = 64

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -15,9 +16,9 @@ from wyrm.engines.columns import checked_columns
 from wyrm.engines.native.products.target import Target
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import CheckpointError, DTypeError, OptionError
-from wyrm.exporting import c, wasm
+from wyrm.exporting import c, wasm, wheel
 from wyrm.exporting.building import Built, build
-from wyrm.exporting.embedding import EMBEDS, Embed
+from wyrm.exporting.embedding import EMBEDS, EmbedKind
 from wyrm.exporting.interface import Interface
 from wyrm.exporting.names import OPTIMIZER, PROGRAM
 from wyrm.exporting.story import Story, story_of
@@ -123,7 +124,7 @@ def export(
     name: str = "model",
     batch_sizes: int | Sequence[int] = 32,
     sizes: Mapping[type[Dim], int] | None = None,
-    embed: Embed = False,
+    embed: EmbedKind = False,
     generate: LanguageModel | None = None,
     tokenizer: ExportedTokenizer | None = None,
     ram: int | None = None,
@@ -145,8 +146,9 @@ def export(
       `NAME_next` takes a token and draws the next one.
     - `tokenizer`: for WebAssembly, that of the model `generate`, a `wy.data.Tokenizer` or `wy.io.tokenizer(folder)`:
       the page continues texts.
-    - `target`: "c", this processor and system; "wasm32", "cortex-m4", or a triple of LLVM such as "aarch64-linux-gnu",
-      "riscv64-linux-gnu", "armv7-linux-gnueabihf", "x86_64-pc-windows-msvc" or "arm64-apple-macosx11.0.0".
+    - `target`: "c", this processor and system; "python", a wheel for them; "wasm32", "cortex-m4", or a triple of LLVM
+      such as "aarch64-linux-gnu", "riscv64-linux-gnu", "armv7-linux-gnueabihf", "x86_64-pc-windows-msvc" or
+      "arm64-apple-macosx11.0.0".
     - `cpu` and `features`: LLVM's names, such as "x86-64-v3" or "+avx2,+fma"; code for "c" may need this processor.
       Without a `cpu`, features are added to those of the target. With "+relaxed-simd", WebAssembly multiplies and adds
       in one instruction, in browsers that have it.
@@ -165,6 +167,12 @@ def export(
     (`python -m http.server` shows it). With a `tokenizer`, the page continues what one types, and with a training of
     `model.loss(tokens, targets)`, such as of a `wy.nn.LoRA`, trains on a text that one pastes. The folder then has the
     tokenizer in JavaScript too, `NAME_tokenizer.mjs`.
+
+    With `target="python"` the folder gets a wheel of the package `NAME`, whose `Model` has a method for each function
+    and needs NumPy alone. `ziglang` links it, or a C compiler of this machine for this machine. Before the code is
+    loaded it checks that the processor has what the code uses: all that this one has, unless `cpu` is one of
+    "x86-64-v2" to "x86-64-v4". Wheels for other systems are "python-linux-x86_64", "python-linux-aarch64",
+    "python-macos-x86_64", "python-macos-arm64" and "python-windows-x86_64".
 
     Raise `OptionError` for a program that does not fit, or that cannot leave Python, as one that has an op without a
     native form or a `compute_dtype`, and `ShapeError` for an axis without a size; nothing is written then.
@@ -194,7 +202,15 @@ def export(
         _check(program, trains=program is train)
     place = path_of("folder", folder)
     _check_folder(place)
-    chosen = target_named(target, cpu, features, blas)
+    checked: tuple[str, ...] = ()
+    as_wheel = target.startswith(wheel.PYTHON)
+    if as_wheel:
+        if blas is not None or generate is not None:
+            what = "blas" if generate is None else "generate"
+            raise OptionError(f"a wheel has no {what}: it predicts and trains by itself")
+        chosen, checked = wheel.target_of_wheel(target, cpu, features)
+    else:
+        chosen = target_named(target, cpu, features, blas)
     built = build(name, chosen, train, programs, batch_sizes, {} if sizes is None else sizes, kind, generate)
     if built.embedding is not None and kind != "float32":
         loss = built.embedding.loss_of_accuracy
@@ -207,11 +223,15 @@ def export(
                 f"{name} needs {needs:,} bytes of {memory}, and there are {has:,}; a smaller batch_sizes takes less of "
                 f"RAM, and embed='int8' less of flash"
             )
-    contents = _contents(built, chosen, code, externals, story)
     data = _columns(built, {} if columns is None else columns)
     arrays = {f"{name}_data.safetensors": data} if data else {}
     if built.interface.tensors:
         arrays = {f"{name}.safetensors": tensors_of(built, train)} | arrays
+    if as_wheel:
+        tensors = {file: _file_of(each) for file, each in arrays.items()}
+        contents, arrays = wheel.files(built.interface, code, target, checked, tensors), {}
+    else:
+        contents = _contents(built, chosen, code, externals, story)
     files = [place / file for file in (*contents, *arrays)]
     _make_folder(place, files)
     with ExitStack() as written:  # earlier files are replaced once all new ones are complete
@@ -220,6 +240,13 @@ def export(
         for file, each in arrays.items():
             write_arrays(written.enter_context(replacing(place / file)), str(place / file), each, {"wyrm": c.FORMAT})
     return Exported(place, built.interface, files, len(code), externals, built, train)
+
+
+def _file_of(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """Return a file of tensors."""
+    with TemporaryDirectory() as folder:
+        write_arrays(Path(folder, "arrays"), "arrays", dict(arrays), {"wyrm": c.FORMAT})
+        return Path(folder, "arrays").read_bytes()
 
 
 def _check_folder(place: Path) -> None:

@@ -11,13 +11,9 @@ import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from wyrm.errors import CompileError, OptionError
-from wyrm.exporting.c import FORMAT, TYPES, header_text
-from wyrm.exporting.errors import FILE_ERRORS
+from wyrm.exporting.description import description, is_scalar, method_of, methods_of, needed_by, options_of
 from wyrm.exporting.interface import FunctionParameter, FunctionSignature, Interface, Role
 from wyrm.exporting.names import STATIC
 from wyrm.exporting.story import Story
@@ -79,11 +75,14 @@ def module_of(interface: Interface, code: bytes, externals: Sequence[str]) -> by
 
 def script(interface: Interface, story: Story | None = None) -> str:
     """Return the functions of JavaScript as a module, which a script element of a page may hold too."""
-    found = _description(interface)
+    name = interface.name
+    weights = f"{name}.safetensors" if interface.tensors else None
+    files = {"wasm": f"{name}.wasm", "weights": weights, "data": f"{name}_data.safetensors"}
+    found = description(interface) | {"files": files}
     if story is not None:
         found["story"] = {"tokens": story.tokens, "targets": story.targets, "length": story.length}
-    description = json.dumps(found, indent=2).replace("<", "\\u003c")
-    return _text("model.mjs", {"/* interface */ null": description})
+    text = json.dumps(found, indent=2).replace("<", "\\u003c")
+    return _text("model.mjs", {"/* interface */ null": text})
 
 
 def linked(code: bytes, exports: Sequence[str]) -> bytes:
@@ -112,97 +111,22 @@ def _text(file: str, values: dict[str, str]) -> str:
     return re.sub("|".join(map(re.escape, values)), lambda found: values[found[0]], text)
 
 
-def method_of(function: FunctionSignature, interface: Interface) -> str:
-    """Return the name of a method of the model: that of the function without the model's."""
-    return function.name.removeprefix(f"{interface.name}_")
-
-
-def _methods(interface: Interface) -> list[FunctionSignature]:
-    """Return the functions that are methods; the model's constructor calls the others."""
-    own = (f"{interface.name}_init", f"{interface.name}_ready")
-    return [each for each in interface.functions if each.name not in own]
-
-
-def _description(interface: Interface) -> dict[str, Any]:
-    """Return what the functions of JavaScript need to know."""
-    name, epoch = interface.name, [each for each in interface.functions if each.name == f"{interface.name}_epoch"]
-    return {
-        "name": name,
-        "init": interface.symbol(f"{name}_init"),
-        "format": FORMAT,
-        "memory": interface.memory_bytes,
-        "most": interface.most,
-        "files": {
-            "wasm": f"{name}.wasm",
-            "weights": f"{name}.safetensors" if interface.tensors else None,
-            "data": f"{name}_data.safetensors",
-        },
-        "columns": [each.name for function in epoch for each in _needed(function)],
-        "losses": [result for function in epoch for result in function.results],
-        "errors": interface.errors | FILE_ERRORS,
-        "tensors": [
-            {
-                "name": each.name, "dtype": each.dtype.name, "type": TYPES[each.dtype.name], "shape": each.shape,
-                "offset": each.offset, "length": int(np.prod(each.shape, dtype=np.int64)),
-            }
-            for each in interface.tensors
-        ],
-        "fileHeader": header_text(interface.tensors),
-        "functions": [
-            {
-                "name": each.name, "method": method_of(each, interface), "results": each.results,
-                "data": [each.name for each in _needed(each)], "options": [each.name for each in _optional(each)],
-                "splits": _splits(each, interface),
-                "parameters": [
-                    {
-                        "name": parameter.name, "role": parameter.role.name, "byRows": parameter.by_rows,
-                        "along": parameter.along or None, "length": parameter.length,
-                        "dtype": parameter.dtype.name if parameter.dtype else None,
-                        "scalar": _is_scalar(parameter),
-                    }
-                    for parameter in each.parameters
-                ],
-            }
-            for each in _methods(interface)
-        ],
-    }  # fmt: skip
-
-
-def _needed(function: FunctionSignature) -> list[FunctionParameter]:
-    """Return the inputs and numbers that the first argument of a method must have."""
-    roles = (Role.INPUT, Role.OFFSETS, Role.TOKEN, Role.NUMBER)
-    return [each for each in function.parameters if each.role in roles]
-
-
-def _optional(function: FunctionSignature) -> list[FunctionParameter]:
-    """Return the options of the second argument. Without rows, which are divided, a batch is all of the data."""
-    divided = any(each.role is Role.ROWS for each in function.parameters)
-    return [each for each in function.parameters if each.role in _OPTIONS and (divided or each.role is not Role.BATCH)]
-
-
-def _splits(function: FunctionSignature, interface: Interface) -> bool:
-    """Return whether calls with parts of the rows give parts of all outputs."""
-    outputs = [each for each in function.parameters if each.role is Role.OUTPUT]
-    whole = any(each.role in (Role.RESULTS, Role.ENTRIES) for each in function.parameters)
-    return not whole and not interface.listed and bool(outputs) and all(each.by_rows for each in outputs)
-
-
 # --- types ------------------------------------------------------------------------------------------------------------
 
 
 def _declarations(interface: Interface) -> str:
     """Return the types of the module's functions, with the names of inputs and outputs."""
-    methods = "\n".join(_method(each, interface) for each in _methods(interface))
+    methods = "\n".join(_method(each, interface) for each in methods_of(interface))
     tensors = "\n".join(f"  readonly {json.dumps(each.name)}: {ARRAYS[each.dtype.name]};" for each in interface.tensors)
     return _text("model.d.ts", {"/* methods */": methods, "/* tensors */": tensors})
 
 
 def _method(function: FunctionSignature, interface: Interface) -> str:
     inputs = [each for each in function.parameters if each.role in (Role.INPUT, Role.OFFSETS)]
-    needed = [f"{each.name}: {_given(each)}" for each in _needed(function)]
+    needed = [f"{each.name}: {_given(each)}" for each in needed_by(function)]
     data = ", ".join(needed)
-    options = [f"{each.name}?: {_OPTIONS[each.role]}" for each in _optional(function)]
-    outputs = [f"{each.name}: {'number' if _is_scalar(each) else ARRAYS[each.dtype.name]}"
+    options = [f"{each.name}?: {_OPTIONS[each.role]}" for each in options_of(function)]
+    outputs = [f"{each.name}: {'number' if is_scalar(each) else ARRAYS[each.dtype.name]}"
                for each in function.parameters if each.role is Role.OUTPUT and each.dtype is not None]  # fmt: skip
     outputs += [f"{json.dumps(each)}: number" for each in function.results]
     arguments = [f"data: {{ {data} }}"] if needed else []
@@ -217,10 +141,6 @@ _OPTIONS = {
     Role.BATCH: "number", Role.FLAG: "boolean", Role.SEED: "number | bigint", Role.COUNT: "number | bigint",
     Role.PART: "number", Role.FACTOR: "number", Role.LIST: "ArrayLike<number> | ArrayLike<bigint>",
 }  # fmt: skip
-
-
-def _is_scalar(parameter: FunctionParameter) -> bool:
-    return not parameter.by_rows and not parameter.along and parameter.shape == ()
 
 
 def _given(parameter: FunctionParameter) -> str:

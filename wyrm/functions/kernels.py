@@ -54,8 +54,9 @@ class Kernel(Generic[P, R]):
     """A Python function with loops, made by `kernel`: an op of nodes, and the function itself of arrays and numbers."""
 
     def __init__(
-        self, function: Callable[P, Any], slopes: tuple[Any, ...] | None, room: int, batch: type[Dim] | str | None
-    ) -> None:
+        self, function: Callable[P, Any], slopes: tuple[Any, ...] | None, room: int, batch: type[Dim] | str | None,
+        tape_limit: int | None,
+    ) -> None:  # fmt: skip
         functools.update_wrapper(self, function)
         code = getattr(function, "__code__", None)
         if code is None:
@@ -63,6 +64,7 @@ class Kernel(Generic[P, R]):
         self.kernel_function: Any = function
         self.names: tuple[str, ...] = code.co_varnames[: code.co_argcount]
         self.room = whole("room", room, 1)
+        self.tape_limit = None if tape_limit is None else whole("tape_limit", tape_limit, 0)
         if batch is not None and not (isinstance(batch, str) or is_name(batch)):
             raise OptionError(f"batch must be an axis of the annotations, as in batch=Batch, not {batch!r}")
         self.batch = batch
@@ -118,7 +120,7 @@ class Kernel(Generic[P, R]):
             listed = ", ".join(f"{each.name}: {p.dtype}" for each, p in zip(operands, parents, strict=True))
             raise DTypeError(f"{name} takes float operands of one type, not {listed}; convert with .astype")
         dtype = "f4" if floats == {np.dtype(np.float32)} else "f8"
-        plan = plan_of(self.kernel_function, operands, fixed, results, dtype, self.room)
+        plan = plan_of(self.kernel_function, operands, fixed, results, dtype, self.room, self.tape_limit)
         if not plan.outputs:
             raise RegistrationError(
                 f"{name} returns nothing and has no parameter for a result: arrays that it writes are its last "
@@ -333,7 +335,12 @@ def kernel(function: Callable[[A, B, C, Written[*Bs]], None], /) -> Kernel[[A, B
 def kernel(function: Callable[[A, B, C, D, Written[*Bs]], None], /) -> Kernel[[A, B, C, D], Tensor[*Bs]]: ...
 @overload
 def kernel(
-    function: Callable[..., Any], /, *, room: int = ..., batch: type[Dim] | str | None = ...
+    function: Callable[..., Any],
+    /,
+    *,
+    room: int = ...,
+    batch: type[Dim] | str | None = ...,
+    tape_limit: int | None = ...,
 ) -> Kernel[..., Any]: ...
 @overload
 def kernel(
@@ -343,10 +350,11 @@ def kernel(
     slopes: tuple[Callable[..., Any], ...] | None = None,
     room: int = ...,
     batch: type[Dim] | str | None = ...,
+    tape_limit: int | None = ...,
 ) -> Callable[[Callable[..., Any]], Kernel[..., Any]]: ...
 def kernel(
     function: Any = None, /, *, slopes: tuple[Any, ...] | None = None, room: int = ROOM,
-    batch: type[Dim] | str | None = None,
+    batch: type[Dim] | str | None = None, tape_limit: int | None = None,
 ) -> Any:  # fmt: skip
     """Make an op of a Python function with loops over elements; a decorator.
 
@@ -362,6 +370,10 @@ def kernel(
 
     `slopes`: for each parameter a kernel that stands in place of the derivative, for kernels that other kernels call.
     `room`: how many numbers a gradient may record where a `while` or the data hides how many it needs.
+    `tape_limit`: how many bytes a gradient may record before it divides the turns of loops into blocks, of about the
+    square root of their number; so it does where axes are open. It keeps the state at the start of each block, and runs
+    a block forward again before it runs back: once, or twice where the turns of loops within are divided too, because
+    one block would record more. Blocks of a loop whose number of turns is not known have 64 turns.
     `batch`: the first axis of operands and of all results, by its class or the name of that. Each row is then a call of
     its own, with arrays of one row, and threads share the rows. The numbers do not depend on the threads. A gradient
     with respect to an operand without that axis is summed over 16 parts of the batch, each of its size.
@@ -384,6 +396,6 @@ def kernel(
     """
 
     def made(function: Callable[..., Any]) -> Kernel[Any, Any]:
-        return Kernel(function, slopes, room, batch)
+        return Kernel(function, slopes, room, batch, tape_limit)
 
     return made if function is None else made(function)

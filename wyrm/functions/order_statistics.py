@@ -89,7 +89,7 @@ def sorted_rows(name: str, a: Operand, axis: AxisLike) -> tuple[Dims, list[int],
     count = int(np.prod([sized_axis(name, x, i) for i in reduced], dtype=np.int64))
     if not count:
         raise ShapeError(f"{name}: {describe(x)} has no value over an axis of size 0")
-    shape: Any = (*(dims[i] for i in kept), count)
+    shape: Any = (*(dims[i] for i in kept), dims[reduced[0]] if len(reduced) == 1 else count)
     ordered: Node = x.transpose([*kept, *reduced]).reshape(shape).sort(-1)
     return dims, kept, reduced, ordered
 

@@ -85,6 +85,8 @@ class BaseNode(Op, Stateful, Generic[P_co, S]):
     """Whether the node only gives its parent another identity: engines skip it, and messages name the parent."""
     named_as_parent: ClassVar[bool] = False
     """Whether messages name the parent, for another node that users do not write."""
+    written: ClassVar[str] = ""
+    """What users write for an op that has another name, or that they do not write; else empty."""
 
     parents: P_co
     """The operands."""

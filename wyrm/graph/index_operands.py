@@ -7,7 +7,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,7 +155,7 @@ def accepted_indices(user: BaseNode, size: int, from_end: bool = False) -> str:
     table = original(user.parents[0]) if user.parents else user
     chosen = f" of {table.name}" if table.is_leaf and table.name else ""
     takes = f"takes {-size if from_end else 0} to {size - 1}" if size else "indexes an axis of size 0"
-    return f"{getattr(user, 'written', '') or user.op_name()}{chosen} at {user.location} {takes}"
+    return f"{user.written or user.op_name()}{chosen} at {user.location} {takes}"
 
 
 def check_limits(leaf: BaseNode, array: NDArray[np.integer]) -> None:
@@ -192,8 +192,6 @@ class HasIndexOperands(BaseNode[P_co, S], abstract=True):
     """
 
     __slots__ = ()
-    # What messages name for an op that users do not write, such as the gradient of one that they do; else empty.
-    written: ClassVar[str] = ""
 
     def index_operands(self) -> tuple[IndexOperand, ...]:
         """Return the operands that are indices."""

@@ -373,11 +373,16 @@ class Optimizer(_Kept, ExplainsNames):
         >>> [group.learning_rate for group in optimizer.groups]
         [0.5, 0.125]
         """
-        if any(callable(group.options()["learning_rate"]) for group in self.groups):
+        if self.has_schedule:
             raise OptionError(f"a learning rate must be a number to be scaled, and {self!r} has a schedule")
         for group in self.rated_groups:
             rate = group.learning_rate
             group.learning_rate = max(rate * factor, min(rate, minimum))
+
+    @property
+    def has_schedule(self) -> bool:
+        """Whether a learning rate is a function of the steps."""
+        return any(callable(group.options()["learning_rate"]) for group in self.groups)
 
     @property
     def groups(self) -> tuple[Optimizer, ...]:
@@ -733,7 +738,11 @@ class Optimizer(_Kept, ExplainsNames):
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return copies of the state arrays, as `position.name`, and the step counts."""
         self._check_usable()
-        arrays = {f"{i}.{slot}": a.copy() for i, state in enumerate(self._state) for slot, a in state.items()}
+        return {name: array.copy() for name, array in self._arrays_by_name().items()}
+
+    def _arrays_by_name(self) -> dict[str, np.ndarray]:
+        """Return the state arrays themselves, and arrays of the step counts."""
+        arrays = {f"{i}.{slot}": array for i, state in enumerate(self._state) for slot, array in state.items()}
         return arrays | {"steps": np.asarray(self.steps), "counts": np.asarray(self._counts, np.int64)}
 
     def load_state_dict(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -745,7 +754,8 @@ class Optimizer(_Kept, ExplainsNames):
         if not isinstance(arrays, Mapping):
             raise DTypeError(f"load_state_dict takes arrays by name, as state_dict() returns them, not {arrays!r}")
         given = {name: as_array(array) for name, array in arrays.items()}
-        _check_state(type(self).__name__, self.state_dict(), given, self._cannot_be_negative)
+        self._check_usable()
+        _check_state(type(self).__name__, self._arrays_by_name(), given, self._cannot_be_negative)
         with deferred:
             for i, state in enumerate(self._state):
                 for slot in state:
@@ -754,6 +764,18 @@ class Optimizer(_Kept, ExplainsNames):
             self._counts = [int(count) for count in given["counts"]]
             for parameter in self.parameters:  # for programs that know bounds of the state
                 touch(stored(parameter))
+
+    def _restart(self) -> None:
+        """Begin anew: the state has its initial values, and no step is done."""
+        self._check_usable()
+        with deferred:
+            for parameter, group, state in zip(self.parameters, self._group_of, self._state, strict=True):
+                start: dict[str, Any] = {**self.groups[group].initial_state(), AVERAGE: bound_array(parameter)}
+                for slot, array in state.items():
+                    array[...] = start[slot]
+                touch(stored(parameter))
+            self._set_steps(0)
+            self._counts = [0] * len(self.parameters)
 
     def _cannot_be_negative(self, name: str) -> bool:
         """Whether a saved array is a count, or a sum or average of squares."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.engines.columns import checked_columns, checked_inputs
-from wyrm.engines.epochs import checked_options, train_epoch
+from wyrm.engines.epochs import checked_options, train_epochs
 from wyrm.engines.native import LoopOption
 from wyrm.engines.native.ir.arrays import Callee
 from wyrm.engines.native.products.matrix import SHARED_PRODUCTS
@@ -394,7 +394,7 @@ def steps_of(engine: Engine, columns: Any, method: Method, options: EpochOptions
         # At least a step for each thread; rows are repeated if there are too few.
         chosen = np.arange(rows_of_step * max(steps, options.threads)) % rows
         part = {leaf: _chosen_rows(array, chosen) for leaf, array in data.given.items()}
-        train_epoch(engine, part, options, Totals(graph.outputs), in_batches=False)
+        train_epochs(engine, part, options, Totals(graph.outputs), in_batches=False)
 
     # Rows are repeated only where there are few.
     return epoch, min(_MOST, max(_FEW, rows // rows_of_step))

@@ -71,8 +71,11 @@ class Claims(Generic[S]):
         Raise `NotProved` where that does not follow, `ShapeError` for an axis that the node or all inputs lack.
         """
         what = "depends on " + ("its own or " if strict else "") + "later positions of"
+        help = (
+            "put a position before the first one and leave out the last, as in wy.pad(x, (1, 0))[:-1]" if strict else ""
+        )
         proved: Causal[A, *Bs] = self._within(
-            axis, "causal", -inf, -1 if strict else 0, what, "strict=True" if strict else ""
+            axis, "causal", -inf, -1 if strict else 0, what, "strict=True" if strict else "", help
         )
         return proved
 
@@ -101,7 +104,11 @@ class Claims(Generic[S]):
 
         Raise `NotProved` where that does not follow, `ShapeError` for an axis that the node or all inputs lack.
         """
-        proved: Node[Any, S] = self._within(axis, "excludes", None, None, "depends on its own position of")
+        help = (
+            "leave out the own position before what reduces the others: with i = wy.arange(axis), as in "
+            "wy.where(i[:, None] != i[None, :], scores, -np.inf), or times 1 - wy.eye(axis)"
+        )
+        proved: Node[Any, S] = self._within(axis, "excludes", None, None, "depends on its own position of", help=help)
         return proved
 
     def prefix(self, axis: type[Dim] | Dim) -> Node[Any, S]:
@@ -113,8 +120,7 @@ class Claims(Generic[S]):
         """
         kind = named_axis(axis, "prefix")
         claim = f"prefix({kind.__name__})"
-        place = position_of(self.node, kind, claim)
-        assert place is not None
+        place = self._place(kind, claim)
         size = axis_size(self.node.dims[place])
         if size is not None:
             raise ShapeError(
@@ -123,7 +129,11 @@ class Claims(Generic[S]):
             )
         self._within(axis, "prefix", -inf, 0, "depends on later positions of")
         analysis = SizeAnalysis(self.node, kind)
-        self._decide(analysis, claim, f"elements depend on the number of positions along {kind.__name__}")
+        what = f"elements depend on the number of positions along {kind.__name__}"
+        help = (
+            f"count the positions so far, wy.arange({kind.__name__}()) + 1, in place of all; index from the first one"
+        )
+        self._decide(analysis, claim, what, help=help)
         proved: Node[Any, S] = self._proved()
         return proved
 
@@ -153,19 +163,21 @@ class Claims(Generic[S]):
             if not isinstance(other, BaseNode):
                 raise TypeError(f"ignores takes nodes, such as the input of the labels, not {other!r}")
             analysis = Analysis([self.node], {other: None})
-            self._decide(analysis, f"ignores({label(other)})", "it depends on")
+            help = f"leave {label(other)} out of what the ops on the path read"
+            self._decide(analysis, f"ignores({label(other)})", "it depends on", help=help)
         proved: Node[Any, S] = self._proved()
         return proved
 
     # --- the proof ------------------------------------------------------------------------------------------------
 
-    def _within(self, axis: Any, name: str, low: float | None, high: float | None, what: str, options: str = "") -> Any:
+    def _within(
+        self, axis: Any, name: str, low: float | None, high: float | None, what: str, options: str = "", help: str = ""
+    ) -> Any:
         """Prove bounds of the position of the inputs by that of the node; without bounds, that they differ."""
         kind = named_axis(axis, name)
         claim = f"{name}({', '.join(filter(None, (kind.__name__, options)))})"
-        place = position_of(self.node, kind, claim)
+        place = self._place(kind, claim)
         sources = self._sources(kind, claim)
-        assert place is not None
         analysis = Analysis([self.node], sources)
         known = analysis.known[self.node]
         entry, dim = known.axes[place], self.node.dims[place]
@@ -181,7 +193,7 @@ class Claims(Generic[S]):
             return upper and (low == -inf or analysis.limited(bounds, atom, SOURCE, -low))
 
         atom = entry[0] if len(entry) == 1 and entry[0] > 0 else None
-        self._decide(analysis, claim, f"a position along {kind.__name__} {what}", atom, fits)
+        self._decide(analysis, claim, f"a position along {kind.__name__} {what}", atom, fits, help)
         return self._proved()
 
     def _symmetric(self, axis: Any, name: str) -> Any:
@@ -192,13 +204,30 @@ class Claims(Generic[S]):
         if name == "invariant" and made:
             raise ShapeError(f"{claim}: {describe(self.node)} has that axis: claim equivariant({kind.__name__})")
         if name == "equivariant":
-            position_of(self.node, kind, claim)
+            self._place(kind, claim)
             derived = [axis for axis in made if not analysis.is_of(axis)]
             if derived:
                 raise ShapeError(f"{claim}: {describe(self.node)} has {derived[0]!r}, which is made of that axis")
         self._sources(kind, claim)
-        self._decide(analysis, claim, f"an op treats positions along {kind.__name__} in different ways, by their order")
+        what = f"an op does not treat all positions along {kind.__name__} alike, in every order"
+        help = (
+            f"ops that do so are sums, means, maxima and sorted elements along {kind.__name__}, and those of each "
+            f"position alone, without positions, parameters and masks along it"
+        )
+        self._decide(analysis, claim, what, help=help)
         return self._proved()
+
+    def _place(self, kind: type[Dim], claim: str) -> int:
+        """Return the position of an axis of the node; raise `ShapeError` unless it has it once."""
+        help = ""
+        for axis in {axis for leaf in self._inputs for axis in leaf.dims if type(axis) is kind and axis.size}:
+            places = [k for k, other in enumerate(self.node.dims) if other == axis.size]
+            if len(places) == 1:
+                named = (*self.node.dims[: places[0]], axis, *self.node.dims[places[0] + 1 :])
+                help = f"; if it is the one of size {axis.size}, name it: .reshape({format_dims(named)})"
+        found = position_of(self.node, kind, claim, help=help)
+        assert found is not None
+        return found
 
     def _sources(self, kind: type[Dim], claim: str) -> dict[BaseNode, int]:
         """Return the inputs with an axis, and its position; raise `ShapeError` if there is none."""
@@ -217,12 +246,13 @@ class Claims(Generic[S]):
         what: str,
         atom: int | None = None,
         fits: Fits = never,
+        help: str = "",
     ) -> None:
         """Raise `NotProved` for the zone with the shortest path that does not fit; keep what the proof supposes."""
         wrong = [zone for zone in analysis.known[self.node].zones if not fits(zone.bounds, atom)]
         if wrong:
             text = f"not proved: {claim} of {describe(self.node)}: {what}"
-            raise NotProved(explained(text, self.node, analysis, min(wrong, key=lambda z: z.depth), atom, fits))
+            raise NotProved(explained(text, self.node, analysis, min(wrong, key=lambda z: z.depth), atom, fits, help))
         self.assumed = list(dict.fromkeys([*self.assumed, *analysis.assumed]))
 
     def _proved(self) -> Any:
@@ -240,14 +270,17 @@ def named_axis(axis: object, claim: str) -> type[Dim]:
     )
 
 
-def position_of(node: BaseNode, kind: type[Dim], claim: str, optional: bool = False) -> int | None:
-    """Return the position of a named axis, or of one made of it; raise `ShapeError` unless there is one."""
+def position_of(node: BaseNode, kind: type[Dim], claim: str, *, optional: bool = False, help: str = "") -> int | None:
+    """Return the position of a named axis, or of one made of it; raise `ShapeError` unless there is one.
+
+    `help` says what would give a node the axis that lacks it.
+    """
     found = [k for k, axis in enumerate(node.dims) if _is_of(axis, kind)]
     if len(found) == 1:
         return found[0]
     if not found and optional:
         return None
-    has = "lacks that axis" if not found else "has that axis twice: give one of them a class of its own"
+    has = f"lacks that axis{help}" if not found else "has that axis twice: give one of them a class of its own"
     raise ShapeError(f"{claim}: {describe(node)} {has}")
 
 

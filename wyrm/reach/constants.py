@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 
 from wyrm.graph.base import BaseNode
+from wyrm.reach.extremes import LARGE_SCORE, span_of_array
 from wyrm.reach.rules import HIGH, LOW, Entry, Numbers, Reached
-from wyrm.reach.zones import EVERYWHERE, ZERO, Atoms, Bound, Bounds, Zone, is_everywhere
-
-# Scores at most the negative of this number get no weight beside others.
-LARGE_SCORE = 1e4
+from wyrm.reach.zones import EVERYWHERE, ZERO, Atoms, Bound, Zone, is_everywhere
 
 
 def known_constant(atoms: Atoms, node: BaseNode, array: np.ndarray, axes: Sequence[Entry]) -> Reached:
     """Return what is known of a node with these elements."""
     found = Reached(tuple(axes))
+    found.span = span_of_array(array)
     if not array.size:
         return found
     if array.dtype.kind == "i":
@@ -66,19 +65,36 @@ def _cases(array: np.ndarray, axes: Sequence[Entry]) -> list[tuple[list[Bound], 
 
 
 def _covering(atoms: Atoms, mask: np.ndarray, axes: Sequence[Entry]) -> list[Zone]:
-    """Return zones that contain the true elements of a mask: below, on and above the diagonal of the last two axes."""
+    """Return zones that contain the true elements of a mask.
+
+    One if it contains no others, else three: below, on and above the diagonal of the last two axes.
+    """
     if mask.all() or not mask.any():
         return EVERYWHERE if mask.all() else []
-    index: Any = np.nonzero(mask)
-    long = [k for k, entry in enumerate(axes) if entry]
-    side = np.sign(index[long[-2]] - index[long[-1]]) if len(long) > 1 else np.zeros(len(index[0]))
-    zones = []
-    for part in np.unique(side):
-        rows, bounds = side == part, Bounds()
-        for k in long:
-            atom, at = axes[k][0], index[k][rows]
-            bounds[atom, ZERO], bounds[ZERO, atom] = int(at.max()), -int(at.min())
-        for k, m in itertools.permutations(long, 2):
-            bounds[axes[k][0], axes[m][0]] = int((index[k][rows] - index[m][rows]).max())
-        zones.append(atoms.tidy(Zone(bounds)))
-    return zones
+    index, long = np.nonzero(mask), [k for k, entry in enumerate(axes) if entry]
+    whole = _limits(index, long)
+    inside = np.ones(mask.shape, bool)
+    for (k, m), limit in whole.items():
+        places: Any = [
+            0
+            if each is None
+            else np.expand_dims(np.arange(mask.shape[each]), [d for d in range(mask.ndim) if d != each])
+            for each in (k, m)
+        ]
+        inside &= places[0] - places[1] <= limit
+    if inside.sum() == len(index[0]):
+        limits = [whole]
+    else:
+        side = np.sign(index[long[-2]] - index[long[-1]]) if len(long) > 1 else np.zeros(len(index[0]))
+        limits = [_limits([each[side == part] for each in index], long) for part in np.unique(side)]
+    names = {k: axes[k][0] for k in long}
+    return [
+        atoms.tidy(Zone({(names.get(k, ZERO), names.get(m, ZERO)): limit for (k, m), limit in each.items()}))
+        for each in limits
+    ]
+
+
+def _limits(index: Sequence[np.ndarray], long: Sequence[int]) -> dict[tuple[int | None, int | None], int]:
+    """Return the greatest differences of the positions of elements along pairs of axes, None for the number 0."""
+    of: dict[int | None, Any] = {None: 0, **{k: index[k] for k in long}}
+    return {(k, m): int((of[k] - of[m]).max()) for k, m in itertools.permutations(of, 2)}

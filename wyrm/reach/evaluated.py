@@ -7,7 +7,7 @@ about models that read their target on purpose, such as autoencoders. See "Proof
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
@@ -24,12 +24,14 @@ from wyrm.graph.source_location import user_level
 from wyrm.graph.traversal import topological_order
 from wyrm.reach.facts import Analysis
 from wyrm.reach.refusals import explained, lost_at, origins
-from wyrm.reach.rules import REACH, Along, SamePlace
+from wyrm.reach.rules import REACH, Along, Reached, SamePlace
 from wyrm.reach.zones import SOURCE, Bounds, Zone
 
 # Formulas in which data beside a prediction may be a weight or a mask.
 _WEIGHS = {"x * y", "x / y", "where(x, y, z)"}
 _TRAINED = 1
+# Attributes that choose random numbers, whatever positions these are for.
+_OF_DRAWS = frozenset(["seed", "stream"])
 _MEANT = (
     "if that is meant, say so around the call: with warnings.catch_warnings(): "
     'warnings.simplefilter("ignore", wy.errors.DependenceWarning)'
@@ -161,6 +163,42 @@ def _reads_model(node: BaseNode, of: dict[BaseNode, int]) -> bool:
     return bool(trained) and data and node.formula not in _WEIGHS
 
 
+class _Repeated(Analysis):
+    """What is known of nodes, found once for ops of equal attributes of which the same is known of the operands.
+
+    The layers of a model are often alike: after a few of them nothing new is found. Paths are those of the first ones.
+    """
+
+    def __init__(self, outputs: Sequence[BaseNode], sources: Mapping[BaseNode, int | None]) -> None:
+        self._ops: dict[Hashable, Reached] = {}
+        self._equal: dict[Hashable, Reached] = {}
+        super().__init__(outputs, sources)
+
+    def _of_leaf(self, node: BaseNode) -> Reached:
+        if node in self.sources or not node.is_parameter:
+            return super()._of_leaf(node)
+        return self._once((node.dims, node.dtype), node, super()._of_leaf)
+
+    def _of_op(self, node: BaseNode) -> Reached:
+        attributes = [getattr(node, name) for name in node.attributes if name not in _OF_DRAWS]
+        given = (id(self.known[parent]) for parent in node.parents)
+        return self._once((type(node), node.dims, *attributes, *given), node, super()._of_op)
+
+    def _once(self, key: Hashable, node: BaseNode, find: Callable[[BaseNode], Reached]) -> Reached:
+        try:
+            found = self._ops.get(key)
+        except TypeError:  # an attribute that is no key
+            return find(node)
+        if found is None:
+            found = find(node)
+            found.zones = self.united(found.zones)
+            if not (found.values or found.numbers or found.parts or found.after):
+                equal = found.axes, frozenset(frozenset(zone.bounds.items()) for zone in found.zones), found.span
+                found = self._equal.setdefault(equal, found)
+            self._ops[key] = found
+        return found
+
+
 def _warned_of_target(compared: _Compared, sources: _Sources) -> bool:
     """Issue the warning if the prediction depends on the elements of the target that it is compared with."""
     prediction, target, source = compared
@@ -170,17 +208,17 @@ def _warned_of_target(compared: _Compared, sources: _Sources) -> bool:
     wide = _is_wide(source)
     if not wide and len(sources.inputs) == 1:
         return False
-    found = None
+    chosen = []
     for axis in reversed(long) if long else [None]:  # batches are first, and exclude the least
-        analysis = Analysis([prediction, target], {source: axis})
-        overlap = _overlap(analysis, prediction, target)
-        if overlap is None:
+        repeated = _Repeated([prediction, target], {source: axis})
+        if _overlap(repeated, prediction, target) is None:
             return False
-        if found is None and (not wide or _is_one_sided(analysis, prediction, target)):
-            found = analysis, min(overlap, key=lambda zone: zone.depth)
-    if found is None:
+        if not wide or _is_one_sided(repeated, prediction, target):
+            chosen.append(axis)
+    if not chosen:
         return False
-    analysis, zone = found
+    analysis = Analysis([prediction, target], {source: chosen[0]})  # with the path of this prediction
+    zone = min(_overlap(analysis, prediction, target) or analysis.known[prediction].zones, key=lambda zone: zone.depth)
     text = f"the prediction {describe(prediction)} depends on its target"
     advice = (
         "shift the target, as in logits[:, :-1].cross_entropy(tokens[:, 1:]), or leave it out of what the model reads"

@@ -24,15 +24,17 @@ from wyrm.graph.source_location import located_at
 from wyrm.graph.storage import stored
 from wyrm.graph.traversal import topological_order
 from wyrm.reach.constants import known_constant
+from wyrm.reach.extremes import FRACTION, NUMBER, highest, lowered, span_of
 from wyrm.reach.formulas import known_of_formula, reduces_to
 from wyrm.reach.reading import gathered, reshaped, scattered
 from wyrm.reach.relations import Relation, is_plain, related
-from wyrm.reach.rules import KEPT, REACH, Entry, Reached, own_names
+from wyrm.reach.rules import KEPT, LOW, REACH, Entry, Reached, own_names
 from wyrm.reach.zones import (
     ANY_SIZE,
     SOURCE,
     Atoms,
     Bound,
+    Parts,
     Size,
     Zone,
     atom_of,
@@ -79,17 +81,21 @@ class Analysis(Atoms):
         for node in topological_order(outputs, self.known):
             found = self._of_leaf(node) if node.is_leaf or node in self.sources else self._of_op(node)
             found.zones = self.united(found.zones)
+            if found.span is None and not (node.is_leaf or node in self.sources):
+                found.span = span_of(node, [self.known[parent] for parent in node.parents])
             self.known[node] = found
 
     def _of_leaf(self, node: BaseNode) -> Reached:
         axes = self.axes(node.dims)
+        found = Reached(axes)
+        found.span = None if node.is_argument or not node.is_leaf else FRACTION if node.dtype.kind == "b" else NUMBER
         if node in self.sources:
             axis = self.sources[node]
-            return Reached(axes, [Zone(equated((SOURCE, atom) for atom in (() if axis is None else axes[axis])), node)])
-        if isinstance(node, Constant | IndexConstant):
+            found.zones = [Zone(equated((SOURCE, atom) for atom in (() if axis is None else axes[axis])), node)]
+        elif isinstance(node, Constant | IndexConstant):
             array = self._constants[node] = np.asarray(stored(node).array)
             return known_constant(self, node, array, axes)
-        return Reached(axes)
+        return found
 
     def _of_op(self, node: BaseNode) -> Reached:
         if node.same_value:
@@ -159,24 +165,24 @@ class Analysis(Atoms):
         operands: Sequence[Reached],
     ) -> Reached:
         """Return what the graph from `inputs` to `output` says of a node; several nodes may share the `inner` ones."""
-        around = {each: self.known[each] for each in inputs if each in self.known}
+        around, count = {each: self.known[each] for each in inputs if each in self.known}, len(self.known)
         self.known.update(zip(inputs, operands, strict=True))
         try:
             self.run([output])
             found = self.known[output]
+            made = set(itertools.islice(reversed(self.known), len(self.known) - count))
         finally:
             for each in (*inner, *inputs):
                 self.known.pop(each, None)
                 self._constants.pop(each, None) if each not in around else None
             self.known.update(around)
-        if not inner:
-            return found
         # The nodes of a shared graph have another user's lines.
-        within = set(inner)
         zones = []
         for zone in found.zones:
             origin: Zone | None = zone
-            while origin is not None and origin.node in within:
+            while origin is not None and (origin.node in made or origin.node not in self.known):
+                if origin.node in self.unknown:
+                    break
                 origin = origin.origin
             zones.append(Zone(zone.bounds, node, origin, zone.mask))
         return found.replaced(zones=zones)
@@ -204,7 +210,7 @@ class Analysis(Atoms):
             numbers,
         )
 
-    def wholes_of(self, operand: Reached) -> dict[Entry, int]:
+    def wholes_of(self, operand: Reached) -> dict[Parts, int]:
         """Return the divided axes, by their parts, of which something is known of an operand."""
         if not self.wholes:
             return {}
@@ -215,11 +221,32 @@ class Analysis(Atoms):
     def with_wholes(self, operand: Reached, names: Mapping[int, int]) -> Names:
         """Return names of atoms with those of divided axes whose parts all have one."""
         found = dict(names)
-        for parts, whole in self.wholes_of(operand).items():
+        for (parts, factors), whole in self.wholes_of(operand).items():
             if whole not in names and all(atom in names or atom in self.kept for atom in parts):
-                moved = tuple(names.get(atom, atom) for atom in parts)
-                found[whole] = self.whole_of(moved, self.sizes[whole])
+                found[whole] = self.moved_whole(whole, factors, parts, tuple(names.get(atom, atom) for atom in parts))
         return found
+
+    def shifted_wholes(
+        self, operand: Reached, names: Mapping[int, int], shifts: Mapping[Any, tuple[int, float, float]]
+    ) -> tuple[list[Bound], list[int]]:
+        """Return bounds of divided axes of which parts move, and the atoms that these replace.
+
+        `names` are those of the atoms of the operand. For an atom among them, `shifts` has that of the result, and the
+        least and the greatest difference of the two.
+        """
+        extra, temporary = list[Bound](), list[int]()
+        for (parts, factors), whole in self.wholes_of(operand).items():
+            old = tuple(names.get(atom, atom) for atom in parts if atom in names or atom in self.kept)
+            moving = [k for k, atom in enumerate(old) if atom in shifts]
+            if len(old) < len(parts) or not moving:
+                continue
+            before = self.moved_whole(whole, factors, parts, old)
+            temporary.append(before)
+            if all(factors[k] is not None for k in moving):
+                low, high = (sum(shifts[old[k]][i] * (factors[k] or 0) for k in moving) for i in (1, 2))
+                new = tuple(shifts[atom][0] if atom in shifts else atom for atom in old)
+                extra += linked([before], [self.moved_whole(whole, factors, parts, new)], low, high)
+        return extra, temporary
 
     def joined(self, operands: Sequence[Reached], lists: Sequence[Sequence[Entry]], rank: int) -> Joined:
         """Return the axes that operands broadcast to, and by operand the names that its atoms have there.
@@ -260,6 +287,8 @@ class Analysis(Atoms):
         placed = [self.moved(node, operand, own) for operand, own in zip(operands, names, strict=True)]
         found = known_of_formula(self, node, node.formula if formula is None else formula, placed)
         found.axes = axes
+        if formula == "same":
+            found.span = operands[0].span
         return found
 
     def without(
@@ -279,6 +308,8 @@ class Analysis(Atoms):
         """Return what is known of a reduction of its broadcast operands."""
         rank = max(parent.ndim for parent in node.parents)
         reducer = LOOPS.of(node).reducer
+        x = None if reducer is None or reducer.step != "maximum(total, x)" else self._highest(node, operands[0], gone)
+        operands = operands if x is None else [x]
         is_product = reducer is not None and "x * y" in reducer.step
         whole = self.pointwise(
             node, operands, "x * y" if is_product else "same" if len(operands) == 1 else "", rank=rank
@@ -286,7 +317,16 @@ class Analysis(Atoms):
         sized = all(size_of(node.parents[0].dims[k])[1] > 0 for k in gone) if len(operands) == 1 else False
         whole.values = {v: zones for v, zones in whole.values.items() if reduces_to(reducer, v, is_product, sized)}
         neutral = None if reducer is None or reducer.finish else NEUTRAL.get(reducer.step)
-        return self.without(node, whole, gone, node.ndim == rank, neutral)
+        found = self.without(node, whole, gone, node.ndim == rank, neutral)
+        found.span = None if x is None else span_of(node, operands) - {LOW}
+        return found
+
+    def _highest(self, node: BaseNode, x: Reached, gone: Sequence[int]) -> Reached | None:
+        """Return the operand of a maximum without elements that a mask made very low; None if there are none."""
+        low = lowered(x)
+        if low is None:
+            return None
+        return highest(self, node, x, Analysis.without(self, node, x.replaced(zones=low), gone, True).zones, low)
 
     def along(
         self, node: BaseNode, operands: Sequence[Reached], axis: int, low: float = -inf, high: float = inf
@@ -311,15 +351,9 @@ class Analysis(Atoms):
         for operand, own in zip(operands, names, strict=True):
             temporary = [atom for atom in own.values() if atom in old]
             extra = [bound for atom in temporary for bound in linked([atom], [new], low, high)] if whole else []
-            own = dict(own)
-            if whole and temporary and len(operands) == 1:
-                for parts, all_of_it in self.wholes_of(operand).items():  # the whole axis moves with its last part
-                    mapped = [own.get(atom, atom if atom in self.kept else 0) for atom in parts]
-                    if mapped[-1] == temporary[0] and 0 not in mapped:
-                        size = self.sizes[all_of_it]
-                        own[all_of_it], moved = self.fresh(size), self.whole_of((*mapped[:-1], new), size)
-                        temporary.append(own[all_of_it])
-                        extra += linked([own[all_of_it]], [moved], low, high)
+            if whole:
+                more, wholes = self.shifted_wholes(operand, own, dict.fromkeys(temporary, (new, low, high)))
+                own, extra, temporary = self.with_wholes(operand, own), extra + more, temporary + wholes
             result.zones += self.image(node, operand.zones, own, extra, temporary)
         return result
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from wyrm.graph.base import BaseNode
 from wyrm.graph.loop_form import Reducer
+from wyrm.reach.extremes import without_weight
 from wyrm.reach.rules import HIGH, LOW, REACH, Numbers, Reached
 from wyrm.reach.zones import EVERYWHERE, ZERO, Bounds, Variable, Zone, cancelled, is_everywhere, linked
 
@@ -52,8 +53,17 @@ def known_of_formula(analysis: Analysis, node: BaseNode, formula: str, operands:
     elif formula in ("x + y", "x - y"):
         zones = [met(zones[0], outside(1, -inf)), met(zones[1], outside(0, -inf))]
         values[-inf] = met(outside(0, -inf), outside(1, -inf)) if formula == "x + y" else outside(0, -inf)
+        first, second = (analysis.known[parent].span for parent in node.parents)
         for large, other in ((LOW, HIGH), (HIGH, LOW)):
-            values[large] = met(outside(0, large), outside(1, large if formula == "x + y" else other))
+            own, cancels = (large, other) if formula == "x + y" else (other, large)
+            values[large] = met(
+                EVERYWHERE if second is None or cancels in second else outside(0, large),
+                EVERYWHERE if first is None or other in first else outside(1, own),
+            )
+    elif formula == "exp(x)":
+        low = without_weight(analysis, node, operands[0])
+        if low is not None:
+            zones, values[0.0] = [met(zones[0], low)], met(values.get(0.0, EVERYWHERE), low)
     elif formula == "x / y":
         zones = [zones[0], met(zones[1], outside(0, 0.0))]
         values[0.0] = outside(0, 0.0)

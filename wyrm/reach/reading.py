@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 Loads = Mapping[IndexLoad, Numbers]
 _UNKNOWN: Numbers = {}
+# For an atom, that which it becomes, with the least and the greatest difference.
+Shifts = dict[Variable, tuple[int, float, float]]
 # A size as a number and the open sizes that it is multiplied by.
 _Factors = tuple[int, tuple[Any, ...]]
 
@@ -118,11 +120,14 @@ def gathered(analysis: Analysis, node: BaseNode, operands: Sequence[Reached], en
             own[k] = ([old], [], 0) if atoms[0] > 0 else ([variable], [old], number - 1)
     found = []
     for where, chosen in _alternatives(loads, operands, axes):
-        extra = list(where)
+        extra, shifts = list(where), Shifts()
         for k, (plus, minus, number) in own.items():
             for (u, v), (low, high) in _numbers_of(analysis, entries[k], axes, chosen).items():
                 extra += linked([*plus, v], [*minus, u], low - number, high - number)
-        found.append(analysis.moved(node, x, names, extra, temporary, axes))
+                if type(u) is int and v == ZERO and not minus:
+                    shifts[plus[0]] = u, low, high
+        more, wholes = analysis.shifted_wholes(x, names, shifts)
+        found.append(analysis.moved(node, x, names, extra + more, temporary + wholes, axes))
     made = found[0]
     made.zones = [zone for each in found for zone in each.zones] + zones
     made.values = {value: analysis.united([z for each in found for z in each.values[value]]) for value in made.values}
@@ -211,7 +216,7 @@ def scattered(
     values = (0.0,) if starts_from_zero else (0.0, 1.0, -inf, LOW)
     made, states = Reached(axes), []
     for (x, target), own in zip(written, names, strict=True):
-        extra, temporary, places = list[Bound](), list[int](), dict[int, Entry]()
+        extra, temporary, places, shifts = list[Bound](), list[int](), dict[int, Entry](), Shifts()
         for d, atoms in enumerate(x.axes):
             if len(atoms) == 1 and abs(atoms[0]) not in own:
                 place = own[abs(atoms[0])] = analysis.fresh(analysis.sizes[abs(atoms[0])])
@@ -221,6 +226,10 @@ def scattered(
             if axes[k]:
                 for (u, v), (low, high) in _numbers_of(analysis, target.position[k], places, {}).items():
                     extra += linked([axes[k][0], v], [u], low, high)
+                    if v == ZERO:
+                        shifts[u] = axes[k][0], -high, -low
+        more, wholes = analysis.shifted_wholes(x, own, shifts)
+        extra, temporary = extra + more, temporary + wholes
         state = analysis.moved(node, x, own, extra, temporary)
         anywhere = analysis.image(node, EVERYWHERE, own, extra, temporary)
         for value in values:
@@ -272,7 +281,7 @@ def reshaped(analysis: Analysis, node: BaseNode, x: Reached) -> Reached:
             axes[k] = (analysis.fresh(size_of(node.dims[k])),)
         if len(left) == 1 and left[0] > 0 and right:
             parts = tuple(axes[k][0] for k in right)
-            whole = names[left[0]] = analysis.whole_of(parts, analysis.sizes[left[0]])
+            whole = names[left[0]] = analysis.whole_of((parts, analysis.factors(parts)), analysis.sizes[left[0]])
             names |= own_names([parts])
             variable, step = analysis.sizes[parts[-1]]
             if len(parts) == 2 and variable == ZERO:
@@ -317,16 +326,24 @@ def _flattened(
         for a, b in itertools.pairwise(atoms)
         if a > 0 and b > 0 and analysis.sizes[b][0] == ZERO and Multiple((a, analysis.sizes[b][1])) in variables
     }
-    wholes = analysis.wholes_of(x)
+    wholes = {
+        parts: whole for (parts, factors), whole in analysis.wholes_of(x).items() if factors == analysis.factors(parts)
+    }
     for parts in {*wholes, *blocks}:
         for i in range(len(atoms) - len(parts) + 1):
             if atoms[i : i + len(parts)] != parts:
                 continue
-            known = wholes.get(parts)
+            known, sizes, length = wholes.get(parts), [analysis.sizes[part] for part in parts], size
+            if len(parts) < len(atoms):  # the flattened axis has other parts too
+                if all(variable == ZERO for variable, _ in sizes):
+                    length = ZERO, math.prod(number for _, number in sizes)
+                elif known is not None and analysis.sizes[known] != ANY_SIZE:
+                    length = analysis.sizes[known]
+                else:
+                    continue
+            whole = analysis.fresh(length)
             if known is not None:
-                whole = names[known] = analysis.fresh(analysis.sizes[known])
-            else:
-                whole = analysis.fresh(size if len(atoms) == 2 else ANY_SIZE)
+                names[known] = whole
             if known is None or parts in blocks:
                 step = analysis.sizes[parts[1]][1]
                 extra += linked([whole], [Multiple((parts[0], step))], 0, step - 1)

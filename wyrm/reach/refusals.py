@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator
 from math import inf
 
 from wyrm.graph.base import BaseNode, label
+from wyrm.graph.index_maps import IndexLiteral, SumOfIndices, loop_indices
 from wyrm.graph.leaves import Input
+from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.traversal import topological_order
 from wyrm.reach.facts import Analysis
+from wyrm.reach.rules import REACH, Along
 from wyrm.reach.zones import Bounds, Zone
 
 # Whether bounds are within a claim, whose atom is given.
@@ -27,19 +30,23 @@ def explained(
     zone: Zone,
     atom: int | None = None,
     fits: Fits = never,
+    help: str = "",
 ) -> str:
-    """Return a text with the source on which a zone of a node depends, where a claim is lost, the path, and help."""
+    """Return a text with the source on which a zone of a node depends, where a claim is lost, the path, and help.
+
+    `help` is what helps with this claim, whatever op it is lost by.
+    """
     path = [each.node for each in reversed(list(origins(zone))) if each.node is not None]
     lost, mask = lost_at(zone, fits)
     source = next((each for each in path if each in analysis.sources), None)
     of = "" if source is None else f" {label(source)}"
     lines = [f"{text}{of}{_extent(analysis, zone, atom)}"]
     if lost is not None and not lost.is_leaf:
-        lines.append(f"  lost by {lost.op_name()} at {_line(lost)}")
+        lines.append(f"  lost by {_written(lost)} at {_line(lost)}")
     if mask is not None:
-        lines.append(f"  mask: {mask.op_name()} at {_line(mask)}")
+        lines.append(f"  mask: {_written(mask)} at {_line(mask)}")
     lines.append("  path: " + " -> ".join(_steps(path)))
-    lines += [f"  help: {each}" for each in _helps(node, analysis, lost, mask, path)]
+    lines += [f"  help: {each}" for each in _helps(node, analysis, lost, mask, path, help)]
     return "\n".join(lines)
 
 
@@ -62,6 +69,11 @@ def lost_at(zone: Zone, fits: Fits) -> tuple[BaseNode | None, BaseNode | None]:
     return chain[-1].node, None
 
 
+def _written(node: BaseNode) -> str:
+    """Return what users write for an op."""
+    return node.written or node.op_name()
+
+
 def _line(node: BaseNode) -> str:
     source = node.location.source
     return f"{node.location}: {source}" if source else str(node.location)
@@ -71,7 +83,7 @@ def _steps(path: list[BaseNode]) -> list[str]:
     """Return the ops of a path with the user's lines, those of one line together."""
     steps: list[tuple[str, list[str]]] = []
     for node in path:
-        place, name = str(node.location), label(node)
+        place, name = str(node.location), _written(node) if node.name is None else label(node)
         if not steps or steps[-1][0] != place:
             steps.append((place, []))
         if name not in steps[-1][1]:
@@ -94,7 +106,7 @@ def _place(distance: float) -> str:
 
 
 def _helps(
-    node: BaseNode, analysis: Analysis, lost: BaseNode | None, mask: BaseNode | None, path: list[BaseNode]
+    node: BaseNode, analysis: Analysis, lost: BaseNode | None, mask: BaseNode | None, path: list[BaseNode], help: str
 ) -> Iterator[str]:
     """Yield what would help."""
     if lost is not None and lost in analysis.unknown:
@@ -109,5 +121,33 @@ def _helps(
         yield "compare the positions in the mask with those that the claim allows"
     elif given:
         yield f"the mask {label(given[0])} is data: a proof needs one made of wy.arange, constants and comparisons"
-    elif lost is not None and (not path or path[0] is not lost) and lost not in analysis.unknown:
-        yield f"mask what {lost.op_name()} reads, or leave the axis out of what it reduces, moves or reorders"
+    elif lost is not None and (not path or path[0] is not lost) and lost not in analysis.unknown and not help:
+        yield _help_of(lost, analysis)
+    if help:
+        yield help
+
+
+def _help_of(lost: BaseNode, analysis: Analysis) -> str:
+    """Return what would help with an op after which a claim does not hold."""
+    name, form = _written(lost), LOOPS.of(lost)
+    known = [analysis.known[parent] for parent in lost.parents if parent in analysis.known]
+    turned = getattr(getattr(lost, "steps", lost), "reverse", False)
+    backward = turned != any(a < 0 for each in known for entry in each.axes for a in entry)
+    if backward and (hasattr(lost, "steps") or isinstance(REACH.of(lost), Along) or lost.composition() is not None):
+        return f"{name} goes from the last position to the first: the axis was reversed before, or reverse=True says so"
+    entries = form.gather_index(lost, loop_indices(lost.ndim))
+    starts = [
+        leaf.value
+        for entry in entries or ()
+        for leaf in entry.leaves()
+        if isinstance(entry, SumOfIndices) and isinstance(leaf, IndexLiteral)
+    ]
+    if starts and starts[0] > 0:
+        k = starts[0]
+        return (
+            f"{name} moves position t + {k} to t, as x[{k}:] does: for earlier positions put others before the first, "
+            f"and leave out the last, as in wy.pad(x, ({k}, 0))[:-{k}]"
+        )
+    return REACH.of(lost).help(lost) or (
+        f"mask what {name} reads, or leave the axis out of what it reduces, moves or reorders"
+    )

@@ -54,7 +54,9 @@ def related(analysis: Analysis, node: BaseNode, composition: Composition, operan
             relation = analysis.relations.get(key)
             if relation is None:
                 relation = analysis.relations[key] = _relation(analysis, node, composition, operands, k)
-            made.append(relation.found.replaced(zones=_put_in(analysis, node, relation, operand)))
+            found = relation.found.replaced(zones=_put_in(analysis, node, relation, operand))
+            found.span = None  # of these operands
+            made.append(found)
     if len(made) == 1:
         return made[0]
     axes, names = analysis.joined(made, [each.axes for each in made], node.ndim)

@@ -29,6 +29,8 @@ Entry: TypeAlias = tuple[int, ...]
 Numbers: TypeAlias = "dict[tuple[Variable, Variable], tuple[float, float]]"
 LOW, HIGH = "low", "high"
 """The values at most -1e4, and those at least 1e4."""
+# Of LOW, HIGH and other numbers outside of 0 to 1, those that elements may be.
+Span: TypeAlias = frozenset[str]
 
 
 def own_names(axes: Iterable[Entry]) -> dict[int, int]:
@@ -40,11 +42,12 @@ class Reached:
     """What is known of a node: its axes, and the zones outside of which its elements do not depend on the source.
 
     `values` has for each of 0, 1, -inf, `LOW` and `HIGH` zones outside of which all elements have that value; `numbers`
-    are bounds of integers, and `cases` those of a constant along one axis, by parts of it. `parts` and `after` are what
-    is known of the parts of a loop's residuals.
+    are bounds of integers, and `cases` those of a constant along one axis, by parts of it. `span` says how large
+    elements may be, None for any number; `fixed` whether each stays as it is if the inputs are permuted along an axis.
+    `parts` and `after` are what is known of the parts of a loop's residuals.
     """
 
-    __slots__ = ("after", "axes", "cases", "numbers", "parts", "values", "zones")
+    __slots__ = ("after", "axes", "cases", "fixed", "numbers", "parts", "span", "values", "zones")
 
     def __init__(
         self,
@@ -58,6 +61,8 @@ class Reached:
         self.values: dict[float | str, list[Zone]] = dict(values)
         self.numbers: Numbers | None = numbers
         self.cases: Sequence[tuple[list[Bound], Numbers]] = ()
+        self.span: Span | None = None
+        self.fixed: bool = False
         self.parts: Sequence[Reached] = ()
         self.after: Sequence[Reached] = ()
 
@@ -67,6 +72,7 @@ class Reached:
         """Return this with other zones or values."""
         found = Reached(self.axes, self.zones, self.values, self.numbers)
         found.cases, found.parts, found.after = self.cases, self.parts, self.after
+        found.span, found.fixed = self.span, self.fixed
         found.zones = found.zones if zones is None else list(zones)
         found.values = found.values if values is None else dict(values)
         return found
@@ -95,6 +101,8 @@ class Reach:
     composes: bool = False
     # Whether elements are the positions along the only axis, counted from the operand.
     counts: bool = False
+    # Whether elements are the positions along the axis of the first operand in the order of its elements.
+    sorts: bool = False
 
     def reached(self, node: Any, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
         """Return what is known of the node; None leaves it to the op's formula, composition or loop form."""
@@ -110,6 +118,10 @@ class Reach:
     def ignores_order(self, node: Any, is_permuted: Callable[[Axis], bool]) -> bool:
         """Return whether the result is permuted with the operands along the axes that `is_permuted` is true of."""
         return False
+
+    def help(self, node: Any) -> str:
+        """Return what would help where elements depend on more than they should; empty if nothing is known."""
+        return ""
 
     def value(self, node: BaseNode, arrays: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray | None:
         """Return the value of the node for these operands; None if it is not computed here."""
@@ -178,6 +190,12 @@ class Windowed(Reach):
 
     Other operands than the first one reach every element.
     """
+
+    def help(self, node: Any) -> str:
+        return (
+            "a window reads later positions unless all zeros stand before the first position: pad by wy.pad on that "
+            "side, and say padding=0"
+        )
 
     def windows(self, node: Any) -> Sequence[Any]:
         """Return for each axis its `Window`, `KEPT`, or None where an element depends on all positions."""

@@ -24,7 +24,11 @@ _ANY_ORDER = {"total + x", "total * x", "total + x * y", "maximum(total, x)", "m
 
 
 class SymmetryAnalysis(AxisAnalysis):
-    """Which elements may change in another way than by a permutation if the axis `kind` of all inputs is permuted."""
+    """Which elements may change in another way than by a permutation if the axis `kind` of all inputs is permuted.
+
+    Elements that are sorted along the axis, and those of constants, have places that no permutation changes: they are
+    `fixed`. What is made of these alone is fixed too, and without the axis it is permuted as well as not.
+    """
 
     def is_of(self, axis: Axis) -> bool:
         """Return whether an axis is permuted."""
@@ -35,8 +39,10 @@ class SymmetryAnalysis(AxisAnalysis):
 
     def _of_leaf(self, node: BaseNode) -> Reached:
         found = super()._of_leaf(node)
-        if not isinstance(node, Input | IndexInput) and self.is_made_of(*node.dims) and not self._is_constant(node):
+        is_input, is_long = isinstance(node, Input | IndexInput), self.is_made_of(*node.dims)
+        if not is_input and is_long and not self._is_constant(node):
             found.zones = [Zone({}, node)]
+        found.fixed = not node.is_argument and not (is_input and is_long)
         return found
 
     def _is_constant(self, node: BaseNode) -> bool:
@@ -61,11 +67,36 @@ class SymmetryAnalysis(AxisAnalysis):
         return True
 
     def _of_op(self, node: BaseNode) -> Reached:
-        if node.formula in ("x == y", "x != y"):
-            starts = {self._start_of(parent) for parent in node.parents}
-            if len(starts) == 1 and None not in starts:  # whether two positions are the same
-                return self.nothing(node)
-        return super()._of_op(node)
+        starts = {self._start_of(parent) for parent in node.parents} if node.formula in ("x == y", "x != y") else {None}
+        # Whether two positions are the same is the same for all permutations.
+        found = super()._of_op(node) if len(starts) > 1 or None in starts else self.nothing(node)
+        if not node.same_value:
+            operands = [self.known[parent] for parent in node.parents]
+            alike = node.shape_only or all(each.fixed for each in operands) or self._is_sorted(node)
+            is_long = self.is_made_of(*node.dims)
+            found.fixed = found.fixed or alike or not (found.zones or is_long)
+            if found.fixed and not is_long:
+                found.zones = []
+        return found
+
+    def _is_sorted(self, node: BaseNode) -> bool:
+        """Return whether elements are those of an operand in their order along the axis, or some of these."""
+        if len(node.parents) != 2:
+            return False
+        x, places = node.parents
+        along = [k for k, axis in enumerate(x.dims) if self.is_made_of(axis)]
+        loops, entries = loop_indices(node.ndim), LOOPS.of(node).gather_index(node, loop_indices(node.ndim))
+        if not entries or len(along) != 1 or not self.is_of(x.dims[along[0]]) or self.known[x].zones:
+            return False
+        (k,) = along
+        if entries != (*loops[:k], IndexLoad(1, loops), *loops[k + 1 :]):
+            return False
+        while not REACH.of(places).sorts:  # some of the positions
+            loops, entries = loop_indices(places.ndim), LOOPS.of(places).gather_index(places, loop_indices(places.ndim))
+            if not entries or len(places.parents) != 1 or any(e != loops[d] for d, e in enumerate(entries) if d != k):
+                return False
+            (places,) = places.parents
+        return len(places.parents) == 1 and places.parents[0] is x and getattr(places, "axis", None) == k
 
     def _start_of(self, node: BaseNode) -> BaseNode | None:
         """Return from where a node counts positions along the permuted axis; None if it is no such node."""

@@ -21,6 +21,8 @@ Bound: TypeAlias = tuple[Variable, Variable, float]
 Bounds: TypeAlias = dict[tuple[Variable, Variable], float]
 # A size as (variable, number) is their sum.
 Size: TypeAlias = tuple[Variable, int]
+# Positions with a factor each, None for one that is not known: their sum is a position along an axis that was divided.
+Parts: TypeAlias = tuple[tuple[int, ...], tuple[int | None, ...]]
 
 ZERO: Variable = "0"
 SOURCE: Variable = "source"
@@ -131,7 +133,7 @@ class Atoms:
         self.sizes: dict[int, Size] = {}
         self.extent: Size | None = None  # the number of positions of the input that are tracked
         self.kept: frozenset[int] = frozenset()  # the positions of the steps of loops around, which no op projects
-        self.wholes: dict[tuple[int, ...], int] = {}  # the positions along axes that were divided, by their parts
+        self.wholes: dict[Parts, int] = {}  # the positions along axes that were divided, by their parts
         self._implied: dict[Variable, list[Bound]] = {}
 
     def fresh(self, size: Size) -> int:
@@ -140,11 +142,28 @@ class Atoms:
         self.sizes[atom] = size
         return atom
 
-    def whole_of(self, parts: tuple[int, ...], size: Size) -> int:
+    def whole_of(self, parts: Parts, size: Size) -> int:
         """Return the atom of an axis that was divided into some parts: other parts are those of another position."""
         if parts not in self.wholes:
             self.wholes[parts] = self.fresh(size)
         return self.wholes[parts]
+
+    def factors(self, atoms: Sequence[int]) -> tuple[int | None, ...]:
+        """Return the factors of the parts into which a reshape divides an axis."""
+        found: list[int | None] = [1]
+        for atom in reversed(atoms[1:]):
+            variable, number = self.sizes[atom]
+            found.append(None if variable != ZERO or found[-1] is None else found[-1] * number)
+        return tuple(reversed(found))
+
+    def moved_whole(self, whole: int, factors: tuple[int | None, ...], old: Sequence[int], new: tuple[int, ...]) -> int:
+        """Return the atom of an axis that was divided, at other parts."""
+        size = self.sizes[whole]
+        if any(self.sizes[a] != self.sizes[b] for a, b in zip(old, new, strict=True)):
+            most = [(self.sizes[a][1] - 1) * (factor or 0) for a, factor in zip(new, factors, strict=True)]
+            is_known = None not in factors and all(self.sizes[a][0] == ZERO for a in new)
+            size = (ZERO, sum(most) + 1) if is_known else ANY_SIZE
+        return self.whole_of((new, factors), size)
 
     def axes(self, dims: Dims) -> tuple[tuple[int, ...], ...]:
         """Return new atoms for axes: none for one of size 1, else one."""
@@ -321,14 +340,13 @@ class Atoms:
         """Return bounds with those between positions whose last parts have a bound, of which one part is gone."""
         found = dict(bounds)
         used = {parts: whole for parts, whole in self.wholes.items() if any(whole in key for key in bounds)}
-        for parts, whole in used.items():
+        for (parts, factors), whole in used.items():
             last = parts[-1]
             for (u, v), limit in bounds.items():
                 other = v if u == last else u if v == last else None
                 if type(other) is not int or not is_gone(last) or is_gone(other):
                     continue
-                if self.sizes[other] == self.sizes[last]:
-                    beside = self.whole_of((*parts[:-1], other), self.sizes[whole])
-                    key = (whole, beside) if u == last else (beside, whole)
-                    found[key] = min(limit, found.get(key, inf))
+                beside = self.moved_whole(whole, factors, parts, (*parts[:-1], other))
+                key = (whole, beside) if u == last else (beside, whole)
+                found[key] = min(limit, found.get(key, inf))
         return found

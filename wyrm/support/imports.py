@@ -100,7 +100,10 @@ def lazy_imports(
         elif name in modules:
             found = importlib.import_module(f"{package}.{name}")
         else:
-            raise _unknown_name(package, name, sys._getframe(1))
+            frame = sys._getframe(1)
+            if frame.f_globals.get("__name__") == package and frame.f_back is not None:  # its own `__getattr__`
+                frame = frame.f_back
+            raise _unknown_name(package, name, frame)
         setattr(sys.modules[package], name, found)
         return found
 

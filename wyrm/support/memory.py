@@ -42,6 +42,13 @@ def provide_pages(*arrays: np.ndarray) -> None:
         pages.provide(large)
 
 
+def give_back_pages() -> None:
+    """Return the pages of arrays that were freed to the system, where it can be done."""
+    from wyrm.support import pages
+
+    pages.give_back()
+
+
 def aligned(shape: tuple[int, ...], dtype: np.dtype, value: float | np.ndarray = 0) -> np.ndarray:
     """Return an array that begins at a cache line and is filled with `value`.
 

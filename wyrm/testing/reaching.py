@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ class Places:
         for k, (entry, size) in enumerate(zip(axes, shape, strict=True)):
             if entry:
                 extents = [size] if len(entry) == 1 else [self.size(*analysis.sizes[abs(a)]) for a in entry]
+                assert math.prod(extents) == size, f"the parts {extents} of an axis of size {size}"
                 index = np.unravel_index(np.arange(size), extents)
                 for atom, extent, each in zip(entry, extents, index, strict=True):
                     places = each if atom > 0 else extent - 1 - each

@@ -109,7 +109,9 @@ class History(dict[str, list[float]]):
                 f"sets a value sets it in every epoch"
             )
         for name, value in values.items():
-            self[name] = [*self.get(name, [])[: self.epochs - 1], float(value)]
+            held = self.get(name, [])
+            if len(held) < self.epochs or held[-1] != value:
+                self[name] = [*held[: self.epochs - 1], float(value)]
 
     # What notebooks display.
     _repr_mimebundle_ = Late("wyrm.view.notebook", "of_history")
@@ -247,6 +249,14 @@ class Callback:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a result of `state_dict`; called after `on_start` of all callbacks, if there is one."""
+
+    def epochs_ahead(self, run: Run) -> int:
+        """Return how many epochs may follow one another before this callback has to act, by default 1.
+
+        `fit` may then do these as one, which is faster where they are short, and call the methods for each of them in
+        order after the last one. A callback that only reads values, or acts in no epoch before that, returns more.
+        """
+        return 1
 
     def on_start(self, run: Run) -> None:
         """Act before the first epoch; after a restore, `run.history` holds the earlier epochs."""

@@ -90,8 +90,9 @@ def compile(
 
     `remat` names modules whose values the backward pass computes again instead of keeping them, which takes less memory
     and more time, in every engine: `remat={"attention", "feed_forward"}`. A name is an attribute or a list of the
-    module that holds the others, a path such as `blocks.3.attention`, or a class. Numbers are the same. `wy.checkpoint`
-    does this for any function.
+    module that holds the others, a path such as `blocks.3.attention`, or a class. Numbers are the same. What
+    takes little time, such as "activation", is not kept for the layers that read it either. `wy.checkpoint` does this
+    for any function.
 
     Devices raise no errors of their own: with engine "jax", a matrix for which the other engines raise `LinAlgError`
     gives NaN. An index out of range is an error, after the step where a loop of the graph computes it.

@@ -44,7 +44,8 @@ def fit(
 ) -> History:
     """Train for a number of epochs; return the history of losses, metrics and validation.
 
-    Each epoch is `program.epoch(data, batch_size=..., accumulate=..., ...)`: the losses are those of these calls.
+    Each epoch is `program.epoch(data, batch_size=..., accumulate=..., ...)`: the losses are those of these calls. Short
+    epochs between which nothing acts are done together, which takes less time; see `Callback.epochs_ahead`.
     `validation` is a data set that `program.evaluate` takes after each epoch, or the program `evaluation`, as for a
     model with dropout: compile it from a graph built after `model.eval()`. `metrics` are running metrics of the
     validation. `callbacks` act between epochs, in order. `progress` shows a bar with the epoch, its values and the
@@ -120,22 +121,28 @@ def fit(
             while run.epoch < epochs and not program._engine.agreed(run.stopping):
                 for callback in steps:
                     callback.on_epoch_start(run)
-                rate, start = run.optimizer.learning_rate, time.perf_counter()
-                means = program.epoch(held, **options._replace(progress=_bar_of(run))._asdict())
-                seconds = program._engine.agreed(time.perf_counter() - start)
-                values = means if isinstance(means, dict) else {"loss": means}
-                if program._totals.adds_up:
-                    values = {"loss": values["loss"], "mean_loss": program._engine.position.mean_loss, **values}
-                values |= validate() if validate is not None else {}
-                values |= {"learning_rate": rate, "seconds": seconds}
-                with deferred:
-                    run.history.begin_epoch(values)
-                for callback in steps:
-                    callback.on_epoch_end(run, values)
-                with deferred:
-                    run.history.end_epoch(values)
-                for callback in steps:
-                    callback.on_epoch_complete(run, values)
+                rate, start, most = run.optimizer.learning_rate, time.perf_counter(), 1
+                shown = options._replace(progress=_bar_of(run))
+                if validate is None and shown.progress is False and not run.optimizer.has_schedule:
+                    most = min([epochs - run.epoch, *(callback.epochs_ahead(run) for callback in steps)])
+                found = program._epochs(held, shown, in_batches=in_batches, most=most)
+                seconds = program._engine.agreed(time.perf_counter() - start) / len(found)
+                for position, (means, mean_loss) in enumerate(found):
+                    for callback in steps if position else ():
+                        callback.on_epoch_start(run)
+                    values = means if isinstance(means, dict) else {"loss": means}
+                    if program._totals.adds_up:
+                        values = {"loss": values["loss"], "mean_loss": mean_loss, **values}
+                    values |= validate() if validate is not None else {}
+                    values |= {"learning_rate": rate, "seconds": seconds}
+                    with deferred:
+                        run.history.begin_epoch(values)
+                    for callback in steps:
+                        callback.on_epoch_end(run, values)
+                    with deferred:
+                        run.history.end_epoch(values)
+                    for callback in steps:
+                        callback.on_epoch_complete(run, values)
             run.finished = True
             run.history.stopped = "early" if run.epoch < epochs else "completed"
         except KeyboardInterrupt:

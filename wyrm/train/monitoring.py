@@ -143,6 +143,13 @@ class EarlyStopping(Monitor):
         if self.epochs_without_improvement >= self.patience:
             run.stop()
 
+    def epochs_ahead(self, run: Run) -> int:
+        """Return the epochs up to the first one that could stop the training; 1 if each could be the best to keep."""
+        is_known = self.monitor in (None, "loss") or self.monitor in run.history
+        if self.restore_best or not is_known or type(self) is not EarlyStopping:
+            return 1
+        return max(1, self.patience - self.epochs_without_improvement)
+
     def on_epoch_end(self, run: Run, values: Mapping[str, float]) -> None:
         """Keep the parameters of the best epoch, or stop."""
         if self.improved(values):
@@ -233,7 +240,7 @@ class ReduceOnPlateau(Monitor):
 
     def on_start(self, run: Run) -> None:
         """Start at the optimizer's rates; after a restore, repeat the reductions of the earlier epochs."""
-        if any(callable(group.options()["learning_rate"]) for group in run.optimizer.groups):
+        if run.optimizer.has_schedule:
             raise OptionError(
                 f"ReduceOnPlateau changes a learning rate that is a number; {run.optimizer!r} has a schedule: use "
                 f"one of the two"

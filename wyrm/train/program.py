@@ -15,7 +15,7 @@ from typing_extensions import TypeVar, Unpack
 
 from wyrm.engines.columns import check_open_ranges, checked_columns
 from wyrm.engines.engine import Engine, ProgramPlan
-from wyrm.engines.epochs import ThreadMode, checked_options, drawing, refuse_epoch, train_epoch
+from wyrm.engines.epochs import EpochOptions, ThreadMode, checked_options, drawing, refuse_epoch, train_epochs
 from wyrm.engines.evaluation import AnyRunningMetrics, Evaluator, RunningMetrics, merged
 from wyrm.engines.graph import ProgramGraph, simplified
 from wyrm.engines.optimizer import OptimizerInterface
@@ -65,6 +65,10 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
     A call with `{input: array}` computes the outputs, and does one step if the program has an optimizer. `epoch`
     trains on a whole data set. The program is compiled on first use and cached on disk for other processes.
 
+    Threads may use a program at the same time. Calls without an optimizer run together on the engine "native", with the
+    bits that each gives alone; all else waits for its turn. A call reads the parameters as they are: while another
+    thread trains them, it may read some before and others after a step. A copy has its own.
+
     A program can be copied and pickled at any time. A pickle has the graph with its parameters and constants, the
     optimizer with its state, and the counts, but no code: that comes from the cache, or is compiled again.
     `copy.deepcopy` copies the parameters and the optimizer and keeps the step and epoch counts; the copy takes data for
@@ -113,6 +117,8 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
         self._evaluator = Evaluator(self._made_for_evaluation)
         # Reentrant, because a signal handler that runs between two steps may read the state.
         self._lock = threading.RLock()
+        # Whether calls change nothing but the count of steps, and threads may make them at the same time.
+        self._at_once = optimizer is None and self._engine.concurrent
         # Whether an epoch is in progress: its callbacks, its bar and its batches run in the thread that has the lock.
         self._in_epoch = False
         _programs.add(self)
@@ -131,18 +137,24 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
         """
         if self._modes:
             warn_of_training(self._modes, self._predicts)
-        with self._lock:
-            if self._in_epoch:
-                raise _inside_epoch("a step")
-            data: object = {} if feed is None else feed
-            if pinned_step() is not None:
-                with drawing(self._engine):
-                    return self._answer(self._engine.call(data))
+        data: object = {} if feed is None else feed
+        if pinned_step() is not None:
+            with self._lock, drawing(self._engine):
+                values = self._locked_call(data)
+        elif self._at_once:
             values = self._engine.call(data)
-            if self._single and not self._metrics:  # at once, for calls of a microsecond
-                first: Any = values[0]
-                return first  # type: ignore[no-any-return]  # R is an array then
-            return self._answer(values)
+        else:
+            with self._lock:
+                values = self._locked_call(data)
+        if self._single and not self._metrics:  # at once, for calls of a microsecond
+            first: Any = values[0]
+            return first  # type: ignore[no-any-return]  # R is an array then
+        return self._answer(values)
+
+    def _locked_call(self, data: object) -> list[np.ndarray]:
+        if self._in_epoch:
+            raise _inside_epoch("a step")
+        return self._engine.call(data)
 
     def _answer(self, values: list[np.ndarray]) -> R:
         answer: Any = values[0] if self._single else values
@@ -195,15 +207,19 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
         Raise `DataError` for a column that is missing or has nulls, `ShapeError`, `DTypeError`, `NotFinite`, or
         `IndexOutOfRange` naming the column and row, before any parameter changes: the size of a smaller last batch is
         checked before the first step too, unless an iterable other than a `wy.data.DataLoader` gives it. Raise
-        `Diverged` for a loss that is not finite, and restore the last finite parameters. Raise `OptionError` within an
-        epoch of this program, as in a callback or in a generator of batches; `evaluate` and other programs can be used
-        there.
+        `Diverged`, with the rows of the batch, for a loss that is not finite, and go back to the parameters of an
+        earlier batch, which are finite. Raise `OptionError` within an epoch of this program, as in a callback or in a
+        generator of batches; `evaluate` and other programs can be used there.
         """
         in_batches = is_batches(columns)
         options = checked_options(
             batch_size=batch_size, shuffle=shuffle, seed=seed, threads=threads, mode=mode, progress=progress,
             accumulate=accumulate, in_batches=in_batches,
         )  # fmt: skip
+        return self._epochs(columns, options, in_batches=in_batches)[0][0]
+
+    def _epochs(self, columns: Any, options: EpochOptions, *, in_batches: bool, most: int = 1) -> list[tuple[E, float]]:
+        """Train for up to `most` epochs, at least one; return the losses of each, and its mean loss of a row."""
         with self._lock:
             if self.optimizer is None:
                 raise ShapeError(
@@ -214,7 +230,8 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
             refuse_epoch(self._engine.graph.schedule.leaves)
             self._in_epoch = True
             try:
-                return self._means(train_epoch(self._engine, columns, options, self._totals, in_batches=in_batches))
+                found = train_epochs(self._engine, columns, options, self._totals, in_batches=in_batches, most=most)
+                return [(self._means(each.outputs), each.mean_loss) for each in found]
             finally:
                 self._in_epoch = False
 
@@ -365,6 +382,8 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
         """In a forked process, replace a lock that another thread held, since that thread does not exist there."""
         if self._lock.acquire(blocking=False):
             self._lock.release()
+            if self._at_once:
+                self._engine.after_fork()
         else:
             self._lock, self._in_epoch = threading.RLock(), False
             self._engine.after_fork()

@@ -15,7 +15,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.engines.native.kernels.functions import kernel_of
-from wyrm.engines.native.llvm import cache
+from wyrm.engines.native.llvm import cache, library
 from wyrm.engines.native.llvm.cache import CompilationCount
 from wyrm.engines.native.llvm.library import Listing
 from wyrm.graph.typing import FloatArray
@@ -30,6 +30,7 @@ class Batch(wy.Dim): ...
 @pytest.fixture(autouse=True)
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("WYRM_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(library, "_functions", {})  # as in a process that has loaded nothing
     yield
 
 
@@ -58,6 +59,32 @@ def test_only_what_differs_is_compiled() -> None:
     assert compiled_by(rate=0.5) == 0
     assert compiled_by(name="renamed") == 0
     assert compiled_by(activation="relu") == 1
+
+
+class Hidden(wy.Dim): ...
+
+
+def test_programs_of_equal_structure_share_a_loaded_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded, load = [0], library._load
+
+    def counted(*arguments: Any) -> Any:
+        loaded[0] += 1
+        return load(*arguments)
+
+    def run_of(hidden: int, rate: float, name: str) -> set[int]:
+        x, batch = wy.Input(dims=(Batch(), 5), name=name), np.ones((12, 5))
+        first, second = wy.nn.Linear(5, Hidden(hidden)), wy.nn.Linear(Hidden(hidden), 3)
+        loss = second(wy.nn.Dropout(0.1)(first(x).tanh())).square().mean()
+        program = wy.compile(loss, wy.optim.Adam(loss.parameters(), rate))
+        program.epoch({x: batch}, batch_size=4)
+        run: Any = program._engine
+        return set(map(id, run.runner.load()._machines.values()))
+
+    first = run_of(8, 0.1, "x")
+    monkeypatch.setattr(library, "_load", counted)
+    assert run_of(16, 0.1, "x") == run_of(8, 0.3, "x") == first
+    assert loaded == [0]
+    assert run_of(8, 0.1, "features") != first  # names are in the code that is shown
 
 
 class Recommender:
@@ -124,6 +151,27 @@ def test_another_rate_of_dropout_compiles_nothing() -> None:
 
     assert compiled(0.5) > 0
     assert compiled(0.2) == 0
+
+
+def compiled_of(function: Any) -> int:
+    """Return the number of functions compiled to train by a loss of numbers."""
+    x, weight = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(1.0, name="weight")
+    program = wy.compile(function(weight * x).sum(), wy.optim.SGD([weight], 1e-3))
+    before = CompilationCount.compiled
+    program.epoch({x: np.ones(8)}, batch_size=4)
+    return CompilationCount.compiled - before
+
+
+def test_constants_that_are_part_of_the_code() -> None:
+    """As the page of native training says."""
+    assert compiled_of(lambda x: 0.3 * x) > 0
+    assert compiled_of(lambda x: 0.7 * x) == 0
+    assert compiled_of(lambda x: 1.0 * x) == 1
+    assert compiled_of(lambda x: x.clip(0.1, 2.0)) == 1
+    assert compiled_of(lambda x: x.clip(0.2, 3.0)) == 0
+    assert compiled_of(lambda x: x.clip(0.0, 3.0)) == 1
+    assert compiled_of(lambda x: x**2.5) == 1
+    assert compiled_of(lambda x: x**2.7) == 1
 
 
 def test_another_constant_gives_other_numbers() -> None:

@@ -29,7 +29,7 @@ def often(call: Callable[[], Any]) -> Any:
 
 
 def _checks_natively(program: Any) -> bool:
-    return not program._engine._repeated._left
+    return not program._engine._free[-1].repeated._left
 
 
 def _weighted() -> tuple[Any, Any, Any]:
@@ -244,7 +244,7 @@ def test_shapes_in_turn() -> None:
     bindings = [weakref.ref(binding) for binding in program._engine.runner._held()]
     gc.disable()
     try:
-        program._engine._last = program._engine._repeated = None
+        program._engine._free.clear()
         program._engine.runner.release()
         assert len(bindings) == 3 and not any(binding() for binding in bindings)  # their memory is free at once
     finally:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import wyrm as wy
 from wyrm.engines.native.run.epoch import NativeEpoch
+from wyrm.engines.native.run.prepared import PreparedEpoch
 from wyrm.errors import Diverged, IndexOutOfRange, LinAlgError
 
 ROWS, ITEMS = 230, 40
@@ -57,12 +58,12 @@ def _still_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def in_chunks(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Return a function after which no epoch is one call."""
-    return lambda: monkeypatch.setattr(NativeEpoch, "_prepared", lambda self, partition: None)
+    return lambda: monkeypatch.setattr(NativeEpoch, "_prepared", lambda self, partition, again: None)
 
 
 def _is_prepared(program: Any) -> bool:
     engine: Any = program._engine
-    return engine.prepared is not None
+    return bool(engine.prepared)
 
 
 def _changed(line: Line, number: int) -> None:
@@ -268,3 +269,138 @@ def test_a_copy_begins_anew() -> None:
     other = copy.deepcopy(line.program)
     expected = [line.epoch() for _ in range(3)]
     assert [other.epoch({line.x: line.data}, batch_size=32, shuffle=True) for _ in range(3)] == expected
+
+
+# --- several epochs in one call ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the list of the numbers of epochs of each call of native code."""
+    found: list[int] = []
+    run = PreparedEpoch.run
+
+    def counted(self: PreparedEpoch, seeds: Any, stop: Any) -> None:
+        found.append(len(seeds))
+        run(self, seeds, stop)
+
+    monkeypatch.setattr(PreparedEpoch, "run", counted)
+    return found
+
+
+def _fitted(line: Line, epochs: int, *callbacks: wy.train.Callback) -> Any:
+    data: Any = {line.x: line.data}
+    return wy.train.fit(line.program, data, epochs=epochs, batch_size=32, shuffle=True, callbacks=callbacks)
+
+
+@pytest.mark.parametrize("optimizer", [wy.optim.SGD, wy.optim.Adam, wy.optim.Lion])
+def test_epochs_of_fit_equal_those_one_by_one(optimizer: Any, runs: list[int]) -> None:
+    found, expected = Line(optimizer), Line(optimizer)
+    history = _fitted(found, 20)
+    again = _fitted(found, 3)
+    assert runs == [19, 3]
+    one_by_one = [expected.epoch() for _ in range(23)]
+    for name in ("loss", "mean", "sum"):
+        assert [*history[name], *again[name]] == [outputs[name] for outputs in one_by_one]
+    assert found.values() == expected.values()
+    assert found.program.state_dict() == expected.program.state_dict()
+    mine, theirs = found.optimizer.state_dict(), expected.optimizer.state_dict()
+    assert all((array == theirs[name]).all() for name, array in mine.items())
+    assert found.epoch() == expected.epoch()
+
+
+def test_the_history_has_the_mean_loss_of_each_epoch_of_a_sum(runs: list[int]) -> None:
+    def trained() -> tuple[Any, wy.Input, wy.Parameter]:
+        x, slope = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(1.0)
+        return wy.compile((slope * x).square().sum(), wy.optim.SGD([slope], 1e-4)), x, slope
+
+    data = np.linspace(0.0, 1.0, 50, dtype=np.float32)
+    (program, x, slope), (other, y, same) = trained(), trained()
+    history = wy.train.fit(program, {x: data}, epochs=6, batch_size=8)
+    assert runs == [5]
+    sums = [other.epoch({y: data}, batch_size=8) for _ in range(6)]
+    assert history["loss"] == sums and float(slope) == float(same)
+    assert history["mean_loss"] == [total / 50 for total in sums]
+
+
+class Slopes(wy.train.Callback):
+    """Notes a parameter after each epoch."""
+
+    def __init__(self, line: Line) -> None:
+        self.line = line
+        self.found: list[float] = []
+
+    def on_epoch_end(self, run: Any, values: Any) -> None:
+        self.found.append(float(self.line.slope))
+
+
+def test_epochs_in_which_something_acts_are_done_one_by_one(runs: list[int]) -> None:
+    line, twin = Line(), Line()
+    slopes = Slopes(line)
+    _fitted(line, 6, slopes)
+    assert set(runs) == {1}
+    expected = []
+    for _ in range(6):
+        twin.epoch()
+        expected.append(float(twin.slope))
+    assert slopes.found == expected
+    runs.clear()
+    for rate in (lambda step: 0.1 / (1 + step), 0.1):
+        scheduled = Line(rate=rate)
+        data: Any = {scheduled.x: scheduled.data}
+        validation = None if callable(rate) else data
+        wy.train.fit(scheduled.program, data, epochs=4, batch_size=32, validation=validation)
+    assert set(runs) == {1}
+
+
+def test_early_stopping_ends_between_epochs_of_one_call(runs: list[int]) -> None:
+    class Watched(wy.train.EarlyStopping):
+        """Stops as its base class does, after each epoch."""
+
+    histories, values = [], []
+    for kind in (wy.train.EarlyStopping, Watched):
+        line = Line(rate=0.02)
+        histories.append(_fitted(line, 300, kind(5, "loss", minimum_change=1e-3, restore_best=False)))
+        values.append((line.values(), line.program.state_dict(), line.optimizer.steps))
+    assert histories[0]["loss"] == histories[1]["loss"] and values[0] == values[1]
+    assert histories[0].stopped == histories[1].stopped == "early"
+    several = [count for count in runs if count > 1]
+    assert max(several) == 5 and sum(several) > histories[0].epochs // 2
+
+
+def test_an_epoch_that_diverges_is_the_one_it_would_be_alone(runs: list[int]) -> None:
+    def until_it_diverges(*callbacks: wy.train.Callback) -> Any:
+        line = Line(wy.optim.SGD, rate=1.1)  # each step doubles the error
+
+        class Losses(wy.train.Callback):
+            def on_epoch_end(self, run: Any, values: Any) -> None:
+                found.append(values["loss"])
+
+            def epochs_ahead(self, run: Any) -> int:
+                return 1 if callbacks else 1000
+
+        found: list[float] = []
+        with pytest.raises(Diverged) as error:
+            _fitted(line, 100, Losses())
+        return str(error.value), found, line.values(), line.program.state_dict(), line.optimizer.steps
+
+    several, alone = until_it_diverges(), until_it_diverges(wy.train.Callback())
+    assert max(runs) > 50 and "in epoch" in several[0]
+    assert several == alone
+
+
+def test_an_error_of_native_code_in_a_later_epoch_is_the_one_it_would_be_alone(runs: list[int]) -> None:
+    def training(ahead: int) -> Any:
+        class Ahead(wy.train.Callback):
+            def epochs_ahead(self, run: Any) -> int:
+                return ahead
+
+        x, slope = wy.Input(dims=(Batch(), 2, 2), name="x", dtype=np.float64), wy.Parameter(1.0, dtype=np.float64)
+        program = wy.compile(wy.linalg.cholesky(slope * x).mean(), wy.optim.SGD([slope], 0.01))
+        data = np.tile(np.eye(2), (50, 1, 1))
+        with pytest.raises(LinAlgError, match="no parameter has moved in this step") as error:
+            wy.train.fit(program, {x: data}, epochs=200, batch_size=8, callbacks=[Ahead()])
+        return str(error.value), float(slope), program.state_dict()
+
+    assert training(1000) == training(1)
+    assert max(runs) > 50

@@ -16,7 +16,7 @@ from typing import NoReturn
 import pytest
 
 from wyrm.engines.native.kernels.functions import KernelFunction
-from wyrm.engines.native.llvm import cache
+from wyrm.engines.native.llvm import cache, library
 from wyrm.engines.native.llvm.cache import CodeStore, CompilationCount
 from wyrm.engines.native.llvm.library import CompiledFunction
 
@@ -204,6 +204,7 @@ def test_code_that_another_user_may_have_planted_is_not_run(tmp_path: Path, monk
     for path in tmp_path.iterdir():
         path.chmod(0o666)
     before = CompilationCount.compiled
+    monkeypatch.setattr(library, "_functions", {})  # as in a process that has not loaded it
     with pytest.warns(RuntimeWarning, match="is ignored: users other than its owner"):
         assert CompiledFunction(function)(14.0) == 42.0
     assert CompilationCount.compiled == before + 1

@@ -195,3 +195,28 @@ def test_programs_that_share_parameters_run_in_two_python_threads() -> None:
         thread.join()
     assert not errors
     assert all(np.isfinite(parameter.value).all() for parameter in parameters)
+
+
+@pytest.mark.parametrize("mode", ["hogwild", "synchronized"])
+def test_a_divergence_in_a_thread_names_the_rows_of_its_batch(mode: Any) -> None:
+    x, weight = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(1.0)
+    program = wy.compile((weight * x).sqrt().mean(), wy.optim.SGD([weight], 1e-3))
+    data = np.ones(400, np.float32)
+    for seed in range(5):
+        program.epoch({x: data}, batch_size=4, shuffle=True, seed=seed, threads=2, mode=mode)
+    data[333] = -1.0
+    with pytest.raises(wy.errors.Diverged) as caught:
+        program.epoch({x: data}, batch_size=4, shuffle=True, threads=2, mode=mode)
+    assert caught.value.rows is not None and 333 in caught.value.rows and len(caught.value.rows) == 4
+
+
+def test_a_divergence_names_no_rows_of_columns_in_another_order() -> None:
+    """Threads that divide a table have the columns in an order of their own."""
+    table, row = wy.Parameter.zeros((64, 4)), wy.IndexInput(dims=(Batch(),), name="row")
+    values = np.ones((64, 4), np.float32)
+    values[40] = -1.0
+    table.set(values)
+    program = wy.compile(table.index(row).sqrt().mean(), wy.optim.SGD([table], 1e-3))
+    with pytest.raises(wy.errors.Diverged) as caught:
+        program.epoch({row: np.arange(6400) * 7 % 64}, batch_size=4, threads=2)
+    assert caught.value.rows is None

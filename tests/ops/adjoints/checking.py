@@ -10,7 +10,7 @@ import numpy as np
 from tests.ops.adjoints.steps import along, outputs_of
 from wyrm.ops.adjoints.derived import Derived, adjoint, forward_and_backward, kind_of_value, tangent
 
-_DTYPES = {"f8": np.float64, "f4": np.float32, "i": np.int64}
+_DTYPES = {"f8": np.float64, "f4": np.float32, "i": np.int64, "b": np.bool_}
 # Room on tapes of unknown size.
 ROOM = 4000
 
@@ -20,11 +20,16 @@ def copied(arguments: Sequence[Any]) -> list[Any]:
     return [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
 
 
+def tapes_of(derived: Derived) -> list[str]:
+    """Return the tapes and the other memory of a derived kernel."""
+    return [*(text for text, _ in derived.tapes), *(each.name for each in derived.work)]
+
+
 def memory(derived: Derived, arguments: Sequence[Any]) -> dict[str, np.ndarray]:
     """Return the arrays of a derived kernel: scratch, its cotangents and tapes, by name."""
     found: dict[str, np.ndarray] = {}
     shapes = derived.sizer(*arguments)
-    types = dict(derived.tapes)
+    types = {**dict(derived.tapes), **{each.name: each.type for each in derived.work}}
     for text, shape, known in zip(derived.sizes.names, shapes, derived.sizes.known, strict=True):
         dtype = _DTYPES[types.get(text, "f8")]
         shape = shape if known else (ROOM,)
@@ -50,7 +55,7 @@ def call(
     }  # fmt: skip
     for each in derived.shadows:
         made[each][...] = 0.0
-    tapes = [made[text] for text, _ in derived.tapes]
+    tapes = [made[text] for text in tapes_of(derived)]
     given = [
         *arguments, *(made[text] for text in derived.scratch), *cotangents, *(made[text] for text in derived.shadows),
         *seeds, *tapes,
@@ -118,9 +123,9 @@ class Case:
         """Return what arrays without a cotangent add: those whose last contents do not depend on what came in."""
         return 0.0
 
-    def reverse(self, run: Runner = plain) -> float:
+    def reverse(self, run: Runner = plain, levels: int = 0) -> float:
         """Return the derivative by the adjoint; compare the values too."""
-        derived = adjoint(self.function, self.kinds)
+        derived = adjoint(self.function, self.kinds, levels=levels)
         given, d = copied(self.arguments), self._cotangents(derived)
         found, _ = call(derived, given, list(d.values()), self.seeds_of(derived), run=run)
         self._compare_values(found[: derived.results], given)
@@ -134,9 +139,9 @@ class Case:
         values = outputs_of(tuple(returned), given)
         np.testing.assert_allclose([float(each) for each in values], self.values, rtol=1e-9, atol=1e-12)
 
-    def in_halves(self, run: Runner = plain) -> float:
+    def in_halves(self, run: Runner = plain, levels: int = 0) -> float:
         """Return the derivative by a forward and a backward call."""
-        first, second = forward_and_backward(self.function, self.kinds)
+        first, second = forward_and_backward(self.function, self.kinds, levels=levels)
         given = copied(self.arguments)
         found, made = call(first, given, [], [], run=run)
         self._compare_values(found, given)
@@ -170,7 +175,7 @@ class Case:
         given = [
             *copied(self.arguments), *(made[text] for text in derived.scratch), *d.values(),
             *(made[text] for text in derived.shadows), *self.seeds_of(derived),
-            *(made[text] for text, _ in derived.tapes),
+            *(made[text] for text in tapes_of(derived)),
         ]  # fmt: skip
         return Case(derived.function, given, seed)
 

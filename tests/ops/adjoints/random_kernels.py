@@ -14,12 +14,14 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tests.engines.native.kernels.running import compiled
 from tests.ops.adjoints.checking import Case, close
+from wyrm.ops.adjoints import blocks
 
 # A statement, or the head of a block with its statements.
 Tree = str | tuple[str, list["Tree"]]
@@ -355,9 +357,11 @@ def check(body: list[Tree], seed: int, machine: bool = False) -> str:
     if not all(math.isfinite(each) and abs(each) < 1e3 for each in [*case.values, expected]):
         return "skipped: large"
     modes: dict[str, Callable[[], float]] = {"reverse": case.reverse, "halves": case.in_halves, "forward": case.forward}
+    modes |= {f"in blocks, {levels}": partial(case.in_halves, levels=levels) for levels in (1, 2)}
     if machine:
         modes |= {"reverse, compiled": lambda: case.reverse(native), "halves, compiled": lambda: case.in_halves(native)}
         modes |= {"forward, compiled": lambda: case.forward(native)}
+        modes |= {"in blocks, compiled": lambda: case.in_halves(native, levels=1)}
     for mode, run in modes.items():
         found = run()
         if not close(found, expected, 1.0):
@@ -434,6 +438,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=5000)
     parser.add_argument("--compiled", type=int, default=25, help="compile one kernel of so many, 0 for none")
     options = parser.parse_args()
+    blocks.TURNS = 2  # these loops have few turns
     counts: dict[str, int] = {}
     failures = []
     for seed in range(options.first, options.first + options.count):

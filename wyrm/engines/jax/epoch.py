@@ -174,7 +174,8 @@ class JaxEpoch:
         found = on_host(outputs)[first:stop]
         if first:  # the first run may compile
             self._measured((stop - first) * self.accumulate, time.perf_counter() - before)
-        self._record(found, [self.batch] * self.accumulate, outside, [shapes] * self.accumulate)
+        rows = self.order[(start + first) * self.size : (start + stop) * self.size]
+        self._record(found, [self.batch] * self.accumulate, outside, [shapes] * self.accumulate, rows)
 
     def _single(self, first: int) -> None:
         """Do step `first`; the batches of the next one are copied to the devices while it computes."""
@@ -196,7 +197,8 @@ class JaxEpoch:
             )
             self.unchecked = True
         columns = [np.broadcast_to(on_host(each), len(sizes)) for each in (*outputs, state.alive)]
-        self._record(np.stack(columns, axis=-1), sizes, outside, shapes)
+        rows = self.order[first * self.size : (first + 1) * self.size]
+        self._record(np.stack(columns, axis=-1), sizes, outside, shapes, rows)
 
     def _measured(self, batches: int, seconds: float) -> None:
         """Note the time of batches; all processes take that of the first, so that their chunks are equally long."""
@@ -207,12 +209,14 @@ class JaxEpoch:
             pace.took(batches, agreed(seconds))
 
     def _record(
-        self, outputs: np.ndarray, sizes: Sequence[int], outside: Any, shapes: Sequence[Mapping[BaseNode, Any]]
-    ) -> None:
+        self, outputs: np.ndarray, sizes: Sequence[int], outside: Any, shapes: Sequence[Mapping[BaseNode, Any]],
+        every: NDArray[np.int64],
+    ) -> None:  # fmt: skip
         """Count finished steps, and raise `Diverged` or `IndexOutOfRange` after a bad one.
 
         `outputs` has a row for each batch of each step: the outputs, and 1 if the step moved the parameters, else 0.
-        `sizes` and `shapes` are the numbers of rows of the batches of a step, and the shapes of their data.
+        `sizes` and `shapes` are the numbers of rows of the batches of a step, and the shapes of their data; `every` has
+        the rows of all steps.
         """
         batches = len(sizes)
         outputs = outputs.astype(np.float64).reshape(-1, batches, outputs.shape[-1])
@@ -225,7 +229,8 @@ class JaxEpoch:
             optimizer = self.graph.optimizer
             assert optimizer is not None
             what = "the loss, a gradient or a new parameter of the training"
-            raise self.epoch.diverged(what, after, after, optimizer.learning_rate)
+            failing = every[done * sum(sizes) : (done + 1) * sum(sizes)]
+            raise self.epoch.diverged(what, after, after, optimizer.learning_rate, failing)
         self.engine.raise_reported(f" in epoch {self.epoch.number}, by batch {after}; parameters have moved")
 
     def _check_computed(self, outside: Any, shapes: Sequence[Mapping[BaseNode, Any]]) -> None:

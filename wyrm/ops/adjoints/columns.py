@@ -109,7 +109,8 @@ def columns_of(
             continue
         turns = _turns(loop, elements)
         inner = [block for each in every(loop.body) for block in blocks_of(each)]
-        if turns and not any(recorded(tape, block) for tape in tapes for block in inner):
+        divided = any(isinstance(each, Loop) and each.blocks is not None for each in every(loop.body))
+        if turns and not divided and not any(recorded(tape, block) for tape in tapes for block in inner):
             values = {tape.array: recorded(tape, loop.body) for tape in tapes}
             found[id(loop.body)] = _of_loop(kernel, elements, loop, Columns(tapes, turns), values)
     return found

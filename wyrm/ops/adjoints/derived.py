@@ -8,24 +8,28 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from wyrm.errors import NotDifferentiable
+from wyrm.ops.adjoints.blocks import Blocks, Work, recording
 from wyrm.ops.adjoints.columns import Columns, Tape, columns_of
 from wyrm.ops.adjoints.neighbours import held
 from wyrm.ops.adjoints.program import (
     Block,
     Kind,
     Let,
+    Loop,
     Put,
     Statement,
     Store,
     Turns,
     base,
     name,
+    parsed,
     rebased,
     statements_of,
 )
@@ -34,10 +38,16 @@ from wyrm.ops.adjoints.reverse import Restored, Reverse, Reversed
 from wyrm.ops.adjoints.rules import negated, times
 from wyrm.ops.adjoints.slopes import varied
 from wyrm.ops.adjoints.values import Kernel
-from wyrm.ops.adjoints.writing import Sizes, function_source, sizes, with_short_names, written
-
-# The error of a tape that is full, where only running a kernel tells how many values it needs.
-FULL = "the tape of a kernel is full"
+from wyrm.ops.adjoints.writing import (
+    FULL,
+    Counted,
+    Part,
+    Sizes,
+    function_source,
+    sizes,
+    with_short_names,
+    written,
+)
 
 
 @dataclass(frozen=True)
@@ -46,8 +56,9 @@ class Derived:
 
     Its arguments are those of the kernel, `parameters`; then `scratch`, arrays of its own; the cotangents (or tangents)
     of the arrays `cotangents`; `shadows`, the cotangents of its scratch; those of its results `seeds` (of the numbers
-    among the arguments for a tangent); and `tapes`, names with types. It returns the results of the kernel, of which it
-    has `results`, and then the gradients of the numbers `scalars` (of the results for a tangent).
+    among the arguments for a tangent); `tapes`, names with types, and other memory `work`. It returns the results of
+    the kernel, of which it has `results`, and then the gradients of the numbers `scalars` (of the results for a
+    tangent).
     """
 
     function: Callable[..., Any]
@@ -64,6 +75,7 @@ class Derived:
     kinds_of_scratch: tuple[Kind, ...]
     written: frozenset[str]
     sizer: Callable[..., tuple[tuple[int, ...], ...]]
+    work: tuple[Work, ...] = ()
 
     @property
     def known(self) -> bool:
@@ -78,25 +90,37 @@ def kind_of_value(value: object) -> Kind:
     return Kind(kind, array.ndim if isinstance(value, np.ndarray) else None)
 
 
-def adjoint(function: Callable[..., Any], kinds: Sequence[Kind], wrt: Sequence[str] | None = None) -> Derived:
+def adjoint(
+    function: Callable[..., Any], kinds: Sequence[Kind], wrt: Sequence[str] | None = None, levels: int = 0
+) -> Derived:
     """Return the kernel that computes the results of a kernel and adds to the cotangents of what it read.
 
     `kinds`: what the arguments are. `wrt`: the parameters that are differentiated, all floats by default. The
-    cotangents of arrays that the kernel writes are replaced by those of what they held before. Raise
-    `NotDifferentiable`, with the line, for what has no adjoint.
+    cotangents of arrays that the kernel writes are replaced by those of what they held before. `levels`: how often the
+    turns of a loop are divided into blocks, which run forward once more. Raise `NotDifferentiable`, with the line, for
+    what has no adjoint.
     """
-    return _Adjoint(function, kinds, wrt).whole()
+    return _adjoint_of(function, kinds, wrt, levels, 0).whole()
 
 
 def forward_and_backward(
-    function: Callable[..., Any], kinds: Sequence[Kind], wrt: Sequence[str] | None = None
+    function: Callable[..., Any], kinds: Sequence[Kind], wrt: Sequence[str] | None = None, levels: int = 0
 ) -> tuple[Derived, Derived]:
     """Return the two halves of the adjoint as kernels: one that records, and one that runs back.
 
-    The second one takes the arguments and the scratch as the first one leaves them, and the tapes.
+    The second one takes the arguments and the scratch as the first one leaves them, and the tapes. See `adjoint`.
     """
-    made = _Adjoint(function, kinds, wrt)
+    made = _adjoint_of(function, kinds, wrt, levels, 0)
     return made.forward(), made.backward()
+
+
+def _adjoint_of(
+    function: Callable[..., Any], kinds: Sequence[Kind], wrt: Sequence[str] | None, levels: int, depth: int
+) -> _Adjoint:
+    """Return the adjoint in which turns of loops that record, and that are in `depth` others, are in blocks."""
+    plain = _Adjoint(function, kinds, wrt)
+    divided = recording(plain.kernel.body, depth, lambda block: bool(plain.saved(block, False))) if levels else []
+    return _Adjoint(function, kinds, wrt, divided, depth, levels - 1) if divided else plain
 
 
 def value(function: Callable[..., Any], kinds: Sequence[Kind]) -> Derived:
@@ -129,22 +153,31 @@ class _Made:
         """Return the scratch that has cotangents or tangents."""
         return [each.name for each in self.kernel.scratch if each.name in active]
 
-    def sizes(self, own: Sequence[str], tapes: Sequence[tuple[str, Callable[[Block], int], int]] = ()) -> Sizes:
-        """Return the sizes of the scratch, of what stands beside the arrays `own` of it, and of tapes."""
+    def sizes(
+        self, own: Sequence[str], tapes: Sequence[Counted] = (), like: Mapping[str, str] = MappingProxyType({}),
+        parts: Sequence[Part] = (),
+    ) -> Sizes:  # fmt: skip
+        """Return the sizes of the scratch, of what stands beside the arrays `own` of it, of tapes, and of `like`."""
         shapes = {each.name: each.shape for each in self.kernel.scratch}
-        return sizes(self.kernel, [*shapes.items(), *((self.prefix + each, shapes[each]) for each in own)], tapes)
+        arrays = [*shapes.items(), *((self.prefix + each, shapes[each]) for each in own)]
+        for text, array in like.items():
+            axes = range(self.kernel.kinds[array].axes or 0)
+            given = tuple(parsed(f"{array}.shape[{axis}]") for axis in axes)
+            arrays.append((text, shapes.get(array, given)))
+        return sizes(self.kernel, arrays, tapes, parts)
 
     def derived(
         self, kind: str, body: Sequence[ast.stmt | str], out: Sequence[str], found: Sizes, *, results: int = 0,
         cotangents: Sequence[str] = (), own: Sequence[str] = (), seeds: Sequence[str] = (),
         tapes: Sequence[tuple[str, str]] = (), scalars: Sequence[str] = (), guarded: bool = True,
+        work: Sequence[Work] = (),
     ) -> Derived:  # fmt: skip
         """Return the kernel of these statements, which returns `out`; see `Derived` for its arguments."""
         kernel = self.kernel
         scratch = [each.name for each in kernel.scratch]
         parameters = [
             *kernel.parameters, *scratch, *(self.prefix + each for each in (*cotangents, *own, *seeds)),
-            *(text for text, _ in tapes),
+            *(text for text, _ in tapes), *(each.name for each in work),
         ]  # fmt: skip
         prefix = self.prefix or "\0"  # no name begins so
         body, out = with_short_names(body, out, kernel.own, {*parameters, *kernel.space}, prefix)
@@ -155,7 +188,7 @@ class _Made:
             scratch=tuple(scratch), cotangents=tuple(cotangents), shadows=tuple(self.prefix + each for each in own),
             seeds=tuple(seeds), tapes=tuple(tapes), scalars=tuple(scalars), results=results, sizes=found,
             kinds_of_scratch=tuple(kernel.kinds[each] for each in scratch), written=frozenset(kernel.written()),
-            sizer=compiled(found.source, kernel.space, self.module),
+            sizer=compiled(found.source, kernel.space, self.module), work=tuple(work),
         )  # fmt: skip
 
 
@@ -176,26 +209,37 @@ def compiled(source: str, space: Mapping[str, Any], module: str | None, guarded:
 
 
 class _Adjoint(_Made):
-    def __init__(self, function: Callable[..., Any], kinds: Sequence[Kind], wrt: Sequence[str] | None) -> None:
-        super().__init__(function, kinds, wrt)
-        self.reverse = Reverse(self.kernel, self.wrt)
-        self.prefix = self.reverse.prefix
+    """The adjoint of a kernel.
 
-    def tape_of(self, text: str) -> Tape:
-        kind = self.kernel.kinds[text]
-        return self.reverse.floats[kind.type] if kind.is_float else self.reverse.integers
+    The turns of the loops at the positions `divided`, among those in `depth` others, are in blocks, and those of the
+    loops in them in turn, `levels` times.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], kinds: Sequence[Kind], wrt: Sequence[str] | None,
+        divided: Collection[int] = (), depth: int = 0, levels: int = 0,
+    ) -> None:  # fmt: skip
+        super().__init__(function, kinds, wrt)
+
+        def of_block(source: str, kinds: Mapping[str, Kind], wrt: Sequence[str]) -> Derived:
+            function = compiled(source, self.kernel.space, self.module)
+            return _adjoint_of(function, list(kinds.values()), wrt, levels, 1).whole()
+
+        self.reverse = Reverse(self.kernel, self.wrt, divided, depth, of_block)
+        self.prefix = self.reverse.prefix
 
     @property
     def tapes(self) -> list[tuple[Tape, str]]:
         found = self.reverse.floats
-        return [(found["f8"], "f8"), (found["f4"], "f4"), (self.reverse.integers, "i")]
+        rest = [(self.reverse.bools, "b"), (self.reverse.integers, "i")]
+        return [(found["f8"], "f8"), (found["f4"], "f4"), *rest]
 
     def saved(self, block: Block, split: bool) -> list[str]:
         return self.reverse.saved(block) if split or block is not self.kernel.body else []
 
     def mine(self, tape: Tape, block: Block, split: bool) -> list[str]:
         """Return the values of a block that go to this tape."""
-        return [each for each in self.saved(block, split) if self.tape_of(each) is tape]
+        return [each for each in self.saved(block, split) if self.reverse.tape_of(each) is tape]
 
     @cached_property
     def columns(self) -> dict[int, Columns]:
@@ -214,11 +258,10 @@ class _Adjoint(_Made):
                 mine = self.mine(tape, block, split)
                 tape.used |= bool(mine)
                 for i, each in enumerate(mine):
-                    value = f"int({each})" if self.kernel.kinds[each].type == "b" else each
                     if columns is None:
-                        out += statements_of(f"{tape.at(i)} = {value}")
+                        out += statements_of(f"{tape.at(i)} = {each}")
                     elif each not in columns.first:
-                        out += statements_of(f"{columns.places[each]} = {value}")
+                        out += statements_of(f"{columns.places[each]} = {each}")
                 if mine and columns is None:
                     out += statements_of(f"{tape.place} += {len(mine)}")
             return out
@@ -235,8 +278,7 @@ class _Adjoint(_Made):
                 out += statements_of(f"{tape.place} -= {len(mine)}")
             for i, each in enumerate(mine):
                 place = tape.at(i) if columns is None else columns.places[each]
-                value = f"{place} != 0" if self.kernel.kinds[each].type == "b" else place
-                out += statements_of(f"{each} = {value}")
+                out += statements_of(f"{each} = {place}")
         return out
 
     def around(self, s: Statement) -> tuple[list[ast.stmt], list[ast.stmt]]:
@@ -333,16 +375,25 @@ class _Adjoint(_Made):
             out += [f"{self.prefix}{each}" if each in active else "0.0" for each in scalars]
             seeds = [each for each in kernel.results if kernel.kinds[each].is_float]
             given = {"cotangents": self._cotangents(), "own": own, "seeds": seeds, "scalars": scalars}
-        found = self._sizes(split, own, [tape for tape, _ in tapes])
+        blocks = self.reverse.divided() if backward else []
+        work = [each for loop in blocks for each in loop.work()]
+        found = self._sizes(split, own, [tape for tape, _ in tapes], blocks)
         names = [(tape.array, type) for tape, type in tapes]
-        guarded = forward or not self.reverse.repeats_indices()
-        return self.derived(kind, body, out, found, results=results, tapes=names, guarded=guarded, **given)
+        # A backward sweep reads and writes elements that the forward sweep did, which checked its indices.
+        return self.derived(kind, body, out, found, results=results, tapes=names, guarded=forward,
+                            work=work, **given)  # fmt: skip
 
-    def _sizes(self, split: bool, own: Sequence[str], tapes: Sequence[Tape]) -> Sizes:
+    def _sizes(self, split: bool, own: Sequence[str], tapes: Sequence[Tape], blocks: Sequence[Blocks] = ()) -> Sizes:
         # Between two calls the notes begin with the places on all tapes.
         first = len(self.tapes) if split else 0
         notes = self.reverse.integers
-        return self.sizes(own, [(each.array, self._count(each, split), first * (each is notes)) for each in tapes])
+        counted = [
+            Counted(each.array, self._count(each, split), first * (each is notes), partial(_kept, each))
+            for each in tapes
+        ]
+        like = {each.name: each.like for loop in blocks for each in loop.work() if each.like}
+        parts = [Part(each.name, found.loop, each.number) for found in blocks for each in found.tapes if not each.like]
+        return self.sizes(own, counted, like, parts)
 
     def _count(self, tape: Tape, split: bool) -> Callable[[Block], int]:
         def count(block: Block) -> int:
@@ -416,6 +467,12 @@ class _Adjoint(_Made):
         starts = [f"{tape.place} = {notes.array}[{i}]" for i, (tape, _) in enumerate(self.tapes)]
         body = [*statements_of("\n".join(starts)), *self._zeros(), *self._without_last_zeros(self.backward_code(True))]
         return self._derived("backward", body, forward=False, backward=True)
+
+
+def _kept(tape: Tape, loop: Loop) -> tuple[int, list[str]]:
+    """Return how many numbers, and which arrays, the blocks of a loop's turns keep on a tape."""
+    found: tuple[int, list[str]] = loop.blocks.count(tape)
+    return found
 
 
 def _first_sums_assigned(code: list[ast.stmt], prefix: str) -> list[ast.stmt]:

@@ -6,7 +6,9 @@ import ast
 from collections.abc import Sequence
 
 from wyrm.ops.adjoints.program import Loop, Statement, Store, Turns, base, every, indices
+from wyrm.ops.adjoints.rules import function_of
 from wyrm.ops.adjoints.values import Kernel
+from wyrm.ops.kernels.sums import natural
 
 # An index: a variable and what is added to it, no variable for a number alone; None where it is something else.
 _Index = tuple[str | None, int] | None
@@ -118,6 +120,8 @@ class Elements:
                 return 0
             case ast.Name(id=text):
                 return self._least_of(text)
+            case ast.Call() if function_of(e, self.kernel.space) is natural:
+                return 0
             case ast.Call(func=ast.Name(id="max"), args=given):
                 known = [each for each in map(self.least, given) if each is not None]
                 return max(known, default=None)

@@ -21,8 +21,8 @@ from wyrm.graph.loop_form import LOOPS, ByKernel
 from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array
-from wyrm.ops.adjoints.derived import FULL
 from wyrm.ops.adjoints.plans import GradientPlan, Plan, split
+from wyrm.ops.adjoints.writing import FULL
 from wyrm.ops.control.loop_body import PackedPlace
 from wyrm.ops.control.scan import ScanPart
 from wyrm.ops.elementwise.elementwise import Axes
@@ -116,7 +116,8 @@ class KernelOp(Node[tuple[BaseNode, ...], Axes], abstract=True, metaclass=_OfPla
 
     def _gradients(self, cotangents: Sequence[Node]) -> tuple[Gradient, ...]:
         """Return the gradients for the cotangents of the results."""
-        plan, operands = self.plan.gradient, self.operands
+        operands = self.operands
+        plan = self.plan.gradient_for([parent.dims for parent in operands])
         residuals: Any = residuals_of(plan)(*operands)
         node: Any = op_of(plan)(*operands, *(cotangents[i] for i in plan.seeded), residuals)
         out: list[Gradient] = [ZERO] * len(self.parents)
@@ -316,7 +317,8 @@ def _in_residuals(node: KernelOp) -> Node | None:
     """Return the value of a kernel as a part of the residuals, None where no gradient of it was made."""
     if not node.plan.has_gradient:
         return None
-    residuals: Any = residuals_of(node.plan.gradient)(*node.operands)
+    plan = node.plan.gradient_for([parent.dims for parent in node.operands])
+    residuals: Any = residuals_of(plan)(*node.operands)
     return ResultsPart(residuals, PackedPlace(()), node.dims)
 
 

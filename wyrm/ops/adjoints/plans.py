@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from wyrm.graph.axes import Axis
+from wyrm.graph.axes import Axis, axis_size
 from wyrm.graph.shapes import total_size
 from wyrm.graph.typing import Array
 from wyrm.ops.adjoints.derived import Derived, adjoint, compiled, forward_and_backward, value
@@ -27,6 +27,10 @@ DTYPES: dict[str, np.dtype] = {
 }  # fmt: skip
 # The numbers that a tape holds where only running the kernel tells how many it needs, unless the kernel says another.
 ROOM = 1 << 16
+# How often turns of loops are divided into blocks at most: in loops, and in the loops within.
+_LEVELS = 2
+# What an axis of open size counts in the choice between these.
+_OPEN = 1024
 # Where parts of the residuals begin, in bytes: at multiples of it.
 _ALIGNMENT = 64
 # The axes of a result: of an operand, by its position and the axis, or a number.
@@ -81,6 +85,8 @@ class Plan:
     type: str
     room: int
     fixed: Mapping[str, float | int | bool] = {}
+    # How many bytes a gradient may record, None for any number.
+    tape_limit: int | None = None
     # How many times it was differentiated.
     order: int = 0
 
@@ -147,15 +153,47 @@ class Plan:
         """The module of the user's kernel."""
         raise NotImplementedError
 
-    @cached_property
+    @property
     def gradient(self) -> GradientPlan:
         """The plan of the gradients."""
-        return GradientPlan(self)
+        return self.gradient_at(0)
+
+    @cached_property
+    def _gradients(self) -> dict[int, GradientPlan]:
+        return {}
+
+    def gradient_at(self, levels: int) -> GradientPlan:
+        """Return the plan of the gradients in which turns of loops are divided so often; see `adjoint`."""
+        if levels not in self._gradients:
+            self._gradients[levels] = self._gradient_at(levels)
+        return self._gradients[levels]
+
+    def _gradient_at(self, levels: int) -> GradientPlan:
+        return GradientPlan(self, levels)
+
+    def gradient_for(self, dims: Sequence[Sequence[Axis]]) -> GradientPlan:
+        """Return the plan of the gradients for operands of these axes, with tapes that are not longer than the limit.
+
+        Where they are longer the turns of loops are divided into blocks, and so they are where no size is known. If no
+        plan keeps the limit, return that with the shortest tapes.
+        """
+        if self.tape_limit is None:
+            return self.gradient
+        sizes = [[axis_size(axis) for axis in each] for each in dims]
+        # Only running the kernel tells how long some tapes are.
+        is_open = any(None in each for each in sizes) or not self.gradient.has_known_tapes
+        counted = [[_OPEN if size is None else size for size in each] for each in sizes]
+        found: list[tuple[int, int]] = []
+        for levels in range(is_open, _LEVELS + 1):
+            found.append((self.gradient_at(levels).tape_bytes(counted), levels))
+            if found[-1][0] <= self.tape_limit:
+                return self.gradient_at(levels)
+        return self.gradient_at(min(found)[1])
 
     @property
     def has_gradient(self) -> bool:
         """Whether anything has asked for the gradients."""
-        return "gradient" in vars(self)
+        return bool(self._gradients)
 
 
 def filled(text: str, axes: int, value: str) -> str:
@@ -183,7 +221,7 @@ class ValuePlan(Plan):
 
     def __init__(
         self, function: Callable[..., Any], operands: Sequence[Operand], fixed: Mapping[str, float | int | bool],
-        results: Mapping[str, Shape], type: str, room: int,
+        results: Mapping[str, Shape], type: str, room: int, tape_limit: int | None = None,
     ) -> None:  # fmt: skip
         code = function.__code__
         self.of, self.results = function, results
@@ -191,7 +229,7 @@ class ValuePlan(Plan):
         by_name = {each.name: each for each in operands}
         self.inner_kinds = [_kind_of_parameter(each, by_name, fixed, results, type) for each in self.parameters]
         self.derived: Derived = value(function, self.inner_kinds)
-        self.fixed, self.room, self.type = fixed, room, type
+        self.fixed, self.room, self.type, self.tape_limit = fixed, room, type, tape_limit
         self.name, self.operands = function.__name__, tuple(operands)
         self.outputs = (*[()] * self.derived.results, *results.values())
         self.names_of_outputs = (*(f"number_{i}" for i in range(self.derived.results)), *results)
@@ -203,7 +241,7 @@ class ValuePlan(Plan):
                 f"the kernel {self.name} cannot be pickled: it is not found as {path} in the module {module}; define "
                 f"it at the top of a module"
             )
-        rest = self.operands, dict(self.fixed), dict(self.results), self.type, self.room
+        rest = self.operands, dict(self.fixed), dict(self.results), self.type, self.room, self.tape_limit
         return _unpickled, (module, path, *rest)
 
     @property
@@ -245,13 +283,14 @@ _plans: WeakKeyDictionary[Callable[..., Any], dict[Any, ValuePlan]] = WeakKeyDic
 
 def plan_of(
     function: Callable[..., Any], operands: Sequence[Operand], fixed: Mapping[str, float | int | bool],
-    results: Mapping[str, Shape], type: str, room: int,
+    results: Mapping[str, Shape], type: str, room: int, tape_limit: int | None = None,
 ) -> ValuePlan:  # fmt: skip
     """Return the plan of a kernel, the same one for the same operands, fixed numbers and results."""
     known = _plans.setdefault(function, {})
-    key = tuple(operands), tuple((k, exact(v)) for k, v in fixed.items()), tuple(results.items()), type, room
+    numbers = tuple((k, exact(v)) for k, v in fixed.items())
+    key = tuple(operands), numbers, tuple(results.items()), type, room, tape_limit
     if key not in known:
-        known[key] = ValuePlan(function, operands, fixed, results, type, room)
+        known[key] = ValuePlan(function, operands, fixed, results, type, room, tape_limit)
     return known[key]
 
 
@@ -285,16 +324,17 @@ class GradientPlan(Plan):
     The operands are those of the plan, and the cotangents of the results at the positions `seeded`, on which the
     gradients depend. Two kernels compute them: `forward` takes the arguments of the plan's kernel and the tapes, and
     fills the results and the residuals; `backward` reads these. `function` does both in one call, for the next
-    derivative.
+    derivative. `levels`: how often turns of loops are divided into blocks, which run forward once more.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, levels: int = 0) -> None:
         self.plan, self.room, self.type, self.fixed = plan, plan.room, plan.type, plan.fixed
+        self.levels, self.tape_limit = levels, plan.tape_limit
         self.name = f"{plan.name}_gradient"
         self.order = plan.order + 1
         self.wanted = [i for i, each in enumerate(plan.operands) if each.kind.is_float]
         self._wrt = [plan.operands[i].name for i in self.wanted]
-        self.first, self.second = forward_and_backward(plan.function, list(plan.kinds.values()), self._wrt)
+        self.first, self.second = forward_and_backward(plan.function, list(plan.kinds.values()), self._wrt, levels)
         self.d = {each: f"c{self.order}_{each}" for each in self.second.cotangents}  # no lower order has these names
         self.outputs = tuple(tuple((i, axis) for axis in range(plan.operands[i].axes)) for i in self.wanted)
         self.names_of_outputs = tuple(self.d[each] for each in self._wrt)
@@ -310,7 +350,7 @@ class GradientPlan(Plan):
         self.read = names_read(self.second.source)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _gradient, (self.plan,)
+        return _gradient, (self.plan, self.levels)
 
     @property
     def module(self) -> str:
@@ -335,7 +375,7 @@ class GradientPlan(Plan):
 
     def with_cotangents(self, derived: Derived, name: str, added: Collection[str] = ()) -> Callable[..., Any]:
         """Return a kernel that calls a derived one with cotangents of its own; it adds to the gradients `added`."""
-        kinds, tapes = self.plan.kinds, [text for text, _ in derived.tapes]
+        kinds, tapes = self.plan.kinds, memory_of(derived)
         fills = [
             filled(d, kinds[each].axes or 0, f"{self.seeds[each]}[...]" if each in self.seeds else "0.0")
             for each, d in self.d.items()
@@ -348,14 +388,35 @@ class GradientPlan(Plan):
     def residuals(self, shapes: Sizes) -> list[Memory]:
         """Return what the residuals hold behind the results, for operands of the plan of these shapes."""
         kept = [each for each in self.plan.memory(shapes) if each.name in self.read]
-        return [*kept, *self._tapes(self.first, self.plan.like(shapes), self.plan.memory(shapes))]
+        return [*kept, *self.tapes(shapes)]
 
-    def _tapes(self, derived: Derived, like: Mapping[str, Any], memory: Sequence[Memory]) -> list[Memory]:
+    def tapes(self, shapes: Sizes) -> list[Memory]:
+        """Return the tapes, for operands of the plan of these shapes."""
+        return self._memory(self.first, self.first.tapes, shapes)
+
+    def work(self, shapes: Sizes) -> list[Memory]:
+        """Return the memory of blocks that run forward again."""
+        return self._memory(self.second, [(each.name, each.type) for each in self.second.work], shapes)
+
+    @property
+    def has_known_tapes(self) -> bool:
+        """Whether the sizes of the operands tell how long the tapes are."""
+        return self.first.known
+
+    def tape_bytes(self, shapes: Sizes) -> int:
+        """Return the bytes of all tapes, and of what blocks need to run again."""
+        return sum(each.bytes for each in (*self.tapes(shapes), *self.work(shapes)))
+
+    def _memory(self, derived: Derived, wanted: Sequence[tuple[str, str]], shapes: Sizes) -> list[Memory]:
+        like, memory = self.plan.like(shapes), self.plan.memory(shapes)
         given = {**like, **{each.name: np.broadcast_to(np.int8(0), each.shape) for each in memory}}
-        shapes = derived.sizer(*(given[each] for each in self.plan.kinds))
-        known = dict(zip(derived.sizes.names, zip(shapes, derived.sizes.known, strict=True), strict=True))
-        rooms = {text: known[text][0][0] + (0 if known[text][1] else self.room) for text, _ in derived.tapes}
-        return [Memory(text, type, (rooms[text],)) for text, type in derived.tapes]
+        found = derived.sizer(*(given[each] for each in self.plan.kinds))
+        known = dict(zip(derived.sizes.names, zip(found, derived.sizes.known, strict=True), strict=True))
+        out: list[Memory] = []
+        for text, type in wanted:
+            shape, is_known = known[text]
+            out.append(Memory(text, type, tuple(shape) if is_known else (shape[0] + self.room,)))
+        return out
 
     def elements(self, shapes: Sizes) -> int:
         """Return the number of elements of the residuals, with the results, of the type of these."""
@@ -396,9 +457,9 @@ class GradientPlan(Plan):
         for each in plan.memory(shapes):  # what the backward sweep does not read
             if each.name not in memory:
                 found[each.name] = scratch((0,) * len(each.shape), each.dtype)
-        found |= {each.name: each.made() for each in self.own_cotangents(shapes)}
-        tapes = [text for text, _ in self.second.tapes]
-        return [found[each] for each in (*plan.kinds, *self.seeds.values(), *self.d.values(), *tapes)]
+        found |= {each.name: each.made() for each in (*self.own_cotangents(shapes), *self.work(shapes))}
+        names = [*plan.kinds, *self.seeds.values(), *self.d.values(), *memory_of(self.second)]
+        return [found[each] for each in names]
 
     def own_cotangents(self, shapes: Sizes) -> list[Memory]:
         """Return the cotangents that are no results."""
@@ -433,11 +494,17 @@ class GradientPlan(Plan):
             Memory(text, self.type, shape or (1,))
             for text, shape in zip(plan.names_of_outputs, plan.shapes(own), strict=True)
         ]
-        return [*inner, *results, *self.own_cotangents(own), *self._tapes(self._whole, plan.like(own), inner)]
+        tapes = self._memory(self._whole, self._whole.tapes, own)
+        return [*inner, *results, *self.own_cotangents(own), *tapes]
 
 
-def _gradient(plan: Plan) -> GradientPlan:
-    return plan.gradient
+def _gradient(plan: Plan, levels: int) -> GradientPlan:
+    return plan.gradient_at(levels)
+
+
+def memory_of(derived: Derived) -> list[str]:
+    """Return the tapes and the other memory of a derived kernel."""
+    return [*(text for text, _ in derived.tapes), *(each.name for each in derived.work)]
 
 
 def _start(results: int, itemsize: int) -> int:

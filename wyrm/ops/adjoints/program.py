@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -100,6 +100,8 @@ class Loop(Statement):
     stop: ast.expr | None = field(default=None, init=False)
     # The variable that counts its turns.
     trips: str = field(default="", init=False)
+    # How its turns are divided, if they are.
+    blocks: Any = field(default=None, init=False)
 
 
 @dataclass(eq=False)
@@ -115,6 +117,13 @@ class While(Loop):
     """`while test`."""
 
     test: ast.expr
+
+
+@dataclass(eq=False)
+class Keep(Statement):
+    """What the forward sweep keeps at this place."""
+
+    code: Callable[[], list[ast.stmt]]
 
 
 Block: TypeAlias = list[Statement]

@@ -20,7 +20,7 @@ import numpy as np
 
 from wyrm.errors import NotDifferentiable
 from wyrm.ops.adjoints.program import Scratch, base, duplicate, indices, name, names, number
-from wyrm.ops.adjoints.rules import function_of, is_kernel, slopes_of, uses_value
+from wyrm.ops.adjoints.rules import function_of, is_costly, is_kernel, slopes_of, uses_value
 from wyrm.ops.kernels.sums import accumulated
 
 _ALLOCATORS: dict[Any, float | None] = {np.zeros: 0.0, np.ones: 1.0, np.empty: None, np.full: None}
@@ -457,7 +457,7 @@ class Reader:
             if function is None:
                 self.fail(f"{ast.unparse(e.func)} is not a function that kernels have", e)
             found: ast.expr = ast.Call(e.func, [self._expanded(each, out) for each in e.args], [])
-            if not whole and uses_value(function):
+            if not whole and (uses_value(function) or is_costly(found, self.space)):
                 kept = self.fresh(getattr(function, "__name__", "t")[0])
                 out.append(self._made(kept, found))
                 return name(kept)

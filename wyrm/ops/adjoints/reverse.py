@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from wyrm.ops.adjoints.blocks import AdjointOfBlock, Blocks, length_of, loops_at
 from wyrm.ops.adjoints.columns import Tape
 from wyrm.ops.adjoints.elements import Elements
+from wyrm.ops.adjoints.jumps import Jumps
 from wyrm.ops.adjoints.program import (
     Block,
     Branch,
+    Keep,
     Kind,
     Let,
     Loop,
@@ -64,13 +67,18 @@ def _reversed(loop: Loop, turn: str, turns: ast.expr, body: list[ast.stmt]) -> R
 class Reverse:
     """The adjoint of a kernel.
 
-    `wrt`: the parameters that are differentiated.
+    `wrt`: the parameters that are differentiated. `blocked`: the loops whose turns are divided into blocks, by their
+    positions among those that are in `depth` others; `adjoint` derives the adjoint of a block.
     """
 
-    def __init__(self, kernel: Kernel, wrt: Sequence[str]) -> None:
-        self.kernel = kernel
+    def __init__(
+        self, kernel: Kernel, wrt: Sequence[str], blocked: Collection[int], depth: int, adjoint: AdjointOfBlock
+    ) -> None:
+        self.kernel, self._adjoint_of_block = kernel, adjoint
         self.wrt = list(wrt)
         self.elements = Elements(kernel)
+        self.jumps = Jumps(kernel)
+        self._divide(blocked, depth)
         self._hoist()
         number_all(kernel.body)
         self.elements = Elements(kernel)
@@ -80,6 +88,7 @@ class Reverse:
         self.floats = {"f8": Tape(kernel.fresh("tape"), kernel.fresh("k"))}
         self.floats["f4"] = Tape(kernel.fresh("tape32"), kernel.fresh("k32"))
         self.integers = Tape(kernel.fresh("notes"), kernel.fresh("m"))
+        self.bools = Tape(kernel.fresh("choices"), kernel.fresh("c"))
         self._shadowed: set[str] = set()
         backward = self._backward(kernel.body)
         needed = self._closed(self._reads(backward))
@@ -92,6 +101,34 @@ class Reverse:
             needed = self._closed(self._reads(backward))
         self.needed = needed
         self.backward_code = backward
+
+    def local(self, prefix: str) -> str:
+        """Return a name for what the derived code assigns."""
+        return self.kernel.fresh(prefix)
+
+    def tape_of(self, text: str) -> Tape:
+        """Return the tape for values of a variable, or of the elements of an array."""
+        kind = self.kernel.kinds[text]
+        if kind.is_float:
+            return self.floats[kind.type]
+        return self.bools if kind.type == "b" else self.integers
+
+    def divided(self) -> list[Blocks]:
+        """Return the loops whose turns are divided into blocks, and have a derivative."""
+        found = [each.blocks for each in every(self.kernel.body) if isinstance(each, Loop) and each.blocks is not None]
+        return [each for each in found if each.derived is not None]
+
+    def _divide(self, blocked: Collection[int], depth: int) -> None:
+        """Prepare the loops whose turns are divided: count them, and keep the state before blocks."""
+        places = [(block, each) for block in self._blocks() for each in block if isinstance(each, Loop)]
+        for i, loop in enumerate(list(loops_at(self.kernel.body, depth))):
+            if i not in blocked:
+                continue
+            block = next(block for block, each in places if each is loop)
+            length = self.kernel.new("length", Kind("i"))
+            loop.trips, loop.blocks = self.kernel.new("trips", Kind("i")), Blocks(self, loop, length)
+            block.insert(block.index(loop), self._let(length, length_of(loop), loop))
+            loop.body.insert(0, Keep(loop.where, loop.blocks.keep))
 
     # --- what depends on what -----------------------------------------------------------------------------------------
 
@@ -125,6 +162,12 @@ class Reverse:
         kernel, found_moves = self.kernel, moves(self.kernel)
         depends = varied(kernel, self.wrt).active
         useful = set(kernel.results) | {each for each in kernel.written() if each in kernel.parameters}
+        for loop in every(kernel.body):
+            if (
+                isinstance(loop, Loop) and loop.blocks is not None
+            ):  # a block is differentiated by itself, with all that it writes
+                stores = [each for each in every(loop.body) if isinstance(each, Store)]
+                useful |= {kernel.root(base(each.target)) for each in stores}
         changed = True
         while changed:
             changed = False
@@ -136,35 +179,40 @@ class Reverse:
                         changed = True
         return (depends & useful) | {each for each in self.wrt if kernel.kinds[each].is_array}
 
-    # --- reads of elements that are overwritten later -----------------------------------------------------------------
+    # --- what the backward sweep cannot compute again -----------------------------------------------------------------
 
     def _hoist(self) -> None:
-        """Assign elements that are read, and overwritten later, to variables of their own, which the tape can keep."""
+        """Assign what the tape must keep to variables of their own.
+
+        That are elements that are read, and overwritten later, and what jumps where floats are rounded in another way.
+        """
         self._hoisted(self.kernel.body)
 
     def _hoisted(self, block: Block) -> None:
         out: Block = []
         for each in block:
-            for inner in blocks_of(each):
+            for inner in () if isinstance(each, Loop) and each.blocks is not None else blocks_of(each):
                 self._hoisted(inner)
-            if isinstance(each, Branch) and self._fleeting(each.test, each):
+            if isinstance(each, Branch) and (self._fleeting(each.test, each) or self.jumps.is_rounded(each.test)):
                 test = self.kernel.new("c", Kind("b"))
                 out.append(self._let(test, each.test, each))
                 each.test = name(test)
             elif isinstance(each, Let | Put) and self._holds_floats(each.name):
-                if not (isinstance(each, Let) and isinstance(each.value, ast.Subscript)):
+                if isinstance(each, Let) and isinstance(each.value, ast.Subscript):
+                    each.value.slice = self._without(each.value.slice, each, out)
+                elif isinstance(each, Let) and self.jumps.jumps(each.value):
                     each.value = self._without_loads(each.value, each, out)
                 else:
-                    each.value.slice = self._without_loads(each.value.slice, each, out)
+                    each.value = self._without(each.value, each, out)
             elif (
                 isinstance(each, Let)
                 and self.kernel.kinds[each.name].is_array
                 and isinstance(each.value, ast.Subscript)
             ):
-                each.value.slice = self._without_loads(each.value.slice, each, out)
+                each.value.slice = self._without(each.value.slice, each, out)
             elif isinstance(each, Store):
-                each.value = self._without_loads(each.value, each, out)
-                each.target.slice = self._without_loads(each.target.slice, each, out)
+                each.value = self._without(each.value, each, out)
+                each.target.slice = self._without(each.target.slice, each, out)
             out.append(each)
         block[:] = out
 
@@ -186,6 +234,25 @@ class Reverse:
             if not self.kernel.kind(each).is_array and not self.elements.lasts(each, at):
                 found.append(each)
         return found
+
+    def _without(self, e: ast.expr, at: Statement, out: Block) -> ast.expr:
+        """Return an expression that reads variables, which `out` assigns, in place of what the tape must keep."""
+        return self._without_loads(self._without_jumps(e, at, out), at, out)
+
+    def _without_jumps(self, e: ast.expr, at: Statement, out: Block) -> ast.expr:
+        if self.jumps.jumps(e):
+            kept = self.kernel.new("c" if self.kernel.kind(e).type == "b" else "kept", self.kernel.kind(e))
+            out.append(self._let(kept, self._without_loads(duplicate(e), at, out), at))
+            return name(kept)
+        changed = duplicate(e)
+        for field_name, value in ast.iter_fields(changed):
+            if isinstance(value, ast.expr):
+                setattr(changed, field_name, self._without_jumps(value, at, out))
+            elif isinstance(value, list):
+                setattr(changed, field_name, [
+                    self._without_jumps(each, at, out) if isinstance(each, ast.expr) else each for each in value
+                ])  # fmt: skip
+        return changed
 
     def _without_loads(self, e: ast.expr, at: Statement, out: Block) -> ast.expr:
         while found := self._fleeting(e, at):
@@ -228,6 +295,8 @@ class Reverse:
                         if not first:
                             test, first, second = ast.UnaryOp(ast.Not(), test), second, []
                         out.append(ast.If(test, first, second))
+                case Loop(blocks=Blocks() as blocks):
+                    code = self._of_blocks(blocks)
                 case Loop():
                     inner = self._backward(each.body)
                     if inner:
@@ -237,6 +306,17 @@ class Reverse:
                 out += comment(self.kernel.lines.get(said, ""))
             out += code
         return [Restored(block=block), *out] if out else []
+
+    def _of_blocks(self, blocks: Blocks) -> list[ast.stmt]:
+        """Return the loop over the blocks of turns, if the turns have a derivative."""
+        active, body = self.slopes.active, list(every(blocks.loop.body))
+        names_in = {each.name for each in body if isinstance(each, Let | Put)}
+        roots = {self.kernel.root(base(each.target)) for each in body if isinstance(each, Store)}
+        if active.isdisjoint(names_in | roots):
+            return []
+        blocks.find()
+        blocks.derive(self._adjoint_of_block)
+        return blocks.backward()
 
     def _of_variable(self, s: Let | Put) -> list[ast.stmt]:
         g = name(self.prefix + s.name)
@@ -327,7 +407,9 @@ class Reverse:
             return True
         if self.kernel.kinds[text].is_array:
             return False
-        return self._is_lost(let) or (is_costly(let.value, self.kernel.space) and self._reads_saved(let))
+        if self._is_lost(let) or self.jumps.is_kept(text):
+            return True
+        return is_costly(let.value, self.kernel.space) and self._reads_saved(let)
 
     def _is_lost(self, let: Let) -> bool:
         """Return whether what an assignment reads is overwritten later."""
@@ -336,8 +418,14 @@ class Reverse:
         return any(each in self.carrier and self.carrier[each] not in let.loops for each in names(let.value))
 
     def _reads_saved(self, let: Let) -> bool:
-        """Return whether an assignment reads a value that only the tape has: its own value takes no more room."""
+        """Return whether an assignment reads a value that only the tape has: its own value takes no more room.
+
+        So it is, too, where it reads elements that turns of the same loop write: the turns follow each other, and each
+        waits for what it computes.
+        """
         home, waiting, seen = self.home[let.name], list(names(let.value)), set[str]()
+        if self._reads_turns(let.value, let):
+            return True
         while waiting:
             text = waiting.pop()
             if text in seen or text not in self.kernel.kinds or self.kernel.kinds[text].is_array:
@@ -346,35 +434,18 @@ class Reverse:
             inner = self.kernel.definitions.get(text)
             if self.home.get(text) is home and (inner is None or self._is_lost(inner)):
                 return True
+            if inner is not None and self._reads_turns(inner.value, let):
+                return True
             waiting += [] if inner is None else names(inner.value)
         return False
 
-    def repeats_indices(self) -> bool:
-        """Return whether the backward sweep surely reads and writes the elements that the forward sweep did.
-
-        So it is where no index and no branch of it is computed again from floats: the compiler may round these in
-        another way.
-        """
-        for each in every(self.kernel.body):
-            again: list[ast.expr] = []
-            match each:
-                case Branch(test=test):
-                    again = [test]
-                case Turns(bounds=bounds):
-                    again = list(bounds)
-                case Let(name=text, value=value) if not self.kernel.kinds[text].is_float:
-                    again = [value] if text in self.needed and not self.must_save(text) else []
-            parts = [*expressions(each), *([each.target] if isinstance(each, Store) else [])]
-            again += [index for part in parts for load in loads(part) for index in indices(load)]
-            if any(map(self._reads_floats, again)):
-                return False
-        return True
-
-    def _reads_floats(self, e: ast.expr) -> bool:
-        kinds = self.kernel.kinds
-        if any(kinds[each].is_float and not kinds[each].is_array for each in names(e) if each in kinds):
-            return True
-        return any(kinds[self.kernel.root(base(each))].is_float for each in loads(e))
+    def _reads_turns(self, e: ast.expr, at: Statement) -> bool:
+        """Return whether an expression reads elements that a loop around a statement writes."""
+        for load in loads(e):
+            for write, _ in self.elements.writes.get(self.kernel.root(base(load)), []):
+                if any(each in write.loops for each in at.loops):
+                    return True
+        return False
 
     def _closed(self, needed: set[str]) -> set[str]:
         """Return the needed values with those that they are computed from."""

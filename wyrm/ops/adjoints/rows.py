@@ -12,7 +12,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from wyrm.graph.typing import Array
-from wyrm.ops.adjoints.plans import GradientPlan, Memory, Plan, Sizes, ValuePlan, filled, made
+from wyrm.ops.adjoints.plans import GradientPlan, Memory, Plan, Sizes, ValuePlan, filled, made, memory_of
 from wyrm.ops.adjoints.program import Kind
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.kernels.sums import shared_turns
@@ -46,6 +46,7 @@ class RowsPlan(Plan):
         self.row, self.parts = row, parts
         self.name, self.operands, self.outputs, self.room = row.name, row.operands, row.outputs, row.room
         self.names_of_outputs, self.type, self.fixed = row.names_of_outputs, row.type, row.fixed
+        self.tape_limit = row.tape_limit
         # The operand that tells the number of rows.
         self.batch = next(each.name for each in row.operands if each.name in parts)
 
@@ -102,9 +103,8 @@ class RowsPlan(Plan):
         found |= {each.name: scratch((SLOTS, *each.shape), each.dtype) for each in memory}
         return [found[each] for each in (*self.kinds, *_NUMBERS)]
 
-    @cached_property
-    def gradient(self) -> RowsGradientPlan:
-        return RowsGradientPlan(self)
+    def _gradient_at(self, levels: int) -> RowsGradientPlan:
+        return RowsGradientPlan(self, levels)
 
 
 @cache
@@ -118,10 +118,11 @@ class RowsGradientPlan(GradientPlan):
 
     plan: RowsPlan
 
-    def __init__(self, plan: RowsPlan) -> None:
-        self.plan, self._row = plan, plan.row.gradient
+    def __init__(self, plan: RowsPlan, levels: int = 0) -> None:
+        self.plan, self._row, self.levels = plan, plan.row.gradient_at(levels), levels
         row = self._row
         self.name, self.order, self.room, self.type, self.fixed = row.name, row.order, row.room, row.type, row.fixed
+        self.tape_limit = row.tape_limit
         self.operands, self.outputs, self.names_of_outputs = row.operands, row.outputs, row.names_of_outputs
         self.wanted, self.seeded = row.wanted, row.seeded
         names = [plan.operands[i].name for i in self.wanted]
@@ -137,9 +138,8 @@ class RowsGradientPlan(GradientPlan):
     def function(self) -> Callable[..., Any]:
         return self._of_loop.function
 
-    @property
-    def gradient(self) -> GradientPlan:
-        return self._of_loop.gradient
+    def gradient_at(self, levels: int) -> GradientPlan:
+        return self._of_loop.gradient_at(levels)
 
     @property
     def has_gradient(self) -> bool:
@@ -149,6 +149,19 @@ class RowsGradientPlan(GradientPlan):
 
     def in_value(self, sizes: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
         return [(SLOTS, *shape) if i in self.summed else shape for i, shape in enumerate(self.shapes(sizes))]
+
+    @property
+    def has_known_tapes(self) -> bool:
+        return self._row.has_known_tapes
+
+    def tapes(self, shapes: Sizes) -> list[Memory]:
+        rows = self.plan.rows(shapes)
+        found = self._row.tapes(self.plan.shapes_of_row(shapes))
+        return [Memory(each.name, each.type, (rows, *each.shape)) for each in found]
+
+    def work(self, shapes: Sizes) -> list[Memory]:
+        found = self._row.work(self.plan.shapes_of_row(shapes))
+        return [Memory(each.name, each.type, (SLOTS, *each.shape)) for each in found]
 
     def residuals(self, shapes: Sizes) -> list[Memory]:
         rows = self.plan.rows(shapes)
@@ -197,6 +210,7 @@ class RowsGradientPlan(GradientPlan):
             for each in row.d.values()
         }  # fmt: skip
         arguments |= {text: f"{text}[row]" for text, _ in row.second.tapes}
+        arguments |= {each.name: f"{each.name}[slot]" for each in row.second.work}
         inner = row.with_cotangents(row.second, f"{self.name}_op", frozenset(summed))
         axes = {each: len(self.outputs[i]) or 1 for i, each in enumerate(self.names_of_outputs)}
         zeros = [f"sum_{each} = {each}[slot]\n{filled(f'sum_{each}', axes[each], '0.0')}" for each in sorted(summed)]
@@ -220,6 +234,7 @@ class RowsGradientPlan(GradientPlan):
                 found[each.name] = scratch((SLOTS, *(0,) * len(each.shape)), each.dtype)
         for each in row.own_cotangents(plan.shapes_of_row(shapes)):
             found[each.name] = scratch((SLOTS, *each.shape), each.dtype)
+        found |= {each.name: each.made() for each in self.work(shapes)}
         found |= plan.numbers(shapes, own)
-        names = [*plan.kinds, *row.seeds.values(), *row.d.values(), *(text for text, _ in row.second.tapes)]
+        names = [*plan.kinds, *row.seeds.values(), *row.d.values(), *memory_of(row.second)]
         return [found[each] for each in (*names, *_NUMBERS)]

@@ -99,7 +99,7 @@ class Slopes:
             case ast.BinOp(left=x, op=ast.Div(), right=y):
                 return self._called("divide", [x, y], e, g, part, where, value)
             case ast.BinOp(left=x, op=ast.Mod(), right=y):
-                return self._called("remainder", [x, y], e, g, part, where, value)
+                return self._remainder(e, x, y, g, part, where, value)
             case ast.Call(args=given):
                 function = function_of(e, self.kernel.space)
                 if converts(function):
@@ -139,6 +139,17 @@ class Slopes:
                 if found is not None:
                     out += part(operand, found)
         return out
+
+    def _remainder(
+        self, e: ast.expr, x: ast.expr, y: ast.expr, g: ast.expr,
+        part: Callable[[ast.expr, ast.expr], list[ast.stmt]], where: str, value: ast.expr | None,
+    ) -> list[ast.stmt]:  # fmt: skip
+        if value is None or not self.is_active(y):
+            return self._called("remainder", [x, y], e, g, part, where, value)
+        g, out = self._named(g, [x, y])
+        # The quotient by the value, because one that is computed again may be rounded to another integer.
+        quotient = replaced(parsed("np.rint((x - v) / y)"), {"x": x, "v": value, "y": y})
+        return [*out, *(part(x, g) if self.is_active(x) else []), *part(y, negated(times(g, quotient)))]
 
     def _own(
         self, own: tuple[Callable[..., float], ...], given: list[ast.expr], g: ast.expr,

@@ -12,6 +12,7 @@ from wyrm.ops.adjoints.program import (
     Block,
     Branch,
     Fail,
+    Keep,
     Let,
     Loop,
     Put,
@@ -19,10 +20,12 @@ from wyrm.ops.adjoints.program import (
     Store,
     Turns,
     While,
+    blocks_of,
     duplicate,
     loads,
     name,
     names,
+    names_read,
     parsed,
     replaced,
     statements_of,
@@ -30,6 +33,8 @@ from wyrm.ops.adjoints.program import (
 )
 from wyrm.ops.adjoints.values import Kernel
 
+# The error of a tape that is full, where only running a kernel tells how many values it needs.
+FULL = "the tape of a kernel is full"
 # What is written around a statement of the kernel: before and after it.
 Around = Callable[[Statement], tuple[list[ast.stmt], list[ast.stmt]]]
 # What is written at the end of a block, before variables get their values for the next turn.
@@ -61,6 +66,8 @@ def written(block: Block, around: Around = nothing_around, at_end: AtEnd = lambd
                 out.append(ast.AugAssign(duplicate(target), ast.Add() if sign > 0 else ast.Sub(), value))
             case Fail(error=error):
                 out.append(error)
+            case Keep(code=code):
+                out += code()
             case Branch(test=test, body=body, orelse=orelse):
                 first = written(body, around, at_end) or [ast.Pass()]
                 out.append(ast.If(duplicate(test), first, written(orelse, around, at_end)))
@@ -159,11 +166,30 @@ class Sizes:
     known: tuple[bool, ...]
 
 
+@dataclass(frozen=True)
+class Counted:
+    """A tape: the numbers that a run of a block adds, those at the start, and what blocks of a loop's turns add."""
+
+    name: str
+    count: Callable[[Block], int]
+    start: int
+    kept: Callable[[Loop], tuple[int, list[str]]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The tape of one block of a loop's turns, with the size of this number of the block's adjoint."""
+
+    name: str
+    loop: Loop
+    number: int
+
+
 def sizes(
-    kernel: Kernel, arrays: Sequence[tuple[str, tuple[ast.expr, ...]]],
-    counted: Sequence[tuple[str, Callable[[Block], int], int]],
+    kernel: Kernel, arrays: Sequence[tuple[str, tuple[ast.expr, ...]]], counted: Sequence[Counted],
+    parts: Sequence[Part] = (),
 ) -> Sizes:  # fmt: skip
-    """Return the sizes of arrays of these shapes, and of tapes: numbers for each run of a block, and at the start."""
+    """Return the sizes of arrays of these shapes, and of tapes."""
     shapes: list[str] = []
     known: list[bool] = []
     integers = _Integers(kernel)
@@ -176,19 +202,25 @@ def sizes(
         shapes.append(f"({', '.join(map(ast.unparse, shape))},)")
         known.append(True)
     counts: list[ast.stmt] = []
-    for text, count, start in counted:
-        total = f"size_of_{text}"
+    tapes: list[Counted | Part] = [*counted, *parts]
+    for each in tapes:
+        total = f"size_of_{each.name}"
+        start = 0 if isinstance(each, Part) else each.start
+        inner: list[ast.stmt] = []
         try:
-            inner, number = _counted(kernel.body, count, total, integers, ())
+            if isinstance(each, Part):
+                inner = _largest(kernel.body, each, total, integers, ())
+            else:
+                inner, number = _counted(kernel.body, each, total, integers, ())
+                start += number
             known.append(True)
         except _Unknown:
-            inner, number = [], 0
             known.append(False)
-        counts += [*statements_of(f"{total} = {number + start}"), *inner]
+        counts += [*statements_of(f"{total} = {start}"), *inner]
         shapes.append(f"({total},)")
     inside = [_with_lets(each, integers.found) for each in counts]
     body = [*_lets(kernel.body, integers.found), *inside]
-    found = [text for text, _ in arrays] + [text for text, _, _ in counted]
+    found = [text for text, _ in arrays] + [each.name for each in tapes]
     result = f"({''.join(f'{each}, ' for each in shapes)})"
     source = function_source(f"{kernel.name}_sizes", kernel.parameters, body, [result])
     return Sizes(source, tuple(found), tuple(known))
@@ -205,20 +237,25 @@ class _Counting(ast.For):
 
 
 def _counted(
-    block: Block, count: Callable[[Block], int], total: str, integers: _Integers, around: tuple[Turns, ...]
+    block: Block, tape: Counted, total: str, integers: _Integers, around: tuple[Turns, ...]
 ) -> tuple[list[ast.stmt], int]:
     """Return the statements that count what the loops in a block add, and the number that it adds itself."""
     out: list[ast.stmt] = []
-    number = count(block)
+    number = tape.count(block)
     for each in block:
+        if isinstance(each, Loop) and each.blocks is not None:
+            numbers, arrays = tape.kept(each)
+            if numbers or arrays:
+                sizes = " + ".join([str(numbers), *(integers.size(text) for text in arrays)])
+                out += statements_of(f"{total} += {_blocks(each, integers, block, around)} * ({sizes})")
         if isinstance(each, Branch):
-            first, a = _counted(each.body, count, total, integers, around)
-            second, b = _counted(each.orelse, count, total, integers, around)
+            first, a = _counted(each.body, tape, total, integers, around)
+            second, b = _counted(each.orelse, tape, total, integers, around)
             out += [*first, *second]
             number += max(a, b)
         elif isinstance(each, Loop):
             inner, turn = _counted(
-                each.body, count, total, integers, (*around, each) if isinstance(each, Turns) else around
+                each.body, tape, total, integers, (*around, each) if isinstance(each, Turns) else around
             )
             if not inner and not turn:
                 continue
@@ -237,12 +274,78 @@ def _counted(
     return out, number
 
 
+def _blocks(loop: Loop, integers: _Integers, block: Block, around: tuple[Turns, ...]) -> str:
+    """Return the number of blocks of a loop, as a text."""
+    if not isinstance(loop, Turns) or any(True for bound in loop.bounds for _ in loads(bound)):
+        raise _Unknown
+    if not integers.resolve({loop.blocks.length, *names(*loop.bounds)}, block, around):
+        raise _Unknown
+    return f"-(-len({ast.unparse(range_of(loop))}) // {loop.blocks.length})"
+
+
+def _largest(block: Block, part: Part, total: str, integers: _Integers, around: tuple[Turns, ...]) -> list[ast.stmt]:
+    """Return the statements that find the size of a tape for the largest block of a loop in a block."""
+    for each in block:
+        if each is part.loop:
+            return _largest_of(part, total, integers, block, around)
+        if isinstance(each, Turns):
+            inner = _largest(each.body, part, total, integers, (*around, each))
+            if inner:
+                if not integers.resolve(names(*each.bounds), block, around):
+                    raise _Unknown
+                loop = _Counting(name(each.name), range_of(each), inner, [], lineno=0)
+                loop.of = each
+                return [loop]
+        elif isinstance(each, Branch | While):
+            for inside in blocks_of(each):
+                inner = _largest(inside, part, total, integers, around)
+                if inner:
+                    return inner
+    return []
+
+
+def _largest_of(part: Part, total: str, integers: _Integers, body: Block, around: tuple[Turns, ...]) -> list[ast.stmt]:
+    loop = part.loop
+    blocks = loop.blocks
+    read = names_read(blocks.derived.sizes.source)
+    if not blocks.derived.sizes.known[part.number] or read & set(blocks.state):
+        raise _Unknown
+    if not integers.resolve({blocks.length, *(read & set(blocks.given))}, body, around):
+        raise _Unknown
+    arguments = [*map(integers.like, blocks.arrays), *(each if each in read else "0" for each in blocks.given)]
+    arguments += ["0"] * len(blocks.state)
+    if not isinstance(loop, Turns):
+        size = f"{blocks.sizer}({', '.join([*arguments, blocks.length])})[{part.number}][0]"
+        return statements_of(f"{total} = max({total}, {size})")
+    count, (start, _, step) = _blocks(loop, integers, body, around), map(ast.unparse, loop.bounds)
+    turns = f"min({blocks.length}, len({ast.unparse(range_of(loop))}) - block * {blocks.length})"
+    arguments += [f"{start} + block * {blocks.length} * ({step})", turns]
+    size = f"{blocks.sizer}({', '.join(arguments)})[{part.number}][0]"
+    return statements_of(f"for block in range({count}):\n    {total} = max({total}, {size})")
+
+
 class _Integers:
     """The variables that sizes need: they follow from shapes of arrays and numbers among the arguments."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.found: set[str] = set()
+
+    def size(self, array: str) -> str:
+        """Return the size of an array, as a text."""
+        made = next((each for each in self.kernel.scratch if each.name == array), None)
+        if made is None:
+            return f"{array}.size"
+        self.resolve(names(*made.shape), self.kernel.body, ())
+        return " * ".join(f"({ast.unparse(each)})" for each in made.shape)
+
+    def like(self, array: str) -> str:
+        """Return an array without elements of its own that has the shape of an array, as a text."""
+        made = next((each for each in self.kernel.scratch if each.name == array), None)
+        if made is None:
+            return array
+        self.resolve(names(*made.shape), self.kernel.body, ())
+        return f"np.broadcast_to(np.int8(0), ({', '.join(map(ast.unparse, made.shape))},))"
 
     def resolve(self, wanted: set[str], block: Block, around: tuple[Turns, ...]) -> bool:
         """Note what is needed for these names; return False if elements of arrays, or the run, tell them."""

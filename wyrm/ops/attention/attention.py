@@ -478,6 +478,9 @@ class _AttentionReach(Reach):
             for axis, permuted in zip(each.dims, scores, strict=True)
         )
 
+    def help(self, node: Attention) -> str:
+        return "" if node.causal else "causal=True keeps each position from later ones; a mask says more"
+
     def reached(self, node: Attention, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
         mask, bias, step = node.masks(operands)
         if step is not None and step.zones:

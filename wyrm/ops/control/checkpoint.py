@@ -9,14 +9,15 @@ from wyrm.errors import DTypeError
 from wyrm.graph.base import ZERO, BaseNode, Gradient, S, describe, label
 from wyrm.graph.jax_form import JAX, JaxForm
 from wyrm.graph.leaves import Constant
-from wyrm.graph.loop_form import LOOPS, ByKernel
+from wyrm.graph.loop_form import LOOPS, ByKernel, Gathered
 from wyrm.graph.node import Node
 from wyrm.graph.source_location import located_at
 from wyrm.graph.traversal import replaced, topological_order
 from wyrm.graph.typing import Array, FloatArray
 from wyrm.graph.weak_types import forms_among
+from wyrm.ops.composed import Composed
 from wyrm.ops.control.pass_through import OptimizationBarrierForm, PassThrough, Transparent
-from wyrm.ops.gradients.accumulation import composite_vjp
+from wyrm.ops.gradients.accumulation import Repeated, composite_vjp
 
 
 def copy_kernel(x: FloatArray, after: FloatArray, out: FloatArray) -> None:
@@ -49,8 +50,18 @@ class _OptimizationBarrierLoops(ByKernel):
 JAX.register(OptimizationBarrier)(OptimizationBarrierForm)
 
 
-class Checkpoint(Transparent[S]):
+def _takes_linear_time(node: BaseNode) -> bool:
+    """Return whether the value takes few operations an element of it and of the operands."""
+    if isinstance(node, Composed):
+        return all(each.is_leaf or _takes_linear_time(each) for each in topological_order(node.composition().outputs))
+    form = LOOPS.of(node)
+    return bool(node.formula) or form.reducer is not None or isinstance(form, Gathered) or isinstance(node, PassThrough)
+
+
+class Checkpoint(Repeated, Transparent[S]):
     """A result whose gradient recomputes the nodes between it and the inputs.
+
+    If these take little time, what reads the result recomputes it for its gradient, too, and nothing keeps it.
 
     The parents are the result, the `inputs` inputs, and the other float nodes that the part depends on.
     """
@@ -66,15 +77,28 @@ class Checkpoint(Transparent[S]):
 
     def vjp_by(self, gradient: Node, wanted: Sequence[bool]) -> tuple[Gradient, ...]:
         result, *used = self.parents
-        barriers: dict[BaseNode, BaseNode] = {}
-        for x in used[: self.inputs]:
-            with located_at(x.origin):
-                barriers[x] = OptimizationBarrier(x, gradient)
+        barriers = self._barriers(gradient)
         (recomputed,) = replaced([result], barriers)
         # A parent that is not wanted may have no gradient at all.
         parents = [barriers.get(node, node) for node, is_wanted in zip(used, wanted[1:], strict=True) if is_wanted]
         gradients = iter(composite_vjp(recomputed, gradient, parents))
         return (ZERO, *(next(gradients) if is_wanted else ZERO for is_wanted in wanted[1:]))
+
+    def again(self, after: Node) -> Node | None:
+        """Return the result, computed again when `after` is known; None if that takes too much time."""
+        inputs = self.parents[1 : 1 + self.inputs]
+        if not all(map(_takes_linear_time, _between(self.parents[0], inputs))):
+            return None
+        (recomputed,) = replaced(self.parents[:1], self._barriers(after))
+        return recomputed  # type: ignore[return-value]  # the result is a node
+
+    def _barriers(self, after: Node) -> dict[BaseNode, BaseNode]:
+        """Return copies of the inputs that are available when `after` is known."""
+        barriers: dict[BaseNode, BaseNode] = {}
+        for x in self.parents[1 : 1 + self.inputs]:
+            with located_at(x.origin):
+                barriers[x] = OptimizationBarrier(x, after)
+        return barriers
 
 
 @JAX.register(Checkpoint)
@@ -83,21 +107,26 @@ class _CheckpointForm(JaxForm):
     recomputes = True
 
 
+def _between(result: BaseNode, inputs: Sequence[BaseNode]) -> list[BaseNode]:
+    """Return the nodes on the paths from the inputs to the result."""
+    inside, between = set(inputs), []
+    for node in topological_order([result], inputs):
+        if not inside.isdisjoint(node.parents):
+            inside.add(node)
+            between.append(node)
+    return between
+
+
 def checkpointed(result: Node, inputs: Sequence[BaseNode]) -> Checkpoint | None:
     """Return `result`, which gradients recompute from those inputs it depends on; None if there are none.
 
     The nodes on the paths from the inputs to the result are recomputed; the other float nodes that they read keep their
     values.
     """
-    order = topological_order([result], inputs)
-    inside = set(inputs)
-    between = []
-    for node in order:
-        if not inside.isdisjoint(node.parents):
-            inside.add(node)
-            between.append(node)
+    between = _between(result, inputs)
     if not between:
         return None
+    inside = {*inputs, *between}
     read = dict.fromkeys(parent for node in between for parent in node.parents)
     given = [x for x in inputs if x in read]
     used = [x for x in read if x not in inside and x.dtype.kind == "f" and not isinstance(x, Constant)]
@@ -108,8 +137,9 @@ def checkpoint(function: Callable[..., Node[Any, S]], *inputs: Node) -> Node[Any
     """Return `function(*inputs)`; the backward pass recomputes its nodes instead of storing their values.
 
     This saves memory and costs the time of a second forward pass. The result and the gradients are the same: random
-    nodes draw the same numbers again. Only the inputs and nodes outside of the function have gradients, not the nodes
-    inside. Chen et al., "Training deep nets with sublinear memory cost" (2016).
+    nodes draw the same numbers again. A result that takes few operations an element, such as an activation, is also
+    recomputed for the gradients of the nodes that read it. Only the inputs and nodes outside of the function have
+    gradients, not the nodes inside. Chen et al., "Training deep nets with sublinear memory cost" (2016).
 
     Raise `DTypeError` unless all inputs and the result are float nodes, and `ValueError` if the result depends on no
     input.

@@ -586,6 +586,7 @@ class ScanPart(_OfResiduals[Left_co, Axes], Rearrangement[Left_co, Axes]):
     """A view of the part of the residuals that begins at `start`, with the axes `to`."""
 
     __slots__ = ("start", "to")
+    written = "scan"
     _own: ScanPart[Any, Axes]
     start: PackedPlace
     to: Dims

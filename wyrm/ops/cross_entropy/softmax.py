@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, overload
+from typing import Any, ClassVar, Generic, Literal, overload
 
 import numpy as np
 
@@ -21,12 +20,9 @@ from wyrm.ops.cross_entropy.labels import sample_weights, warn_of_probabilities,
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, float_dtype, method
 from wyrm.ops.indexing.index import as_indices
 from wyrm.ops.reducing.base import OneAxis
-from wyrm.reach.rules import LOW, REACH, Reach, Reached
+from wyrm.reach.rules import REACH, Reach
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.options import choice
-
-if TYPE_CHECKING:
-    from wyrm.reach.facts import Analysis
 
 LossReduction = Literal["mean", "sum", "none"]
 
@@ -50,6 +46,13 @@ def {method}(self: OfShape[L, tuple[*Bs, N]], axis: int = -1) -> {op}[L, tuple[*
 
     def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
         """Take an axis of size 0: the result has no elements either."""
+
+
+@REACH.register(_Normalized)
+class _NormalizedReach(Reach):
+    """An element depends on those that its composition reads."""
+
+    composes = True
 
 
 def _is_empty(x: Node) -> bool:
@@ -77,32 +80,6 @@ class Softmax(_Normalized[Left_co, Axes]):
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         y = self.erase()
         return (y * (gradient - (gradient * y).sum(axis=self.axis, keepdims=True)),)
-
-
-@REACH.register(Softmax)
-class _SoftmaxReach(Reach):
-    """The composition, where scores that a mask made very low have no weight if the row keeps another score."""
-
-    composes = True
-
-    def reached(self, node: Softmax, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
-        (x,) = operands
-        low, infinite = x.values.get(LOW), x.values.get(-inf)
-        if low is None or (infinite is not None and all(any(z.within(each) for each in low) for z in infinite)):
-            return None
-        found = analysis.without(node, x.replaced(zones=low), (node.axis,), True)
-        if not any(not analysis.tidy(zone).bounds for zone in found.zones):
-            analysis.doubts.append(
-                f"some rows of the softmax at {node.location} may have no score but masked ones: mask with -inf"
-            )
-            return None
-        analysis.assumed.append(
-            f"scores that a mask lowers to -1e4 or less are the lowest of their rows by far, so their weight is 0 "
-            f"({node.location})"
-        )
-        masked = low if infinite is None else analysis.met(low, infinite)
-        x = x.replaced(zones=analysis.met(x.zones, low), values={**x.values, -inf: masked})
-        return analysis.composed(node, [x])
 
 
 class LogSoftmax(_Normalized[Left_co, Axes]):

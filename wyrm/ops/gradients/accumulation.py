@@ -13,7 +13,7 @@ from wyrm.graph.axes import Dims, axis_size, unify
 from wyrm.graph.base import ZERO, BaseNode, Gradient, Undefined, explain, format_dims, label
 from wyrm.graph.node import Node
 from wyrm.graph.source_location import located_at
-from wyrm.graph.traversal import topological_order
+from wyrm.graph.traversal import replaced, topological_order
 from wyrm.graph.weak_types import in_type
 from wyrm.ops.indexing.index import JoinRows
 from wyrm.ops.reducing.reduction import Sum
@@ -98,6 +98,40 @@ def _checked_vjp(node: BaseNode, gradient: Node, wanted: Sequence[bool]) -> tupl
     return parts
 
 
+class Repeated(Node[tuple[Node, *tuple[BaseNode, ...]], Any], abstract=True):
+    """Base class of ops whose value is computed again where the gradients of its readers need it."""
+
+    __slots__ = ()
+
+    def again(self, after: Node) -> Node | None:
+        """Return the value, computed again when `after` is known; None if it is kept."""
+        raise NotImplementedError
+
+
+class _Copies:
+    """The values that are computed again for a walk's gradients; each is made for the first reader that needs it."""
+
+    def __init__(self, order: Sequence[BaseNode]) -> None:
+        self._of: dict[BaseNode, Node | None] = {node: None for node in order if isinstance(node, Repeated)}
+        self._made: set[BaseNode] = set()
+
+    def read_by(self, node: BaseNode, gradient: Node, parts: tuple[Gradient, ...]) -> tuple[Gradient, ...]:
+        """Return the results of the node's `vjp` with copies in place of its operands."""
+        if not self._of or self._of.keys().isdisjoint(node.parents):
+            return parts
+        # The gradient of the last reader is the first that is known, and depends on no gradient of another reader.
+        for parent in self._of.keys() & set(node.parents):
+            if parent not in self._made:
+                self._made.add(parent)
+                assert isinstance(parent, Repeated)
+                self._of[parent] = parent.again(gradient)
+        ends: dict[BaseNode, BaseNode] = {each: each for each in (*node.parents, node, gradient)}
+        ends |= {each: copy for each in node.parents if (copy := self._of.get(each)) is not None}
+        computed = [part for part in parts if isinstance(part, Node)]
+        copied = iter(replaced(computed, ends))
+        return tuple(next(copied) if isinstance(part, Node) else part for part in parts)
+
+
 def accumulated(
     outputs: Sequence[BaseNode],
     cotangents: Sequence[Node],
@@ -137,6 +171,7 @@ def accumulated(
     for output, cotangent in zip(outputs, cotangents, strict=True):
         contributions.setdefault(output, []).append(cotangent)
     gradients: dict[BaseNode, Node] = {}
+    copies = _Copies(order)
     with located_at(None) as location:
         for node in reversed(order):
             terms = contributions.pop(node, None)
@@ -153,7 +188,8 @@ def accumulated(
                 continue
             parents = node.parents
             residual_parents = node.residual_parents
-            for position, part in enumerate(_checked_vjp(node, gradient, wanted)):
+            parts = copies.read_by(node, gradient, _checked_vjp(node, gradient, wanted))
+            for position, part in enumerate(parts):
                 parent = parents[position]
                 if residual_parents and position in residual_parents:
                     if parent in targets and not leaves:

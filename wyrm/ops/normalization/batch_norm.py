@@ -126,6 +126,7 @@ class BatchMoments(_OverBatch[Axes]):
     """
 
     __slots__ = ()
+    written = "batch_norm"
     gives_whole = False
 
     def __init__(self, x: Node, *, axis: int) -> None:

@@ -92,6 +92,7 @@ class Resample(Node[tuple[Node], Axes]):
     """
 
     __slots__ = ("axis", "back", "by", "to")
+    written = "pooling"
     axis: int
     by: Weighting
     to: Axis

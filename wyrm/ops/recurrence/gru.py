@@ -241,6 +241,7 @@ class GRUResiduals(Residuals[Axes]):
     """
 
     __slots__ = ()
+    written = "gru"
     cell: ClassVar[StepFormulas] = _CELL_OF_GRU
 
     @property

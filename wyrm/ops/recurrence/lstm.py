@@ -289,6 +289,7 @@ class LSTMResiduals(Residuals[Axes]):
     """
 
     __slots__ = ("coupled",)
+    written = "lstm"
     cell: ClassVar[StepFormulas] = _CELL_OF_LSTM
     coupled: bool
 

@@ -55,6 +55,12 @@ class _OneAxisReach(Along):
         return found
 
 
+class SortedReach(_OneAxisReach):
+    """The rule of an op of the positions in the order of elements."""
+
+    sorts = True
+
+
 class AlongAxis(OneAxis[tuple[Node, ...], Axes], Node[tuple[Node, ...], Axes], abstract=True):
     """An op of floats along `axis`."""
 

@@ -75,6 +75,7 @@ class CumSum(_Cumulative[Axes]):
     """The sums of the elements up to each one along `axis`; from each one on with `reverse`."""
 
     __slots__ = ()
+    written = "cumsum"
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return self.restored(xp, xp.cumsum(self.in_order(xp, operands[0]), axis=0))
@@ -98,6 +99,7 @@ class CumProd(_Cumulative[Axes]):
     """The products of the elements up to each one along `axis`; from each one on with `reverse`."""
 
     __slots__ = ()
+    written = "cumprod"
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return self.restored(xp, xp.cumprod(self.in_order(xp, operands[0]), axis=0))
@@ -234,6 +236,7 @@ class IndexCumSum(OneAxis[Any, Axes], IndexNode[Axes]):
     """The sums of the integers up to each one along `axis`."""
 
     __slots__ = ()
+    written = "cumsum"
     # The direction of the loops of `CumSum`, which computes floats in either.
     reverse = False
 

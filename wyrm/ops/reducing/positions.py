@@ -14,8 +14,16 @@ from wyrm.graph.node import IndexNode, Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, AtLeast1D, Bs, FloatArray, IntegerArray, M, N, OfShape, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, L, S, method
-from wyrm.ops.reducing.base import PositionsAlongAxis, ReducedAxis, ReducedAxisLoops, check_keepdims, split_at
+from wyrm.ops.reducing.base import (
+    PositionsAlongAxis,
+    ReducedAxis,
+    ReducedAxisLoops,
+    SortedReach,
+    check_keepdims,
+    split_at,
+)
 from wyrm.ops.shaping.arange import positions
+from wyrm.reach.rules import REACH
 from wyrm.support.foreign_names import explains_keywords
 from wyrm.support.imports import jnp
 
@@ -193,6 +201,9 @@ class TopIndices(PositionsAlongAxis[Axes]):
         order: Any = operands[0].shape[self.axis] - 1 - xp.flip(backward, axis=self.axis)
         chosen: IntegerArray = order[(*(slice(None) for _ in range(self.axis)), slice(self.k))]
         return chosen
+
+
+REACH.register(TopIndices)(SortedReach())
 
 
 @JAX.register(TopIndices)

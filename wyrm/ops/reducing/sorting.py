@@ -20,7 +20,7 @@ from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, L, S, common_dtype, method
 from wyrm.ops.indexing.taking import IndexTakeAlongAxis, TakeAlongAxis
 from wyrm.ops.kernels.native import scratch
-from wyrm.ops.reducing.base import PositionsAlongAxis, split_at
+from wyrm.ops.reducing.base import PositionsAlongAxis, SortedReach, split_at
 from wyrm.reach.rules import REACH, Reach, Reached
 from wyrm.support.imports import jax
 from wyrm.support.options import choice
@@ -63,6 +63,9 @@ class ArgSort(PositionsAlongAxis[Axes]):
         for each in parts:
             order = xp.take_along_axis(order, xp.argsort(each[order], axis=self.axis, stable=True), axis=self.axis)
         return order
+
+
+REACH.register(ArgSort)(SortedReach())
 
 
 # Runs of this length are sorted by insertion before they are merged.

@@ -197,6 +197,14 @@ def fill(array: str, axes: int, value: float = 0) -> Store:
     return Store(array, (None,) * axes, Literal(value))
 
 
+# Returns the name that is printed for a name, or what is printed for a comment.
+Renaming = Callable[[str], str]
+
+
+def _remark(comment: str) -> str:
+    return f"  # {comment}" if comment else ""
+
+
 # --- functions -------------------------------------------------------------------------------------------------------
 
 
@@ -213,10 +221,15 @@ class ArrayFunction:
         """The source text."""
         return self.printed(str)
 
-    def printed(self, names: Renaming) -> str:
-        """Return the source text with each name replaced by `names(name)`."""
+    @property
+    def uncommented(self) -> str:
+        """The text without comments, which name nodes and sizes."""
+        return self.printed(str, remark=lambda comment: "")
+
+    def printed(self, names: Renaming, remark: Renaming = _remark) -> str:
+        """Return the source text with each name replaced by `names(name)`, and each comment by `remark(comment)`."""
         head = f"def {names(self.name)}({', '.join(map(names, self.parameters))}):"
-        return "\n".join([head, *_lines(self.body, names, "    ")]) + "\n"
+        return "\n".join([head, *_lines(self.body, names, remark, "    ")]) + "\n"
 
     @property
     def form(self) -> str:
@@ -268,8 +281,6 @@ _CODE = frozenset(get_args(Expression) + get_args(Statement))
 
 # --- text ------------------------------------------------------------------------------------------------------------
 
-# Returns the name that is printed for a name.
-Renaming = Callable[[str], str]
 _SIGNS = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**", "less": "<", "less_equal": "<=",
     "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!=", "logical_and": "and", "logical_or": "or",
@@ -315,31 +326,27 @@ def _list(expressions: Sequence[Expression | None], names: Renaming) -> str:
     return ", ".join(":" if each is None else _bare(each, names) for each in expressions)
 
 
-def _lines(body: Sequence[Statement], names: Renaming, indent: str) -> Iterator[str]:
+def _lines(body: Sequence[Statement], names: Renaming, remark: Renaming, indent: str) -> Iterator[str]:
     """Yield the lines of statements."""
     for statement in body:
         match statement:
             case Let(variable, value, comment):
-                yield f"{indent}{names(variable)} = {_bare(value, names)}{_remark(comment)}"
+                yield f"{indent}{names(variable)} = {_bare(value, names)}{remark(comment)}"
             case Store(array, index, value, adds, comment):
                 target = f"{names(array)}[{_list(index, names) or '()'}]"
-                yield f"{indent}{target} {'+=' if adds else '='} {_bare(value, names)}{_remark(comment)}"
+                yield f"{indent}{target} {'+=' if adds else '='} {_bare(value, names)}{remark(comment)}"
             case CountedLoop(index, count, inner):
                 yield f"{indent}for {names(index)} in range({_bare(count, names)}):"
-                yield from _lines(inner, names, f"{indent}    ")
+                yield from _lines(inner, names, remark, f"{indent}    ")
             case Nest(indices, counts, inner):
                 yield f"{indent}for {', '.join(map(names, indices))} in ndindex({_list(counts, names)}):"
-                yield from _lines(inner, names, f"{indent}    ")
+                yield from _lines(inner, names, remark, f"{indent}    ")
             case WhileLoop(condition, inner) | When(condition, inner):
                 yield f"{indent}{'while' if isinstance(statement, WhileLoop) else 'if'} {_bare(condition, names)}:"
-                yield from _lines(inner, names, f"{indent}    ")
+                yield from _lines(inner, names, remark, f"{indent}    ")
             case Break():
                 yield f"{indent}break"
             case ReturnValue(value):
                 yield f"{indent}return {_bare(value, names)}"
             case CallStatement(function, arguments, comment):
-                yield f"{indent}{function.__name__}({_list(arguments, names)}){_remark(comment)}"
-
-
-def _remark(comment: str) -> str:
-    return f"  # {comment}" if comment else ""
+                yield f"{indent}{function.__name__}({_list(arguments, names)}){remark(comment)}"

@@ -56,7 +56,7 @@ class ArrayRoutine(Routine):
     def identity(self) -> str:
         """A text that identifies the compiled code: it covers the function's code, options and callees."""
         called = {each: None for one in self.code.body for each in arrays.callees(one) if isinstance(each, Routine)}
-        return "\n".join([repr(self.options), self.code.text, *(each.identity for each in called)])
+        return "\n".join([repr(self.options), self.code.uncommented, *(each.identity for each in called)])
 
     def write(self, body: FunctionBody) -> bool:
         """Compile the body of the function; return whether its last statement returns."""

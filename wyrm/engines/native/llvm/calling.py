@@ -336,6 +336,13 @@ def _is_like(array: np.ndarray, other: np.ndarray) -> bool:
     return same and array.flags.c_contiguous and other.flags.c_contiguous
 
 
+def holding_the_gil(entry: Callable[[int], int]) -> Callable[[int], int]:
+    """Return the machine code of an entry point to call without letting other threads run Python meanwhile."""
+    code: Any = ctypes.cast(entry, ctypes.c_void_p).value  # type: ignore[arg-type]  # a ctypes function
+    found: Callable[[int], int] = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(code)
+    return found
+
+
 def address_of(array: np.ndarray) -> int:
     """Return the address of a row-major array, five times faster than `__array_interface__`."""
     try:

@@ -72,6 +72,9 @@ if hasattr(os, "register_at_fork"):
 # Machine code that this process has loaded: the symbols of shared modules, and the entry points of programs by symbol.
 _provided: set[str] = set()
 _entries: dict[str, Callable[[int], int]] = {}
+# The functions that this process has loaded, by a hash of their code, the kinds of arguments, the kind of products and
+# the level of optimization: programs of equal structure share them.
+_functions: dict[tuple[bytes, tuple[Kind, ...], object, int], LoadedFunction] = {}
 
 
 class CompiledFunction:
@@ -111,8 +114,16 @@ class CompiledFunction:
         """Return the function compiled for arguments of these kinds."""
         found = self._machines.get(kinds)
         if found is None:
+            from hashlib import sha256
+
+            code = sha256(self.function.identity.encode()).digest()
+            made_of = code, kinds, None if self._target is None else self._target.pairs, cache.LEVEL
             with self._around(), _lock:
-                found = self._machines[kinds] = with_collector_paused(_load, self.function, kinds, self._target)
+                found = _functions.get(made_of)
+                if found is None:
+                    found = with_collector_paused(_load, self.function, kinds, self._target)
+                    _functions[made_of] = found
+                self._machines[kinds] = found
         return found
 
 

@@ -1,4 +1,7 @@
-"""Calls of machine code one after another, in one call from Python; several threads meet at barriers between them."""
+"""Calls of machine code one after another, in one call from Python; several threads meet at barriers between them.
+
+They may be done several times, each time with other numbers among their arguments.
+"""
 
 from __future__ import annotations
 
@@ -51,14 +54,18 @@ class CallSequence:
 
     Threads have equally many barriers. A call that ends with an error, or with a result below its least one, lets all
     threads end after the calls that they are in.
+
+    `places` are the addresses of words among the arguments of the calls, which each turn of `run` sets first.
     """
 
-    def __init__(self, calls: Sequence[Call | None], state: SharedState) -> None:
+    def __init__(self, calls: Sequence[Call | None], state: SharedState, places: Sequence[int] = ()) -> None:
         self.calls = calls
         self._table: NDArray[np.int64] = np.array([_words(each) for each in calls], np.int64).reshape(-1, _CALL)
-        # How many calls ended well, and whether the next one did not.
-        self._done: NDArray[np.int64] = np.zeros(2, np.int64)
-        self._run = BoundFunction(_compiled(), (self._table, state.words, state.threads, self._done), (), ())
+        # How many calls of the last turn ended well, whether the next one did not, and how many turns ended well.
+        self._done: NDArray[np.int64] = np.zeros(3, np.int64)
+        arguments = np.array(places, np.int64), self._table, state.words, state.threads, self._done
+        once: NDArray[np.int64] = np.zeros((1, len(places)), np.int64)
+        self._run = BoundFunction(_compiled(), (once,), arguments, ())
         # The machine code, and the address of the table that it takes, for callers that read the state themselves.
         self.entry: tuple[Callable[[int], int], int] = self._run.entry
         # The status of the last call of the last run, 0 unless it ended with an error.
@@ -69,8 +76,14 @@ class CallSequence:
         """The call by which this thread ended the last run before its end."""
         return self.calls[self._done[0]] if self._done[1] else None
 
-    def run(self) -> None:
-        """Do the calls."""
+    @property
+    def turns(self) -> int:
+        """How many turns of the last run this thread has done."""
+        return int(self._done[2])
+
+    def run(self, turns: NDArray[np.int64]) -> None:
+        """Do the calls once for each row of `turns`, which has the words that belong at `places`."""
+        self._run.take((turns,), ())
         entry, table = self.entry
         self.status = entry(table)
 
@@ -91,22 +104,32 @@ def _compiled() -> CompiledFunction:
 
 
 @KernelFunction
-def run_calls(calls: np.ndarray, state: np.ndarray, threads: int, done: np.ndarray) -> None:
-    """Do the calls of a table, and write how many ended well, and 1 if the next one did not."""
-    done[0], done[1] = 0, 0
-    for i in range(calls.shape[0]):
-        if atomic_load(state, _STOP) != 0:
-            return
-        if calls[i, 0] == 0:
-            _meet(state, threads)
-        else:
-            status = call(calls[i, 0], calls[i, 1])
-            if status != 0 or (calls[i, 2] != 0 and words_of(calls[i, 2], 1)[0] < calls[i, 3]):
-                done[1] = 1
-                atomic_store(state, _STOP, 1)
-                end_if(status)
+def run_calls(
+    turns: np.ndarray, places: np.ndarray, calls: np.ndarray, state: np.ndarray, threads: int, done: np.ndarray
+) -> None:
+    """Do the calls of a table in turns.
+
+    Write how many calls of the last turn ended well, 1 if the next one did not, and how many turns did.
+    """
+    done[0], done[1], done[2] = 0, 0, 0
+    for turn in range(turns.shape[0]):
+        for i in range(places.shape[0]):
+            words_of(places[i], 1)[0] = turns[turn, i]
+        done[0] = 0
+        for i in range(calls.shape[0]):
+            if atomic_load(state, _STOP) != 0:
                 return
-        done[0] = i + 1
+            if calls[i, 0] == 0:
+                _meet(state, threads)
+            else:
+                status = call(calls[i, 0], calls[i, 1])
+                if status != 0 or (calls[i, 2] != 0 and words_of(calls[i, 2], 1)[0] < calls[i, 3]):
+                    done[1] = 1
+                    atomic_store(state, _STOP, 1)
+                    end_if(status)
+                    return
+            done[0] = i + 1
+        done[2] = turn + 1
 
 
 @KernelFunction

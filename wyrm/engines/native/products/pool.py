@@ -2,7 +2,8 @@
 
 The thread with the work does parts of it too, each of them the next one that nobody has taken. So it never waits for a
 thread that is still waking up. Threads sleep while there is no work. One product, or one loop, at a time has them, and
-others that run meanwhile use their own thread alone.
+others that run meanwhile use their own thread alone. Then all do so for a while: where a program's callers are as many
+as the processors, as in a server, each would wait for threads that another one keeps busy.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ ALWAYS, ALONE = 2**62, -1
 # How often a thread reads whether it may go on before it sleeps: for 50 to 200 microseconds, as waking up takes that
 # long on a virtual machine. The pauses let another thread of the core run meanwhile.
 _SPINS = 4000
+# The multiplications that are not shared after two threads have met: a second at most, of which the meeting is a small
+# part. Loops, whose work has no such number, count as a few.
+_AFTER_MEETING, _OF_LOOP = 2**36, 2**22
 # The bits of a word that count the parts taken; the others have the turn.
 _COUNT_BITS = 32
 _COUNTS, _TURNS = 2**_COUNT_BITS - 1, 2 ** (63 - _COUNT_BITS) - 1
@@ -61,6 +65,8 @@ _LIMIT, _LEAST = 0, 1
 _READY, _THREADS, _IDENTITY = _LINE, _LINE + 1, _LINE + 2
 # Whether a thread has the others, the number of the work, how many of its parts are taken, and how many are not done.
 _BUSY, _TURN, _TAKEN, _PENDING = 2 * _LINE, 3 * _LINE, 4 * _LINE, 5 * _LINE
+# The multiplications to do before work is shared again.
+_CROWDED = 2 * _LINE + 1
 # The work: the function and its arguments; how many turns, in how many parts, each a multiple of a unit; the status.
 _FUNCTION, _ARGUMENTS, _COUNT, _UNIT, _PARTS, _STATUS = range(6 * _LINE, 6 * _LINE + 6)
 # The size of a mutex and of a condition of any POSIX system is lower.
@@ -84,8 +90,9 @@ def _most_threads() -> int:
 
 
 def limit(threads: int | None) -> None:
-    """Let products use at most this many threads; None: all processors."""
+    """Let products use at most this many threads; None: all processors. They do, although threads have met before."""
     _words[_LIMIT] = threads or _most_threads()
+    _words[_CROWDED] = 0
 
 
 def share_from(multiplications: int | None) -> None:
@@ -142,11 +149,17 @@ def share(function: int, arguments: Any, work: int, count: int, unit: int) -> No
     if _has_threads():
         state = words_of(STATE, _SIZE)
         limit = atomic_load(state, _LIMIT)
-        if limit > 1 and work >= atomic_load(state, _LEAST) and compare_exchange(state, _BUSY, 0, 1):
-            status = _run(function, arguments, count, unit, limit - 1)
-            atomic_store(state, _BUSY, 0)
-            end_if(status)
-            return
+        if limit > 1 and work >= atomic_load(state, _LEAST):
+            crowded = atomic_load(state, _CROWDED)
+            if crowded > 0:  # threads that count at the same time may count less
+                atomic_store(state, _CROWDED, crowded - (work if work < ALWAYS else _OF_LOOP))
+            elif compare_exchange(state, _BUSY, 0, 1):
+                status = _run(function, arguments, count, unit, limit - 1)
+                atomic_store(state, _BUSY, 0)
+                end_if(status)
+                return
+            else:
+                atomic_store(state, _CROWDED, _AFTER_MEETING)
     end_if(call(function, arguments, 0, count))
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.engines.columns import check_ranges
-from wyrm.engines.native.llvm.calling import BoundFunction, address_of
+from wyrm.engines.native.llvm.calling import BoundFunction, address_of, holding_the_gil
 from wyrm.engines.native.run import shuffle
 from wyrm.engines.native.run.runner import NativeRunner
 from wyrm.engines.native.stages.loops import Argument, ArrayBuffer, CallArgument, FlatArgument, KernelCall
@@ -29,8 +31,13 @@ from wyrm.support.memory import aligned_bytes
 
 # Calls after which a program is worth the milliseconds that it takes to load native checks.
 OFTEN = 50
+# Seconds of native code from which other threads run Python meanwhile. To hand over the GIL and to wait for it again
+# takes longer than less than that, so that threads with short calls were slower together than one of them alone.
+SHORT = 20e-6
 # Bytes from which an array is not copied; below, preparing that takes longer.
 LARGE = 2**16
+# NumPy lets other threads run Python while it copies more elements than these.
+_COPIED = 500
 # Memory of one output that is kept for later calls: while the caller holds a result, the next one needs other memory.
 _KEPT = 2
 _STEP = Head._fields.index("step")
@@ -61,7 +68,7 @@ class _Result:
         """Choose memory that nobody holds, and let the program write to it."""
         blocks = self._blocks
         for position, block in enumerate(blocks):
-            if _references(block) == _UNHELD:
+            if _COUNTS and _references(block) == _UNHELD:
                 self._last = position
                 break
         else:
@@ -83,6 +90,8 @@ def _references(block: NDArray[np.uint8]) -> int:
 
 
 _UNHELD = _references(aligned_bytes(0))
+# Without the GIL, the number of references is not known while other threads change it.
+_COUNTS: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 class _BoundInput:
@@ -100,8 +109,9 @@ class _BoundInput:
         ]
         # Whether Python checks the data.
         self._checked = bool(self._finite or self._limits)
-        # For data that is not copied if its place in memory allows that.
-        self.pointer: _Pointer | None = None
+        # For data that is not copied if its place in memory allows that; or the bytes of the array that it is copied to
+        # without NumPy.
+        self.pointer: _Pointer | memoryview[int] | None = None
 
     @property
     def entry(self) -> tuple[Any, ...]:
@@ -124,7 +134,7 @@ class _BoundInput:
         for size, ignored, from_end in self._limits:
             others = (0, 0) if ignored is None else (ignored, 1)
             checks.append(shuffle.bound(shuffle.are_within, flat, -size if from_end else 0, size, *others))
-        if self.pointer is not None:
+        if isinstance(self.pointer, _Pointer):
             self.pointer.words += [(check.words, 0, 0) for check in checks]
         self._checked = False
         return checks
@@ -160,9 +170,9 @@ class BoundCall:
             self._inputs.append(_BoundInput(leaf if by_key else position, leaf, array, graph, binding))
         self._leaves, self._count, self._held, self._draws = inputs, len(inputs), binding.held, graph.draws
         self._entries = [each.entry for each in self._inputs]
-        arrays = [binding.array(buffer) for buffer in graph.tree.outputs]
+        self._arrays = [binding.array(buffer) for buffer in graph.tree.outputs]
         self._copies: list[Callable[[], Any]] = [
-            partial(each.copy, "K") if by_key or each.shape else partial(each.__getitem__, ()) for each in arrays
+            partial(each.copy, "K") if by_key or each.shape else partial(each.__getitem__, ()) for each in self._arrays
         ]
         # What gives the outputs after a call, and the memory of those that are not copied.
         self._outputs, self._results = self._copies, list[_Result]()
@@ -172,6 +182,8 @@ class BoundCall:
         self._left = OFTEN
         # Its first number is not 0 if native code has found data that does not pass.
         self._stop: Any = [0]
+        # The seconds of the shortest of the calls that were measured.
+        self._shortest = math.inf
 
     @property
     def binding(self) -> Binding:
@@ -208,6 +220,11 @@ class BoundCall:
                 return None
             if pointer is None:
                 target[...] = value
+            elif type(pointer) is memoryview:
+                try:
+                    pointer[:] = memoryview(value).cast("B")
+                except (TypeError, ValueError):  # strides
+                    target[...] = value
             elif isinstance(value, np.ndarray) and value.flags.c_contiguous and value.flags.aligned:
                 self._read[key] = value
                 pointer.to(value)
@@ -250,15 +267,38 @@ class BoundCall:
             self._bind()
         self._left -= 1
         if not self._left:
+            self._entry, self._address = self._run.entry
             self._check_natively()
+            if self._shortest < SHORT:
+                self._keep_the_gil()
         return True
+
+    def _keep_the_gil(self) -> None:
+        """Let no other thread run Python within a call."""
+        self._entry = holding_the_gil(self._entry)
+        for each in self._inputs:
+            if each.pointer is None and _is_copied_without_the_gil(each.target):
+                each.pointer = each.target.data.cast("B")
+        self._entries = [each.entry for each in self._inputs]
+        pairs = zip(self._outputs, self._copies, self._arrays, strict=True)
+        self._outputs = [
+            _copy_holding_the_gil(array) if output is copy and _is_copied_without_the_gil(array) else output
+            for output, copy, array in pairs
+        ]
+
+    def _measured(self, address: int) -> int:
+        entry, _ = self._run.entry
+        began = perf_counter()
+        status = entry(address)
+        self._shortest = min(self._shortest, perf_counter() - began)
+        return status
 
     def _bind(self) -> None:
         """Make the table of arguments, and find the arrays that are not copied."""
         graph, binding = self._runner.graph, self.binding
         self._run: BoundFunction = binding.compiled.copy()
         self._words, self._step_word = self._run.words, self._run.word_of(_STEP)
-        self._entry, self._address = self._run.entry
+        self._entry, self._address = self._measured, self._run.entry[1]
         if DEBUG:
             return
         outputs, fed = graph.tree.outputs, dict(graph.source.fed)
@@ -303,6 +343,17 @@ class BoundCall:
             self._sequence = CallSequence([*checks, Call(self._run)], state)
             self._stop, (self._entry, self._address) = state.words.data, self._sequence.entry
             self._entries = [each.entry for each in self._inputs]  # last, so that no interrupt leaves data unchecked
+
+
+def _is_copied_without_the_gil(array: np.ndarray) -> bool:
+    return array.size > _COPIED and array.flags.c_contiguous
+
+
+def _copy_holding_the_gil(array: np.ndarray) -> Callable[[], np.ndarray]:
+    """Return a function that copies a contiguous array as a single element, for which NumPy keeps the GIL."""
+    whole = array.reshape(-1).view(f"V{array.nbytes}").reshape(())
+    like = np.dtype((array.dtype, array.shape))
+    return lambda: whole.copy().view(like)
 
 
 def _is_part(argument: Argument, part: np.ndarray, root: ArrayBuffer, first: int, size: int) -> bool:

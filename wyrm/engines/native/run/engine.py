@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from wyrm.engines.columns import Columns, check_ranges, completed, flat_columns
 from wyrm.engines.dtypes import check_dtype
 from wyrm.engines.engine import TOO_LARGE, Engine, ProgramPlan
-from wyrm.engines.epochs import Epoch, EpochOptions, Pace
+from wyrm.engines.epochs import Done, Epoch, EpochOptions, Pace
 from wyrm.engines.native import LoopOption, NativeOptions
 from wyrm.engines.native.llvm.lapack import limited
 from wyrm.engines.native.llvm.second_process import start_for_first_program
@@ -46,12 +48,28 @@ if TYPE_CHECKING:
 _ALONE = np.zeros(1, np.int64)
 
 
+class _Seat:
+    """What a call has to itself while it runs: one thread's arrays of the runner, and what the last call there left."""
+
+    __slots__ = ("head", "last", "numbers", "repeated", "thread")
+
+    def __init__(self, thread: int, graph: NativeGraph) -> None:
+        self.thread = thread
+        self.numbers: NDArray[np.float64] = np.zeros((1, len(graph.source.hyperparameters)))
+        # The first arguments of `run`.
+        self.head = Head(0, 1, 0, 0, _ALONE, np.zeros(1 + len(graph.outputs)), self.numbers)
+        # The arrays of the last call, and what calls with data of the same shapes.
+        self.last: Binding | None = None
+        self.repeated: BoundCall | None = None
+
+
 class NativeEngine(Engine):
     """Runs a program as native code: `runner` compiles it, `NativeEpoch` has the loops over the rows of a data set."""
 
     Options: ClassVar[type] = NativeOptions
     # Whether short epochs are one call of native code a thread, without the runner's `call`.
     prepares: ClassVar[bool] = True
+    concurrent: ClassVar[bool] = True
 
     graph: NativeGraph
 
@@ -74,20 +92,22 @@ class NativeEngine(Engine):
         self.pace: Pace = Pace()  # that of one thread
         self.pool: Pool = Pool()
         self.snapshot: Snapshot | None = None
-        # The last epoch's partition, batch size and whether it was shuffled; and its calls, if it was done again.
+        # The last epoch's partition, batch size and whether it was shuffled; and the calls of epochs that were done
+        # again, the last one at the end.
         self.last_epoch: tuple[Partition, int, bool] | None = None
-        self.prepared: PreparedEpoch | None = None
+        self.prepared: list[PreparedEpoch] = []
         self.shuffles: defaultdict[int, Shuffle] = defaultdict[int, Shuffle](Shuffle)
         self.partitioner: Partitioner = Partitioner()
         self.count_lock: threading.Lock = threading.Lock()
         self._step: DataParallelStep | None = None
         # Made for the first call with an optimizer.
         self._checked: CheckedSteps | None = None
-        self._totals, self._numbers = np.zeros(1 + len(graph.outputs)), np.zeros((1, len(graph.source.hyperparameters)))
-        # The first arguments of `run`; the arrays of the last call, and what calls with data of the same shapes.
-        self._head = Head(0, 1, 0, 0, _ALONE, self._totals, self._numbers)
-        self._last: Binding | None = None
-        self._repeated: BoundCall | None = None
+        # The seats that no call has, the last one used at the end: as many as calls have run at the same time.
+        self._free: list[_Seat] = []
+        # Whether each call takes a step of its own before it runs, since threads may draw at the same time.
+        self._reserves: bool = graph.draws and graph.optimizer is None
+        # Thread 0 of the runner is left to what shows or measures a program.
+        self._threads = itertools.count(1)
 
     @classmethod
     def check_options(cls, options: Mapping[str, Any]) -> None:
@@ -105,47 +125,91 @@ class NativeEngine(Engine):
 
     def call(self, feed: object, *, checked: bool = False) -> list[np.ndarray]:
         """Return the outputs, at once if the data has the last call's shapes and dtypes."""
-        repeated = self._repeated
-        if repeated is not None and type(feed) is dict:
-            found = repeated.call(feed, self.steps)
-            if found is not None:
-                if self._checked is None:  # else a step is counted when it is done
-                    self.steps += 1
-                return found
+        if type(feed) is dict:
+            try:
+                seat = self._free.pop()
+            except IndexError:
+                return super().call(feed, checked=checked)
+            try:
+                repeated = seat.repeated
+                if repeated is not None:
+                    step = self._reserve() if self._reserves else self.steps
+                    found = repeated.call(feed, step)
+                    if found is not None:
+                        # The count of a program without draws seeds nothing. A step is counted when it is done.
+                        if not self._reserves and self._checked is None:
+                            self.steps += 1
+                        return found
+                    if self._reserves:
+                        self._give_back(step)
+            finally:
+                self._free.append(seat)
         return super().call(feed, checked=checked)
+
+    def _reserve(self) -> int:
+        """Return the next step, and count it: no other call draws for it."""
+        with self.count_lock:
+            step = self.steps
+            self.steps += 1
+        return step
+
+    def _give_back(self, step: int) -> None:
+        """Take back a step that was not done, unless another call has begun since."""
+        with self.count_lock:
+            if self.steps == step + 1:
+                self.steps = step
 
     def run(self, given: dict[BaseNode, np.ndarray]) -> list[np.ndarray]:
         """Return the outputs for these inputs; with an optimizer, also do one step."""
+        try:
+            seat = self._free.pop()
+        except IndexError:
+            seat = _Seat(next(self._threads), self.graph)
+        try:
+            return self._run(seat, given)
+        finally:
+            self._free.append(seat)
+
+    def _run(self, seat: _Seat, given: dict[BaseNode, np.ndarray]) -> list[np.ndarray]:
         graph, optimizer = self.graph, self.graph.optimizer
         complete = completed(graph, given)
         if optimizer is not None and self._checked is None:
             self._checked = CheckedSteps(self, self._runner_of(graph.source.checked()))
         runner = self.runner if self._checked is None else self._checked.runner
-        binding = runner.binding({leaf: array.shape for leaf, array in complete.items()})
+        binding = runner.binding({leaf: array.shape for leaf, array in complete.items()}, seat.thread)
         check_ranges(graph.ranges.limits, given, binding.sizes)
         for leaf, buffer in graph.source.fed:
             np.copyto(binding.array(buffer), complete[leaf])
-        if optimizer is None:
-            self._set_step_numbers()
-            runner.call(binding, graph.no_columns, self._head)
-            self.count(1)
+        if optimizer is not None:
+            self._do_step(seat, binding)
+        elif self._reserves:
+            step = self._reserve()
+            try:
+                runner.call(binding, graph.no_columns, seat.head._replace(step=step))
+            except BaseException:
+                self._give_back(step)
+                raise
         else:
-            self._do_step(binding)
+            runner.call(binding, graph.no_columns, seat.head)
+            self.steps += 1
         if graph.flat is not None:  # the sizes of rows of different lengths hardly come again
             return [np.array(binding.array(buffer)) for buffer in graph.tree.outputs]
         if binding.repeated is None:
-            run_step = None if optimizer is None else self._do_step
+            run_step = None if optimizer is None else partial(self._do_step, seat)
             binding.repeated = BoundCall(runner, binding, graph.inputs, run_step=run_step)
-        self._last, self._repeated = binding, binding.repeated
+        seat.last, seat.repeated = binding, binding.repeated
         return binding.repeated.outputs()
 
-    def _do_step(self, binding: Binding) -> None:
+    def _do_step(self, seat: _Seat, binding: Binding) -> None:
         """Do a step with the data that a binding of the checked steps holds; raise `Diverged` if nothing has moved."""
         optimizer, checked = self.graph.optimizer, self._checked
         assert optimizer is not None and checked is not None
-        self._set_step_numbers()
+        if self.graph.source.hyperparameters:
+            self.numbers(1, seat.numbers)
+        if self.graph.draws:
+            seat.head = seat.head._replace(step=self.steps)
         with deferred:
-            if not checked.do(binding, self._head):
+            if not checked.do(binding, seat.head):
                 loss = float(binding.array(self.graph.tree.outputs[0]))
                 what = TOO_LARGE if np.isfinite(loss) else f"the loss is {loss}"
                 raise Diverged(
@@ -158,13 +222,6 @@ class NativeEngine(Engine):
     def _runner_of(self, source: Source) -> NativeRunner:
         """Return what runs these functions instead of those of the graph."""
         return NativeRunner(self.graph, self.runner.loop, source=source, compute_dtype=self.runner.compute_dtype)
-
-    def _set_step_numbers(self) -> None:
-        """Set the optimizer's numbers and the step number; programs without random nodes do not need the latter."""
-        if self.graph.source.hyperparameters:
-            self.numbers(1, self._numbers)
-        if self.graph.draws:
-            self._head = self._head._replace(step=self.steps)
 
     def numbers(
         self, count: int, out: NDArray[np.float64] | None = None, constants: dict[str, float | None] | None = None
@@ -218,6 +275,10 @@ class NativeEngine(Engine):
     def train(self, columns: Columns, epoch: Epoch) -> None:
         """Do the steps of an epoch on these columns."""
         NativeEpoch(self, columns, epoch).run()
+
+    def train_several(self, columns: Columns, epoch: Epoch, most: int) -> list[Done]:
+        """Do up to `most` short epochs in one call of native code."""
+        return NativeEpoch(self, columns, epoch).several(most)
 
     def backward(self, columns: Columns, threads: int, weight: float, blas_threads: int) -> float:
         """Add `weight` times the gradients of the loss over all rows to the parameters' gradients; return the loss."""
@@ -342,7 +403,9 @@ class NativeEngine(Engine):
     def after_fork(self) -> None:
         """Forget half-written arrays and locks of threads that do not exist in a forked process."""
         self.count_lock = threading.Lock()
-        self._last = self._repeated = self.prepared = self._checked = None
+        self._free.clear()
+        self._checked = None
+        self.prepared.clear()
         self.runner.after_fork()
         if self._step is not None:
             self._step.runner.after_fork()

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.engines.columns import Columns, entries_as_columns, flat_columns
-from wyrm.engines.epochs import Epoch, Pace
+from wyrm.engines.epochs import Done, Epoch, Pace
 from wyrm.engines.native.run.data_parallel import parts_of
 from wyrm.engines.native.run.snapshot import Snapshot, touched_rows
 from wyrm.engines.native.run.threads import Barrier, Partition, RowRange, Share, Stop, order_of_ranges
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # A snapshot is taken when training has taken this many seconds, and this many times as long as the last snapshot.
 _COPY_SECONDS, _COPY_RARELY = 0.05, 40.0
+# How many prepared epochs an engine keeps: the folds of a cross-validation have two numbers of rows.
+_KEPT = 2
 
 
 class NativeEpoch:
@@ -47,8 +49,9 @@ class NativeEpoch:
         self.seed: int | None = epoch.seed
         # Tells the threads to stop at the end of their chunk.
         self.stop: Stop = Stop()
-        # The step with a loss that is not finite, and its learning rate.
+        # The step with a loss that is not finite, the rows of its batch if they are known, and its learning rate.
         self.failed_at: int | None = None
+        self.failing_rows: NDArray[np.int64] | None = None
         self.failing_rate: float = 0.0
         # The steps before the last snapshot.
         self.snapshot_steps: int = 0
@@ -66,30 +69,12 @@ class NativeEpoch:
 
     def run(self) -> None:
         """Do all steps, or raise `Diverged`."""
-        engine, (given, rows, _), options = self.engine, self.columns, self.epoch.options
-        graph, optimizer, threads = engine.graph, engine.graph.optimizer, options.threads
-        assert optimizer is not None
-        # At most one thread per full batch.
-        stepping = min(threads, max(1, rows // self.batch))
-        if self.epoch.skipped and threads > 1:
-            raise OptionError("an epoch that was interrupted goes on in one thread: use threads=1")
-        engine.runner.load()
-        partition, reordered = engine.partitioner.divide(rows, stepping, given, graph.tree.rows)
-        sparse = {sums.parameter for sums in graph.tree.rows}
-        separate = partition.disjoint and optimizer.average is None and all(p in sparse for p in graph.parameters)
-        data_parallel = self.accumulate > 1 or (threads > 1 and options.mode == "synchronized" and not separate)
-        used = given if data_parallel else reordered
-        # The columns as (rows, elements), by input.
-        columns = self.columns._replace(given={leaf: used[leaf] for leaf in given})
-        read = engine.data_parallel.runner.graph.fed if data_parallel else graph.fed
-        self.flat: dict[BaseNode, np.ndarray] = flat_columns(columns, read)
-        touched = touched_rows(graph, entries_as_columns(given))
-        self.snapshot: Snapshot = Snapshot(graph, touched) if touched else engine.snapshot_of_all()
-        prepared = None if data_parallel or touched else self._prepared(partition)
+        partition, prepared, data_parallel = self._prepare()
         if prepared is None:
             self.snapshot.take()
         deliver()
-        with engine.runner.sharing(options.threads):
+        engine, threads = self.engine, self.epoch.options.threads
+        with engine.runner.sharing(threads):
             try:
                 if data_parallel:
                     self.epoch.drive(self._data_parallel_order(threads), partial(self._data_parallel_step, threads))
@@ -103,7 +88,61 @@ class NativeEpoch:
         if self.failed_at is not None:
             failed, kept = (self.first + steps * self.accumulate for steps in (self.failed_at, self.snapshot_steps))
             what = f"the loss or a parameter of {engine.runner.name}"
-            raise self.epoch.diverged(what, failed, kept, self.failing_rate)
+            failing = self.failing_rows if self.in_order else None
+            raise self.epoch.diverged(what, failed, kept, self.failing_rate, failing)
+
+    def several(self, most: int) -> list[Done]:
+        """Do up to `most` epochs in one call of native code, as many as a chunk of steps may take time.
+
+        Return what was done in each; one that would end early is not done.
+        """
+        engine = self.engine
+        if self.columns.rows / self.batch * 2 > engine.pace.chunk:
+            return []
+        prepared = self._prepare(again=True)[1]
+        if prepared is None or not prepared.repeats:
+            return []
+        seeds, start = self.epoch.seeds(min(most, int(engine.pace.chunk / prepared.longest))), time.perf_counter()
+        with engine.runner.sharing(1):
+            prepared.run(seeds, self.stop)
+        finished = prepared.finished
+        if finished < len(seeds):
+            self.snapshot.restore()
+            for steps in prepared.steps:
+                steps.binding.forget_rows()
+        if not finished:
+            return []
+        engine.pace.took(prepared.longest * finished, time.perf_counter() - start)
+        found = [self.epoch.done_in(prepared.batches, *_parts(totals)) for totals in prepared.totals[:finished]]
+        engine.count(sum(done.batches for done in found))
+        self.epoch.position.done = found[-1]
+        return found
+
+    def _prepare(self, *, again: bool = False) -> tuple[Partition, PreparedEpoch | None, bool]:
+        """Return the rows of each thread, the epoch as one call a thread, and whether threads share each batch."""
+        engine, (given, rows, _), options = self.engine, self.columns, self.epoch.options
+        graph, optimizer, threads = engine.graph, engine.graph.optimizer, options.threads
+        assert optimizer is not None
+        # At most one thread per full batch.
+        stepping = min(threads, max(1, rows // self.batch))
+        if self.epoch.skipped and threads > 1:
+            raise OptionError("an epoch that was interrupted goes on in one thread: use threads=1")
+        engine.runner.load()
+        partition, reordered = engine.partitioner.divide(rows, stepping, given, graph.tree.rows)
+        sparse = {sums.parameter for sums in graph.tree.rows}
+        # Columns in another order have other numbers of rows.
+        self.in_order = reordered is given
+        separate = partition.disjoint and optimizer.average is None and all(p in sparse for p in graph.parameters)
+        data_parallel = self.accumulate > 1 or (threads > 1 and options.mode == "synchronized" and not separate)
+        used = given if data_parallel else reordered
+        # The columns as (rows, elements), by input.
+        columns = self.columns._replace(given={leaf: used[leaf] for leaf in given})
+        read = engine.data_parallel.runner.graph.fed if data_parallel else graph.fed
+        self.flat: dict[BaseNode, np.ndarray] = flat_columns(columns, read)
+        touched = touched_rows(graph, entries_as_columns(given))
+        self.snapshot: Snapshot = Snapshot(graph, touched) if touched else engine.snapshot_of_all()
+        prepared = None if data_parallel or touched else self._prepared(partition, again=again)
+        return partition, prepared, data_parallel
 
     def _return_if_diverged(self) -> None:
         """Unless everything is finite, restore the last snapshot and its step counts."""
@@ -124,12 +163,15 @@ class NativeEpoch:
 
     # --- all steps in one call a thread ---------------------------------------------------------------------------
 
-    def _prepared(self, partition: Partition) -> PreparedEpoch | None:
-        """Return this epoch as one call a thread; None if it takes too long for that, or is the first of its kind."""
+    def _prepared(self, partition: Partition, *, again: bool) -> PreparedEpoch | None:
+        """Return this epoch as one call a thread; None if it takes too long for that, or is the first of its kind.
+
+        `again`: others of its kind follow.
+        """
         engine, batch = self.engine, self.batch
         shuffled, rows, threads = self.seed is not None, self.columns.rows, len(partition.phases[0])
         last, engine.last_epoch = engine.last_epoch, (partition, batch, shuffled)
-        again = last is not None and last[0] is partition and last[1:] == (batch, shuffled)
+        again = again or (last is not None and last[0] is partition and last[1:] == (batch, shuffled))
         longest = rows / (batch * threads)
         if not again or self.epoch.skipped or not engine.runner.compiled or longest > engine.pace.chunk:
             return None
@@ -137,12 +179,15 @@ class NativeEpoch:
             return None
         from wyrm.engines.native.run.prepared import PreparedEpoch, is_preparable
 
-        prepared = engine.prepared
-        if prepared is None or not prepared.fits(self.columns, self.flat, partition, batch, shuffled):
-            prepared = None
-            if is_preparable(self.snapshot, threads):
-                prepared = PreparedEpoch(engine, self.columns, self.flat, partition, batch, shuffled, self.snapshot)
-        engine.prepared = prepared
+        known = (each for each in engine.prepared if each.fits(self.columns, self.flat, partition, batch, shuffled))
+        prepared = next(known, None)
+        if prepared is not None:
+            engine.prepared.remove(prepared)
+        elif is_preparable(self.snapshot, threads):
+            prepared = PreparedEpoch(engine, self.columns, self.flat, partition, batch, shuffled, self.snapshot)
+        else:
+            return None
+        engine.prepared = [*engine.prepared, prepared][-_KEPT:]
         return prepared
 
     def _run_prepared(self, prepared: PreparedEpoch) -> None:
@@ -151,10 +196,10 @@ class NativeEpoch:
         # What follows is not to be undone, unless native code ends early.
         self.checked = True
         try:
-            prepared.run(self.seed, self.stop)
+            prepared.run([self.seed], self.stop)
         finally:
             engine.pace.took(prepared.longest, time.perf_counter() - start)
-            self._count(prepared.totals, prepared.batches)
+            self._count(prepared.totals[0], prepared.batches)
             self.epoch.show()
         ended = prepared.ended_by()
         if ended is None:
@@ -167,7 +212,7 @@ class NativeEpoch:
             raise engine.runner.refused(steps.binding, steps.function.error(status))
         else:
             steps.binding.forget_rows()
-            self._fail(self.steps)
+            self._fail(self.steps, prepared.failing_rows(steps))
 
     # --- threads over ranges of the rows --------------------------------------------------------------------------
 
@@ -240,21 +285,20 @@ class NativeEpoch:
             steps = self._count(totals[None], np.array([float(batch)]))
         if batch == self.batch:
             engine.pace.took(count, time.perf_counter() - start)
-        if totals[1] < count:
-            self._fail(steps)
-        return int(totals[1])
+        done = int(totals[1])
+        if done < count:
+            self._fail(steps, rows[done * batch : (done + 1) * batch])
+        return done
 
-    def _fail(self, steps: int) -> None:
-        """Note that the step after so many others had a loss that is not finite, and stop all threads."""
-        self.failed_at = steps
+    def _fail(self, steps: int, rows: NDArray[np.int64] | None = None) -> None:
+        """Note that the step after so many others, on these rows, had a loss that is not finite; stop all threads."""
+        self.failed_at, self.failing_rows = steps, rows
         self.stop.set()
 
     def _count(self, totals: NDArray[np.float64], batches: NDArray[np.float64]) -> int:
         """Count the steps of calls, from the totals and the batch size of each; return those of all threads so far."""
-        # The totals are the sum of the losses, the number of steps and the sums of the other outputs.
-        steps, outputs = totals[:, 1], totals[:, :1] if totals.shape[1] == 2 else np.delete(totals, 1, axis=1)
         with self.engine.count_lock:
-            done = self.epoch.count(batches, steps, outputs)
+            done = self.epoch.count(batches, *_parts(totals))
             self.engine.count(done)
             self.steps += done
             return self.steps
@@ -297,7 +341,7 @@ class NativeEpoch:
                 combination, len(own) / len(rows),
             )  # fmt: skip
             if not np.isfinite(loss):
-                self._fail(self.steps)
+                self._fail(self.steps, rows)
                 return 0
             add(gradients, added)
             step.move_buffers()
@@ -305,9 +349,17 @@ class NativeEpoch:
         try:
             step.apply(gradients)
         except Diverged:
-            self._fail(self.steps)
+            self._fail(self.steps, rows)
             return 0
         self.steps += 1
         engine.steps += len(batches)  # the optimizer counts its own steps
         self.epoch.count(np.array([float(len(own)) for own in batches]), np.ones(len(batches)), np.array(outputs))
         return 1
+
+
+def _parts(totals: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the number of steps of each call, and the sums of its outputs, from the totals of calls.
+
+    These are the sum of the losses, the number of steps and the sums of the other outputs.
+    """
+    return totals[:, 1], totals[:, :1] if totals.shape[1] == 2 else np.delete(totals, 1, axis=1)

@@ -1,8 +1,11 @@
-"""`PreparedEpoch`: all calls of a short epoch, which each thread does in one call of native code."""
+"""`PreparedEpoch`: all calls of a short epoch, which each thread does in one call of native code.
+
+One thread can do several epochs in one call.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from wyrm.engines.native.run.engine import NativeEngine
 
 # The positions of arguments of `run`.
-_STEP, _HYPERPARAMETERS = (Head._fields.index(name) for name in ("step", "hyperparameters"))
+_STEP, _TOTALS, _HYPERPARAMETERS = (Head._fields.index(name) for name in ("step", "totals", "hyperparameters"))
 # The position of the seed among the arguments of `shuffle`.
 _SEED = 1
 # Numbers in a cache line, of which two threads share none.
@@ -39,12 +42,13 @@ _SHARED_BYTES = 2**18
 
 @dataclass
 class Steps:
-    """Steps in one call of `run`: how many, on batches of which size, with which arrays of the program."""
+    """Steps in one call of `run`: how many, on batches of which size and rows, with which arrays of the program."""
 
     function: BoundFunction
     count: int
     batch: int
     binding: Binding
+    rows: NDArray[np.int64]
     # The number of the first step among those of the epoch.
     first: int = 0
 
@@ -73,8 +77,8 @@ class PreparedEpoch:
     """An epoch in one call a thread, over data and with options that `fits` compares with those of its creation.
 
     The threads copy what a divergence goes back to, do their ranges, phase by phase, and look for numbers that are not
-    finite; the first thread does the rows left over from full batches. `totals` has what was done, and `ended_by` the
-    steps that ended it early.
+    finite; the first thread does the rows left over from full batches. `totals` has what each epoch of a run did,
+    `finished` how many of them came to their end, and `ended_by` the steps that ended the last one early.
     """
 
     def __init__(
@@ -88,7 +92,7 @@ class PreparedEpoch:
         self._threads = len(partition.phases[0])
         self._state = SharedState(self._threads)
         self._order = np.empty(columns.rows, np.int64)
-        self._places = [np.empty(PLACES, np.uint64) for _ in range(self._threads)]
+        self._scratch = [np.empty(PLACES, np.uint64) for _ in range(self._threads)]
         shares = partition.shares(batch)
         counts = [phase[0].counts for phase in shares]
         in_threads = sum(map(sum, counts))
@@ -100,7 +104,7 @@ class PreparedEpoch:
         # A row for each range and two for the rest; calls of two threads share no cache line.
         most = sum(len(ranges) for phase in partition.phases for ranges in phase) + 2
         width = 1 + len(engine.graph.outputs)
-        self._all_totals: NDArray[np.float64] = aligned((most, -(-width // _LINE) * _LINE), np.dtype(np.float64))
+        self._all_totals: NDArray[np.float64] = aligned((1, most, -(-width // _LINE) * _LINE), np.dtype(np.float64))
         self._shares = [[self._share(each) for each in phase] for phase in shares]
         self._last = self._tail(in_threads)
         parts = [self._parts(snapshot, thread) for thread in range(self._threads)]
@@ -124,9 +128,13 @@ class PreparedEpoch:
             (each.shuffled, each.start)
             for phase in self._shares for share in phase for each in share.ranges if each.shuffled is not None
         ]  # fmt: skip
+        # The words of arguments that differ from epoch to epoch, by table; and the addresses of those of one thread.
+        self._places = self._places_of_words()
+        self._addresses = [] if self._threads > 1 else [words_address(*each) for each in self._places]
         self._sequences = self._in_sequence(None)
-        # The totals of each call, and its batch size.
-        self.totals: NDArray[np.float64] = self._all_totals[: len(self.steps), :width]
+        self._width = width
+        # The totals of each epoch of the last run and each call, and the batch size of each call.
+        self.totals: NDArray[np.float64] = self._all_totals[:, : len(self.steps), :width]
         self.batches: NDArray[np.float64] = np.array([float(each.batch) for each in self.steps])
 
     def fits(
@@ -144,26 +152,37 @@ class PreparedEpoch:
             each.function.take(None, [self._flat[leaf] for leaf in each.binding.columns]) for each in self.steps
         )
 
-    def run(self, seed: int | None, stop: Stop) -> None:
-        """Do the epoch; `totals` then has what was done."""
-        self._all_totals[:] = 0.0
+    @property
+    def repeats(self) -> bool:
+        """Whether a run may be several epochs."""
+        return self._threads == 1 and not self._moves
+
+    def run(self, seeds: Sequence[int | None], stop: Stop) -> None:
+        """Do an epoch for each of the seeds of shuffles; `totals` then has what was done."""
+        if len(seeds) == len(self._all_totals):
+            self._all_totals[:] = 0.0
+        else:
+            self._all_totals = aligned((len(seeds), *self._all_totals.shape[1:]), self._all_totals.dtype)
+            self.totals = self._all_totals[:, : len(self.steps), : self._width]
         for leaf, array in self._held:
             np.copyto(array, bound_array(leaf))
-        self._set_numbers()
+        numbers = self._set_numbers(len(seeds))
         if self._moves:
-            self._sequences = self._in_sequence(seed)
-        for shuffled, start in self._shuffles:
-            shuffled.words[shuffled.word_of(_SEED)] = (seed + start) % 2**63 if seed is not None else 0
-        for each in self.steps:
-            each.function.words[each.function.word_of(_STEP)] = self._engine.steps + each.first
+            self._sequences = self._in_sequence(seeds[0])
+        turns = [self._words_of(epoch, seed, numbers) for epoch, seed in enumerate(seeds)]
         self._state.begin()
         if self._threads == 1:
-            self._run(0)
-        else:
-            self._engine.pool.run([partial(self._run, thread) for thread in range(self._threads)], stop)
+            self._sequences[0].run(np.array(turns, np.int64))
+            return
+        for (words, place), word in zip(self._places, turns[0], strict=True):
+            words[place] = word
+        once: NDArray[np.int64] = np.empty((1, 0), np.int64)
+        self._engine.pool.run([partial(each.run, once) for each in self._sequences], stop)
 
-    def _run(self, thread: int) -> None:
-        self._sequences[thread].run()
+    @property
+    def finished(self) -> int:
+        """How many epochs of the last run came to their end."""
+        return min(sequence.turns for sequence in self._sequences)
 
     def ended_by(self) -> tuple[Steps | None, int] | None:
         """Return the steps that ended the epoch early and the status they ended with, which is 0 if a loss is to blame.
@@ -176,6 +195,11 @@ class PreparedEpoch:
                 steps = next((each for each in self.steps if each.function is call.function), None)
                 return steps, sequence.status
         return None
+
+    def failing_rows(self, steps: Steps) -> NDArray[np.int64]:
+        """Return the rows of the batch at which these steps ended early."""
+        done = int(self.totals[self.steps.index(steps), 1])
+        return steps.rows[done * steps.batch : (done + 1) * steps.batch]
 
     # --- making the calls -----------------------------------------------------------------------------------------
 
@@ -194,7 +218,7 @@ class PreparedEpoch:
                 fill = bound(copy, given[each.start : each.stop], order)
             calls, shuffled, steps, count = [Call(fill)], None, None, self._full(each)
             if self._shuffled:
-                shuffled = bound(shuffle, order, 0, self._places[thread])
+                shuffled = bound(shuffle, order, 0, self._scratch[thread])
                 calls.append(Call(shuffled))
             if count:
                 stripes = each.stripe, self._partition.stripes
@@ -242,9 +266,9 @@ class PreparedEpoch:
     ) -> Steps:
         """Return a call of `run`."""
         binding, runner = self._binding(batch, thread), self._engine.runner
-        totals = self._all_totals[len(self.steps)][: 1 + len(self._engine.graph.outputs)]
+        totals = self._all_totals[0, len(self.steps), : 1 + len(self._engine.graph.outputs)]
         function = runner.bound(binding, self._flat, Head(0, count, batch, 0, order, totals, numbers))
-        steps = Steps(function, count, batch, binding, first)
+        steps = Steps(function, count, batch, binding, order, first)
         self.steps.append(steps)
         return steps
 
@@ -266,7 +290,7 @@ class PreparedEpoch:
         every[0] += self._last
         for calls, checks in zip(every, self._checks, strict=True):
             calls += [*(meet if any(self._checks[1:]) else []), *checks]
-        return [CallSequence(calls, self._state) for calls in every]
+        return [CallSequence(calls, self._state, self._addresses) for calls in every]
 
     def _calls(self, share: _Share, thread: int, seed: int | None) -> Iterator[Call]:
         done = 0
@@ -282,23 +306,47 @@ class PreparedEpoch:
                 done += steps.count
                 yield _call(steps)
 
-    def _set_numbers(self) -> None:
-        """Take over the optimizer's numbers for the next steps."""
-        if self._threads == 1:  # the numbers of all calls are parts of these
-            self._engine.numbers(len(self._numbers), self._numbers, self._constants)
-            return
+    def _places_of_words(self) -> list[tuple[memoryview[int], int]]:
+        """Return where the words of `_words_of` belong."""
+        found = [(shuffled.words, shuffled.word_of(_SEED)) for shuffled, _ in self._shuffles]
+        of_steps = (_STEP, _TOTALS, _HYPERPARAMETERS) if self._threads == 1 else (_STEP, _TOTALS)
+        for each in self.steps:
+            found += [(each.function.words, each.function.word_of(argument)) for argument in of_steps]
+        return found
+
+    def _words_of(self, epoch: int, seed: int | None, numbers: NDArray[np.float64]) -> list[int]:
+        """Return the words of arguments in an epoch of a run, whose steps have these numbers of the optimizer."""
+        found = [(seed + start) % 2**63 if seed is not None else 0 for _, start in self._shuffles]
+        before, totals = epoch * len(self._numbers), address_of(self._all_totals[epoch])
+        for position, each in enumerate(self.steps):
+            found += [self._engine.steps + before + each.first, totals + position * self._all_totals.strides[1]]
+            if self._threads == 1:  # the numbers of all calls are parts of these
+                found.append(address_of(numbers) + (before + each.first) * numbers.strides[0])
+        return found
+
+    def _set_numbers(self, epochs: int) -> NDArray[np.float64]:
+        """Take over the optimizer's numbers for the next steps; return them."""
+        if epochs > 1:
+            return self._engine.numbers(epochs * len(self._numbers))
+        if self._threads == 1:
+            return self._engine.numbers(len(self._numbers), self._numbers, self._constants)
         now = self._engine.numbers(len(self._numbers))
-        if np.array_equal(now, self._numbers):
-            return
-        self._numbers[:] = now
-        for share in (share for phase in self._shares for share in phase):
-            share.numbers[:] = now[share.turns]
+        if not np.array_equal(now, self._numbers):
+            self._numbers[:] = now
+            for share in (share for phase in self._shares for share in phase):
+                share.numbers[:] = now[share.turns]
+        return now
 
 
 def is_preparable(snapshot: Snapshot, threads: int) -> bool:
     """Return whether native code can copy and check these arrays, and let the threads meet."""
     arrays = [array for array, _ in snapshot.pairs]
     return (threads == 1 or BARRIERS) and all(each.flags.c_contiguous and each.dtype.kind in "fi" for each in arrays)
+
+
+def words_address(words: memoryview[int], place: int) -> int:
+    """Return the address of a word."""
+    return address_of(np.asarray(words)) + place * words.itemsize
 
 
 def _call(steps: Steps) -> Call:

@@ -215,7 +215,6 @@ class NativeRunner:
         bound: Any = binding.compiled
         if bound and (not self.compiled or bound.take(head, [columns[leaf] for leaf in binding.columns])):
             return bound if self.compiled else None
-        self.load()
         # One thread compiles while the others wait.
         with deferred, self._compiling, self._refusals():
             if self.compiled:
@@ -318,8 +317,8 @@ class NativeRunner:
 
     def _held(self) -> Iterator[Binding]:
         """Yield the bindings of all threads."""
-        for bindings in self._bindings.values():
-            yield from bindings.values()
+        for bindings in list(self._bindings.values()):  # another thread may add to them meanwhile
+            yield from list(bindings.values())
 
     def plan(self) -> ProgramPlan:
         """Return statistics of all runs so far, or else of a run on the data that the inputs hold."""

@@ -33,6 +33,8 @@ _MOST_UNEVEN = 1.4
 _NEAR_BYTES = 2**19
 _SMALLEST_BLOCK = 8192
 _MOST_STRIPES = 32
+# How many partitions for other numbers of rows are kept, which folds of cross-validation have.
+_KEPT = 8
 # Seconds between two checks for signals while a thread waits for others.
 _LOOK = 0.05
 
@@ -203,8 +205,8 @@ class Partitioner:
     def __init__(self) -> None:
         # A key of the last partition's inputs, the partition, and the columns in its order.
         self._known: tuple[tuple[int, ...], Partition, dict[BaseNode, np.ndarray]] | None = None
-        # Rows and threads of the last partition that no column decides, and that partition.
-        self._plain: tuple[tuple[int, int], Partition] | None = None
+        # Partitions that no column decides, by rows and threads.
+        self._plain: dict[tuple[int, int], Partition] = {}
 
     def divide(
         self, rows: int, threads: int, given: Mapping[BaseNode, np.ndarray], sums: Sequence[RowSums]
@@ -216,9 +218,11 @@ class Partitioner:
         """
         leaves = key_columns(sums, given) if threads > 1 else None
         if leaves is None:
-            if self._plain is None or self._plain[0] != (rows, threads):
-                self._plain = (rows, threads), divide(rows, threads)
-            return self._plain[1], given
+            if (rows, threads) not in self._plain:
+                if len(self._plain) >= _KEPT:
+                    self._plain.clear()
+                self._plain[rows, threads] = divide(rows, threads)
+            return self._plain[rows, threads], given
         keys = [given[leaf] for leaf in leaves]
         alone = given.keys() == set(leaves)
         now = threads, alone, *(compiled(fingerprint)(key) for key in keys)
