@@ -174,6 +174,10 @@ def test_the_page_trains_in_the_browser(server: str, open_page: OpenPage) -> Non
     assert page.inner_text("#numbers").startswith("epoch 5: loss ")
     assert page.inner_text("#problem") == ""
     assert page.get_attribute("#curve path", "d").count("L") == 4  # type: ignore[union-attr]  # it is there
+    page.get_by_label("batch").fill("4000")  # above the limit of the export
+    page.get_by_role("button", name="Train").click()
+    page.get_by_text("the model does not take batches of this size").wait_for()
+    assert page.inner_text("#state") == "Ready" and page.locator("#train").is_enabled()
 
 
 def test_what_is_missing_is_told_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,19 @@ def test_a_stage_is_found_by_the_keyboard_alone(open_page: OpenPage, profile: Pr
     assert (inside, backward.count()) == (0, 1)
 
 
+def test_pictures_keep_their_words_on_a_telephone(open_page: OpenPage, profile: Profile, tmp_path: Path) -> None:
+    path = profile.page(tmp_path / "profile.html")
+    page = open_page(path, width=390)
+    for name in ("roofline", "memory"):
+        shown = page.locator(f"#{name}").bounding_box()
+        assert shown is not None and shown["width"] >= 800
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390  # the picture scrolls, not the page
+    page = open_page(path, width=1280)
+    region, last = (page.locator(each).bounding_box() for each in (".scrolls.tall", "#columns th:last-child"))
+    assert region is not None and last is not None
+    assert last["x"] + last["width"] <= region["x"] + region["width"] + 1
+
+
 def test_a_stage_too_short_to_be_seen_is_marked_by_its_module(
     open_page: OpenPage, profile: Profile, tmp_path: Path
 ) -> None:

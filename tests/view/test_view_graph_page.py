@@ -392,3 +392,12 @@ def test_the_page_holds_no_text_as_markup() -> None:
     assert payload is not None and "<" not in payload[1]
     assert "</script><b>" in json.loads(payload[1])["strings"]
     assert "innerHTML" not in html.replace("dagre", "") and "http-equiv" in html
+
+
+def test_a_small_model_is_whole_on_a_telephone(show: Any) -> None:
+    model = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=50, n_positions=16, n_embd=16, n_layer=2, n_head=2))
+    tokens, targets = (wy.IndexInput(dims=(2, 16), name=name) for name in ("tokens", "targets"))
+    page = show(graph_data(model.loss(tokens, targets)), width=390)
+    for each in page.locator('#picture g[role="button"]').all():
+        found = each.bounding_box()
+        assert found is not None and found["x"] >= 0 and found["x"] + found["width"] <= 390

@@ -1,6 +1,8 @@
 // The window on the picture: zoom, pan, and the way from box to box by keys.
 
 const READABLE_SCALE = 0.7; // words are still legible
+const NARROW = 600; // a telephone, whose pixels are small and which is held near
+const NARROW_SCALE = 0.45;
 const LARGEST_FIT = 1.15;
 const BELOW = 44; // for the legend
 const SMALLEST_SCALE = 0.005;
@@ -95,7 +97,7 @@ class Viewport {
   // Show the whole picture if it is legible then, else its start; again when the size of the window changes, such as
   // that of a frame which a notebook shows later.
   begin() {
-    if (this._fitScale() >= READABLE_SCALE) {
+    if (this._fitScale() >= (this.svg.clientWidth < NARROW ? NARROW_SCALE : READABLE_SCALE)) {
       this.fit();
       this._untouched = true;
       return;

@@ -171,7 +171,10 @@ function drawRuns() {
   if (wanted.length !== list.children.length || wanted.some((node, i) => node !== list.children[i])) list.replaceChildren(...wanted);
   for (const run of found.slice(0, _mostListed)) drawRun(run);
   const hidden = found.length - _mostListed;
-  byId("unlisted").textContent = hidden > 0 ? `${countText(hidden, "older run")} in the table.` : "";
+  const drawn = listed.filter(({ id }) => settings.shown.has(id)).length;
+  const notes = drawn < listed.length ? [`${wholeNumber(drawn)} of ${countText(listed.length, "run")} are drawn: tick others.`] : [];
+  if (hidden > 0) notes.push(`${countText(hidden, "older run")} in the table.`);
+  byId("unlisted").textContent = notes.join(" ");
   byId("empty").hidden = listed.length > 0;
 }
 

@@ -36,7 +36,8 @@ function columnsOfRuns(runs) {
   const metrics = ranked.map(([name, higher]) => ({
     key: name, title: name, kind: "value", higher, ranks: !_unranked.has(name), of: (run) => run.summary?.best[name],
   }));
-  return { options: all, metrics, shown: [...all.filter(({ key }) => chosen.includes(key)).slice(0, _mostColumns), ...metrics.filter(({ ranks }) => ranks).slice(0, _mostColumns)] };
+  const differ = ({ key }) => chosen.includes(key);
+  return { options: [...all.filter(differ), ...all.filter((each) => !differ(each))], metrics, shown: [...all.filter(({ key }) => chosen.includes(key)).slice(0, _mostColumns), ...metrics.filter(({ ranks }) => ranks).slice(0, _mostColumns)] };
 }
 
 function rankOf(name) {
@@ -157,7 +158,9 @@ class RunTable {
       head("name", "Run", "option", false, "Sort by name"),
       element("th", { scope: "col" }, "State"),
       ...columns.map(({ key, title, kind, higher }) =>
-        head(key, title, kind, Boolean(higher), kind === "value" ? `The ${higher ? "highest" : "lowest"} value of the run` : `The option ${title}`)),
+        kind === "value"
+          ? head(key, `${higher ? "highest" : "lowest"} ${title}`, kind, Boolean(higher), `The ${higher ? "highest" : "lowest"} value of the run`)
+          : head(key, title, kind, false, `The option ${title}`)),
     );
   }
 
