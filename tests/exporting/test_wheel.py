@@ -282,23 +282,25 @@ def test_types_have_the_axes(exported: tuple[Path, Any, Any]) -> None:
 def test_what_no_wheel_can_be_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x = wy.Input(dims=(3,), name="x")
     program = wy.compile(x.tanh())
-    for options, message in [
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"target": "python-linux-vax"}, "wheels are written for 'python-linux-x86_64'"),
         ({"target": "python3"}, "wheels are written for"),
         ({"target": "python", "blas": "cblas"}, "a wheel has no blas"),
         ({"target": "python-linux-x86_64", "cpu": "znver9"}, "cpu of a wheel must be one of x86-64, x86-64-v2"),
         ({"target": "python-linux-x86_64", "features": "+amx-int8"}, r"not \+amx-int8"),
         ({"target": "python-macos-arm64", "cpu": "x86-64"}, "for x86-64"),
-    ]:
+    ]
+    for options, message in wrong:
         with pytest.raises(OptionError, match=message):
-            wy.export(tmp_path / "none", predict=program, **options)  # type: ignore[arg-type]  # on purpose
+            wy.export(tmp_path / "none", predict=program, **options)
     keyword = wy.compile(wy.Input(dims=(3,), name="lambda").tanh())
-    for options, message in [
+    names: list[tuple[dict[str, Any], str]] = [
         ({"predict": program, "name": "numpy"}, "name must not be 'numpy', which means something else in Python"),
         ({"predict": program, "name": "json"}, "name must not be 'json'"),
         ({"predict": {"state_dict": program}}, "has the name 'state_dict', which Python does not allow"),
         ({"predict": keyword}, "has the name 'lambda', which Python does not allow"),
-    ]:
+    ]
+    for options, message in names:
         with pytest.raises(OptionError, match=message):
             wy.export(tmp_path / "none", target="python", **options)
     monkeypatch.setattr(wheel, "find_spec", lambda name: None)
