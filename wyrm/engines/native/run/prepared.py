@@ -197,8 +197,8 @@ class PreparedEpoch:
         return None
 
     def failing_rows(self, steps: Steps) -> NDArray[np.int64]:
-        """Return the rows of the batch at which these steps ended early."""
-        done = int(self.totals[self.steps.index(steps), 1])
+        """Return the rows of the batch at which these steps of a single epoch ended early."""
+        done = int(self.totals[0, self.steps.index(steps), 1])
         return steps.rows[done * steps.batch : (done + 1) * steps.batch]
 
     # --- making the calls -----------------------------------------------------------------------------------------
