@@ -304,7 +304,7 @@ def test_what_no_wheel_can_be_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(wheel, "find_spec", lambda name: None)
     with pytest.raises(OptionError, match=r"a linker for windows-x86_64: pip install \"wyrm-autodiff\[wasm\]\""):
         wy.export(tmp_path / "none", predict=program, target="python-windows-x86_64")
-    monkeypatch.setattr(wheel.shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(OptionError, match="a C compiler: pip install"):
         wy.export(tmp_path / "none", predict=program, target="python")
     assert not (tmp_path / "none").exists()

@@ -372,6 +372,24 @@ def test_a_value_and_its_gradient_run_forward_once(engine: Any) -> None:
     np.testing.assert_allclose(both()[0], loss.forward(), rtol=1e-14)
 
 
+def test_functions_of_jax_run_forward_once_and_have_gradients() -> None:
+    jax = pytest.importorskip("jax")
+    x, y = wy.Parameter(random(3, 4), name="x"), wy.Parameter(random(4), name="y")
+    loss = (products(x, y) ** 2).sum()
+    with jax.enable_x64(True):
+        function, parameters = wy.jax.lower([loss, wy.grad(loss, x)])
+        names = [type(node).__name__ for node in function._schedule.nodes]
+        assert [each for each in names if "Kernel" in each] == ["KernelProductsResiduals", "KernelProductsGradient"]
+        value, gradient = function(parameters)
+        again = jax.grad(lambda given: function(given)[0])(parameters)
+        slopes = jax.grad(lambda given: (function(given)[1] ** 2).sum())(parameters)
+    np.testing.assert_allclose(value, loss.forward(), rtol=1e-12)
+    np.testing.assert_allclose(gradient, wy.grad(loss, x).forward(), rtol=1e-12)
+    np.testing.assert_allclose(again["x"], gradient, rtol=1e-12)
+    expected = wy.grad((wy.grad(loss, x) ** 2).sum(), y).forward()
+    np.testing.assert_allclose(slopes["y"], expected, rtol=1e-11)
+
+
 def test_residuals_have_the_sizes_of_what_is_recorded() -> None:
     x, y = wy.Parameter(random(3, 4)), wy.Parameter(random(4))
     axes = {"x": (7, 5), "y": (5,)}
@@ -445,11 +463,14 @@ def test_exports_compute_kernels_and_their_gradients() -> None:
     check_predictions(loaded(predict=program), program, ["value", "gradient"], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["soft_dtw", "mandelbrot"])
+@pytest.mark.parametrize("name", ["soft_dtw", "mandelbrot", "kalman"])
 def test_a_program_of_loops_and_its_gradient_run_in_c_and_in_webassembly(name: str) -> None:
     if name == "soft_dtw":
         x = wy.Input(PROGRAMS[name][1](6)[0].astype(np.float32), name="x")
         loss = wy.kernel(PROGRAMS[name][0])(x, 0.5)
+    elif name == "kalman":  # in blocks of turns, with a tape of float32
+        x = wy.Input(PROGRAMS[name][1](40)[0].astype(np.float32), name="x")
+        loss = wy.kernel(PROGRAMS[name][0], tape_limit=0)(x, 0.5, 0.1, 0.9)
     else:  # with loops of unknown length: notes of integers, and a tape with room
         x = wy.Input(np.linspace(-1.5, 0.5, 6, dtype=np.float32), name="x")
         loss = escaped(x, np.linspace(-1.0, 1.0, 6)).sum()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+import pickle
 from dataclasses import FrozenInstanceError
 from typing import Any
 
@@ -10,6 +12,8 @@ from scipy import stats
 import wyrm as wy
 from tests.pytorch import torch
 from wyrm.engines.native.run import draws
+from wyrm.errors import NotFinite
+from wyrm.graph.storage import FirstValues, Storage
 from wyrm.nn import initializers as init
 from wyrm.ops.random import standard_draws
 
@@ -22,6 +26,7 @@ RANDOM: list[Any] = [
     init.KaimingNormal(),
 ]
 SHAPE = (120, 80)
+_NORMAL = init.Normal(0.1)
 
 
 def drawn(initializer: Any, shape: tuple[int, ...] = SHAPE) -> Any:
@@ -228,3 +233,84 @@ def test_a_function_is_an_initializer_too() -> None:
         return np.eye(*shape, dtype=dtype)
 
     np.testing.assert_array_equal(wy.nn.Linear(2, 2, initializer=eye).weight.value, np.eye(2))
+
+
+# --- values that are drawn when they are read -------------------------------------------------------------------------
+
+ROWS, COLUMNS = 2**14 + 1, 48
+
+
+def large(initializer: Any = _NORMAL) -> Any:
+    return wy.nn.Embedding(ROWS, COLUMNS, initializer=initializer, seed=3).weight
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return a list of the first values that have been drawn as a whole."""
+    found: list[Any] = []
+    draw = FirstValues.__call__
+
+    def recorded(self: FirstValues) -> None:
+        found.append(self)
+        draw(self)
+
+    monkeypatch.setattr(FirstValues, "__call__", recorded)
+    return found
+
+
+@pytest.mark.parametrize("initializer", RANDOM, ids=str)
+def test_large_parameters_are_drawn_once_when_they_are_read(initializer: Any, read: list[Any]) -> None:
+    weight = large(initializer)
+    undrawn = weight._storage.newer.undrawn
+    assert not read
+    expected = initializer((ROWS, COLUMNS), np.random.default_rng(3))
+    np.testing.assert_array_equal(undrawn.rows(9000, 9100), expected[9000:9100])
+    np.testing.assert_array_equal(undrawn.rows(ROWS - 1, ROWS), expected[-1:])
+    np.testing.assert_array_equal(weight.value, expected)
+    np.testing.assert_array_equal(weight.value, expected)
+    assert len(read) == 1 and type(weight._storage) is Storage
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda weight: copy.deepcopy(weight).value,
+        lambda weight: pickle.loads(pickle.dumps(weight)).value,
+        lambda weight: weight.forward(),
+        lambda weight: wy.compile(weight * 1.0)(),
+        lambda weight: wy.compile(weight * 1.0, engine="jax")(),
+        lambda weight: wy.nn.Linear(ROWS, COLUMNS, initializer=_NORMAL, seed=3).weight.value,
+    ],
+    ids=["copy", "pickle", "forward", "native", "jax", "linear"],
+)
+def test_whatever_reads_them_has_the_numbers(use: Any) -> None:
+    np.testing.assert_array_equal(use(large()), large().value)
+
+
+def test_values_that_are_set_stay() -> None:
+    weight = large()
+    weight.set(np.ones((ROWS, COLUMNS)))
+    assert (weight.value == 1.0).all()
+
+
+@pytest.mark.parametrize("engine", ["native", "jax"])
+def test_a_training_begins_with_them(engine: Any) -> None:
+    weight, indices = large(), wy.IndexInput(dims=(3,), name="indices")
+    program: Any = wy.compile(weight.index(indices).sum(), wy.optim.SGD([weight], 0.5), engine=engine)
+    expected = large().value.copy()
+    program({indices: [5, 7, ROWS - 1]})
+    expected[[5, 7, ROWS - 1]] -= 0.5
+    np.testing.assert_allclose(weight.value, expected, rtol=1e-6)
+
+
+def test_a_subclass_draws_its_own_numbers() -> None:
+    class Twice(init.Normal):
+        def __call__(self, shape: tuple[int, ...], seed: Any, dtype: Any = np.float32) -> np.ndarray:
+            return 2.0 * super().__call__(shape, seed, dtype)
+
+    np.testing.assert_array_equal(large(Twice(0.1)).value, 2.0 * large().value)
+
+
+def test_numbers_that_overflow_are_refused() -> None:
+    with pytest.raises(NotFinite, match="clean the data"):
+        large(init.Normal(3e38))

@@ -101,8 +101,11 @@ class Views:
         y = self.choice(x, x * 0.5)
         scores = x @ y.swapaxes(-1, -2) * 0.3
         i, j = wy.arange(scores.dims[-2])[:, None], wy.arange(scores.dims[-1])[None, :]
-        seen = self.choice(lambda: i >= j, lambda: i <= j, lambda: i + 1 >= j, lambda: i != j, lambda: j >= 0)()
-        masked = wy.where(seen, scores, self.choice(-np.inf, -1e9, -1e30))
+        seen = self.choice(lambda: i >= j, lambda: i <= j, lambda: i + 1 >= j, lambda: i != j, lambda: i > j)()
+        low = self.choice(-np.inf, -1e9, -1e30)
+        if low == -np.inf:  # a row of it has no softmax
+            seen = seen | (i == j)
+        masked = wy.where(seen, scores, low)
         exponentials = (masked - masked.max(-1, keepdims=True)).exp()
         return (
             self.choice(
@@ -114,6 +117,18 @@ class Views:
             )()
             @ y
         )
+
+    def met(self, x: Any, y: Any) -> Any:
+        """Return two views of a divided axis that meet, exchanged or not, as one axis again."""
+        parts = self.choice(*[d for d in range(2, self.size) if self.size % d == 0])
+        shape, turned = (parts, self.size // parts), (self.size // parts, parts)
+        p, q = x.reshape(shape), self.choice(y.reshape(shape), y.reshape(turned).T)
+        square = self.choice(q, q.T) if shape == turned else q
+        return self.choice(
+            lambda: p + square, lambda: p * q, lambda: (p[:, :, None] * q[:, None]).sum(2), lambda: p @ q.T @ p,
+            lambda: (p[:, :, None] - q[:, :1, None]).max(2), lambda: wy.where(self.mask(p), p, q),
+            lambda: (p[:, :, None] * y.reshape((1, 1, self.size))).sum(2), lambda: p.cumsum(axis=1) * q,
+        )().reshape((self.axis,))  # fmt: skip
 
     def chunked(self, x: Any) -> Any:
         """Return attention of the positions of each part of an axis to those of that part and of another one."""
@@ -158,6 +173,7 @@ class Views:
             lambda: wy.where(self.mask(x), x, 0.0), lambda: wy.where(self.mask(x), x, y), lambda: x.tanh(),
             lambda: wy.where(self.mask(x), x, -np.inf).max(axis=k), lambda: self.attention(x),
             lambda: self.attention(x), lambda: self.chunked(x), lambda: self.chunked(x),
+            lambda: self.met(x, y), lambda: self.met(x, x),
             lambda: self.matrix(self.axis) @ x, lambda: self.matrix(self.axis) * x,
             lambda: self.matrix(x.dims[k]) @ x, lambda: x * self.positions(x, k).astype(np.float64),
             lambda: ordered, lambda: ordered[(*before, -1)], lambda: ordered[(*before, slice(1, -1))].mean(axis=k),

@@ -58,6 +58,9 @@ def declarations() -> dict[Path, str]:
     for each in pkgutil.iter_modules(wyrm.__path__, "wyrm."):
         if each.ispkg:
             importlib.import_module(each.name)
+    for origin, name in [each for names in list(PACKAGES.values()) for each in names.values()]:
+        if not name:  # a module, which may be a package with a table of its own
+            importlib.import_module(origin)
     for package in sorted(PACKAGES):
         init = packages.path_of(package)
         found |= {init: packages.table(package), init.with_suffix(".pyi"): _types(package, init.with_suffix(".pyi"))}

@@ -18,8 +18,11 @@ from wyrm.graph.ragged import RaggedArray, RaggedStorage, as_ragged, checked_row
 from wyrm.graph.source_location import Origin, located_at, portable, user_origin
 from wyrm.graph.storage import (
     DeclaredDims,
+    DeviceStorage,
+    FirstValues,
     Leaf,
     Storage,
+    Undrawn,
     WeakStorage,
     check_finite,
     check_shape,
@@ -32,6 +35,7 @@ from wyrm.graph.storage import (
 from wyrm.graph.typing import D1, D2, D3, D4, AnyValue, AxisOf, DType, DTypeLike, NewDims, Number, Size, Sizes, Values
 from wyrm.graph.weak_types import FLOATS, WEAK32, WEAK64, chosen, default_type, is_weak, weak
 from wyrm.support.foreign_names import explains_keywords
+from wyrm.support.memory import aligned
 
 # Covariant, so that `[weight, bias]` is a list of parameters. The shape of a node in general is not: two operands of
 # different shapes have none in common.
@@ -71,6 +75,12 @@ class _FloatLeaf(Node[tuple[()], S_co], Leaf, abstract=True):  # type: ignore[ty
 
     def _hold(self, value: object, dims: DeclaredDims, name: str | None, dtype: DTypeLike | None, what: str) -> None:
         """Initialize the leaf with finite numbers."""
+        if type(value) is Undrawn:
+            array = aligned(value.shape, value.dtype)  # its pages come when it is read
+            _FloatLeaf.__init__(self, array, dims, name, array.dtype)
+            self._storage.__class__ = DeviceStorage
+            self._storage.newer = FirstValues(self._storage, value)
+            return
         with np.errstate(over="ignore"):
             array = float_array(value, dtype, name or f"a {what}")
         if array.dtype.kind != "f":

@@ -20,7 +20,7 @@ from wyrm.graph.rows import RowSparse
 from wyrm.graph.shapes import remedy, wrong_rank
 from wyrm.graph.typing import DTypeLike, FloatArray, Size
 from wyrm.graph.weak_types import FLOATS, chosen
-from wyrm.support.memory import ALIGNMENT, aligned
+from wyrm.support.memory import ALIGNMENT, aligned, aligned_empty, provide_pages
 
 # How the axes of a leaf are declared.
 DeclaredDims: TypeAlias = Axis | type[Dim] | Sequence[Size | Dim | type[Dim]] | None
@@ -116,6 +116,51 @@ class DeviceStorage(Storage):
 
 _array_of: Final[Callable[[Storage], np.ndarray | None]] = Storage.__dict__["array"].__get__
 _set_array_of: Final[Callable[[Storage, np.ndarray | None], None]] = Storage.__dict__["array"].__set__
+
+
+class Undrawn:
+    """First values of a parameter, drawn when they are read, whole or in part.
+
+    `fill(out, start)` writes the numbers of the positions from `start` on, in the order of C, to a flat array.
+    """
+
+    __slots__ = ("dtype", "fill", "shape")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, fill: Callable[[np.ndarray, int], None]) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.fill = fill
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        drawn = aligned_empty(self.shape, self.dtype)
+        self.fill(drawn.reshape(-1), 0)
+        return drawn if dtype is None else drawn.astype(dtype, copy=False)
+
+    def rows(self, low: int, high: int) -> np.ndarray:
+        """Return the rows from `low` to before `high`, which alone are drawn."""
+        drawn = np.empty((high - low, *self.shape[1:]), self.dtype)
+        self.fill(drawn.reshape(-1), low * math.prod(self.shape[1:]))
+        return drawn
+
+
+class FirstValues:
+    """What `Storage.newer` is while nobody has read the first values: a call draws them into the array."""
+
+    __slots__ = ("storage", "undrawn")
+
+    def __init__(self, storage: Storage, undrawn: Undrawn) -> None:
+        self.storage: Storage = storage
+        self.undrawn: Undrawn = undrawn
+
+    def __call__(self) -> None:
+        """Draw them."""
+        storage = self.storage
+        array = _array_of(storage)
+        assert array is not None
+        provide_pages(array)
+        self.undrawn.fill(array.reshape(-1), 0)
+        storage.newer = None
+        storage.__class__ = Storage
 
 
 def held_shape(leaf: BaseNode) -> tuple[int, ...] | None:

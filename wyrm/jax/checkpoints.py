@@ -101,7 +101,7 @@ def save(
                 f"no checkpoint of step {step} was written: {os.fspath(folder)!r} has one of step {latest}, which "
                 f"would stay the latest; restore it, remove it, or use another folder"
             )
-        arrays = _arrays(engine, program).tree()
+        arrays = _arrays(program, engine.state.state()).tree()
         arguments = orbax.args.Composite(
             arrays=orbax.args.StandardSave(_copied(arrays) if background else arrays),
             counters=orbax.args.JsonSave(counters),
@@ -145,7 +145,7 @@ def restore(program: Program[Any, Any], folder: str | os.PathLike[str], *, step:
             raise CheckpointError(
                 f"{os.fspath(path)!r} is a checkpoint of {counters['optimizer']}, not of {type(optimizer).__name__}"
             )
-        wanted = _arrays(engine, program).tree()
+        wanted = _arrays(program, engine.state.abstract()).tree()
         with _reading(path):
             stored = manager.item_metadata(found).arrays.tree
         _check_arrays(path, wanted, stored, _padded(engine, program), counters.get(_ROWS, {}))
@@ -200,8 +200,8 @@ def _names(program: Program[Any, Any]) -> dict[str, BaseNode]:
     return {f"{position}.{label(leaf)}": leaf for position, leaf in enumerate(program.trained)}
 
 
-def _arrays(engine: JaxEngine, program: Program[Any, Any]) -> _Arrays:
-    state, names = engine.state.state(), list(_names(program))
+def _arrays(program: Program[Any, Any], state: State) -> _Arrays:
+    names = list(_names(program))
     return _Arrays(
         dict(zip(names, state.values, strict=True)), dict(zip(names, state.slots, strict=False))
     )  # buffers follow the parameters, and have no slots
@@ -212,7 +212,7 @@ def _padded(engine: JaxEngine, program: Program[Any, Any]) -> dict[str, int]:
     sharding = engine.placement.sharding
     if sharding is None:
         return {}
-    names, arrays = _names(program), _arrays(engine, program).tree()
+    names, arrays = _names(program), _arrays(program, engine.state.abstract()).tree()
     found: dict[str, int] = {}
     for path, array in _flat(arrays):
         leaf = names[path.split("/")[1]]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.engines.graph import Targets, share_residuals
 from wyrm.engines.jax.differentiable import DifferentiableLowerer
 from wyrm.engines.jax.engine import JaxEngine
 from wyrm.engines.jax.lower import Lowerer, Sizes, float64_node, words
@@ -169,6 +170,8 @@ def lower(
     nodes, names = checked_outputs(outputs, "wy.jax.lower"), checked_names(remat)
     if names:
         nodes = recomputed(nodes, names)
+    # A value and its gradient compute once what both need.
+    nodes = list(share_residuals(Targets(nodes)).outputs)
     function = LoweredFunction(nodes, checked_inputs(inputs, "wy.jax.lower"), single, model)
     return function, function.parameters()
 

@@ -15,7 +15,7 @@ from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import Array, DTypeLike, Unnamed
 from wyrm.module import Module
 from wyrm.nn.axes import Bs, Columns, M, N, Rows, sized_axes
-from wyrm.nn.initializers import Initializer, Normal, initialized
+from wyrm.nn.initializers import Initializer, Normal, first_values
 from wyrm.nn.seeding import generator
 from wyrm.ops.control.pass_through import DenseGradient
 from wyrm.ops.elementwise.comparison import where
@@ -66,7 +66,7 @@ class Embedding(Module, Generic[Rows, Columns]):
         dtype: DTypeLike = np.float32,
     ) -> None:
         axes = sized_axes("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
-        values = initialized("Embedding", "initializer", initializer, tuple(map(int, axes)), generator(seed), dtype)
+        values = first_values("Embedding", "initializer", initializer, tuple(map(int, axes)), generator(seed), dtype)
         self.weight = Parameter(values, axes, name="weight", dtype=dtype)
         self.dense: bool = flag("Embedding: dense", dense)
 

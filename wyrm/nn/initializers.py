@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from wyrm.errors import DTypeError, OptionError
-from wyrm.graph.storage import hand_over
+from wyrm.graph.storage import LARGEST, Undrawn, hand_over
 from wyrm.graph.typing import DTypeLike
-from wyrm.support.memory import aligned_empty
 
 if TYPE_CHECKING:  # at run time, naming the generator would import numpy.random together with wyrm
     Seed: TypeAlias = int | np.random.Generator
@@ -56,10 +56,10 @@ def fans(shape: tuple[int, ...]) -> tuple[int, int]:
     return window * shape[-2], window * shape[-1]
 
 
-def initialized(
+def first_values(
     layer: str, argument: str, initializer: object, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike
-) -> np.ndarray:
-    """Return what the `argument` of a layer draws; raise `DTypeError` unless it is an initializer."""
+) -> Undrawn | np.ndarray:
+    """Return what `initialized` does, or for a large array what draws it later."""
     if isinstance(initializer, type) or not callable(initializer):
         found = f"{initializer.__name__}()" if isinstance(initializer, type) else "XavierUniform()"
         raise DTypeError(
@@ -67,10 +67,22 @@ def initialized(
             f"not {initializer!r}"
         )
     draw: Any = initializer
-    drawn: np.ndarray = draw(shape, seed, dtype)
+    # A subclass may draw otherwise.
+    if isinstance(initializer, _Drawn) and type(initializer).__call__ is _Drawn.__call__:
+        draw = initializer.first_values
+    values: Undrawn | np.ndarray = draw(shape, seed, dtype)
+    if isinstance(values, Undrawn):
+        return values
     if type(initializer).__module__ == __name__:  # nobody else has the array
-        hand_over(drawn)
-    return drawn
+        hand_over(values)
+    return values
+
+
+def initialized(
+    layer: str, argument: str, initializer: object, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike
+) -> np.ndarray:
+    """Return what the `argument` of a layer draws; raise `DTypeError` unless it is an initializer."""
+    return np.asarray(first_values(layer, argument, initializer, shape, seed, dtype))
 
 
 def _check_option(name: str, value: object, rule: str = "", holds: Callable[[float], bool] = math.isfinite) -> None:
@@ -81,27 +93,43 @@ def _check_option(name: str, value: object, rule: str = "", holds: Callable[[flo
         raise OptionError(f"{name} must be a finite number{rule}, not {value}")
 
 
-def _uniform(low: float, high: float, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> np.ndarray:
+def _uniform(low: float, high: float, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> Undrawn | np.ndarray:
     if math.prod(shape) > _FEW:
         return _many("uniform", low, high, shape, seed, dtype)
     return np.asarray(np.random.default_rng(seed).uniform(low, high, shape), dtype)
 
 
-def _normal(mean: float, deviation: float, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> np.ndarray:
+def _normal(
+    mean: float, deviation: float, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike
+) -> Undrawn | np.ndarray:
     if math.prod(shape) > _FEW:
         return _many("normal", mean, deviation, shape, seed, dtype)
     return np.asarray(np.random.default_rng(seed).normal(mean, deviation, shape), dtype)
 
 
-def _many(distribution: str, a: float, b: float, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> np.ndarray:
-    """Draw by native code, on all processors: NumPy takes seconds for the numbers of a large model."""
+def _many(
+    distribution: str, a: float, b: float, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike
+) -> Undrawn | np.ndarray:
+    """Draw by native code, on all processors, when the numbers are read: NumPy takes seconds for a large model."""
     from wyrm.engines.native.run import draws
 
-    size, dtype = math.prod(shape), np.dtype(dtype)
-    drawn = aligned_empty(shape, dtype)
-    keys = np.random.default_rng(seed).integers(0, 2**32, (-(-size // draws.POSITIONS), 2)).tolist()
-    draws.fill(draws.fill_normal if distribution == "normal" else draws.fill_uniform, drawn, keys, a, b)
-    return drawn
+    keys = np.random.default_rng(seed).integers(0, 2**32, (-(-math.prod(shape) // draws.POSITIONS), 2)).tolist()
+    kernel = draws.fill_normal if distribution == "normal" else draws.fill_uniform
+    undrawn = Undrawn(shape, np.dtype(dtype), partial(draws.fill, kernel, keys=keys, a=a, b=b))
+    # A leaf refuses other dtypes, and infinities of its own; a normal number has less than 8 standard deviations.
+    largest = float(LARGEST.get(undrawn.dtype, 0.0))
+    return undrawn if abs(a) + 8 * abs(b) < largest else np.asarray(undrawn)
+
+
+class _Drawn:
+    """An initializer whose `first_values` are perhaps drawn later."""
+
+    def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> np.ndarray:
+        return np.asarray(self.first_values(shape, seed, dtype))
+
+    def first_values(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> Undrawn | np.ndarray:
+        """Return the numbers of an array, or for a large one what draws them."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -134,7 +162,7 @@ class Zeros:
 
 
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(_Drawn):
     """Draws from the uniform distribution over [low, high); raises `ValueError` unless both are finite, `low <= high`.
 
     >>> bool((abs(Uniform(-0.5, 0.5)((100,), seed=0)) <= 0.5).all())
@@ -148,12 +176,12 @@ class Uniform:
         _check_option("low", self.low)
         _check_option("high", self.high, f" of at least {self.low}", lambda value: value >= self.low)
 
-    def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> np.ndarray:
+    def first_values(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> Undrawn | np.ndarray:
         return _uniform(self.low, self.high, shape, seed, dtype)
 
 
 @dataclass(frozen=True)
-class Normal:
+class Normal(_Drawn):
     """Draws from a normal distribution; raises `ValueError` unless both are finite, the standard deviation at least 0.
 
     >>> Normal(0.1)((2, 3), seed=0).shape
@@ -167,11 +195,11 @@ class Normal:
         _check_option("standard_deviation", self.standard_deviation, " of at least 0", lambda value: value >= 0.0)
         _check_option("mean", self.mean)
 
-    def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> np.ndarray:
+    def first_values(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> Undrawn | np.ndarray:
         return _normal(self.mean, self.standard_deviation, shape, seed, dtype)
 
 
-class _Scaled:
+class _Scaled(_Drawn):
     """Draws with mean 0 and a standard deviation computed from the shape, multiplied by `gain`, above 0."""
 
     gain: float
@@ -212,7 +240,7 @@ class XavierUniform(_Xavier):
     True
     """
 
-    def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> np.ndarray:
+    def first_values(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> Undrawn | np.ndarray:
         bound = math.sqrt(3.0) * self.standard_deviation(shape)
         return _uniform(-bound, bound, shape, seed, dtype)
 
@@ -224,7 +252,7 @@ class XavierNormal(_Xavier):
     0.5
     """
 
-    def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> np.ndarray:
+    def first_values(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> Undrawn | np.ndarray:
         return _normal(0.0, self.standard_deviation(shape), shape, seed, dtype)
 
 
@@ -238,7 +266,7 @@ class KaimingUniform(_Kaiming):
     True
     """
 
-    def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> np.ndarray:
+    def first_values(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> Undrawn | np.ndarray:
         bound = math.sqrt(3.0) * self.standard_deviation(shape)
         return _uniform(-bound, bound, shape, seed, dtype)
 
@@ -250,7 +278,7 @@ class KaimingNormal(_Kaiming):
     0.5
     """
 
-    def __call__(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike = np.float32) -> np.ndarray:
+    def first_values(self, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> Undrawn | np.ndarray:
         return _normal(0.0, self.standard_deviation(shape), shape, seed, dtype)
 
 

@@ -13,7 +13,7 @@ from wyrm.graph.node import Tensor
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.typing import DTypeLike, Unnamed
 from wyrm.nn.axes import Bs, In, M, N, Out, refuse_named_elsewhere, sized_axes
-from wyrm.nn.initializers import Initializer, XavierUniform, Zeros, initialized
+from wyrm.nn.initializers import Initializer, XavierUniform, Zeros, first_values
 from wyrm.nn.layer import Layer
 from wyrm.nn.seeding import generator
 
@@ -69,11 +69,11 @@ class Linear(Layer[In, Out]):
         axes = sized_axes("Linear", in_features=in_features, out_features=out_features)
         sizes = int(axes[0]), int(axes[1])
         random = generator(seed)
-        drawn = initialized("Linear", "initializer", initializer, sizes, random, dtype)
+        drawn = first_values("Linear", "initializer", initializer, sizes, random, dtype)
         self.weight = Parameter(drawn, axes, name="weight", dtype=dtype)
         self.bias = None
         if bias:
-            drawn = initialized("Linear", "bias_initializer", bias_initializer, sizes[1:], random, dtype)
+            drawn = first_values("Linear", "bias_initializer", bias_initializer, sizes[1:], random, dtype)
             self.bias = Parameter(drawn, axes[1:], name="bias", dtype=dtype)
 
     def __call__(self, x: Tensor[*Bs, In]) -> Tensor[*Bs, Out]:

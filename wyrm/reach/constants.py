@@ -12,7 +12,7 @@ import numpy as np
 from wyrm.graph.base import BaseNode
 from wyrm.reach.extremes import LARGE_SCORE, span_of_array
 from wyrm.reach.rules import HIGH, LOW, Entry, Numbers, Reached
-from wyrm.reach.zones import EVERYWHERE, ZERO, Atoms, Bound, Zone, is_everywhere
+from wyrm.reach.zones import EVERYWHERE, ZERO, Atoms, Bound, Variable, Zone, is_everywhere
 
 
 def known_constant(atoms: Atoms, node: BaseNode, array: np.ndarray, axes: Sequence[Entry]) -> Reached:
@@ -87,11 +87,8 @@ def _covering(atoms: Atoms, mask: np.ndarray, axes: Sequence[Entry]) -> list[Zon
     else:
         side = np.sign(index[long[-2]] - index[long[-1]]) if len(long) > 1 else np.zeros(len(index[0]))
         limits = [_limits([each[side == part] for each in index], long) for part in np.unique(side)]
-    names = {k: axes[k][0] for k in long}
-    return [
-        atoms.tidy(Zone({(names.get(k, ZERO), names.get(m, ZERO)): limit for (k, m), limit in each.items()}))
-        for each in limits
-    ]
+    names: dict[int | None, Variable] = {None: ZERO, **{k: axes[k][0] for k in long}}
+    return [atoms.tidy(Zone({(names[k], names[m]): limit for (k, m), limit in each.items()})) for each in limits]
 
 
 def _limits(index: Sequence[np.ndarray], long: Sequence[int]) -> dict[tuple[int | None, int | None], int]:

@@ -106,8 +106,9 @@ def highest(analysis: Analysis, node: BaseNode, x: Reached, rows: Sequence[Zone]
     `rows` are the zones of the rows that have another element.
     """
     if not any(not analysis.tidy(zone).bounds for zone in rows):
+        op = analysis.user_op(node)
         analysis.doubts.append(
-            f"some rows of {node.op_name()} at {node.location} may have no score but masked ones: mask with -inf"
+            f"some rows of {op.op_name()} at {op.location} may have no score but masked ones: mask with -inf"
         )
         return None
     infinite = x.values.get(-inf)
@@ -121,6 +122,6 @@ def without_weight(analysis: Analysis, node: BaseNode, x: Reached) -> list[Zone]
     if low is not None:
         analysis.assumed.append(
             f"scores that a mask lowers to -1e4 or less are the lowest of their rows by far, so their weight is 0 "
-            f"({node.location})"
+            f"({analysis.user_op(node).location})"
         )
     return low

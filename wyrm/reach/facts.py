@@ -74,7 +74,12 @@ class Analysis(Atoms):
         sizes = {size_of(leaf.dims[axis]) for leaf, axis in sources.items() if axis is not None}
         if sizes:
             self.extent: Size | None = sizes.pop() if len(sizes) == 1 else ANY_SIZE
+        self._outer: BaseNode | None = None  # the op whose composition is looked at
         self.run(outputs)
+
+    def user_op(self, node: BaseNode) -> BaseNode:
+        """Return the op that users wrote for a node, which may be one of its composition."""
+        return node if self._outer is None else self._outer
 
     def run(self, outputs: Iterable[BaseNode]) -> None:
         """Find what is known of nodes and of those before them."""
@@ -167,11 +172,13 @@ class Analysis(Atoms):
         """Return what the graph from `inputs` to `output` says of a node; several nodes may share the `inner` ones."""
         around, count = {each: self.known[each] for each in inputs if each in self.known}, len(self.known)
         self.known.update(zip(inputs, operands, strict=True))
+        outer, self._outer = self._outer, self.user_op(node)
         try:
             self.run([output])
             found = self.known[output]
             made = set(itertools.islice(reversed(self.known), len(self.known) - count))
         finally:
+            self._outer = outer
             for each in (*inner, *inputs):
                 self.known.pop(each, None)
                 self._constants.pop(each, None) if each not in around else None

@@ -1,6 +1,6 @@
 """Tapes with a limit: the turns of loops in blocks that run forward again."""
 
-# mypy: allow-untyped-defs, allow-untyped-calls
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
 # Kernels of users have no types.
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def test_the_adjoint_in_blocks_has_derivatives(name: str) -> None:
     derived = adjoint(function, [kind_of_value(each) for each in arguments], levels=1)
     x = [np.array(each) if isinstance(each, np.ndarray) else each for each in arguments]
     types = {**dict(derived.tapes), **{each.name: each.type for each in derived.work}}
-    made = {
+    made: dict[str, np.ndarray] = {
         text: np.zeros(shape if known else 200, {"i": int, "b": bool}.get(types[text], float))
         for text, shape, known in zip(derived.sizes.names, derived.sizer(*x), derived.sizes.known, strict=True)
     }

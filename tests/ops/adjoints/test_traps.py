@@ -109,7 +109,7 @@ def taichi_3912_statements_between_loops(x, n):
             a = a * x[j]
         total += a * x[i]
         b = total
-        for j in range(2):
+        for _ in range(2):
             b = b * x[i] + a
         total += b
     return total

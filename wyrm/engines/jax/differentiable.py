@@ -125,9 +125,10 @@ class DifferentiableLowerer(Lowerer):
 
         def forward(*primals: Any) -> tuple[Any, Any]:
             for parent, primal, part in zip(node.parents, primals, parts, strict=True):
-                if primal.perturbed and isinstance(part, Undefined):
+                perturbed = any(each.perturbed for each in jax.tree.leaves(primal, is_leaf=_is_primal))
+                if perturbed and isinstance(part, Undefined):
                     raise NotDifferentiable(explain(node, f"no gradient for {label(parent)}: {part.reason}"))
-            values = tuple(primal.value for primal in primals)
+            values = jax.tree.map(lambda primal: primal.value, primals, is_leaf=_is_primal)
             value = function(*values)
             return value, (values, value)
 
@@ -182,6 +183,11 @@ class DifferentiableLowerer(Lowerer):
 
         function.defjvp(derivative, symbolic_zeros=True)
         return function(*operands)
+
+
+def _is_primal(x: Any) -> bool:
+    """Return whether this is an argument of a function with its own gradient; arrays of one operand are several."""
+    return hasattr(x, "perturbed")
 
 
 def _materialized(cotangent: Any) -> Any:

@@ -23,7 +23,16 @@ from wyrm.engines.jax.graph import JaxGraph, index_error
 from wyrm.engines.jax.local_steps import LocalSteps
 from wyrm.engines.jax.namespace import narrowed
 from wyrm.engines.jax.processes import Part, agreed, agreeing, by_name, check_same, computing, part_of
-from wyrm.engines.jax.state import DeviceState, Placement, exchange, gathered, on_host, without_padding
+from wyrm.engines.jax.state import (
+    DeviceState,
+    Newest,
+    Placement,
+    exchange,
+    first_rows,
+    gathered,
+    on_host,
+    without_padding,
+)
 from wyrm.engines.jax.step import StepFunctions
 from wyrm.engines.jax.updates import TouchedRows
 from wyrm.engines.module_paths import paths_of_leaves
@@ -37,7 +46,7 @@ from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.ragged import Layout, Padding
 from wyrm.graph.ragged_leaves import parts_of
 from wyrm.graph.rows import RowSparse
-from wyrm.graph.storage import bound_array, check_shape, store, stored
+from wyrm.graph.storage import check_shape, store, stored
 from wyrm.ops.random.philox_jax import step_words
 from wyrm.support.imports import jax, jnp
 from wyrm.support.interrupts import deferred
@@ -146,8 +155,8 @@ class JaxEngine(Engine):
         with self.compiled.precision(), self._together():
             if not self._began:
                 # A value that is newer on the devices was computed by all processes together.
-                leaves = [leaf for leaf in self.graph.trained if stored(leaf).newer is None]
-                check_same({f"the value of {describe(leaf)}": bound_array(leaf) for leaf in leaves})
+                leaves = [leaf for leaf in self.graph.trained if not isinstance(stored(leaf).newer, Newest)]
+                check_same({f"the value of {describe(leaf)}": first_rows(leaf) for leaf in leaves})
                 self._began = True
             if data is not None and self.placement.several_processes:
                 check_same({"the number of steps so far": self.steps} | by_name(data))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from wyrm.engines.jax.namespace import narrowed
 from wyrm.errors import OptionError
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.parameters import Parameter
-from wyrm.graph.storage import DeviceStorage, Storage, bound_array, stored, touch
+from wyrm.graph.storage import DeviceStorage, FirstValues, Storage, Undrawn, bound_array, stored, touch
 from wyrm.support.imports import jax, jnp
 from wyrm.support.interrupts import deferred
 
@@ -50,9 +51,43 @@ class Placement:
         if self.sharding is None:
             return jax.device_put(narrowed(leaf, array), may_alias=False)
         whole, shape = narrowed(leaf, array), self.sharding.stored_shape(leaf, array.shape)
-        return jax.make_array_from_callback(
-            shape, self.sharding.of_array(leaf, shape), lambda index: _padded_part(whole, shape, index or ())
-        )
+        return self._divided(leaf, shape, lambda index: _padded_part(whole, shape, index or ()))
+
+    def _divided(self, leaf: BaseNode, shape: tuple[int, ...], part: Read) -> Any:
+        """Return an array of a leaf on the devices of a mesh: the host has the part of one device at a time."""
+        placed = self.sharding.of_array(leaf, shape)
+        parts = [
+            jax.block_until_ready(jax.device_put(part(index), device, may_alias=False))
+            for device, index in placed.addressable_devices_indices_map(shape).items()
+        ]
+        return jax.make_array_from_single_device_arrays(shape, placed, parts)
+
+    def abstract(self, leaf: BaseNode, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        """Return the shape, dtype and placement of what `array` returns for a leaf's array, or one of its state."""
+        from jax.dtypes import canonicalize_dtype
+
+        if self.sharding is None:
+            placed = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+        else:
+            shape = self.sharding.stored_shape(leaf, shape)
+            placed = self.sharding.of_array(leaf, shape)
+        return jax.ShapeDtypeStruct(shape, canonicalize_dtype(dtype), sharding=placed)
+
+    def drawn(self, leaf: BaseNode, undrawn: Undrawn) -> Any:
+        """Return first values of a leaf on the devices; the host has the rows of one device at a time."""
+        if self.sharding is None or not undrawn.shape:
+            return self.array(leaf, np.asarray(undrawn))
+        shape, rows = self.sharding.stored_shape(leaf, undrawn.shape), undrawn.shape[0]
+
+        @lru_cache(maxsize=1)  # for devices with the same rows
+        def drawn(low: int, high: int) -> np.ndarray:
+            return narrowed(leaf, undrawn.rows(min(low, rows), min(high, rows)))
+
+        def part(index: tuple[slice, ...]) -> np.ndarray:
+            low, high, _ = index[0].indices(shape[0])
+            return _padded_part(drawn(low, high), (high - low, *shape[1:]), (slice(None), *index[1:]))
+
+        return self._divided(leaf, shape, part)
 
     def batch(self, leaf: BaseNode, shape: tuple[int, ...], read: Read) -> Any:
         """Return data for an input; `read` is called for the part of each device of this process.
@@ -67,12 +102,20 @@ class Placement:
 
 
 def _padded_part(array: np.ndarray, shape: tuple[int, ...], index: tuple[slice, ...]) -> np.ndarray:
-    """Return a copy of `array[index]`, with zeros for the rows that `shape` has and the array does not."""
-    part = array[index].copy()
+    """Return `array[index]`, with zeros for the rows that `shape` has and the array does not."""
+    part = array[index]
     if array.shape == shape:
         return part
     low, high, _ = index[0].indices(shape[0])
     return np.concatenate([part, np.zeros((high - low - len(part), *part.shape[1:]), part.dtype)])
+
+
+def first_rows(leaf: BaseNode, count: int = 64) -> np.ndarray:
+    """Return the array of a leaf, or if nobody has read its first values, some rows of them."""
+    newer = stored(leaf).newer
+    if isinstance(newer, FirstValues) and newer.undrawn.shape:
+        return newer.undrawn.rows(0, min(count, newer.undrawn.shape[0]))
+    return bound_array(leaf)
 
 
 def without_padding(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
@@ -105,9 +148,11 @@ def gathered(array: Any, what: BaseNode | None = None) -> np.ndarray:
 class Newest:
     """The newest array of a trained leaf, on the devices; a call copies it to the host."""
 
-    def __init__(self, state: DeviceState, position: int) -> None:
+    def __init__(self, state: DeviceState, position: int, before: FirstValues | None = None) -> None:
         self.state = state
         self.position = position
+        # What draws the array on the host, if nobody has read it.
+        self.before = before
 
     def __call__(self) -> None:
         """Copy the array to the host."""
@@ -151,6 +196,8 @@ class DeviceState:
                 newest = storage.newer
                 if isinstance(newest, Newest) and newest.state._placement.sharding == self._placement.sharding:
                     arrays[position] = unstacked(newest.state._values[newest.position])
+                elif isinstance(newest, FirstValues):
+                    arrays[position] = self._placement.drawn(leaf, newest.undrawn)
                 else:
                     arrays[position] = self._placement.array(leaf, bound_array(leaf))
                 self._versions[leaf] = storage.version
@@ -158,6 +205,19 @@ class DeviceState:
     def state(self) -> State:
         """Return the state of training."""
         return State(self.values(), self.slots(), np.bool_(True))
+
+    def abstract(self) -> State:
+        """Return the state of training as shapes, dtypes and placements; arrays that are not there are not made."""
+        place, optimizer = self._placement.abstract, self._graph.optimizer
+        values = [place(leaf, tuple(leaf.shape), leaf.dtype) for leaf in self._graph.trained]
+        if self._slots is not None or optimizer is None:
+            return State(values, self.slots(), None)
+        states = ((parameter, optimizer.state_of(parameter)) for parameter in self._graph.parameters)
+        slots = [
+            {name: place(parameter, array.shape, array.dtype) for name, array in state.items()}
+            for parameter, state in states
+        ]
+        return State(values, slots, None)
 
     def stacked(self) -> State:
         """Return the state of training with equal layers stacked; after a step, call `replace_stacked`."""
@@ -194,7 +254,10 @@ class DeviceState:
                 storage = stored(leaf)
                 if type(storage) is not DeviceStorage:
                     storage.__class__ = DeviceStorage
-                storage.newer = Newest(self, position)
+                before = storage.newer
+                if isinstance(before, Newest):
+                    before = before.before
+                storage.newer = Newest(self, position, before if isinstance(before, FirstValues) else None)
                 touch(storage)
                 self._versions[leaf] = storage.version
 
@@ -204,8 +267,8 @@ class DeviceState:
             self._versions.clear()
             self._slots, self._slots_ahead = None, False
             for storage in map(stored, self._graph.trained):
-                if self._is_newest(storage):
-                    storage.newer = None
+                if isinstance(storage.newer, Newest) and self._is_newest(storage):
+                    storage.newer = storage.newer.before
                     touch(storage)
 
     def _is_newest(self, storage: Storage) -> bool:

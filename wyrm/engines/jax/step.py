@@ -24,7 +24,6 @@ from wyrm.graph.ragged import Padding
 from wyrm.graph.ragged_leaves import parts_of
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.schedule import Schedule
-from wyrm.graph.storage import bound_array
 from wyrm.ops.random.philox import ROWS_BEFORE, STEP
 from wyrm.ops.random.philox_jax import as_words, sum_of_words, words_of
 from wyrm.support.imports import jax, jnp, lax
@@ -408,7 +407,7 @@ class StepFunctions:
 
         def rows(table: Parameter) -> int:
             indices = {indices for _, indices in self.graph.targets.rows[table]}
-            return batches * sum(math.prod(resolve(each.dims, sizes)) for each in indices)
+            return int(batches * sum(math.prod(resolve(each.dims, sizes)) for each in indices))
 
         return {
             unit
@@ -501,7 +500,7 @@ class StepFunctions:
 
 def _keeps_parts(graph: JaxGraph) -> bool:
     """Return whether each device keeps its part of all dense gradients of a step with several batches."""
-    return sum(gradient.nbytes for gradient in map(bound_array, graph.targets.gradients)) <= PARTS_BYTES
+    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in graph.targets.gradients) <= PARTS_BYTES
 
 
 @cache

@@ -83,11 +83,6 @@ class Blocks:
     called: str = ""
     sizer: str = ""
 
-    @property
-    def has_place(self) -> bool:
-        """Whether turns read the variable of the loop."""
-        return isinstance(self.loop, Turns)
-
     # --- the forward sweep --------------------------------------------------------------------------------------------
 
     def numbers(self) -> list[tuple[Tape, list[str]]]:
@@ -244,11 +239,9 @@ class Blocks:
         changed = {kernel.root(base(each.target)) for each in stores}
         read = {kernel.root(base(load)) for each in body for e in expressions(each) for load in loads(e)}
         self.kept = [each for each in self.arrays if each in changed and each in read]
-        known_again = dict(self.again)
         self.again = {
-            each: known_again.get(each) or self.reverse.local("again")
-            for each in self.arrays if each in changed
-        }  # fmt: skip
+            each: self.again.get(each) or self.reverse.local("again") for each in self.arrays if each in changed
+        }
 
     def derive(self, adjoint: AdjointOfBlock) -> None:
         """Derive the adjoint of a block."""

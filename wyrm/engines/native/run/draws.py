@@ -37,15 +37,21 @@ def fill_uniform(out: np.ndarray, start: int, first: int, second: int, low: floa
         out[i] = low + (high - low) * uniform_at(start + i, first, second, np.float64(0.0))
 
 
-def fill(kernel: Fill, out: NDArray[np.floating], keys: Sequence[tuple[int, int]], a: float, b: float) -> None:
-    """Fill a contiguous array by `fill_normal` or `fill_uniform`; `keys` has one key for each `POSITIONS` numbers."""
+def fill(
+    kernel: Fill, out: NDArray[np.floating], begin: int, *, keys: Sequence[tuple[int, int]], a: float, b: float
+) -> None:
+    """Fill a flat array with the numbers from position `begin` on, by `fill_normal` or `fill_uniform`.
+
+    `keys` has one key for each `POSITIONS` numbers.
+    """
     from concurrent.futures import ThreadPoolExecutor
 
-    flat, function = out.reshape(-1), compiled(kernel)
+    function, end = compiled(kernel), begin + out.size
 
     def draw(start: int) -> None:
+        low, high = max(start, begin), min(start + _CHUNK, end)
         first, second = keys[start // POSITIONS]
-        function(flat[start : start + _CHUNK], start % POSITIONS, first, second, a, b)
+        function(out[low - begin : high - begin], low % POSITIONS, first, second, a, b)
 
     with ThreadPoolExecutor(processors()) as pool:
-        list(pool.map(draw, range(0, flat.size, _CHUNK)))
+        list(pool.map(draw, range(begin // _CHUNK * _CHUNK, end, _CHUNK)))

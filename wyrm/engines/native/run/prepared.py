@@ -197,7 +197,7 @@ class PreparedEpoch:
         return None
 
     def failing_rows(self, steps: Steps) -> NDArray[np.int64]:
-        """Return the rows of the batch at which these steps of a single epoch ended early."""
+        """Return the rows of the batch at which these steps ended the first epoch of a run early."""
         done = int(self.totals[0, self.steps.index(steps), 1])
         return steps.rows[done * steps.batch : (done + 1) * steps.batch]
 
