@@ -18,6 +18,8 @@ from wyrm.estimators.recommenders import ALS, EASE, Hybrid, Popular, Recommender
 from wyrm.estimators.recommenders.factors import FactorRecommender, Solver
 from wyrm.estimators.recommenders.history import Rows
 
+# A loss that there is not, as an argument of any type.
+HINGE: Any = "hinge"
 MODELS: list[Recommender] = [
     Popular(), EASE(10.0), ALS(4, iterations=2), Hybrid("warp", 4, epochs=2), Hybrid("bpr", 4, epochs=2),
     Hybrid("logistic", 4, epochs=2), SASRec(4, length=5, epochs=2, negatives=4),
@@ -525,7 +527,7 @@ def test_files_of_something_else_are_refused(tmp_path: Path, monkeypatch: pytest
     "make",
     [
         lambda: EASE(0.0), lambda: ALS(0), lambda: ALS(2, regularization=0.0), lambda: ALS(2, iterations=0),
-        lambda: Hybrid("hinge"), lambda: Hybrid("bpr", epochs=0), lambda: SASRec(dropout=1.0), lambda: SASRec(length=0),
+        lambda: Hybrid(HINGE), lambda: Hybrid("bpr", epochs=0), lambda: SASRec(dropout=1.0), lambda: SASRec(length=0),
         lambda: Popular().fit(clicks()).recommend("u0", 0),
     ],
 )  # fmt: skip

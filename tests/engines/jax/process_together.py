@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +134,10 @@ def of_an_index_in_a_loop(folder: str) -> dict[str, Any]:
     )
     errors, data = [], np.zeros((ROWS, 3), int)
     data[-1, 1] = ITEMS - 1
-    for train in (lambda: program({items: data}), lambda: program.epoch({items: data}, batch_size=BATCH)):
+    steps: list[Callable[[], Any]] = [
+        lambda: program({items: data}), lambda: program.epoch({items: data}, batch_size=BATCH)
+    ]  # fmt: skip
+    for train in steps:
         try:
             train()
         except WyrmError as error:
