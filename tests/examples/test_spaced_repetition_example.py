@@ -140,9 +140,9 @@ def test_generated_reviews_have_the_chances_and_losses_of_the_package(monkeypatc
     theirs = np.array([model.evaluate([item]).log_loss for item in items])
     assert len(ours) > 1000 and (np.exp(-theirs) < 0.7).any()
     np.testing.assert_allclose(np.exp(-ours), np.exp(-theirs), atol=1e-6)
-    # The package weighs later answers more.
+    # The package weighs later answers more, and adds up thousands of losses in float32.
     weight = 0.25 + 0.75 * (np.arange(len(ours)) / (len(ours) - 1)) ** 3
-    assert model.evaluate(items).log_loss == pytest.approx(np.average(ours, weights=weight), abs=1e-6)
+    assert model.evaluate(items).log_loss == pytest.approx(np.average(ours, weights=weight), rel=1e-5)
 
 
 def test_c_fits_and_schedules_as_python_does(monkeypatch: pytest.MonkeyPatch) -> None:

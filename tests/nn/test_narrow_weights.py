@@ -373,6 +373,8 @@ wy.nn.Linear(64, 64).quantize("int8")
 np.ones(2**21)  # the C library keeps arrays of less than the largest one that was freed
 before = resident()
 model = wy.nn.Sequential(*(wy.nn.Linear(768, 768) for _ in range(60)))
+for parameter in model.parameters():
+    parameter.value  # which draws it
 exact = resident() - before
 model.quantize("int8")
 print(exact, resident() - before)

@@ -29,12 +29,14 @@ class Model(wy.nn.Module):
 
 @pytest.fixture(scope="module")
 def trained() -> tuple[Any, Any]:
-    """Return a program that has trained, and its data."""
+    """Return a program that has trained by a loop of XLA, and its data."""
     x, labels = wy.Input(dims=(Batch(), 16), name="x"), wy.IndexInput(dims=(Batch(),), name="labels")
     loss = Model()(x).cross_entropy(labels)
     program = wy.compile(loss, wy.optim.Adam(loss.parameters(), 0.01), engine="jax")
     columns = {x: np.ones((96, 16), np.float32), labels: np.arange(96) % 5}
-    program.epoch(columns, batch_size=32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("wyrm.engines.jax.epoch._STEPS_BEFORE_LOOPS", 0)
+        program.epoch(columns, batch_size=32)
     return program, columns
 
 

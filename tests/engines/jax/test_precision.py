@@ -55,6 +55,7 @@ def test_the_next_batches_are_copied_before_the_devices_are_awaited(monkeypatch:
     other, same = training()
     expected = other.epoch(same, batch_size=4)
     monkeypatch.setattr(epochs, "_CHUNK_STEPS", 4)
+    monkeypatch.setattr(epochs, "_STEPS_BEFORE_LOOPS", 0)
     events: list[str] = []
     feeds, advance = epochs.JaxEpoch._feeds, CompiledFunctions.advance
 
@@ -80,6 +81,7 @@ def test_the_next_batches_are_copied_before_the_devices_are_awaited(monkeypatch:
 def test_an_error_of_the_copy_leaves_the_steps_that_were_done(monkeypatch: pytest.MonkeyPatch) -> None:
     program, data = training()
     monkeypatch.setattr(epochs, "_CHUNK_STEPS", 4)
+    monkeypatch.setattr(epochs, "_STEPS_BEFORE_LOOPS", 0)
     feeds = epochs.JaxEpoch._feeds
 
     def fails(self: Any, start: int, *arguments: Any) -> Any:
