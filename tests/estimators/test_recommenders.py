@@ -6,6 +6,7 @@ import copy
 import math
 import pickle
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -544,3 +545,30 @@ def test_too_little_to_learn_from_is_refused() -> None:
     with pytest.raises(wy.errors.DataError, match="new items need features, as those before"):
         data = clicks().with_features(items={"item_id": [f"i{i}" for i in range(20)], "kind": ["a", "b"] * 10})
         Hybrid("bpr", epochs=1).fit(data).partial_fit({"user_id": ["u1"], "item_id": ["lamp"]})
+
+
+@pytest.mark.parametrize("model", [ALS(4, iterations=2), EASE(10.0)], ids=["ALS", "EASE"])
+def test_threads_fold_in_and_recommend_at_the_same_time(model: Recommender) -> None:
+    before = sys.getswitchinterval()
+    model.fit(clicks())
+    alone = copy.deepcopy(model)
+    more = {f"new{i}": clicks().item_ids[[i % 5, (i + 1) % 5, (i + 3) % 5]] for i in range(200)}
+    parts = [list(more)[i::4] for i in range(4)]
+
+    def serve(users: list[str]) -> None:
+        for user in users:
+            model.fold_in({"user_id": [user] * 3, "item_id": more[user]})
+            model.recommend([user, "u0"], 2)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(serve, parts))
+    finally:
+        sys.setswitchinterval(before)
+    for user, items in more.items():
+        alone.fold_in({"user_id": [user] * 3, "item_id": items})
+    for user in more:
+        mine, theirs = model.recommend(user, 3), alone.recommend(user, 3)
+        assert mine.items.tolist() == theirs.items.tolist()
+        np.testing.assert_array_equal(mine.scores, theirs.scores)

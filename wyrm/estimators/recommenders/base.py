@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import os
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
@@ -32,7 +33,8 @@ _NO_ROWS = Rows(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.flo
 class Recommender(ABC):
     """Base class of recommenders: a subclass says how arrays are learned from histories, and what they score.
 
-    The fields of a subclass are its options. What it learns are arrays in `self.state`, which `save` writes.
+    The fields of a subclass are its options. What it learns are arrays in `self.state`, which `save` writes. Threads
+    that share a recommender take turns.
     """
 
     # Whether a user without interactions has scores.
@@ -43,9 +45,14 @@ class Recommender(ABC):
         self._history: History | None = None
         self._mean_weight: float = 1.0
         self._cache: dict[str, Any] = {}  # what is computed from the rest
+        self._lock = threading.RLock()
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_cache": {}}
+        with self._lock:
+            return {name: value for name, value in self.__dict__.items() if name != "_lock"} | {"_cache": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ = state | {"_lock": threading.RLock()}
 
     # --- what subclasses say ----------------------------------------------------------------------------------------
 
@@ -103,9 +110,10 @@ class Recommender(ABC):
         """Learn from more interactions, which come after those before; users and items may be new."""
         if self._history is None:
             return self.fit(interactions)
-        data, history = as_interactions(interactions), self._history
+        data = as_interactions(interactions)
         self._check(data)
         with self._whole():
+            history = self._known()
             users, items = history.users.add(data.user_ids), history.items.add(data.item_ids)
             rows = self._ordered(data, users[data.users], items[data.items])
             self._history = history.with_rows(*rows)
@@ -119,11 +127,12 @@ class Recommender(ABC):
         It takes microseconds for a user, and `recommend` then answers by all that the user did. Raise `DataError` for
         an item that is not known, which `partial_fit` learns.
         """
-        data, history = as_interactions(interactions), self._known()
+        data = as_interactions(interactions)
         self._check(data)
-        items = history.items.found(data.item_ids[data.items].tolist(), "partial_fit learns items that are new")
         there = np.flatnonzero(data.user_counts)
         with self._whole():
+            history = self._known()
+            items = history.items.found(data.item_ids[data.items].tolist(), "partial_fit learns items that are new")
             numbers = history.users.add(data.user_ids[there])
             users, items, weights = self._ordered(data, numbers[np.searchsorted(there, data.users)], items)
             starts = np.flatnonzero(np.diff(users, prepend=-1)).tolist()
@@ -153,18 +162,19 @@ class Recommender(ABC):
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """Leave everything as it was if learning fails."""
-        before, history, state = dict(self.__dict__), self._history, dict(self.state)
-        sizes = (0, 0) if history is None else (len(history.users), len(history.items))
-        try:
-            yield
-        except BaseException:
-            self.__dict__ = before
-            self.state = state
-            if history is not None:
-                history.users.forget(sizes[0])
-                history.items.forget(sizes[1])
-            raise
+        """Leave everything as it was if learning fails; other threads wait."""
+        with self._lock:
+            before, history, state = dict(self.__dict__), self._history, dict(self.state)
+            sizes = (0, 0) if history is None else (len(history.users), len(history.items))
+            try:
+                yield
+            except BaseException:
+                self.__dict__ = before
+                self.state = state
+                if history is not None:
+                    history.users.forget(sizes[0])
+                    history.items.forget(sizes[1])
+                raise
 
     def _known(self) -> History:
         if self._history is None:
@@ -176,12 +186,14 @@ class Recommender(ABC):
     @property
     def user_ids(self) -> np.ndarray:
         """The ids of the users that are known."""
-        return self._known().users.values
+        with self._lock:
+            return self._known().users.values
 
     @property
     def item_ids(self) -> np.ndarray:
         """The ids of the items that are known."""
-        return self._known().items.values
+        with self._lock:
+            return self._known().items.values
 
     def recommend(
         self, users: Hashable | Iterable[Hashable], k: int = 10, *, exclude: Iterable[Hashable] = (), seen: bool = False
@@ -196,17 +208,19 @@ class Recommender(ABC):
         Raise `DataError` for a user or an item that is not known, and for a user without interactions if the model
         needs them.
         """
-        history, k, seen = self._known(), whole("k", k, 1), flag("seen", seen)
-        single, numbers = history.users.numbers(users, "fold_in makes a user known without a training")
-        _, banned = history.items.numbers([exclude] if isinstance(exclude, str) else list(exclude), "leave it out")
-        if not self.scores_anybody:
-            for user in numbers[self.interaction_counts(numbers) == 0].tolist():
-                raise DataError(
-                    f"the user {history.users.values[[user]].tolist()[0]!r} has no interactions, from which "
-                    f"{type(self).__name__} scores items: fold_in some, or recommend by Popular"
-                )
-        best = self.ranked(numbers, k, banned, seen)
-        return _named(best, history.items.values, single)
+        k, seen = whole("k", k, 1), flag("seen", seen)
+        with self._lock:
+            history = self._known()
+            single, numbers = history.users.numbers(users, "fold_in makes a user known without a training")
+            _, banned = history.items.numbers([exclude] if isinstance(exclude, str) else list(exclude), "leave it out")
+            if not self.scores_anybody:
+                for user in numbers[self.interaction_counts(numbers) == 0].tolist():
+                    raise DataError(
+                        f"the user {history.users.values[[user]].tolist()[0]!r} has no interactions, from which "
+                        f"{type(self).__name__} scores items: fold_in some, or recommend by Popular"
+                    )
+            best = self.ranked(numbers, k, banned, seen)
+            return _named(best, history.items.values, single)
 
     def ranked(self, users: Numbers, k: int, banned: Numbers, seen: bool) -> Recommendations:
         """Return the numbers of the best items of users by their numbers; -1 where fewer than k items are left."""
@@ -236,12 +250,14 @@ class Recommender(ABC):
 
         `items` is one id or several; arrays are as in `recommend`, and so is the error for an item that is not known.
         """
-        history, k = self._known(), whole("k", k, 1)
-        single, numbers = history.items.numbers(items, "partial_fit learns items that are new")
-        count = len(history.items)
-        itself = ItemRows(np.arange(len(numbers) + 1), numbers, count)
-        best = recommend(self._likeness(numbers), k=min(k, count), exclude=itself)
-        return _named(best, history.items.values, single)
+        k = whole("k", k, 1)
+        with self._lock:
+            history = self._known()
+            single, numbers = history.items.numbers(items, "partial_fit learns items that are new")
+            count = len(history.items)
+            itself = ItemRows(np.arange(len(numbers) + 1), numbers, count)
+            best = recommend(self._likeness(numbers), k=min(k, count), exclude=itself)
+            return _named(best, history.items.values, single)
 
     # --- files ------------------------------------------------------------------------------------------------------
 
@@ -251,7 +267,8 @@ class Recommender(ABC):
         Raise `DataError` for ids that are no integers, floats or texts.
         """
         options = dataclasses.asdict(self)
-        write(path, Stored(type(self).__name__, options, self._mean_weight, self._known(), self.state))
+        with self._lock:
+            write(path, Stored(type(self).__name__, options, self._mean_weight, self._known(), self.state))
 
     @classmethod
     def load(cls, path: FilePath) -> Self:
