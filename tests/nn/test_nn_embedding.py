@@ -112,6 +112,12 @@ def test_columns_without_a_size_are_an_error() -> None:
         wy.nn.Embedding(WORDS, Width())
 
 
+@pytest.mark.parametrize("rows", [20, 2000])
+def test_a_dtype_that_parameters_do_not_have_is_an_error_for_tables_of_all_sizes(rows: int) -> None:
+    with pytest.raises(DTypeError, match="float16"):
+        wy.nn.Embedding(rows, 400, dtype=np.float16)
+
+
 def test_a_string_as_axis_is_an_error() -> None:
     with pytest.raises(DTypeError, match="num_embeddings must be a Dim or an integer, not 'words'"):
         wy.nn.Embedding("words", 3)  # type: ignore[arg-type]  # the mistake

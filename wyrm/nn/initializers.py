@@ -94,7 +94,7 @@ def _check_option(name: str, value: object, rule: str = "", holds: Callable[[flo
 
 
 def _uniform(low: float, high: float, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike) -> Undrawn | np.ndarray:
-    if math.prod(shape) > _FEW:
+    if _are_many(shape, dtype):
         return _many("uniform", low, high, shape, seed, dtype)
     return np.asarray(np.random.default_rng(seed).uniform(low, high, shape), dtype)
 
@@ -102,9 +102,14 @@ def _uniform(low: float, high: float, shape: tuple[int, ...], seed: Seed, dtype:
 def _normal(
     mean: float, deviation: float, shape: tuple[int, ...], seed: Seed, dtype: DTypeLike
 ) -> Undrawn | np.ndarray:
-    if math.prod(shape) > _FEW:
+    if _are_many(shape, dtype):
         return _many("normal", mean, deviation, shape, seed, dtype)
     return np.asarray(np.random.default_rng(seed).normal(mean, deviation, shape), dtype)
+
+
+def _are_many(shape: tuple[int, ...], dtype: DTypeLike) -> bool:
+    """Return whether native code draws an array: a large one, of a dtype that leaves do not refuse."""
+    return math.prod(shape) > _FEW and np.dtype(dtype) in LARGEST
 
 
 def _many(
@@ -116,9 +121,8 @@ def _many(
     keys = np.random.default_rng(seed).integers(0, 2**32, (-(-math.prod(shape) // draws.POSITIONS), 2)).tolist()
     kernel = draws.fill_normal if distribution == "normal" else draws.fill_uniform
     undrawn = Undrawn(shape, np.dtype(dtype), partial(draws.fill, kernel, keys=keys, a=a, b=b))
-    # A leaf refuses other dtypes, and infinities of its own; a normal number has less than 8 standard deviations.
-    largest = float(LARGEST.get(undrawn.dtype, 0.0))
-    return undrawn if abs(a) + 8 * abs(b) < largest else np.asarray(undrawn)
+    # A leaf refuses infinities; a normal number has less than 8 standard deviations.
+    return undrawn if abs(a) + 8 * abs(b) < float(LARGEST[undrawn.dtype]) else np.asarray(undrawn)
 
 
 class _Drawn:
