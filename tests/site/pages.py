@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import wyrm as wy
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 # A Python block, and the output below it.
@@ -69,6 +71,7 @@ def run(page: Path, namespace: dict[str, Any]) -> str:
         shown = found["text"] if found["once"] and found["text"].strip() else text
         return f"{found['code']}{found['start']}{shown}{found['end']}"
 
+    wy.nn.seed(0)  # as in a new process, whatever was built in this one
     return _BLOCK.sub(replaced, page.read_text(encoding="utf-8"))
 
 

@@ -117,9 +117,9 @@ class Estimator(BaseEstimator):
             threads=self.threads, mode="synchronized", callbacks=callbacks, progress=bool(self.verbose),
         )  # fmt: skip
         self._state: State = state
-        self.n_iter_ = state.epochs
+        self.n_iter_: int = state.epochs
         self.loss_curve_: list[float] = [*(self.loss_curve_ if again else []), *history["loss"]]
-        self.loss_ = self.loss_curve_[-1]
+        self.loss_: float = self.loss_curve_[-1]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_state")

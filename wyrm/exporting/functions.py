@@ -67,7 +67,7 @@ class Module:
         self._version, *_ = image.append(np.zeros(1, np.int64))
         for each in bound:
             each.filled = table_of(image, each, packed.offset)
-        self.model = Model(
+        self.model: Model = Model(
             sizes, image.changed[0], tuple(tensors), _floats(image, tensors),
             _floats(image, [each for each in tensors if each.name in changed]), image.size, self._version,
             tuple((status, self.own_errors[text]) for status, text in code.errors.items() if text in self.own_errors),

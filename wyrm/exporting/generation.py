@@ -58,9 +58,9 @@ class ExportedDecoder:
     def __init__(self, model: Any) -> None:
         self.limits: Limits = Limits.of("generate", model)
         memory = Memory(type(model).__name__, 1, self.limits.longest)
-        self.step = Pass(DecoderPass(model, self.limits, memory, One(), with_logits=True), 1)
+        self.step: Pass = Pass(DecoderPass(model, self.limits, memory, One(), with_logits=True), 1)
         self.slots = memory.slots
-        self.read = self.step
+        self.read: Pass = self.step
         if not memory.has_states:
             time = PASS if self.limits.longest is None else min(PASS, self.limits.longest)
             self.read = Pass(DecoderPass(model, self.limits, memory, time, with_logits=False), time)

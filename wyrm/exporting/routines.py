@@ -235,7 +235,7 @@ class Arguments:
 
     def __init__(self, by_size: Mapping[int, Sequence[Any]], transient: Mapping[int, np.ndarray]) -> None:
         self.by_size = by_size
-        self.sizes = list(by_size)
+        self.sizes: list[int] = list(by_size)
         every = [[kind_of_argument(each) for each in arguments] for arguments in by_size.values()]
         self.kinds: tuple[Kind, ...] = tuple(map(joined, zip(*every, strict=True)))
         # The memory that only a call needs.

@@ -63,8 +63,8 @@ class Kernel(Generic[P, R]):
             raise RegistrationError(f"wyrm.kernel takes a function written with def, not {function!r}")
         self.kernel_function: Any = function
         self.names: tuple[str, ...] = code.co_varnames[: code.co_argcount]
-        self.room = whole("room", room, 1)
-        self.tape_limit = None if tape_limit is None else whole("tape_limit", tape_limit, 0)
+        self.room: int = whole("room", room, 1)
+        self.tape_limit: int | None = None if tape_limit is None else whole("tape_limit", tape_limit, 0)
         if batch is not None and not (isinstance(batch, str) or is_name(batch)):
             raise OptionError(f"batch must be an axis of the annotations, as in batch=Batch, not {batch!r}")
         self.batch = batch

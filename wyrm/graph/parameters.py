@@ -281,7 +281,7 @@ class NarrowStorage(Storage):
         super().__init__(None)
         self.numbers = numbers
         self.factors = factors
-        self.along = along
+        self.along: int = along
         # The last numbers in float32, as long as somebody holds them, and the versions of what they were computed from.
         self._wide: ref[np.ndarray] | None = None
         self._versions: list[int] = []

@@ -127,9 +127,9 @@ class Undrawn:
     __slots__ = ("dtype", "fill", "shape")
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype, fill: Callable[[np.ndarray, int], None]) -> None:
-        self.shape = shape
-        self.dtype = dtype
-        self.fill = fill
+        self.shape: tuple[int, ...] = shape
+        self.dtype: np.dtype = dtype
+        self.fill: Callable[[np.ndarray, int], None] = fill
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         drawn = aligned_empty(self.shape, self.dtype)

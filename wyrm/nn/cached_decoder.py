@@ -133,7 +133,7 @@ class DecoderPass:
         compute_dtype: ComputeDType | None = None,
     ) -> None:  # fmt: skip
         self.tokens: IndexInput = IndexInput(dims=(memory.batch, time), name="tokens")
-        self.past = Past(memory, time)
+        self.past: Past = Past(memory, time)
         with _evaluating(model):
             logits: Any = model.logits(self.tokens, past=self.past)
         wanted = (memory.batch, time, limits.vocab_size)

@@ -52,7 +52,9 @@ class Zone:
         origin: Zone | None = None,
         mask: BaseNode | None = None,
     ) -> None:
-        self.bounds, self.node, self.origin = bounds, node, origin
+        self.bounds: Bounds = bounds
+        self.node: BaseNode | None = node
+        self.origin: Zone | None = origin
         self.depth: int = 0 if origin is None else origin.depth + 1
         self.mask: BaseNode | None = origin.mask if mask is None and origin is not None else mask
 

@@ -27,7 +27,9 @@ class Places:
     """The positions of all elements of a node, by the atoms of its axes, in a run with these sizes."""
 
     def __init__(self, analysis: Analysis, axes: Sequence[Entry], shape: Sequence[int], sizes: Sizes) -> None:
-        self.analysis, self.shape, self.sizes = analysis, tuple(shape), sizes
+        self.analysis: Analysis = analysis
+        self.shape: tuple[int, ...] = tuple(shape)
+        self.sizes: Sizes = sizes
         self.at: dict[int, np.ndarray] = {}
         for k, (entry, size) in enumerate(zip(axes, shape, strict=True)):
             if entry:

@@ -74,7 +74,7 @@ class JaxEpoch:
             # Batches of rows of different lengths have shapes of their own.
             self.capacity: int = self._capacity(chunks) if self._loops(every) else 1
             # Whether steps have been done that did not check the new parameters.
-            self.unchecked = False
+            self.unchecked: bool = False
             self._make_room()
             self.epoch.drive(self.order, self._run_steps, engine.pace)
             if self.unchecked:

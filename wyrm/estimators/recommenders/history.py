@@ -128,7 +128,9 @@ class History:
     """
 
     def __init__(self, users: Names, items: Names, rows: Rows) -> None:
-        self.users, self.items, self._rows = users, items, rows
+        self.users: Names = users
+        self.items: Names = items
+        self._rows: Rows = rows
         self.later: dict[int, list[tuple[Numbers, NDArray[np.float32]]]] = {}
 
     @property

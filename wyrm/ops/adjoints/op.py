@@ -162,7 +162,7 @@ class SizeOfResiduals(Derived):
     __slots__ = ("of_plan",)
 
     def __init__(self, parts: Iterable[Axis], of_plan: GradientPlan) -> None:
-        self.of_plan = of_plan
+        self.of_plan: GradientPlan = of_plan
         super().__init__(parts)
 
     def _combine(self, sizes: list[int]) -> int:

@@ -332,13 +332,13 @@ class GradientPlan(Plan):
         self.levels, self.tape_limit = levels, plan.tape_limit
         self.name = f"{plan.name}_gradient"
         self.order = plan.order + 1
-        self.wanted = [i for i, each in enumerate(plan.operands) if each.kind.is_float]
+        self.wanted: list[int] = [i for i, each in enumerate(plan.operands) if each.kind.is_float]
         self._wrt = [plan.operands[i].name for i in self.wanted]
         self.first, self.second = forward_and_backward(plan.function, list(plan.kinds.values()), self._wrt, levels)
         self.d = {each: f"c{self.order}_{each}" for each in self.second.cotangents}  # no lower order has these names
         self.outputs = tuple(tuple((i, axis) for axis in range(plan.operands[i].axes)) for i in self.wanted)
         self.names_of_outputs = tuple(self.d[each] for each in self._wrt)
-        self.seeded = [i for i, each in enumerate(plan.names_of_outputs) if each in self.d]
+        self.seeded: list[int] = [i for i, each in enumerate(plan.names_of_outputs) if each in self.d]
         # A kernel only reads its operands, and an adjoint overwrites the cotangents of what the kernel wrote.
         seeds = [plan.names_of_outputs[i] for i in self.seeded]
         self.seeds = {each: f"given{self.order}_{each}" for each in seeds}

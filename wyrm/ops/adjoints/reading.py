@@ -37,8 +37,8 @@ class Reader:
     """
 
     def __init__(self, function: Any) -> None:
-        self.name = function.__name__
-        self.where = self.name
+        self.name: Any = function.__name__
+        self.where: Any = self.name
         # The text of each line of a user, by its place.
         self.lines: dict[str, str] = {}
         self.space: dict[str, Any] = {"np": np, "math": math, "accumulated": accumulated}
@@ -48,7 +48,7 @@ class Reader:
         self._inside: list[Callable[..., Any]] = []  # the kernels being read, to find recursion
         self._depth = 0  # of loops and branches
         tree = self._tree(function)
-        self.parameters = [each.arg for each in tree.args.args]
+        self.parameters: list[str] = [each.arg for each in tree.args.args]
         self.used |= {*self.parameters, *_stored(tree)}
         # The names that the user gave; generated ones are made short at the end.
         self.own = frozenset(self.used)

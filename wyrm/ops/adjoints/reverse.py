@@ -75,20 +75,20 @@ class Reverse:
         self, kernel: Kernel, wrt: Sequence[str], blocked: Collection[int], depth: int, adjoint: AdjointOfBlock
     ) -> None:
         self.kernel, self._adjoint_of_block = kernel, adjoint
-        self.wrt = list(wrt)
-        self.elements = Elements(kernel)
-        self.jumps = Jumps(kernel)
+        self.wrt: list[str] = list(wrt)
+        self.elements: Elements = Elements(kernel)
+        self.jumps: Jumps = Jumps(kernel)
         self._divide(blocked, depth)
         self._hoist()
         number_all(kernel.body)
         self.elements = Elements(kernel)
-        self.prefix = kernel.prefix()
-        self.slopes = Slopes(kernel, self._active())
+        self.prefix: str = kernel.prefix()
+        self.slopes: Slopes = Slopes(kernel, self._active())
         self._find_homes()
         self.floats = {"f8": Tape(kernel.fresh("tape"), kernel.fresh("k"))}
         self.floats["f4"] = Tape(kernel.fresh("tape32"), kernel.fresh("k32"))
-        self.integers = Tape(kernel.fresh("notes"), kernel.fresh("m"))
-        self.bools = Tape(kernel.fresh("choices"), kernel.fresh("c"))
+        self.integers: Tape = Tape(kernel.fresh("notes"), kernel.fresh("m"))
+        self.bools: Tape = Tape(kernel.fresh("choices"), kernel.fresh("c"))
         self._shadowed: set[str] = set()
         backward = self._backward(kernel.body)
         needed = self._closed(self._reads(backward))

@@ -48,7 +48,7 @@ class RowsPlan(Plan):
         self.names_of_outputs, self.type, self.fixed = row.names_of_outputs, row.type, row.fixed
         self.tape_limit = row.tape_limit
         # The operand that tells the number of rows.
-        self.batch = next(each.name for each in row.operands if each.name in parts)
+        self.batch: str = next(each.name for each in row.operands if each.name in parts)
 
     def __reduce__(self) -> tuple[object, ...]:
         return rows_of, (self.row, self.parts)

@@ -47,11 +47,11 @@ class Kernel:
     def __init__(self, function: Callable[..., Any], kinds: Mapping[str, Kind]) -> None:
         reader = Reader(function)
         self.name, self.space, self.used = reader.name, reader.space, reader.used
-        self.parameters = reader.parameters
+        self.parameters: list[str] = reader.parameters
         self.scratch: list[Scratch] = []
         self.kinds: dict[str, Kind] = {each: kinds[each] for each in self.parameters}
         self.fresh, self.own, self.lines = reader.fresh, reader.own, reader.lines
-        self.where = reader.where
+        self.where: Any = reader.where
         self.views: dict[str, Let] = {}
         self.definitions: dict[str, Let] = {}
         self.body, self.results = _Conversion(self, reader).converted()

@@ -40,7 +40,7 @@ class Scores:
         _, self.queries_count, heads, features = query.shape
         self.keys_count, shared = key.shape[1:3]
         self._group: int = heads // shared
-        self.scale = self.dtype.type(features**-0.5 if self.node.scale is None else self.node.scale)
+        self.scale: Any = self.dtype.type(features**-0.5 if self.node.scale is None else self.node.scale)
         self._slopes = self.node.slopes(heads).astype(self.dtype)[:, None, None]
 
     def product(self, subscripts: str, x: Any, y: Any) -> Any:

@@ -65,7 +65,8 @@ class Specialization:
         stores: frozenset[int],
         lines: Mapping[int, int | None],
     ) -> None:
-        self.function, self.lines = function, lines
+        self.function: LoopFunction = function
+        self.lines: Mapping[int, int | None] = lines
         self.result = result
         self.source = source
         self.written = written

@@ -27,7 +27,7 @@ class Pairs(Vectors):
         super().__init__(target, FLOAT32, right)
         assert self.width == 16, f"no pairs with {target.bits} bits"
         self.terms = 2
-        self.granule = max(self.granule, self.terms)
+        self.granule: int = max(self.granule, self.terms)
 
     def declarations(self) -> list[str]:
         """Return the declarations of the functions that the methods call."""

@@ -26,16 +26,16 @@ class Vectors:
 
     def __init__(self, target: Target, number: ScalarType, right: ScalarType | None = None) -> None:
         self.target = target
-        self.right = number if right is None else right
+        self.right: ScalarType = number if right is None else right
         # Whether the right operand is read only by what widens its numbers.
-        self.widens = self.right != number
-        self.blocks = self.right == UINT8
+        self.widens: bool = self.right != number
+        self.blocks: bool = self.right == UINT8
         assert not self.widens or (number == FLOAT32 and right in (INT8, UINT16, UINT8)), f"{number} and {right}"
         self._stored = f"i{self.right.bits}"
         self.number = "float" if number == FLOAT32 else "double"
-        self.bytes = number.itemsize
+        self.bytes: int = number.itemsize
         # The elements of a vector.
-        self.width = target.bits // number.bits
+        self.width: int = target.bits // number.bits
         self.rows, self.vectors = target.tile
         # The terms of the inner axis in an element of a packed operand, and those that a packed operand has a multiple
         # of: zeros fill it up.
@@ -43,10 +43,10 @@ class Vectors:
         # Whether a tile takes as long for fewer rows, so that all but the last one have as many as they can.
         self.fixed = False
         # The columns of a block of the result.
-        self.columns = self.width * self.vectors
+        self.columns: int = self.width * self.vectors
         # The rows of a packed tile of the left operand: whole vectors.
-        self.height = -(-self.rows // self.width) * self.width
-        self.type = f"<{self.width} x {self.number}>"
+        self.height: int = -(-self.rows // self.width) * self.width
+        self.type: str = f"<{self.width} x {self.number}>"
         self._mask = f"<{self.width} x i1>"
         self._suffix = f"v{self.width}f{number.bits}"
 

@@ -131,7 +131,7 @@ class NativeEpoch:
         partition, reordered = engine.partitioner.divide(rows, stepping, given, graph.tree.rows)
         sparse = {sums.parameter for sums in graph.tree.rows}
         # Columns in another order have other numbers of rows.
-        self.in_order = reordered is given
+        self.in_order: bool = reordered is given
         separate = partition.disjoint and optimizer.average is None and all(p in sparse for p in graph.parameters)
         data_parallel = self.accumulate > 1 or (threads > 1 and options.mode == "synchronized" and not separate)
         used = given if data_parallel else reordered
