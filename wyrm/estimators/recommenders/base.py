@@ -52,7 +52,7 @@ class Recommender(ABC):
             return {name: value for name, value in self.__dict__.items() if name != "_lock"} | {"_cache": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__ = state | {"_lock": threading.RLock()}
+        vars(self).update(state, _lock=threading.RLock())
 
     # --- what subclasses say ----------------------------------------------------------------------------------------
 
@@ -169,7 +169,8 @@ class Recommender(ABC):
             try:
                 yield
             except BaseException:
-                self.__dict__ = before
+                vars(self).clear()
+                vars(self).update(before)
                 self.state = state
                 if history is not None:
                     history.users.forget(sizes[0])

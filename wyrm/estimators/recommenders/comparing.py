@@ -97,7 +97,8 @@ def table(found: Iterable[Measured], k: int) -> str:
     """Return what `compare` found as text, a line for each recommender."""
     lines = [f"{'model':<20}{f'recall@{k}':>10}{f'NDCG@{k}':>10}{'coverage':>10}{'seconds':>10}"]
     for model, recall, gain, covered, seconds in found:
-        name = type(model).__name__ + (f" ({model.loss})" if hasattr(model, "loss") else "")
+        loss = getattr(model, "loss", None)
+        name = type(model).__name__ + (f" ({loss})" if loss else "")
         lines.append(f"{name:<20}{recall:>10.4f}{gain:>10.4f}{covered:>10.4f}{seconds:>10.2f}")
     return "\n".join(lines)
 

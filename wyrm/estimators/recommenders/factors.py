@@ -54,7 +54,7 @@ class Solver:
 
     @cached_property
     def _inverse(self) -> NDArray[np.float64]:
-        return np.linalg.inv(self._gram.astype(np.float64))
+        return np.asarray(np.linalg.inv(self._gram.astype(np.float64)), np.float64)
 
     def solve(self, rows: Rows, start: NDArray[Any] | None = None) -> NDArray[np.float32]:
         """Return the vector of each row, of shape (rows, factors): exact, or some steps from `start` nearer to that."""

@@ -222,8 +222,8 @@ class BoundCall:
                 target[...] = value
             elif type(pointer) is memoryview:
                 try:
-                    pointer[:] = memoryview(value).cast("B")
-                except (TypeError, ValueError):  # strides
+                    pointer[:] = memoryview(value).cast("B")  # pyright: ignore[reportArgumentType]  # or TypeError
+                except (TypeError, ValueError):  # a number, or strides
                     target[...] = value
             elif isinstance(value, np.ndarray) and value.flags.c_contiguous and value.flags.aligned:
                 self._read[key] = value
