@@ -135,7 +135,10 @@ class Updates:
             elif not isinstance(gradient, RowSparse):
                 new.append(self._apply(rule, parameter, gradient, state, numbers))
             elif exchange is None:
-                old = [array.at[gradient.rows].get(mode="clip") for array in (parameter, *map(state.__getitem__, rule.state))]
+                old = [
+                    array.at[gradient.rows].get(mode="clip")
+                    for array in (parameter, *map(state.__getitem__, rule.state))
+                ]
                 before = dict(zip(rule.state, old[1:], strict=True))
                 new.append(self._apply(rule, old[0], gradient.values, before, numbers))
             else:

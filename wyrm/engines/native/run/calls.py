@@ -222,7 +222,7 @@ class BoundCall:
                 target[...] = value
             elif type(pointer) is memoryview:
                 try:
-                    pointer[:] = memoryview(value).cast("B")  # pyright: ignore[reportArgumentType]  # or TypeError
+                    pointer[:] = memoryview(value).cast("B")  # pyright: ignore[reportArgumentType]
                 except (TypeError, ValueError):  # a number, or strides
                     target[...] = value
             elif isinstance(value, np.ndarray) and value.flags.c_contiguous and value.flags.aligned:
