@@ -9,6 +9,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import IndexOutOfRange, ShapeError
+from wyrm.graph.traversal import topological_order
 from wyrm.testing import check_grads
 
 X, V = np.random.default_rng(0).standard_normal((2, 3, 4))
@@ -88,3 +89,10 @@ def test_the_node_itself_does_not_change() -> None:
     x = wy.Parameter(X)
     x.at[0].set(0.0).forward()
     np.testing.assert_array_equal(x.value, X)
+
+
+def test_the_sizes_of_the_jacobian_of_an_update_are_integers() -> None:
+    jacobian: Any = wy.jacobian(lambda a: a.at[np.array([0, 0])].add(a[:1] * 0.5))
+    found = jacobian(wy.Parameter(np.ones(3)))
+    assert all(type(axis) is int for node in topological_order([found]) for axis in node.dims)
+    np.testing.assert_allclose(found.forward(), np.diag([2.0, 1.0, 1.0]))

@@ -248,7 +248,7 @@ class Updates(Generic[S]):
         """
         positions, flat = self._flat(values)
         x: Any = self.node
-        placed: Any = PlaceAlongAxis(flat, positions, 0, (x.size,))
+        placed: Any = PlaceAlongAxis(flat, positions, 0, (int(x.size),))
         result: Node = x + placed.reshape(x.dims)
         return result
 
