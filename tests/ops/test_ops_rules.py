@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import wyrm
+import wyrm as wy
 from wyrm.graph.loop_form import ByFlatIndex, ByKernel, Decomposed, DrawsRows, Gathered, Reduced, SameIndex, Scattered
 from wyrm.graph.registration import Rules
 from wyrm.ops.cross_entropy.kernels import CrossEntropyLoops
@@ -20,7 +20,7 @@ from wyrm.ops.recurrence.recurrence import GradientLoops, ResidualsLoops
 from wyrm.ops.reducing.base import ReducedAxisLoops
 from wyrm.reach.rules import Leading, Windowed
 
-for _module in pkgutil.walk_packages(wyrm.__path__, "wyrm."):
+for _module in pkgutil.walk_packages(wy.__path__, "wyrm."):
     if not _module.name.endswith("__main__"):
         importlib.import_module(_module.name)
 
@@ -39,6 +39,14 @@ BASE_CLASSES |= {Windowed}
 CALLED = {Leading}
 
 
+@wy.kernel
+def added(x: Any) -> Any:
+    total = 0.0
+    for i in range(x.size):
+        total += x[i]
+    return total
+
+
 def subclasses(cls: type[Any]) -> Iterator[type[Any]]:
     for each in cls.__subclasses__():
         yield each
@@ -51,6 +59,7 @@ def test_the_registries() -> None:
 
 @pytest.mark.parametrize("rules", REGISTRIES.values(), ids=REGISTRIES)
 def test_every_class_of_rules_is_registered(rules: Rules[Any]) -> None:
+    added(wy.Parameter([1.0])).sum().backward()  # the rules of a kernel are registered when it is first called
     registered = {type(rule) for rule in rules._rules.values()}
     found = {cls for cls in subclasses(type(rules.default)) if cls.__module__.startswith("wyrm.")}
     bases = {cls for cls in found if cls.__name__.startswith("_") or cls in BASE_CLASSES}
