@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError
 from typing import Any
 
@@ -13,7 +15,7 @@ import wyrm as wy
 from tests.pytorch import torch
 from wyrm.engines.native.run import draws
 from wyrm.errors import NotFinite
-from wyrm.graph.storage import FirstValues, Storage
+from wyrm.graph.storage import FirstValues, Storage, Undrawn, bound_array
 from wyrm.nn import initializers as init
 from wyrm.ops.random import standard_draws
 
@@ -314,3 +316,17 @@ def test_a_subclass_draws_its_own_numbers() -> None:
 def test_numbers_that_overflow_are_refused() -> None:
     with pytest.raises(NotFinite, match="clean the data"):
         large(init.Normal(3e38))
+
+
+def test_threads_that_read_a_large_parameter_first_draw_it_once() -> None:
+    drawn: list[int] = []
+
+    def fill(out: Any, start: int) -> None:
+        drawn.append(start)
+        time.sleep(0.05)  # the other threads read meanwhile
+        out[:] = 1.0
+
+    parameter = wy.Parameter(Undrawn((1000, 600), np.dtype(np.float32), fill))
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: bound_array(parameter).sum(), range(4)))
+    assert (drawn, found) == ([0], [600_000.0] * 4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -105,8 +106,9 @@ class DeviceStorage(Storage):
 
         @property
         def array(self) -> np.ndarray | None:
-            if self.newer is not None:
-                self.newer()
+            newer = self.newer  # another thread may read it, too
+            if newer is not None:
+                newer()
             return _array_of(self)
 
         @array.setter
@@ -146,21 +148,26 @@ class Undrawn:
 class FirstValues:
     """What `Storage.newer` is while nobody has read the first values: a call draws them into the array."""
 
-    __slots__ = ("storage", "undrawn")
+    __slots__ = ("lock", "storage", "undrawn")
 
     def __init__(self, storage: Storage, undrawn: Undrawn) -> None:
         self.storage: Storage = storage
         self.undrawn: Undrawn = undrawn
+        # The first of several threads draws: a later one would overwrite what has changed since.
+        self.lock: threading.Lock = threading.Lock()
 
     def __call__(self) -> None:
         """Draw them."""
         storage = self.storage
-        array = _array_of(storage)
-        assert array is not None
-        provide_pages(array)
-        self.undrawn.fill(array.reshape(-1), 0)
-        storage.newer = None
-        storage.__class__ = Storage
+        with self.lock:
+            if storage.newer is not self:
+                return
+            array = _array_of(storage)
+            assert array is not None
+            provide_pages(array)
+            self.undrawn.fill(array.reshape(-1), 0)
+            storage.newer = None
+            storage.__class__ = Storage
 
 
 def held_shape(leaf: BaseNode) -> tuple[int, ...] | None:
