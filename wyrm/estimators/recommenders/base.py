@@ -227,14 +227,12 @@ class Recommender(ABC):
         """Return the numbers of the best items of users by their numbers; -1 where fewer than k items are left."""
         history = self._known()
         count = len(history.items)
-        left_out = ItemRows(np.zeros(len(users) + 1, np.int64), np.zeros(0, np.int64), count)
-        left_out = left_out if seen else history.seen(users)
+        nothing = ItemRows(np.zeros(len(users) + 1, np.int64), np.zeros(0, np.int64), count)
+        left_out = nothing if seen else history.seen(users)
         if banned.size:
             everyone = np.repeat(np.arange(len(users)), len(banned))
-            both = ItemRows.of_pairs(
-                everyone, np.tile(banned, len(users)), user_count=len(users), item_count=count
-            )  # fmt: skip
-            left_out = left_out | both
+            banned_of_each = np.tile(banned, len(users))
+            left_out |= ItemRows.of_pairs(everyone, banned_of_each, user_count=len(users), item_count=count)
         best = self._best(users, min(k, count), left_out)
         if k <= count:
             return best

@@ -161,10 +161,7 @@ class FactorRecommender(Recommender):
         return found
 
     def _likeness(self, items: Numbers) -> NDArray[Any]:
-        table = self._tables()[1]
-        lengths = np.maximum(np.linalg.norm(table, axis=1), np.finfo(np.float32).tiny)
-        found: NDArray[Any] = (table[items] @ table.T) / lengths[items, np.newaxis] / lengths
-        return found
+        return cosines(self._tables()[1], items)
 
     def _fold(self, users: Numbers) -> None:
         history = self._known()
@@ -172,6 +169,13 @@ class FactorRecommender(Recommender):
         _, items, biases = self._tables()
         solver = self._cache.get("solver") or self._cache.setdefault("solver", self._solver(items, biases))
         self.state["users"][users] = solver.solve(history.take(users).distinct(len(items)))
+
+
+def cosines(table: NDArray[Any], some: Numbers) -> NDArray[Any]:
+    """Return the cosines of the angles between some rows of a table and all rows, 0 for a row of zeros."""
+    lengths = np.maximum(np.linalg.norm(table, axis=1), np.finfo(np.float32).tiny)
+    found: NDArray[Any] = (table[some] @ table.T) / lengths[some, np.newaxis] / lengths
+    return found
 
 
 def with_room(table: NDArray[Any], count: int) -> NDArray[Any]:

@@ -13,7 +13,7 @@ import wyrm.random as random
 from wyrm.data.interactions import Interactions
 from wyrm.errors import DataError
 from wyrm.estimators.recommenders.base import Recommender
-from wyrm.estimators.recommenders.factors import with_room
+from wyrm.estimators.recommenders.factors import cosines, with_room
 from wyrm.estimators.recommenders.history import History, Numbers, Rows
 from wyrm.graph.axes import Dim
 from wyrm.graph.index_leaves import IndexInput
@@ -182,6 +182,4 @@ class SASRec(Recommender):
         return np.asarray(states @ self.state["items"][: len(history.items)].T)
 
     def _likeness(self, items: Numbers) -> NDArray[Any]:
-        table = self.state["items"][: len(self._known().items)]
-        vectors = table / np.linalg.norm(table, axis=1, keepdims=True)
-        return np.asarray(vectors[items] @ vectors.T)
+        return cosines(self.state["items"][: len(self._known().items)], items)
