@@ -142,3 +142,127 @@ def test_pooling() -> None:
     gradients = [wy.grad((each * factors).sum(), x) for each in (ours, theirs)]
     for found, wanted in ((ours, theirs), gradients):
         np.testing.assert_allclose(wy.compile([found])()[0], wy.compile([wanted])()[0], rtol=1e-12)
+
+
+class Queries(wy.Dim): ...
+
+
+class Keys(wy.Dim): ...
+
+
+class Columns(wy.Dim): ...
+
+
+def check_gradients(found: wy.Node, wanted: wy.Node, leaves: list[wy.Parameter]) -> None:
+    """Compare two nodes, and their gradients, natively."""
+    factors = random(*found.shape)
+    nodes: list[list[wy.Node]] = [
+        [each, *(wy.grad((each * factors).sum(), leaf) for leaf in leaves)] for each in (found, wanted)
+    ]
+    for x, y in zip(*(wy.compile(each)() for each in nodes), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-12)
+
+
+@wy.kernel
+def attended(
+    query: wy.Tensor[Queries, Features], key: wy.Tensor[Keys, Features], value: wy.Tensor[Keys, Columns],
+    out: wy.Written[Queries, Columns],
+):  # fmt: skip
+    scores = np.zeros(key.shape[0])
+    for i in range(query.shape[0]):
+        most, total = -1e300, 0.0
+        for j in range(i + 1):
+            scores[j] = 0.0
+            for k in range(key.shape[1]):
+                scores[j] += query[i, k] * key[j, k]
+            scores[j] = scores[j] / math.sqrt(key.shape[1])
+            most = max(most, scores[j])
+        for j in range(i + 1):
+            scores[j] = math.exp(scores[j] - most)
+            total += scores[j]
+        for j in range(i + 1):
+            for c in range(value.shape[1]):
+                out[i, c] += scores[j] / total * value[j, c]
+
+
+def test_attention() -> None:
+    query, key, value = (wy.Parameter(random(*shape)) for shape in ((5, 3), (5, 3), (5, 4)))
+    wanted: Any = wy.scaled_dot_product_attention(*(each[None, None] for each in (query, key, value)), is_causal=True)
+    check_gradients(attended(query, key, value), wanted[0, 0], [query, key, value])
+
+
+@wy.kernel
+def surprise(logits: wy.Tensor[Rows, Features], labels: wy.IndexTensor[Rows], out: wy.Written[Rows]):
+    for i in range(logits.shape[0]):
+        most, total = logits[i, 0], 0.0
+        for j in range(1, logits.shape[1]):
+            most = max(most, logits[i, j])
+        for j in range(logits.shape[1]):
+            total += math.exp(logits[i, j] - most)
+        out[i] = most + math.log(total) - logits[i, labels[i]]
+
+
+def test_cross_entropy() -> None:
+    logits, labels = wy.Parameter(random(4, 6)), np.array([0, 5, 2, 2])
+    check_gradients(surprise(logits, labels), wy.losses.cross_entropy(logits, labels, reduction="none"), [logits])
+    x, weight = wy.Parameter(random(4, 3)), wy.Parameter(random(6, 3))
+    head: Any = wy.losses.cross_entropy(x @ weight.mT, labels, reduction="none")
+    check_gradients(surprise(x @ weight.mT, labels), head, [x, weight])
+
+
+@wy.kernel
+def correlated(
+    x: wy.Tensor[Rows, Features], weight: wy.Tensor[Columns, Rows, Windows], like: wy.IndexTensor[Keys],
+    out: wy.Written[Columns, Keys],
+):  # fmt: skip
+    for c in range(weight.shape[0]):
+        for i in range(like.size):
+            for r in range(x.shape[0]):
+                for w in range(weight.shape[2]):
+                    if 0 <= 2 * i + w - 1 < x.shape[1]:
+                        out[c, i] += weight[c, r, w] * x[r, 2 * i + w - 1]
+
+
+def test_convolution() -> None:
+    x, weight = wy.Parameter(random(2, 9)), wy.Parameter(random(3, 2, 4))
+    wanted: Any = wy.nn.conv1d(x[None], weight, stride=2, padding=1)[0]
+    check_gradients(correlated(x, weight, np.zeros(wanted.shape[1], np.int64)), wanted, [x, weight])
+
+
+@wy.kernel
+def factorized(a: wy.Tensor[Rows, Rows], out: wy.Written[Rows, Rows]):
+    for i in range(a.shape[0]):
+        for j in range(i + 1):
+            left = a[i, j]
+            for k in range(j):
+                left -= out[i, k] * out[j, k]
+            if i == j:
+                out[i, j] = math.sqrt(left)
+            else:
+                out[i, j] = left / out[j, j]
+
+
+@wy.kernel
+def solved(a: wy.Tensor[Rows, Rows], b: wy.Tensor[Rows], out: wy.Written[Rows]):
+    work = np.zeros((a.shape[0], a.shape[0]))
+    for i in range(a.shape[0]):
+        out[i] = b[i]
+        for j in range(a.shape[0]):
+            work[i, j] = a[i, j]
+    for k in range(a.shape[0]):
+        for i in range(k + 1, a.shape[0]):
+            factor = work[i, k] / work[k, k]
+            out[i] -= factor * out[k]
+            for j in range(k, a.shape[0]):
+                work[i, j] -= factor * work[k, j]
+    for i in range(a.shape[0] - 1, -1, -1):
+        for j in range(i + 1, a.shape[0]):
+            out[i] -= work[i, j] * out[j]
+        out[i] = out[i] / work[i, i]
+
+
+def test_factorizations_and_systems_of_lapack() -> None:
+    root, b = random(4, 4), wy.Parameter(random(4))
+    a = wy.Parameter(root @ root.T + 4.0 * np.eye(4))
+    check_gradients(factorized(a), wy.linalg.cholesky(a), [a])
+    check_gradients(solved(a, b), wy.linalg.solve(a, b), [a, b])

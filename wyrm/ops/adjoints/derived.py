@@ -228,6 +228,7 @@ class _Adjoint(_Made):
 
         self.reverse = Reverse(self.kernel, self.wrt, divided, depth, of_block)
         self.prefix = self.reverse.prefix
+        self._saved: dict[int, list[str]] = {}
 
     @property
     def tapes(self) -> list[tuple[Tape, str]]:
@@ -236,7 +237,11 @@ class _Adjoint(_Made):
         return [(found["f8"], "f8"), (found["f4"], "f4"), *rest]
 
     def saved(self, block: Block, split: bool) -> list[str]:
-        return self.reverse.saved(block) if split or block is not self.kernel.body else []
+        if not split and block is self.kernel.body:
+            return []
+        if id(block) not in self._saved:
+            self._saved[id(block)] = self.reverse.saved(block)
+        return self._saved[id(block)]
 
     def mine(self, tape: Tape, block: Block, split: bool) -> list[str]:
         """Return the values of a block that go to this tape."""

@@ -11,7 +11,7 @@ import ast
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from wyrm.ops.adjoints.program import base, name, names
+from wyrm.ops.adjoints.program import base, comment, name, names
 from wyrm.ops.adjoints.rules import is_literal, negated, times
 from wyrm.ops.adjoints.values import Kernel
 
@@ -21,14 +21,14 @@ _SUM, _PRODUCT, _QUOTIENT, _LONG = 4, 4, 14, 12
 
 def factored(code: list[ast.stmt], kernel: Kernel, prefix: str, temporaries: Collection[str]) -> list[ast.stmt]:
     """Return a backward sweep in which long products of loops begin with their factors, and end with the cotangent."""
-    used = Counter(each.id for s in code for each in ast.walk(s) if isinstance(each, ast.Name))
+    whole = code
 
     def walk(code: list[ast.stmt]) -> list[ast.stmt]:
         for each in code:
             if isinstance(each, ast.For | ast.If):
                 each.body, each.orelse = walk(each.body), walk(each.orelse)
             if isinstance(each, ast.For):
-                each.body = _Turn(each.body, kernel, prefix, temporaries).changed(used) or each.body
+                each.body = _Turn(each.body, kernel, prefix, temporaries).changed(whole) or each.body
         return code
 
     return walk(code)
@@ -49,15 +49,21 @@ class _Turn:
         self.waits: dict[str, int] = {}
         self.longest = 0
 
-    def changed(self, used: Counter[str]) -> list[ast.stmt] | None:
-        """Return the body in the other order, None where it stays."""
+    def changed(self, whole: Sequence[ast.stmt]) -> list[ast.stmt] | None:
+        """Return the body in the other order, None where it stays; `whole` is the sweep that it is a part of."""
+        out: list[ast.stmt] = []
+        said = False
         try:
-            out = [self._statement(each) for each in self.body]
+            for each in self.body:
+                out.append(self._statement(each))
+                if self.source and not said:
+                    out += comment("Below, cotangents are factors: the one above multiplies them at last.")
+                    said = True
         except _Mixed:
             return None
         if self.longest < _LONG:
             return None
-        inside = Counter(each.id for s in self.body for each in ast.walk(s) if isinstance(each, ast.Name))
+        used, inside = _counted(whole), _counted(self.body)
         if any(used[text] != inside[text] for text in self.waits):
             return None
         return out
@@ -145,6 +151,10 @@ class _Turn:
     def _is_fixed(self, e: ast.expr) -> bool:
         """Return whether an expression does not depend on cotangents."""
         return not any(map(self._is_cotangent, names(e)))
+
+
+def _counted(code: Sequence[ast.stmt]) -> Counter[str]:
+    return Counter(each.id for s in code for each in ast.walk(s) if isinstance(each, ast.Name))
 
 
 def _product(factor: ast.expr, other: ast.expr) -> ast.expr:

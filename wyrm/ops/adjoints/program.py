@@ -227,8 +227,21 @@ def base(node: ast.expr) -> str | None:
 
 
 def names(*nodes: ast.AST) -> set[str]:
-    """Return the names in expressions and statements."""
-    return {each.id for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)}
+    """Return the names in expressions and statements; it is quicker than `ast.walk`."""
+    found, stack = set[str](), list(nodes)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+            continue
+        for field_name in node._fields:
+            value = getattr(node, field_name, None)
+            if isinstance(value, ast.AST):
+                if value._fields:  # operators have none
+                    stack.append(value)
+            elif type(value) is list:
+                stack += [each for each in value if isinstance(each, ast.AST)]
+    return found
 
 
 def names_read(source: str) -> set[str]:

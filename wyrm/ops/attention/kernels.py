@@ -120,6 +120,9 @@ def attention_gradient_kernel(
 ) -> None:
     """Fill the gradients of queries, keys and values from the cotangent `gradient`; the weights are recomputed.
 
+    Unlike a kernel derived from `attention_kernel`, it records no weights, one for each query and key, and knows that
+    the sum over the keys of a weight times its cotangent is that of a result times its own.
+
     A slot has pairs of a sequence and a head of the keys, whose gradient is a sum over the heads of queries that share
     it. Scratch memory as in `attention_kernel`, with second axes of 3 for `transposed`, 2 for `scores`, 3 for `sums`.
     """

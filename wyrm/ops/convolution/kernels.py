@@ -197,6 +197,9 @@ def weight_gradient_kernel(
     one). A row of `jobs` is a product: the first row of the box, the number of rows, and the offset in each; its rows
     of `totals`, whose columns are the output channels of a group, follow those of the job before. Row i of `totals`
     belongs to the weight `positions[i]` of an output channel.
+
+    Unlike a kernel derived from `correlation_kernel`, which would add each product to an element of its own, it knows
+    that these sums are matrix products.
     """
     channels, rows = source.shape[1] // groups, gradient.shape[1] // groups
     pitch = tile[1] + halo[1], tile[2] + halo[2]

@@ -197,7 +197,11 @@ def gradients_of_block(
     of_chunks: FloatArray,
     x_gradients: FloatArray,
 ) -> None:
-    """Write or add a block's gradient with respect to the weight, and each chunk's terms of that with respect to x."""
+    """Write or add a block's gradient with respect to the weight, and each chunk's terms of that with respect to x.
+
+    Unlike a derived kernel, it needs no record of exponentials: the gradient of a logit is its softmax less the label's
+    one. So it follows from a block of logits at once, while these are in the cache.
+    """
     chunks, classes, count = of_chunks.shape[0], weight.shape[0], x.shape[0]
     size = (classes + chunks - 1) // chunks
     for chunk in shared_turns(chunks, 2 * size * count * x.shape[1]):

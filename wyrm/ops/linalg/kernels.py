@@ -2,6 +2,9 @@
 
 Arrays have one leading axis, over the matrices. LAPACK reads a row-major matrix as its transpose; comments say what a
 call computes in these terms. `info`, an array of one int32, receives LAPACK's error code.
+
+Their gradients are formulas of the results, by solutions and products of matrices: LAPACK has no source here to derive
+them from, and a loop run backwards would be slower than LAPACK.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.engines.native.kernels.running import compiled, translated
+from wyrm.engines.jax.kernels.forms import called
 from wyrm.engines.native.kernels.exponential import float64_exp
 from wyrm.engines.native.kernels.functions import kernel_of
 from wyrm.engines.native.llvm.emit import emit
@@ -70,6 +71,12 @@ def test_the_ends_of_the_range() -> None:
 
 def test_integers_are_converted() -> None:
     np.testing.assert_allclose(run(of_an_integer, np.zeros(30)), np.exp(np.arange(30.0)), rtol=3e-16)
+
+
+def test_jax_computes_its_own() -> None:
+    x = np.linspace(-745.0, 709.0, 300)
+    _, arrays = called(kernel_of(by_math), [x, np.zeros(x.size)])
+    np.testing.assert_allclose(np.asarray(arrays[1]), np.exp(x), rtol=1e-15, atol=5e-308)
 
 
 @pytest.mark.optimized

@@ -48,7 +48,8 @@ from wyrm.engines.native.ir.program import (
     children,
     every,
 )
-from wyrm.engines.native.ir.types import BOOL, FLOAT32, INT64, PointerType, ScalarType
+from wyrm.engines.native.ir.types import BOOL, FLOAT32, FLOAT64, INT64, PointerType, ScalarType
+from wyrm.engines.native.kernels.exponential import float64_exp
 from wyrm.engines.native.kernels.translate import Translation
 from wyrm.engines.native.kernels.values import NotCompiled
 from wyrm.ops.kernels.loops_jax import steady
@@ -141,6 +142,8 @@ class Emitter:
         python = getattr(found.source, "function", None)
         if python is not None and function.results == (FLOAT32,) and getattr(python, "of_xla", False):
             return [apply(python.__name__, arguments, FLOAT32)]
+        if python is float64_exp:
+            return [apply("exp", arguments, FLOAT64)]
         around = self.variables, self._function, self._sums
         self.variables = {each.name: _zero(each.type) for each in function.cleared if isinstance(each.type, ScalarType)}
         self.variables |= dict(zip((each.name for each in function.parameters), arguments, strict=True))
