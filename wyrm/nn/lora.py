@@ -185,11 +185,13 @@ class LoRA:
         from wyrm.io.checkpoint import load
         from wyrm.io.files import stored_arrays
 
-        alpha = stored_arrays(path_of("file", path)).metadata().get("alpha")
-        if alpha is not None and float(alpha) != self.alpha:
+        stored = stored_arrays(path_of("file", path)).metadata()
+        alpha = float(stored.get("alpha", self.alpha))
+        # Matrices of another rank have other shapes, which are refused by name.
+        if alpha != self.alpha and stored.get("rank") == str(self.rank):
             raise CheckpointError(
-                f"{os.fspath(path)!r} has matrices for alpha={float(alpha):g}, and this adapter has "
-                f"alpha={self.alpha:g}: make it by LoRA(model, rank={self.rank}, alpha={float(alpha):g})"
+                f"{os.fspath(path)!r} has matrices for alpha={alpha:g}, and this adapter has alpha={self.alpha:g}: "
+                f"make it by LoRA(model, rank={self.rank}, alpha={alpha:g})"
             )
         load(self, path)
 
