@@ -456,7 +456,7 @@ def test_large_and_small_integers_stay_distinct_ids(dtype: Any, tmp_path: Path) 
 
 def test_files_refuse_ids_that_are_dates(tmp_path: Path) -> None:
     days = np.array(["2024-01-01", "2024-01-02"], "datetime64[ns]")
-    with pytest.raises(wy.errors.DataError, match="2024-01-01.*integers, floats and texts"):
+    with pytest.raises(wy.errors.DataError, match=r"2024-01-01.*integers, floats and texts"):
         Popular().fit(wy.data.Interactions.of(days, [0, 1])).save(tmp_path / "model")
 
 

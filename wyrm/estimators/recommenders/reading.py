@@ -111,7 +111,7 @@ def _column(name: str, texts: tuple[str, ...]) -> np.ndarray:
         except (ValueError, OverflowError):
             continue
         # A leading zero is part of an id, and so are digits that no number holds; "1.5" and "1.50" are two ids.
-        is_written_so = kind is float and not has_ids or all(each == str(kind(each)) for each in texts)
+        is_written_so = (kind is float and not has_ids) or all(each == str(kind(each)) for each in texts)
         if is_written_so and numbers.dtype == (np.float64 if kind is float else np.int64):
             return numbers
         break
