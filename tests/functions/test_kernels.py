@@ -509,3 +509,10 @@ def test_a_kernel_reads_global_names_as_they_are_when_it_is_called(monkeypatch: 
     assert float(wy.compile(of_globals(x))()) == of_globals(x.value) == 60.0
     np.testing.assert_array_equal(wy.compile(wy.grad(of_globals(x), x))(), [10.0, 10.0, 10.0])
     assert float(wy.compile(first)()) == 28.0  # a node stays what it was
+
+
+def test_a_call_in_python_without_a_result_says_what_to_give() -> None:
+    with pytest.raises(TypeError, match=r"runs in Python and writes to out: give it an array of zeros, as in out=np"):
+        products(np.ones((2, 3)), np.ones(3))
+    products(np.ones((2, 3)), np.ones(3), out=(out := np.zeros(2)))
+    assert (out != 0.0).all()

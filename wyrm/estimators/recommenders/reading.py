@@ -15,22 +15,17 @@ from wyrm.errors import DataError, DTypeError
 
 # The names of columns that are found without being told, by what they hold.
 _NAMES = {
-    "users": ("user_id", "userid", "user", "users", "uid", "customer_id", "visitor_id", "session_id"),
+    "users": (
+        "user_id", "userid", "user", "users", "uid", "customer_id", "customerid", "customer", "visitor_id", "visitor",
+        "session_id", "session",
+    ),
     "items": (
-        "item_id",
-        "itemid",
-        "item",
-        "items",
-        "iid",
-        "movie_id",
-        "movieid",
-        "product_id",
-        "article_id",
-        "track_id",
+        "item_id", "itemid", "item", "items", "iid", "movie_id", "movieid", "movie", "film_id", "film", "product_id",
+        "productid", "product", "article_id", "article", "track_id", "track", "book_id", "book", "sku",
     ),
     "ratings": ("weight", "weights", "rating", "ratings", "count", "counts", "plays", "stars"),
     "timestamps": ("timestamp", "timestamps", "time", "date", "datetime", "ts"),
-}
+}  # fmt: skip
 
 
 class SparseMatrix(Protocol):
