@@ -209,10 +209,10 @@ class Reverse:
                 elif isinstance(each, Let) and self.jumps.jumps(each.value):
                     each.value = self._without_loads(each.value, each, out)
                 else:
-                    shared = isinstance(each, Let) and self._keeps_two(each)
+                    shared = each if isinstance(each, Let) and self._keeps_two(each) else None
                     each.value = self._without(each.value, each, out)
-                    if shared:
-                        self._keep_share(each, out)
+                    if shared is not None:
+                        self._keep_share(shared, out)
             elif (
                 isinstance(each, Let)
                 and self.kernel.kinds[each.name].is_array
