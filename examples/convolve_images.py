@@ -128,7 +128,7 @@ if pictures:
     pixels = np.arange(side) * 3 // side
     enlarged = filters[:, pixels][:, :, pixels]
     largest = float(np.abs(filters).max())
-    _, firsts = np.unique(held_out["labels"], return_index=True)
+    firsts = np.unique(held_out["labels"], return_index=True)[1]
     examples = held_out_columns[images][firsts[-3:]]
     responses = wy.compile(model.first(images).relu())({images: examples})
     responses = np.concatenate([examples, responses / responses.max()], axis=1).reshape(-1, side * side)

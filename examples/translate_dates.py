@@ -57,7 +57,7 @@ def draw(count: int, seed: int) -> tuple[list[str], Numbers, Numbers]:
     return texts, np.array(characters), np.array([[int(digit) for digit in day.strftime("%Y%m%d")] for day in days])
 
 
-_, characters, digits = draw(options.dates, options.seed + 1)
+characters, digits = draw(options.dates, options.seed + 1)[1:]
 test_texts, test_characters, test_digits = draw(1000, 0)
 
 # %% [markdown]
