@@ -22,9 +22,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from command_line import add_devices, arguments, connect, parser, positive, train
+from command_line import History, Progress, add_devices, arguments, connect, engine_options, parser, positive
 from film_pictures import draw_map, draw_neighbours, title_list
 from pictures import Pictures
 
@@ -132,14 +133,38 @@ loss = loss + penalty(model.users(users), model.items(positives), model.items(ne
 # %% [markdown]
 # ## Training the films
 # The gradient of a table of vectors holds only the rows of the batch, so a step costs the same for any number of films.
+# The same function trains the films here and the new users below. On one processor a program needs no more than the
+# lines of the engine "native"; the others are for devices of JAX, of several processes, and for what is interrupted.
+
 
 # %%
-axes: dict[type[wy.Dim], str] = {Batch: "data", Factors: "model"}
-optimizer = wy.optim.Adagrad(loss.parameters(), learning_rate=options.learning_rate)
-columns = {users: known["users"], positives: known["items"]}
-history = train(
-    loss, optimizer, columns, options, options.batch_size, options.threads, axes, films_folder, watch=films_run
-)
+def train(loss: wy.Tensor[()], columns: dict[Any, Any], checkpoints: Path | None, watch: Path | None) -> History:
+    """Train for all epochs, from the latest checkpoint on if there is one; return the losses."""
+    optimizer = wy.optim.Adagrad(loss.parameters(), learning_rate=options.learning_rate)
+    if options.engine == "native":
+        program = wy.compile(loss, optimizer)
+        return wy.train.fit(
+            program, columns, epochs=options.epochs, batch_size=options.batch_size, shuffle=True, seed=options.seed,
+            threads=options.threads, progress=True, watch=watch or False, config=vars(options) if watch else None,
+        )  # fmt: skip
+
+    devices = engine_options("jax", options.mesh, {Batch: "data", Factors: "model"})
+    if "mesh" in devices:
+        devices["local_steps"] = options.local_steps
+    divided: Any = wy.compile(loss, optimizer, **devices)
+    if checkpoints is not None and wy.jax.latest_step(checkpoints) is not None:
+        wy.jax.restore(divided, checkpoints)
+    progress = Progress(options.epochs, divided.state_dict()["epochs"], hidden=process > 0)
+    for _ in progress:
+        mean_loss = divided.epoch(columns, batch_size=options.batch_size, shuffle=True, seed=options.seed)
+        if checkpoints is not None:
+            wy.jax.save(divided, checkpoints)
+        progress.show(loss=mean_loss)
+    wy.jax.gather(divided)  # then each process has all parameters
+    return progress.history
+
+
+history = train(loss, {users: known["users"], positives: known["items"]}, films_folder, films_run)
 
 # %% [markdown]
 # ## Folding in new users
@@ -155,11 +180,7 @@ difference = films[positives] - films[negatives]
 advantage = folding(new_users).vector_dot(difference) + biases[positives] - biases[negatives]
 rows = np.array([row_of[user] for user in folded_in["users"].tolist()])
 folding_loss = (-advantage).softplus().mean() + penalty(folding(new_users))
-optimizer = wy.optim.Adagrad(folding_loss.parameters(), learning_rate=options.learning_rate)
-columns = {new_users: rows, positives: folded_in["items"]}
-train(
-    folding_loss, optimizer, columns, options, options.batch_size, options.threads, axes, users_folder, watch=users_run
-)
+train(folding_loss, {new_users: rows, positives: folded_in["items"]}, users_folder, users_run)
 if process > 0:  # the first process prints and draws for all
     sys.exit()
 

@@ -9,7 +9,7 @@ Without --data, small pictures of bars are generated.
 from __future__ import annotations
 
 import numpy as np
-from command_line import arguments, parser, train
+from command_line import Progress, arguments, parser
 from images import bars, draw_confusion, draw_mistakes, read
 from pictures import Pictures
 from threadpoolctl import threadpool_limits
@@ -94,14 +94,12 @@ held_out_columns = {images: held_out["images"], labels: held_out["labels"]}
 right = (answers == labels).astype(np.float32).mean()
 evaluation = wy.compile(scores.cross_entropy(labels), metrics={"accuracy": right})
 
-
-def measure() -> dict[str, float]:
-    """Return the loss and the accuracy on the held-out images."""
-    return {f"validation_{name}": value for name, value in evaluation.evaluate(held_out_columns).items()}
-
-
-optimizer = wy.optim.Adam(loss.parameters(), learning_rate=1e-3)
-history = train(loss, optimizer, columns, options, batch_size=64, measure=measure if pictures else None)
+train = wy.compile(loss, wy.optim.Adam(loss.parameters(), learning_rate=1e-3), engine=options.engine)
+progress = Progress(options.epochs)
+for _ in progress:
+    mean_loss = train.epoch(columns, batch_size=64, shuffle=True, seed=options.seed)
+    found = evaluation.evaluate(held_out_columns) if pictures else {}
+    progress.show(loss=mean_loss, **{f"validation_{name}": value for name, value in found.items()})
 
 images.set(held_out["images"])
 predicted = answers.forward()
@@ -115,6 +113,6 @@ print(f"accuracy {accuracy:.1%} on {len(held_out)} held-out images")
 # %%
 if pictures:
     units = {"loss": "cross-entropy (nats)", "accuracy": "right images (%)"}
-    pictures.curves("Image classification by a three-layer network", history, units)
+    pictures.curves("Image classification by a three-layer network", progress.history, units)
     draw_mistakes(pictures, held_out["images"], held_out["labels"], scores.softmax().forward())
     draw_confusion(pictures, held_out["labels"], predicted, int(classes))

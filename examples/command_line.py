@@ -1,15 +1,13 @@
-"""Shared by the examples: command line options, progress bar, and training loop."""
+"""Shared by the examples: command line options and a progress bar."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from pictures import add_pictures, in_notebook
 from tqdm.auto import tqdm
@@ -18,13 +16,11 @@ import wyrm as wy
 
 Column = NDArray[Any]
 Columns = Mapping[Any, Column]
-Figures = Mapping[str, float]
 History = dict[str, list[float]]
-NO_AXES: Mapping[type[wy.Dim], str] = MappingProxyType({})
 
 
 def parser(
-    description: str, *, epochs: int, data: str | None, engines: Sequence[str] = ("native", "reference", "jax")
+    description: str, *, epochs: int, data: str | None, engines: Sequence[str] = ("native", "jax")
 ) -> argparse.ArgumentParser:
     """Return a parser with the common options; `data` describes the file, None for an example that generates data."""
     result = argparse.ArgumentParser(
@@ -126,12 +122,17 @@ def not_negative(text: str) -> int:
 
 
 class Progress:
-    """A progress bar over the epochs that shows the latest figures.
+    """A progress bar over the epochs that shows the latest figures, and keeps them.
 
-    for epoch in Progress(10): ...; progress.show(loss=0.5)
+    progress = Progress(10)
+    for epoch in progress: progress.show(loss=0.5)
+    progress.history["loss"]
+
+    The figures of the epochs before `first` are NaN.
     """
 
     def __init__(self, epochs: int, first: int = 0, hidden: bool = False) -> None:
+        self.history: History = {}
         self._range = range(first, epochs)
         self._bar = tqdm(total=epochs, initial=first, unit="epoch", mininterval=0.5, disable=hidden)
 
@@ -142,109 +143,7 @@ class Progress:
                 self._bar.update()
 
     def show(self, **figures: float) -> None:
-        """Show figures beside the bar."""
+        """Show the figures of an epoch beside the bar, and append each to its list in `history`."""
         self._bar.set_postfix({name: f"{value:.4f}" for name, value in figures.items()}, refresh=False)
-
-
-def train(
-    loss: wy.Tensor[()],
-    optimizer: wy.optim.Optimizer,
-    columns: Columns,
-    options: argparse.Namespace,
-    batch_size: int = 1,
-    threads: int = 1,
-    axes: Mapping[type[wy.Dim], str] = NO_AXES,
-    checkpoints: Path | None = None,
-    measure: Callable[[], Figures] | None = None,
-    watch: Path | None = None,
-    compute_dtype: Literal["bfloat16"] | None = None,
-) -> History:
-    """Train for --epochs epochs in random order, with a progress bar that shows the mean loss; return the figures.
-
-    The figures of each epoch are the mean loss and, by their names, those that `measure` returns after it.
-
-    With `--engine jax`, `axes` has the axis of the mesh for classes of axes, and `checkpoints` is a folder: training
-    goes on from its latest checkpoint, and writes one after each epoch. With `--engine native`, the training can be
-    watched in the folder `watch`; it has no other figures than the loss, and `compute_dtype` is that of its products.
-    """
-    history: History = {}
-    if options.engine == "jax":
-        _train_with_jax(loss, optimizer, columns, options, batch_size, axes, checkpoints, measure, history)
-        return history
-    program = wy.compile(loss, optimizer, compute_dtype=compute_dtype) if options.engine == "native" else None
-    if program is not None and watch is not None:
-        found = wy.train.fit(
-            program, columns, epochs=options.epochs, batch_size=batch_size, shuffle=True, seed=options.seed,
-            threads=threads, progress=True, watch=watch, config=vars(options),
-        )  # fmt: skip
-        return {"loss": found["loss"]}
-    random = np.random.default_rng(options.seed)
-    progress = Progress(options.epochs)
-    for _ in progress:
-        if program is not None:
-            mean_loss = program.epoch(columns, batch_size=batch_size, shuffle=True, seed=options.seed, threads=threads)
-        else:
-            mean_loss = _eager_epoch(loss, optimizer, columns, batch_size, random)
-        progress.show(loss=mean_loss)
-        _record(history, mean_loss, measure)
-    return history
-
-
-def _record(history: History, mean_loss: float, measure: Callable[[], Figures] | None, before: int = 0) -> None:
-    """Append the figures of an epoch to their lists, which begin with NaN for the epochs before the training."""
-    for name, value in {"loss": mean_loss, **(measure() if measure is not None else {})}.items():
-        history.setdefault(name, [float("nan")] * before).append(float(value))
-
-
-def _train_with_jax(
-    loss: wy.Tensor[()],
-    optimizer: wy.optim.Optimizer,
-    columns: Columns,
-    options: argparse.Namespace,
-    batch_size: int,
-    axes: Mapping[type[wy.Dim], str],
-    checkpoints: Path | None,
-    measure: Callable[[], Figures] | None,
-    history: History,
-) -> None:
-    """Train on the devices that JAX has, of all processes; then each process has all parameters."""
-    import jax
-
-    devices = engine_options("jax", getattr(options, "mesh", None), axes)
-    if "mesh" in devices:
-        devices["local_steps"] = getattr(options, "local_steps", 1)
-    program: Any = wy.compile(loss, optimizer, **devices)
-    if checkpoints is not None and wy.jax.latest_step(checkpoints) is not None:
-        wy.jax.restore(program, checkpoints)
-    restored = program.state_dict()["epochs"]
-    progress = Progress(options.epochs, restored, hidden=jax.process_index() > 0)
-    for _ in progress:
-        mean_loss = program.epoch(columns, batch_size=batch_size, shuffle=True, seed=options.seed)
-        if checkpoints is not None:
-            wy.jax.save(program, checkpoints)
-        progress.show(loss=mean_loss)
-        if measure is not None:
-            wy.jax.gather(program)
-        _record(history, mean_loss, measure, restored)
-    wy.jax.gather(program)
-
-
-def _eager_epoch(
-    loss: wy.Tensor[()],
-    optimizer: wy.optim.Optimizer,
-    columns: Columns,
-    batch_size: int,
-    random: np.random.Generator,
-) -> float:
-    """Train one epoch step by step with the reference engine; return the mean loss."""
-    order = random.permutation(len(next(iter(columns.values()))))
-    total = 0.0
-    for start in range(0, len(order), batch_size):
-        rows = order[start : start + batch_size]
-        for leaf, column in columns.items():
-            leaf.set(column[rows] if leaf.ndim == column.ndim else column[rows[0]])
-        total += float(loss.forward()) * len(rows)
-        loss.backward()
-        optimizer.step()
-        loss.zero_gradient()
-    return total / len(order)
+        for name, value in figures.items():
+            self.history.setdefault(name, [float("nan")] * self._range.start).append(value)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from command_line import arguments, parser, train
+from command_line import Progress, arguments, parser
 from images import bars, draw_mistakes, read
 from pictures import Pictures, show, show_images
 
@@ -101,14 +101,12 @@ held_out_columns = {images: held_out["images"].reshape(shape), labels: held_out[
 right = (scores.argmax(axis=-1) == labels).astype(np.float32).mean()
 evaluation = wy.compile(loss, metrics={"accuracy": right})
 
-
-def measure() -> dict[str, float]:
-    """Return the loss and the accuracy on the held-out images."""
-    return {f"validation_{name}": value for name, value in evaluation.evaluate(held_out_columns).items()}
-
-
-optimizer = wy.optim.Adam(loss.parameters(), learning_rate=1e-3)
-history = train(loss, optimizer, columns, options, batch_size=64, measure=measure if pictures else None)
+train = wy.compile(loss, wy.optim.Adam(loss.parameters(), learning_rate=1e-3), engine=options.engine)
+progress = Progress(options.epochs)
+for _ in progress:
+    mean_loss = train.epoch(columns, batch_size=64, shuffle=True, seed=options.seed)
+    found = evaluation.evaluate(held_out_columns) if pictures else {}
+    progress.show(loss=mean_loss, **{f"validation_{name}": value for name, value in found.items()})
 
 answers = wy.compile(scores.argmax(axis=-1))({images: held_out_columns[images]})
 accuracy = wy.metrics.accuracy(held_out["labels"], answers)
@@ -122,7 +120,7 @@ print(f"accuracy {accuracy:.1%} on {len(held_out)} held-out images")
 # %%
 if pictures:
     units = {"loss": "cross-entropy (nats)", "accuracy": "right images (%)"}
-    pictures.curves("Image classification by two convolutions", history, units)
+    pictures.curves("Image classification by two convolutions", progress.history, units)
     probabilities = wy.compile(scores.softmax())({images: held_out_columns[images]})
     draw_mistakes(pictures, held_out["images"], held_out["labels"], probabilities)
 
@@ -130,7 +128,7 @@ if pictures:
     pixels = np.arange(side) * 3 // side
     enlarged = filters[:, pixels][:, :, pixels]
     largest = float(np.abs(filters).max())
-    _, firsts = np.unique(held_out["labels"], return_index=True)
+    firsts = np.unique(held_out["labels"], return_index=True)[1]
     examples = held_out_columns[images][firsts[-3:]]
     responses = wy.compile(model.first(images).relu())({images: examples})
     responses = np.concatenate([examples, responses / responses.max()], axis=1).reshape(-1, side * side)

@@ -20,7 +20,7 @@ import wyrm as wy
 ARGUMENTS: list[str] = []
 
 # %%
-options = parser(__doc__ or "", epochs=300, data=None, engines=["native", "jax"]).parse_args(arguments(ARGUMENTS))
+options = parser(__doc__ or "", epochs=300, data=None).parse_args(arguments(ARGUMENTS))
 pictures = Pictures(options.pictures)
 wy.nn.seed(options.seed)
 threadpool_limits(1, "blas")  # a second thread slows such small products down
@@ -101,15 +101,11 @@ optimizer = wy.optim.AdamW(loss.parameters(), learning_rate, weight_decay=0.2)
 train = wy.compile(loss, optimizer, engine=options.engine)
 measure = wy.compile(loss, metrics={"right": (answers == words).astype(np.float32).mean()})
 columns, held_out = ({bits: encode(each), words: classify(each)} for each in (numbers, test))
-history: dict[str, list[float]] = {"loss": [], "validation_loss": [], "validation_right": []}
 progress = Progress(options.epochs)
 for _ in progress:
     mean_loss = train.epoch(columns, batch_size=BATCH_SIZE, shuffle=True, seed=options.seed)
-    progress.show(loss=mean_loss)
-    history["loss"].append(mean_loss)
-    if pictures:
-        for name, value in measure.evaluate(held_out).items():
-            history[f"validation_{name}"].append(value)
+    found = measure.evaluate(held_out) if pictures else {}
+    progress.show(loss=mean_loss, **{f"validation_{name}": value for name, value in found.items()})
 
 # %% [markdown]
 # ## The words for 1 to 100
@@ -124,7 +120,7 @@ print(f"{int((said == classify(test)).sum())} of 100 right")
 if pictures:
     pictures.curves(
         "FizzBuzz: trained on 101 to 1023, tested on 1 to 100",
-        history,
+        progress.history,
         {"loss": "cross-entropy (nats)", "right": "right words (%)"},
     )
     with pictures.draw("words", height=5.2) as figure:

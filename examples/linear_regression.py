@@ -8,7 +8,7 @@ The whole of wyrm in a page: parameters, inputs, a loss made of operators, and a
 from __future__ import annotations
 
 import numpy as np
-from command_line import arguments, parser, train
+from command_line import Progress, arguments, parser
 from pictures import BLUE, GREY, ORANGE, Pictures, show
 
 import wyrm as wy
@@ -45,12 +45,15 @@ show(loss)
 
 # %% [markdown]
 # ## Training
-# `train` compiles the loss, its gradient and the optimizer's step to native code, and runs it for each sample.
+# `compile` makes one program of the loss, its gradient and the optimizer's step. `epoch` is one call of it, and does a
+# step for each sample, in random order.
 
 # %%
-optimizer = wy.optim.SGD(loss.parameters(), learning_rate=0.1)
+train = wy.compile(loss, wy.optim.SGD(loss.parameters(), learning_rate=0.1), engine=options.engine)
 before = (float(slope), float(intercept))
-history = train(loss, optimizer, {x: xs, y: ys}, options)
+progress = Progress(options.epochs)
+for _ in progress:
+    progress.show(loss=train.epoch({x: xs, y: ys}, shuffle=True, seed=options.seed))
 after = (float(slope), float(intercept))
 print(f"y = {after[0]:.3f} x + {after[1]:.3f}, the data follow y = {SLOPE} x + {INTERCEPT}")
 
@@ -60,7 +63,7 @@ print(f"y = {after[0]:.3f} x + {after[1]:.3f}, the data follow y = {SLOPE} x + {
 
 # %%
 if pictures:
-    pictures.curves("Linear regression", history, {"loss": "mean squared error"})
+    pictures.curves("Linear regression", progress.history, {"loss": "mean squared error"})
     with pictures.draw("line") as figure:
         axes = figure.subplots()
         axes.plot(xs, ys, ".", color=GREY, markersize=5, label="samples")

@@ -19,15 +19,14 @@ Without --data, stories are made of a few sentences, which six epochs teach in s
 # %%
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from command_line import arguments, parser, positive, train
+from command_line import Progress, arguments, parser, positive
 from pictures import Pictures
 
 import wyrm as wy
@@ -159,22 +158,22 @@ def fit(text: str, parameters: list[wy.Parameter], epochs: int, rate: float) -> 
     groups: list[Any] = [{"parameters": matrices}, {"parameters": norms, "weight_decay": 0.0}]
     optimizer = wy.optim.AdamW([each for each in groups if each["parameters"]], falling, betas=(0.9, 0.95),
                                weight_decay=0.1)  # fmt: skip
-    held_out = wy.compile(wy.nn.Decoder.loss(model.eval(), tokens, targets))
+    evaluation = wy.compile(wy.nn.Decoder.loss(model.eval(), tokens, targets))
     loss = wy.nn.Decoder.loss(model.train(), tokens, targets)
+    compute_dtype: Literal["bfloat16"] | None = "bfloat16" if options.bfloat16 else None
+    train = wy.compile(loss, optimizer, engine=options.engine, compute_dtype=compute_dtype)
 
-    def validation_loss() -> dict[str, float]:
-        columns = {tokens: validation.inputs, targets: validation.targets}
-        return {"validation_loss": held_out.evaluate(columns, batch_size=sizes.batch_size)}
-
-    before = validation_loss()["validation_loss"]
-    columns = {tokens: training.inputs, targets: training.targets}
-    history = train(
-        loss, optimizer, columns, argparse.Namespace(**{**vars(options), "epochs": epochs}), sizes.batch_size,
-        threads=options.threads, measure=validation_loss, compute_dtype="bfloat16" if options.bfloat16 else None,
-    )  # fmt: skip
-    after = history["validation_loss"][-1]
-    print(f"loss {history['loss'][-1]:.3f}, of held-out text {after:.3f}, before {before:.3f}")
-    return history
+    columns, held_out = ({tokens: each.inputs, targets: each.targets} for each in (training, validation))
+    before = evaluation.evaluate(held_out, batch_size=sizes.batch_size)
+    progress = Progress(epochs)
+    for _ in progress:
+        mean_loss = train.epoch(
+            columns, batch_size=sizes.batch_size, shuffle=True, seed=options.seed, threads=options.threads
+        )
+        progress.show(loss=mean_loss, validation_loss=evaluation.evaluate(held_out, batch_size=sizes.batch_size))
+    after = progress.history["validation_loss"][-1]
+    print(f"loss {progress.history['loss'][-1]:.3f}, of held-out text {after:.3f}, before {before:.3f}")
+    return progress.history
 
 
 history = fit(text, model.parameters(), options.epochs, sizes.learning_rate) if options.base is None else None

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from command_line import arguments, parser, positive, train
+from command_line import Progress, arguments, parser, positive
 from numpy.typing import NDArray
 from pictures import BLUE, GREY, ORANGE, Pictures
 from scipy.integrate import solve_ivp
@@ -96,8 +96,13 @@ network = wy.nn.Linear(Kinds(2), 32, dtype=np.float64) >> wy.nn.tanh >> wy.nn.Li
 start = wy.Input(dims=(Paths(), Kinds(2)), name="start", dtype=np.float64)
 after = wy.Input(dims=(Paths(), STEPS, Kinds(2)), name="after", dtype=np.float64)
 loss = (solve(network, start, STEPS) - after.transpose(1, 0, 2)).square().mean()
-optimizer = wy.optim.Adam(loss.parameters(), learning_rate=1e-2)
-history = train(loss, optimizer, {start: paths[:, 0], after: paths[:, 1:]}, options, batch_size=min(8, options.paths))
+
+train = wy.compile(loss, wy.optim.Adam(loss.parameters(), learning_rate=1e-2), engine=options.engine)
+columns = {start: paths[:, 0], after: paths[:, 1:]}
+progress = Progress(options.epochs)
+for _ in progress:
+    mean_loss = train.epoch(columns, batch_size=min(8, options.paths), shuffle=True, seed=options.seed)
+    progress.show(loss=mean_loss)
 
 # %% [markdown]
 # ## What it learnt
@@ -113,7 +118,7 @@ print(f"difference to SciPy {np.abs(found - checked[:, 1:]).max():.1e}")
 
 # %%
 if pictures:
-    pictures.curves("Predators and prey", history, {"loss": "mean squared error"})
+    pictures.curves("Predators and prey", progress.history, {"loss": "mean squared error"})
     with pictures.draw("paths") as figure:
         axes = figure.subplots()
         for path, own in zip(new_paths[:4], found, strict=False):

@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 import numpy as np
-from command_line import History, Progress, arguments, parser
+from command_line import Progress, arguments, parser
 from images import bars, draw_mistakes, read
 from pictures import Pictures, show, show_images
 
@@ -26,8 +26,6 @@ ARGUMENTS: list[str] = []
 options_parser = parser(__doc__ or "", epochs=5, data="an IDX file of square images, gzip or plain")
 options_parser.add_argument("--flip", action="store_true", help="mirror images at random: for clothes, not for digits")
 options = options_parser.parse_args(arguments(ARGUMENTS))
-if options.engine == "reference":
-    options_parser.error("--engine is native or jax here")
 pictures = Pictures(options.pictures)
 wy.nn.seed(options.seed)
 
@@ -128,15 +126,12 @@ scores = model.eval()(images)
 model.train()
 right = (scores.argmax(axis=-1) == labels).astype(np.float32).mean()
 evaluation = wy.compile(scores.cross_entropy(labels), metrics={"accuracy": right})
-history: History = {"loss": [], "validation_loss": [], "validation_accuracy": []}
 progress = Progress(options.epochs)
 for _ in progress:
-    history["loss"].append(program.epoch(loader))
+    mean_loss = program.epoch(loader)
     found = evaluation.evaluate(held_out, batch_size=500)
-    history["validation_loss"].append(found["loss"])
-    history["validation_accuracy"].append(found["accuracy"])
-    progress.show(loss=history["loss"][-1], accuracy=found["accuracy"])
-print(f"accuracy {history['validation_accuracy'][-1]:.1%} on {len(held_out)} held-out images")
+    progress.show(loss=mean_loss, **{f"validation_{name}": value for name, value in found.items()})
+print(f"accuracy {progress.history['validation_accuracy'][-1]:.1%} on {len(held_out)} held-out images")
 
 # %% [markdown]
 # ## What it sees, and what it gets wrong
@@ -145,7 +140,7 @@ print(f"accuracy {history['validation_accuracy'][-1]:.1%} on {len(held_out)} hel
 # %%
 if pictures:
     units = {"loss": "cross-entropy (nats)", "accuracy": "right images (%)"}
-    pictures.curves("Image classification by a residual network", history, units)
+    pictures.curves("Image classification by a residual network", progress.history, units)
     probabilities = wy.compile(scores.softmax())({images: held_out["images"]})
     flat = held_out["images"].reshape(len(held_out), -1)
     draw_mistakes(pictures, flat, held_out["labels"], probabilities)

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from command_line import arguments, not_negative, parser, positive, train
+from command_line import Progress, arguments, not_negative, parser, positive
 from film_pictures import draw_hits
 from numpy.typing import NDArray
 from pictures import Pictures
@@ -234,7 +234,13 @@ columns = {
     users: np.repeat([[user] for user, _ in cuts], length, axis=1),
     mask: np.arange(length) < np.array([[len(row) - 1] for row in rows]),
 }
-history = train(loss, optimizer, columns, options, options.batch_size, options.threads)
+train = wy.compile(loss, optimizer, engine=options.engine)
+progress = Progress(options.epochs)
+for _ in progress:
+    mean_loss = train.epoch(
+        columns, batch_size=options.batch_size, shuffle=True, seed=options.seed, threads=options.threads
+    )
+    progress.show(loss=mean_loss)
 
 # %% [markdown]
 # ## How high the last film ranks
@@ -257,5 +263,5 @@ for name, scores in rankings.items():
 
 # %%
 if pictures:
-    pictures.curves("The next film", history, {"loss": f"{options.loss} loss of a row"})
+    pictures.curves("The next film", progress.history, {"loss": f"{options.loss} loss of a row"})
     draw_hits(pictures, rankings, last, exclude)

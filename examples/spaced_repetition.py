@@ -20,7 +20,7 @@ from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
-from command_line import arguments, parser, positive, train
+from command_line import Progress, arguments, parser, positive
 from numpy.typing import NDArray
 from pictures import BLUE, GREY, ORANGE, Pictures
 
@@ -210,7 +210,13 @@ BATCH = 100
 steps = options.epochs * -(-options.cards // BATCH)
 optimizer = wy.optim.Adam(groups, wy.optim.schedules.Cosine(0.04, steps=steps))
 began = process_time()
-history = train(loss, optimizer, {rating: ratings[kept], days_since: days[kept]}, options, batch_size=BATCH)
+train = wy.compile(loss, optimizer, engine=options.engine)
+progress = Progress(options.epochs)
+for _ in progress:
+    mean_loss = train.epoch(
+        {rating: ratings[kept], days_since: days[kept]}, batch_size=BATCH, shuffle=True, seed=options.seed
+    )
+    progress.show(loss=mean_loss)
 seconds = process_time() - began
 
 # %% [markdown]
@@ -279,7 +285,7 @@ if options.page:
 
 # %%
 if pictures:
-    pictures.curves("The fit", history, {"loss": "loss of a card's answers, and prior (nats)"})
+    pictures.curves("The fit", progress.history, {"loss": "loss of a card's answers, and prior (nats)"})
     with pictures.draw("forgetting") as figure:
         axes = figure.subplots()
         passed, stable = (wy.Input(dims=(Cards(),), name=name) for name in ("passed", "stable"))

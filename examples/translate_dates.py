@@ -16,7 +16,7 @@ import datetime
 from typing import Any
 
 import numpy as np
-from command_line import arguments, parser, positive, train
+from command_line import Progress, arguments, parser, positive
 from numpy.typing import NDArray
 from pictures import Pictures
 
@@ -57,7 +57,7 @@ def draw(count: int, seed: int) -> tuple[list[str], Numbers, Numbers]:
     return texts, np.array(characters), np.array([[int(digit) for digit in day.strftime("%Y%m%d")] for day in days])
 
 
-_, characters, digits = draw(options.dates, options.seed + 1)
+characters, digits = draw(options.dates, options.seed + 1)[1:]
 test_texts, test_characters, test_digits = draw(1000, 0)
 
 # %% [markdown]
@@ -133,8 +133,11 @@ loss = model.forced(text, before).cross_entropy(wanted)
 
 # %%
 right_before = np.insert(digits[:, :-1], 0, START, axis=1)
-optimizer = wy.optim.Adam(loss.parameters(), learning_rate=3e-3)
-history = train(loss, optimizer, {text: characters, before: right_before, wanted: digits}, options, batch_size=64)
+columns = {text: characters, before: right_before, wanted: digits}
+train = wy.compile(loss, wy.optim.Adam(loss.parameters(), learning_rate=3e-3), engine=options.engine)
+progress = Progress(options.epochs)
+for _ in progress:
+    progress.show(loss=train.epoch(columns, batch_size=64, shuffle=True, seed=options.seed))
 
 # %% [markdown]
 # ## Running freely
@@ -155,7 +158,7 @@ print(f"{100.0 * share:.1f}% of {len(test_texts)} new dates are right")
 
 # %%
 if pictures:
-    pictures.curves("Dates", history, {"loss": "cross-entropy"})
+    pictures.curves("Dates", progress.history, {"loss": "cross-entropy"})
     with pictures.draw("attention") as figure:
         axes = figure.subplots()
         shown = len(test_texts[0])

@@ -44,8 +44,6 @@ options_parser.add_argument("--save", type=Path, help="file for the vectors, ids
 options_parser.add_argument("--ask", type=int, help="recommend films to the user of this id, from the file of --save")
 options_parser.add_argument("--titles", type=Path, help="u.item of MovieLens 100K, for answers and pictures")
 options = options_parser.parse_args(arguments(ARGUMENTS))
-if options.engine == "reference":
-    options_parser.error("--engine is native or jax here")
 if options.ask is not None and options.save is None:
     options_parser.error("--ask needs --save, the file that a training has written")
 pictures = Pictures(options.pictures)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from command_line import Column, arguments, parser, train
+from command_line import Column, Progress, arguments, parser
 from pictures import Pictures, show_images, square
 from threadpoolctl import threadpool_limits
 
@@ -109,17 +109,13 @@ loss = model(images)
 # For the picture, the loss on the held-out images is measured after each epoch.
 
 # %%
+train = wy.compile(loss, wy.optim.Adam(loss.parameters(), learning_rate=1e-3), engine=options.engine)
 evaluation = wy.compile(loss)
-
-
-def measure() -> dict[str, float]:
-    """Return the loss on the held-out images."""
-    return {"validation_loss": evaluation.evaluate({images: held_out["images"]})}
-
-
-optimizer = wy.optim.Adam(loss.parameters(), learning_rate=1e-3)
-columns = {images: training["images"]}
-history = train(loss, optimizer, columns, options, batch_size=64, measure=measure if pictures else None)
+progress = Progress(options.epochs)
+for _ in progress:
+    mean_loss = train.epoch({images: training["images"]}, batch_size=64, shuffle=True, seed=options.seed)
+    found = {"validation_loss": evaluation.evaluate({images: held_out["images"]})} if pictures else {}
+    progress.show(loss=mean_loss, **found)
 
 images.set(held_out["images"])
 wy.random.set_step(0)
@@ -143,7 +139,7 @@ def apart(points: Column, distance: float) -> list[int]:
 
 
 if pictures:
-    pictures.curves("Variational autoencoder", history, {"loss": "bound on the nats of an image"})
+    pictures.curves("Variational autoencoder", progress.history, {"loss": "bound on the nats of an image"})
     codes_input = wy.Input(dims=(batch, latent), name="codes")
     decode = wy.compile(model.decode(codes_input).sigmoid())
     codes = wy.compile(model.encode(images)[0])({images: held_out["images"]})

@@ -454,6 +454,20 @@ def test_large_and_small_integers_stay_distinct_ids(dtype: Any, tmp_path: Path) 
     assert model.recommend(high + 7, 1).items.tolist() == [0]
 
 
+@pytest.mark.parametrize("users", [1, 8])
+def test_weights_of_another_scale_are_refused(users: int) -> None:
+    model = ALS(4, iterations=2).fit(clicks())
+    scores = model.recommend("u1", 20).scores
+    heavy = {"user_id": [f"new{user}" for user in range(users)], "item_id": ["i1"] * users, "weight": [3e38] * users}
+    with pytest.raises(wy.errors.DataError, match=r"the weight of row 0 is 3e\+38, 3e\+38 times the mean"):
+        model.fold_in(heavy)
+    assert not any(user.startswith("new") for user in model.user_ids.tolist())
+    np.testing.assert_array_equal(model.recommend("u1", 20).scores, scores)
+    # Large weights of one scale are as good as small ones.
+    large = {"user_id": ["a", "a", "b"], "item_id": ["x", "y", "x"], "weight": [3e38, 3e38, 3e38]}
+    assert np.isfinite(Popular().fit(large).recommend("b", 1).scores).all()
+
+
 def test_files_refuse_ids_that_are_dates(tmp_path: Path) -> None:
     days = np.array(["2024-01-01", "2024-01-02"], "datetime64[ns]")
     with pytest.raises(wy.errors.DataError, match=r"2024-01-01.*integers, floats and texts"):
@@ -530,8 +544,9 @@ def test_a_training_that_fails_half_way_leaves_ids_and_tables(
     if isinstance(model, FactorRecommender):
         with monkeypatch.context() as patched:
             patched.setattr(Solver, "solve", fail)
-            with pytest.raises(MemoryError):
-                model.fold_in({"user_id": ["zoe"], "item_id": ["i1"]})
+            for one_or_several in (["zoe"], ["zoe", "u1"]):
+                with pytest.raises(MemoryError):
+                    model.fold_in({"user_id": one_or_several, "item_id": ["i1", "i2"][: len(one_or_several)]})
     assert (model.user_ids.tolist(), model.item_ids.tolist()) == (users, items)
     assert len(model._known().rows.items) == rows
     for name, array in state.items():

@@ -26,6 +26,8 @@ from wyrm.support.files import FilePath
 from wyrm.support.item_rows import NONE, ItemRows, Recommendations
 from wyrm.support.options import flag, whole
 
+# A weight may be so many times the mean of all; sums of larger ones are not finite in float32.
+_HEAVIEST = 1e12
 _NO_ROWS = Rows(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
 
 
@@ -99,7 +101,7 @@ class Recommender(ABC):
         data = as_interactions(interactions)
         self._check(data)
         with self._whole():
-            self._mean_weight = float(np.abs(data.ratings).mean())
+            self._mean_weight = float(np.abs(data.ratings).mean(dtype=np.float64))
             names = Names("user", data.user_ids), Names("item", data.item_ids)
             self._history = History(*names, _NO_ROWS).with_rows(*self._ordered(data, data.users, data.items))
             self.state, self._cache = {}, {}
@@ -136,13 +138,13 @@ class Recommender(ABC):
             numbers = history.users.add(data.user_ids[there])
             users, items, weights = self._ordered(data, numbers[np.searchsorted(there, data.users)], items)
             starts = np.flatnonzero(np.diff(users, prepend=-1)).tolist()
+            before = history.noted
             for first, last in pairwise([*starts, len(users)]):
                 history.append(int(users[first]), items[first:last], weights[first:last])
             try:
                 self._fold(users[starts])
             except BaseException:
-                for user in users[starts].tolist():
-                    history.later[user].pop()
+                history.forget(before, users[starts].tolist())
                 raise
         return self
 
@@ -156,9 +158,16 @@ class Recommender(ABC):
             )
 
     def _ordered(self, data: Interactions, users: Numbers, items: Numbers) -> tuple[Numbers, Numbers, NDArray[Any]]:
-        """Return users, items and weights by user and time."""
+        """Return users, items and weights by user and time; raise `DataError` for a weight that is far too large."""
         order = np.lexsort((data.timestamps, users))
-        return users[order], items[order], data.ratings[order] / np.float32(self._mean_weight)
+        weights = data.ratings / np.float32(self._mean_weight)
+        if (heavy := np.flatnonzero(np.abs(weights) > _HEAVIEST)).size:
+            row = int(heavy[0])
+            raise DataError(
+                f"the weight of row {row} is {data.ratings[row]:g}, {weights[row]:.0e} times the mean of those of fit: "
+                f"expected weights of one scale"
+            )
+        return users[order], items[order], weights[order]
 
     @contextmanager
     def _whole(self) -> Iterator[None]:

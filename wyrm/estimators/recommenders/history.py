@@ -154,6 +154,21 @@ class History:
         """Note what a user, who may be new, had since."""
         self.later.setdefault(user, []).append((items, weights))
 
+    @property
+    def noted(self) -> tuple[Rows, dict[int, list[tuple[Numbers, NDArray[np.float32]]]]]:
+        """What is known of all users now, for `forget`."""
+        return self._rows, self.later
+
+    def forget(
+        self, noted: tuple[Rows, dict[int, list[tuple[Numbers, NDArray[np.float32]]]]], users: Sequence[int]
+    ) -> None:
+        """Take back what was appended since `noted`, once for each of these users."""
+        self._rows, self.later = noted
+        for user in users:
+            self.later[user].pop()
+            if not self.later[user]:
+                del self.later[user]
+
     def row(self, user: int) -> tuple[Numbers, NDArray[np.float32]]:
         """Return the items of one user, and their weights."""
         rows, later = self._rows, self.later.get(user, [])
