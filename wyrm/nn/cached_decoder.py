@@ -116,8 +116,9 @@ def _evaluating(model: object) -> Iterator[None]:
             module.training = mode
 
 
-# The most tokens of each sequence that a pass takes: what a layer computes of them stays in the processor's cache.
-PASS = 128
+# The most tokens of all sequences that a pass takes. A pass reads all weights from memory and lays them out for its
+# products, which takes as long for few tokens as for many.
+PASS = 512
 # Fewer tokens are read one by one unless there is a program for more already, which takes as long to make.
 _FEW = 12
 
@@ -304,7 +305,7 @@ class CachedDecoder:
         rows = np.arange(self.batch_size)
         given = self._given("read", tokens, ("batch_size", "time"), rows)
         one_by_one = not self._read.is_compiled and given.shape[1] < _FEW
-        passes, size = (self._step, 1) if one_by_one else (self._read, PASS)
+        passes, size = (self._step, 1) if one_by_one else (self._read, max(_FEW, PASS // self.batch_size))
         for start in range(0, given.shape[1], size):
             part = given[:, start : start + size]
             passes.run(part, self._lengths)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
 from collections.abc import Callable
 from functools import cache
 from itertools import product
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -18,7 +20,7 @@ from wyrm.engines.native.llvm import library
 from wyrm.engines.native.llvm.optimize import AS_WRITTEN, machine_code
 from wyrm.engines.native.llvm.product_modules import pool_module
 from wyrm.engines.native.products import matrix, pool
-from wyrm.engines.native.products.target import Target, host
+from wyrm.engines.native.products.target import Target, host, target_of
 from wyrm.engines.native.products.writer import SHARED
 from wyrm.support.narrow_numbers import as_bfloat16, as_int4, from_bfloat16, from_int4
 
@@ -195,6 +197,16 @@ def test_repeated_operands_and_any_strides_of_the_left_one(products: Any, target
     multiply, random = products(target, np.float32), np.random.default_rng(1)
     x, y = random.normal(size=(90, 120)).astype(np.float32), random.normal(size=(40, 70)).astype(np.float32)
     check_repeated_and_strided(multiply, x, y)
+
+
+def test_a_step_of_the_highest_tile_has_its_addresses_in_registers() -> None:
+    target = target_of("x86_64-linux-gnu", "x86-64-v4")
+    module = llvm.parse_assembly(matrix.text(target, FLOAT32, None))
+    code = target.machine(3).emit_assembly(module).partition("\ntile_14_2:")[2].partition(".Lfunc_end")[0]
+    steps = [each for each in re.split(r"^\.LBB\w+:", code, flags=re.MULTILINE) if each.count("vbroadcastss") == 14]
+    assert len(steps) == 1
+    # Addresses of all rows would be nine loads more, and a step of 28 products has time for few.
+    assert len(re.findall(r"\(%r[bs]p\)|\(%rbx\)", steps[0])) <= 4
 
 
 def test_infinities_and_nan_are_those_of_numpy(products: Any) -> None:

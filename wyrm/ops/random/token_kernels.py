@@ -131,10 +131,15 @@ def keep_likeliest(scores: FloatArray, count: int, heap: IntegerArray) -> None:
     for i in range(count):
         heap[i] = i
     make_heap(heap, count, scores, False)
-    for i in range(count, scores.shape[0]):
-        if scores[i] > scores[heap[0]]:
-            heap[0] = i
-            sift(heap, 0, count, scores, False)
+    for start in range(count, scores.shape[0], BLOCK):
+        end, least, likelier = min(start + BLOCK, scores.shape[0]), scores[heap[0]], 0
+        for i in range(start, end):  # of most blocks, no token is kept: vectors of them are compared
+            likelier += int(scores[i] > least)
+        if likelier > 0:
+            for i in range(start, end):
+                if scores[i] > scores[heap[0]]:
+                    heap[0] = i
+                    sift(heap, 0, count, scores, False)
 
 
 def keep_nucleus(weights: FloatArray, top_p: float, total: float, heap: IntegerArray) -> int:

@@ -269,6 +269,8 @@ class Vectors:
 
 # Three rows share the register of an address: the others are one and two strides away.
 _ROWS_AN_ADDRESS = 3
+# LLVM would keep an address for each row, and in memory what registers do not hold: of more rows than this, some.
+_MOST_ADDRESSES = 8
 # So many terms are summed in registers. Sums of these sums lose less precision than one long sum.
 _BLOCK = 128
 # Rows of the right operand are fetched so many steps before they are read. A processor does so by itself only where
@@ -313,6 +315,8 @@ def tile(vectors: Vectors, rows: int, wide: int, name: str | None = None, *, in_
 
     def step(_index: str, b: str, *rest: str) -> list[str]:
         starts, totals = rest[: len(bases)], rest[len(bases) :]
+        if rows > _MOST_ADDRESSES:
+            starts = tuple(to.opaque(each) for each in starts)
         right = [load(to, b, vector * vectors.width, mask) for vector, mask in enumerate(masks)]
         if in_place:
             vectors.prefetch_right(to, b, "%ahead")

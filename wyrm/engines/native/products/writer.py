@@ -84,6 +84,10 @@ class Writer:
         """Return the address of the element at an index."""
         return base if index == 0 else self.new(f"getelementptr {type}, ptr {base}, i64 {index}")
 
+    def opaque(self, address: str) -> str:
+        """Return an address that LLVM takes for another one, so that it keeps no sums of it from turn to turn."""
+        return self.new(f'call ptr asm "", "=r,0"(ptr {address})')
+
     # --- control --------------------------------------------------------------------------------------------------
 
     def label(self, name: str) -> None:
