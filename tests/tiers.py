@@ -315,6 +315,7 @@ EXHAUSTIVE = [
     "jax/test_jax_onnx.py::test_sequences_that_are_longer_than_a_tile",
     "jax/test_jax_onnx_conversion.py::test_twice_the_layers_are_twice_the_work",
     "jax/test_jax_onnx_models.py::test_onnx_computes_what_a_model_does_for_any_batch",
+    "jax/test_jax_page_of_processes.py",
     "linalg/test_eig.py::test_first_and_second_derivatives_are_those_of_torch",
     "linalg/test_gaussian_process.py::test_training_is_that_of_jax[float32]",
     "linalg/test_least_squares.py::test_values_and_derivatives_for_every_rank",

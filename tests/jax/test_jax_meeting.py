@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+import wyrm as wy
 from tests.engines.jax.processes import free_port
 from wyrm.errors import OptionError, ProcessLost
 from wyrm.jax.distributed import meet
@@ -40,6 +44,47 @@ def test_a_port_that_is_taken_is_an_error() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(OptionError, match=f"process 0 cannot listen on port {port}: .*another port"):
             meet(f"localhost:{port}", 2, 0, 60)
+
+
+def slurm(process: int, processes: int) -> dict[str, str]:
+    """Return the variables of a job of Slurm on this machine, with a port that is free."""
+    port = free_port()
+    while port < 65535 - 2**12 + 1:  # JAX takes one of the last 4,096
+        port = free_port() | 0xF000
+    return {
+        "SLURM_JOB_ID": str(port - (65535 - 2**12 + 1)),
+        "SLURM_STEP_NODELIST": "localhost",
+        "SLURM_NTASKS": str(processes),
+        "SLURM_PROCID": str(process),
+        "SLURM_LOCALID": "0",
+    }
+
+
+def test_a_job_of_slurm_that_lacks_a_process_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in slurm(0, 2).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ProcessLost, match="did not come together in 1 seconds: of 2, process 1 did not come"):
+        wy.jax.initialize(timeout=1)
+
+
+def test_the_processes_of_a_job_of_slurm_compute_together() -> None:
+    script = (
+        "import jax, numpy as np, wyrm as wy\n"
+        "wy.jax.initialize(timeout=60)\n"
+        "from jax.experimental.multihost_utils import process_allgather\n"
+        "print(process_allgather(np.array(jax.process_index())).tolist())"
+    )
+    job = slurm(0, 2)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", script],
+            env={**os.environ, **job, "SLURM_PROCID": str(process), "JAX_PLATFORMS": "cpu"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for process in range(2)
+    ]
+    assert ["[0, 1]" in process.communicate()[0] for process in processes] == [True, True]
 
 
 def test_what_is_no_process_is_not_counted() -> None:

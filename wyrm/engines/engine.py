@@ -181,6 +181,10 @@ class Engine(ABC):
         """Return a context for checks of data, such as `check_epoch`; several processes raise the same error."""
         return nullcontext()
 
+    def end_batches(self) -> None:
+        """Check that the batches of all processes that train together end; every process calls it."""
+        return
+
     def train_several(self, columns: Columns, epoch: Epoch, most: int) -> list[Done]:
         """Do up to `most` epochs on these columns as one, the first one `epoch`; return what was done in each.
 

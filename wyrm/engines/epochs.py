@@ -335,6 +335,7 @@ def _train_on_batches(engine: Engine, epoch: Epoch, batches: Any) -> None:
                 columns = _checked(engine, epoch, totals, chunk.columns, last)
             with deferred:
                 engine.train(columns, epoch)
+        engine.end_batches()
     if not epoch.done.rows:
         raise ShapeError("there are no batches, so there is nothing to train on; a generator yields its batches once")
 

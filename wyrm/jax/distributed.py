@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import signal
 import socket
 import threading
@@ -139,8 +140,9 @@ def initialize(
         raise DTypeError(f"coordinator must be 'HOST:PORT', such as '10.0.0.1:8476', not {coordinator!r}")
     if coordinator is not None and not coordinator.rpartition(":")[2].isdigit():
         raise OptionError(f"coordinator must be 'HOST:PORT', such as '10.0.0.1:8476', not {coordinator!r}")
-    if coordinator is not None and processes is not None and process is not None:
-        meet(coordinator, processes, process, timeout)
+    found = _detected(coordinator, processes, process, timeout)
+    if found is not None:
+        meet(*found, timeout)
     with _same_sigterm():
         try:
             jax.distributed.initialize(
@@ -169,6 +171,19 @@ def initialize(
     atexit.register(lost.leave)
 
 
+def _detected(
+    coordinator: str | None, processes: int | None, process: int | None, timeout: int
+) -> tuple[str, int, int] | None:
+    """Return the options with those that JAX detects, under a manager of jobs and on TPUs; None if some are missing."""
+    coordinator = coordinator or os.environ.get("JAX_COORDINATOR_ADDRESS")
+    if coordinator is None or processes is None or process is None:
+        from jax._src.clusters import ClusterEnv  # JAX has no public name for what it detects
+
+        found = ClusterEnv.auto_detect_unset_distributed_params(coordinator, processes, process, None, None, timeout)
+        coordinator, processes, process, _ = found
+    return None if coordinator is None or processes is None or process is None else (coordinator, processes, process)
+
+
 def part_of_process(program: Program[Any, Any], leaf: BaseNode | None = None) -> Part:
     """Return which part of each batch this process has: part `index` of `count`, and `rows` of a batch.
 
@@ -176,7 +191,9 @@ def part_of_process(program: Program[Any, Any], leaf: BaseNode | None = None) ->
     The part is that of the input `leaf`, by default the program's first one, along its first axis. A `datasets` data
     set is divided by `split_dataset_by_node(data, rank=part.index, world_size=part.count)`.
 
-    Raise `OptionError` for a program of another engine, and for devices that hold rows which are not contiguous.
+    Where the devices of the mesh are not ordered by process, the rows of a part are not contiguous.
+
+    Raise `OptionError` for a program of another engine, and for devices that share only some rows with another process.
 
     >>> class Batch(wy.Dim): ...
     >>> x, slope = wy.Input(dims=(Batch(),), name="x"), wy.Parameter(1.0)

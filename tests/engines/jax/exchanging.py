@@ -82,14 +82,16 @@ def ready() -> list[int]:
     # What each value of the main computation is computed from, and by which operation, before XLA changes anything.
     text = program._engine.compiled.lowered().as_text(dialect="hlo").partition("ENTRY ")[2]
     lines = re.findall(r"^ *(?:ROOT )?(\S+) = \S+ ([\w-]+)\((.*)$", text, re.MULTILINE)
-    before = {name: (kind, re.findall(r"[\w.-]+", rest.partition(")")[0])) for name, kind, rest in lines}
+    before: dict[str, tuple[str, list[str]]] = {
+        name: (kind, re.findall(r"[\w.-]+", rest.partition(")")[0])) for name, kind, rest in lines
+    }
 
     def products(name: str, seen: set[str]) -> int:
         if name in seen or name not in before:
             return 0
         seen.add(name)
         kind, operands = before[name]
-        return (kind == "dot") + sum(products(operand, seen) for operand in operands)
+        return int(kind == "dot") + sum(products(operand, seen) for operand in operands)
 
     summed = [name for name, kind, rest in lines if kind == "reduce" and "dimensions={0}" in rest]
     return sorted(products(name, set()) for name in summed)

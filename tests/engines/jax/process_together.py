@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,13 @@ class Batch(wy.Dim): ...
 class Items(wy.Dim): ...
 
 
-def training() -> tuple[Any, Any, Any]:
+def training(mesh: Any = None) -> tuple[Any, Any, Any]:
     """Return a table whose rows the processes divide, the program that trains it, and its input of rows."""
     start = np.random.default_rng(0).normal(size=(ITEMS, WIDTH)).astype(np.float32)
     table = wy.Parameter(start, (Items(ITEMS), WIDTH), name="table")
     items, wanted = wy.IndexInput(dims=(Batch(),), name="items"), wy.Input(dims=(Batch(),), name="wanted")
     loss = (table.index(items).sum(axis=1) - wanted).square().mean()
-    mesh = jax.make_mesh((len(jax.devices()),), ("data",))
+    mesh = mesh or jax.make_mesh((len(jax.devices()),), ("data",))
     sharding: dict[type[wy.Dim], str] = {Batch: "data", Items: "data"}
     return table, wy.compile(loss, wy.optim.Adam([table], 0.1), engine="jax", mesh=mesh, sharding=sharding), items
 
@@ -63,6 +64,37 @@ def of_an_index(folder: str) -> dict[str, Any]:
             errors.append(str(error))
     wy.jax.gather(program)
     return {"errors": errors, "moved": bool((table.value != before).any())}
+
+
+def of_loaders(folder: str) -> dict[str, Any]:
+    """Return what loaders find on a mesh whose devices alternate between the processes, and what short ones raise."""
+    data = columns() | {"wanted": np.arange(ROWS, dtype=np.float32)}
+    devices = np.array(jax.devices()).reshape(jax.process_count(), -1).T.reshape(-1)
+    mesh = jax.sharding.Mesh(devices, ("data",))
+    _, program, items = training(mesh)
+    part = wy.jax.part_of_process(program, items)
+
+    def batches(rows: int, part_rows: Any) -> Iterator[dict[str, np.ndarray]]:
+        for start in range(0, rows, BATCH):
+            yield {name: column[start : start + BATCH][part_rows] for name, column in data.items()}
+
+    found: dict[str, Any] = {"of a loader": [program.epoch(batches(ROWS, part.rows(BATCH))) for _ in range(2)]}
+    _, program, _ = training(mesh)
+    found["of columns"] = [program.epoch(data, batch_size=BATCH) for _ in range(2)]
+    # Batches of another size begin another chunk.
+    more = [{name: column[:BATCH] for name, column in data.items()}] * (jax.process_index() == 0)
+    for name, given in (
+        ("other lengths", chain(batches(ROWS, part.rows(BATCH)), more)),
+        ("other numbers of rows", batches(ROWS, slice(0, 2 + 2 * (jax.process_index() == 1)))),
+        ("rows that devices do not divide", batches(ROWS, slice(0, 1))),
+    ):
+        try:
+            program.epoch(given)
+        except WyrmError as error:
+            found[name] = f"{type(error).__name__}: {error}"
+    own = np.arange(BATCH)[part.rows(BATCH)].tolist()
+    (Path(folder) / f"rows-{jax.process_index()}.txt").write_text(str(own), encoding="utf-8")
+    return found
 
 
 def of_fit(folder: str) -> dict[str, Any]:
@@ -168,6 +200,7 @@ def of_other_data(folder: str) -> dict[str, Any]:
 
 
 FOUND = {
-    "an index": of_an_index, "an index in a loop": of_an_index_in_a_loop, "other data": of_other_data,  "fit": of_fit,
+    "an index": of_an_index, "loaders": of_loaders,
+    "an index in a loop": of_an_index_in_a_loop, "other data": of_other_data,  "fit": of_fit,
     "one left": of_one_left, "ragged rows": of_ragged_rows,
 }  # fmt: skip

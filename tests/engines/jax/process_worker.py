@@ -56,10 +56,12 @@ class Options:
     folder: str = ""
     every: int = 5
     # What goes wrong on the last process after `fail_after` steps: "kill", "raise", "exit", "values",
-    # "data", or "save", a kill while the others save a checkpoint at the end.
+    # "data", or "save", a kill while the others save a checkpoint at the end. "first" raises on the first process.
     failure: str = ""
     fail_after: int = 12
     seed: int = 0
+    # The simulated devices of a process.
+    devices: int = 1
 
 
 class Batch(wy.Dim): ...
@@ -93,6 +95,8 @@ class Training:
         inputs = random.normal(size=(options.rows, 8)).astype(np.float32)
         self.columns = {"x": inputs, "y": inputs.sum(axis=1)}
         self.steps, self.failing = 0, options.failure if last else ""
+        if options.failure == "first":
+            self.failing = "" if options.process else "raise"
 
     def update(self, rows: int) -> None:
         """Save a checkpoint if one is due, or fail."""
@@ -138,6 +142,7 @@ class Training:
 
 def train(options: Options) -> None:
     """Train as one of several processes."""
+    jax.config.update("jax_num_cpu_devices", options.devices)
     if options.processes > 1:
         wy.jax.initialize(options.coordinator, options.processes, options.process)
     output = Path(options.output)

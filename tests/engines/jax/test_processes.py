@@ -91,6 +91,12 @@ def test_a_process_that_fails_ends_the_other(server: Server, tmp_path: Path) -> 
     assert "ProcessLost" in raised[0].text and "ValueError: this process fails" in raised[1].text
 
 
+def test_a_first_process_that_fails_ends_the_other_without_an_abort(server: Server, tmp_path: Path) -> None:
+    first, other = server.run(tmp_path, 2, failure="first", epochs=500)
+    assert [first.code, other.code] == [1, 1]
+    assert "ValueError: this process fails" in first.text and "ProcessLost" in other.text
+
+
 def test_a_process_that_exits_ends_the_other(server: Server, tmp_path: Path) -> None:
     exited = server.run(tmp_path, 2, failure="exit", epochs=500)
     assert exited[0].code == 1 and exited[1].code != 0
@@ -137,6 +143,17 @@ def test_calls_and_evaluations_compare_what_processes_give(server: Server, tmp_p
         assert text.startswith("OptionError: the data of items")
     for text in errors[6:]:
         assert text.startswith("IndexOutOfRange: column items holds 8 in row 3, but index of table")
+
+
+def test_loaders_of_processes_whose_devices_alternate(server: Server, tmp_path: Path) -> None:
+    found = server.found(tmp_path, 2, model="loaders", devices=2, folder=str(tmp_path))
+    assert [(tmp_path / f"rows-{process}.txt").read_text() for process in range(2)] == ["[0, 2]", "[1, 3]"]
+    assert found["of a loader"] == pytest.approx(found["of columns"], rel=1e-6)
+    assert "the number of batches, of process 1 differs from that of process 0" in found["other lengths"]
+    assert "the options of the epoch or the number of rows of process 1 differs" in found["other numbers of rows"]
+    text = found["rows that devices do not divide"]
+    assert text.startswith("ShapeError: a batch of loaders has 1 rows of items (Batch(),) int64")
+    assert "in each of 2 parts, 2 in all, which 4 devices do not divide: give batches whose parts are" in text
 
 
 def test_all_processes_decide_the_same_in_fit_and_one_writes(server: Server, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ from wyrm.engines.jax.updates import TouchedRows
 from wyrm.engines.module_paths import paths_of_leaves
 from wyrm.engines.native.run.shuffle import Shuffle
 from wyrm.engines.numpy.reference import accumulate
-from wyrm.errors import Diverged, DTypeError, OptionError
+from wyrm.errors import Diverged, DTypeError, OptionError, ShapeError
 from wyrm.graph.axes import Entries, Ragged, axis_of_entries, ragged_axis
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.jax_form import JAX, JaxForm
@@ -345,6 +345,8 @@ class JaxEngine(Engine):
             )
         part = self.part(columns) if in_batches else Part()
         rows, batch = columns.rows, options.batch_size
+        if part.count > 1:
+            self._check_divided(columns, min(rows, batch) * part.count, part)
         columns.check_batches(batch * part.count, rows * part.count)
         sizes = self.graph.schedule.bind(columns.shapes(self.graph.fed, min(rows, batch) * part.count))
         check_ranges(self.graph.ranges.limits, columns.given, sizes)
@@ -359,6 +361,17 @@ class JaxEngine(Engine):
             given_sizes = {name: size for name, size in sizes.items() if not issubclass(name, Entries)}
             for leaf in self.graph.fed:
                 self.placement.sharding.check_leaf(leaf, given_sizes)
+
+    def _check_divided(self, columns: Columns, rows: int, part: Part) -> None:
+        """Raise `ShapeError` for a batch of so many rows, of parts from loaders, that the devices do not divide."""
+        for leaf in columns.given:
+            devices = self.placement.sharding.devices(self.placement.sharding.mesh_axes(leaf.dims[0]))
+            if rows % devices:
+                raise ShapeError(
+                    f"a batch of loaders has {rows // part.count} rows of {describe(leaf)} in each of {part.count} "
+                    f"parts, {rows} in all, which {devices} devices do not divide: give batches whose parts are a "
+                    f"multiple of {devices // part.count}, and leave out or fill up a smaller last one"
+                )
 
     def _check_ragged(self, flat: Flattened, options: EpochOptions, part: Part) -> None:
         """Raise `OptionError` for batches of rows of different lengths that cannot be stacked or divided."""
@@ -378,6 +391,14 @@ class JaxEngine(Engine):
         """Raise the error of a run for batches of one of these sizes, of which each process may give a part."""
         count = self.part(columns).count if in_batches else 1
         super().check_sizes(columns, [batch * count for batch in batches], in_batches=in_batches)
+
+    def end_batches(self) -> None:
+        """Raise `OptionError` if the loaders of other processes have more batches."""
+        if self.placement.several_processes:
+            with self.checking():
+                pass
+            with computing():
+                check_same({"the number of batches": self.position.done.batches})
 
     def part(self, columns: Columns) -> Part:
         """Return the part of each batch that a loader of this process gives."""

@@ -304,21 +304,21 @@ class JaxEpoch:
             else:
                 # The shape is that of the whole batch.
                 shape = (*chosen.shape[:-1], *(size * part.count for size in chosen.shape[-1:]), *column.shape[1:])
-                before = part.index * chosen.shape[-1] if part.count > 1 else 0
-                feeds.append(self.engine.placement.batch(leaf, shape, _row_reader(column, chosen, before)))
+                feeds.append(self.engine.placement.batch(leaf, shape, _row_reader(column, chosen, part)))
         return feeds
 
 
-def _row_reader(column: np.ndarray, rows: NDArray[np.int64], before: int = 0) -> Read:
+def _row_reader(column: np.ndarray, rows: NDArray[np.int64], part: Part) -> Read:
     """Return a function that reads a part of `column[rows]`, and no other rows of the column.
 
-    Along the last axis of `rows`, `before` rows of other processes precede.
+    The rows along the last axis of `rows` are `part` of a batch, whose rows the function takes.
     """
+    size = rows.shape[-1] * part.count
 
     def read(index: tuple[slice, ...]) -> np.ndarray:
-        if before:
-            last = index[rows.ndim - 1]
-            index = (*index[: rows.ndim - 1], slice(last.start - before, last.stop - before), *index[rows.ndim :])
+        if part.count > 1:
+            own = part.own(index[rows.ndim - 1], size)
+            index = (*index[: rows.ndim - 1], own, *index[rows.ndim :])
         chosen = column[rows[index[: rows.ndim]]]
         found: np.ndarray = chosen[(slice(None),) * rows.ndim + tuple(index[rows.ndim :])]
         return found

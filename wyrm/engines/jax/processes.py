@@ -18,7 +18,7 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -65,13 +65,25 @@ class _Processes:
         self._ending.set()
         if self._thread is not None:
             self._thread.join(_PERIOD)
-        # After an uncaught exception, JAX would wait here for processes that wait for this one.
-        if self._lost or (hasattr(sys, "last_value") and not hasattr(sys, "ps1")):
+        if self._lost:
             _end_now()
 
+        uncaught = hasattr(sys, "last_value") and not hasattr(sys, "ps1")
         # Without an answer the service is gone, and JAX itself ends this process.
         with suppress(jax.errors.JaxRuntimeError):
-            self._client.key_value_set(f"{_LEFT}{jax.process_index()}", "failed" if self._failed else "done")
+            how = "failed" if self._failed or uncaught else "done"
+            self._client.key_value_set(f"{_LEFT}{jax.process_index()}", how)
+            if uncaught and jax.process_index() == 0:
+                self._await_others()
+        # JAX would wait for processes that wait for this one.
+        if uncaught:
+            _end_now()
+
+    def _await_others(self) -> None:
+        """Wait until the others have had time to end: the service of process 0 ends with it, and aborts them."""
+        deadline = time.monotonic() + _PATIENCE["failed"] + 3 * _PERIOD
+        while len(self._client.key_value_dir_get(_LEFT)) < jax.process_count() and time.monotonic() < deadline:
+            time.sleep(_PERIOD / 10)
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -109,6 +121,8 @@ class _Processes:
                         f"{_processes_in_words({process: how})} left, and this process waits for it in a computation"
                     )
                     sys.stderr.write(f"\nProcessLost: {text}\n")
+                    with suppress(jax.errors.JaxRuntimeError):
+                        self._client.key_value_set(f"{_LEFT}{jax.process_index()}", "failed")
                     _end_now()
 
 
@@ -156,19 +170,35 @@ _SAMPLE = 64
 
 @dataclass(frozen=True)
 class Part:
-    """Part `index` of `count` equal, contiguous parts of each batch."""
+    """Part `index` of `count` equal parts of each batch.
+
+    A part is contiguous, or `blocks` has the numbers of its blocks, of the `of` equal blocks of a batch: where the
+    devices of a mesh are not ordered by process.
+    """
 
     index: int = 0
     count: int = 1
+    blocks: tuple[int, ...] = field(default=(), repr=False)
+    of: int = field(default=0, repr=False)
 
-    def rows(self, rows: int) -> slice:
-        """Return which of the rows of a batch this part has.
+    def rows(self, rows: int) -> slice | NDArray[np.int64]:
+        """Return which of the rows of a batch this part has: a slice, or their numbers where it is not contiguous.
 
-        >>> Part(1, 2).rows(8)
-        slice(4, 8, None)
+        >>> Part(1, 2).rows(8), Part(0, 2, (0, 3), 4).rows(8)
+        (slice(4, 8, None), array([0, 1, 6, 7]))
         """
+        if self.blocks:
+            size = rows // self.of
+            return np.concatenate([np.arange(block * size, (block + 1) * size) for block in self.blocks])
         size = rows // self.count
         return slice(self.index * size, (self.index + 1) * size)
+
+    def own(self, span: slice, rows: int) -> slice:
+        """Return where the rows of a device, `span` of a batch of so many `rows`, are among those of this part."""
+        first, last, _ = span.indices(rows)
+        size = rows // self.of if self.blocks else rows // self.count
+        number = self.blocks.index(first // size) if self.blocks else 0
+        return slice(number * size + first % size, number * size + first % size + last - first)
 
 
 def part_of(placement: Placement, leaf: BaseNode) -> Part:
@@ -177,17 +207,18 @@ def part_of(placement: Placement, leaf: BaseNode) -> Part:
         return Part()
     rows = int(placement.sharding.mesh.size)
     shape = (rows, *(1 for _ in leaf.dims[1:]))
-    spans = placement.sharding.of_array(leaf, shape).addressable_devices_indices_map(shape).values()
-    bounds = [span[0].indices(rows)[:2] for span in spans]
-    first, last = min(low for low, _ in bounds), max(high for _, high in bounds)
-    size = last - first
-    held = {row for low, high in bounds for row in range(low, high)}
-    if len(held) != size or rows % size or first % size:
+    held: dict[int, set[int]] = {}
+    for device, span in placement.sharding.of_array(leaf, shape).devices_indices_map(shape).items():
+        held.setdefault(device.process_index, set()).update(range(*span[0].indices(rows)))
+    own, parts = sorted(held[jax.process_index()]), sorted({tuple(sorted(each)) for each in held.values()})
+    if len(parts) * len(own) != rows or sum(map(len, parts)) != rows:
         raise OptionError(
-            f"the devices of this process hold rows of {describe(leaf)} that are not contiguous, so it cannot read "
-            f"them from batches of its own: order the devices of the mesh by process, or train on columns"
+            f"some devices of this process hold rows of {describe(leaf)} that another process has too, and some do "
+            f"not, so it cannot read them from batches of its own: order the devices of the mesh by process, or train "
+            f"on columns"
         )
-    return Part(first // size, rows // size)
+    index, contiguous = parts.index(tuple(own)), own[-1] - own[0] < len(own)
+    return Part(index, len(parts)) if contiguous else Part(index, len(parts), tuple(own), rows)
 
 
 def agreed(value: float) -> float:
@@ -229,7 +260,10 @@ def check_same(named: Mapping[str, object]) -> None:
     summaries = _of_all([zlib.crc32(repr(list(named)).encode()), zlib.crc32(own.tobytes())])
     if (summaries == summaries[0]).all():
         return
-    what, other = "what is trained or fed", int(np.argmax((summaries != summaries[0]).any(axis=1)))
+    what, other = (
+        "what is trained or fed, or the number of batches,",
+        int(np.argmax((summaries != summaries[0]).any(axis=1))),
+    )
     if (summaries[:, 0] == summaries[0, 0]).all():
         every = _of_all(own)
         position = int(np.argmax((every != every[0]).any(axis=0)))
