@@ -5,7 +5,7 @@
 size of an axis, `symmetry` whether they depend on the order along it.
 
 An analysis goes through a graph node by node. `rules` has `Reach`, what an op may say of itself. For other ops,
-`formulas` reads elementwise formulas, `reading` index maps and reshapes, `relations` finds once for all uses what a
+`formulas` reads elementwise formulas, `reading` index maps and reshapes, `ways` says how axes meet, `relations` finds once for all uses what a
 composition depends on, and `constants` finds what arrays such as masks hold. `zones` has the arithmetic of positions:
 conjunctions of bounds `u - v <= c`.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import inf
 
-from wyrm.graph.base import BaseNode, label
+from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_maps import IndexLiteral, SumOfIndices, loop_indices
 from wyrm.graph.leaves import Input
 from wyrm.graph.loop_form import LOOPS
@@ -41,8 +41,8 @@ def explained(
     source = next((each for each in path if each in analysis.sources), None)
     of = "" if source is None else f" {label(source)}"
     lines = [f"{text}{of}{_extent(analysis, zone, atom)}"]
-    if lost is not None and not lost.is_leaf:
-        lines.append(f"  lost by {_written(lost)} at {_line(lost)}")
+    if lost is not None and not (lost.is_leaf and (source is lost or lost.location.source == "")):
+        lines.append(f"  lost by {label(lost) if lost.is_leaf else _written(lost)} at {_line(lost)}")
     if mask is not None:
         lines.append(f"  mask: {_written(mask)} at {_line(mask)}")
     lines.append("  path: " + " -> ".join(_steps(path)))
@@ -66,7 +66,12 @@ def lost_at(zone: Zone, fits: Fits) -> tuple[BaseNode | None, BaseNode | None]:
     for k in range(len(chain) - 1):
         if holds[k + 1] and not holds[k]:
             return chain[k].node, chain[k].mask
-    return chain[-1].node, None
+    return chain[-1].node, None if fits is never else chain[0].mask
+
+
+def described(node: BaseNode) -> str:
+    """Return a node in words, by the name that users write."""
+    return describe(node).replace(node.op_name(), _written(node), 1) if node.name is None else describe(node)
 
 
 def _written(node: BaseNode) -> str:
@@ -83,6 +88,8 @@ def _steps(path: list[BaseNode]) -> list[str]:
     """Return the ops of a path with the user's lines, those of one line together."""
     steps: list[tuple[str, list[str]]] = []
     for node in path:
+        if not node.is_leaf and LOOPS.of(node).decompose(node) is node.parents[0]:
+            continue  # it passes its operand on
         place, name = str(node.location), _written(node) if node.name is None else label(node)
         if not steps or steps[-1][0] != place:
             steps.append((place, []))
