@@ -12,7 +12,7 @@ from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.traversal import topological_order
 from wyrm.reach.facts import Analysis
 from wyrm.reach.rules import REACH, Along
-from wyrm.reach.zones import Bounds, Zone
+from wyrm.reach.zones import SOURCE, Bounds, Zone
 
 # Whether bounds are within a claim, whose atom is given.
 Fits = Callable[[Bounds, int | None], bool]
@@ -66,12 +66,20 @@ def lost_at(zone: Zone, fits: Fits) -> tuple[BaseNode | None, BaseNode | None]:
     for k in range(len(chain) - 1):
         if holds[k + 1] and not holds[k]:
             return chain[k].node, chain[k].mask
-    return chain[-1].node, None if fits is never else chain[0].mask
+    is_bound = fits is not never and any(SOURCE in key for key in zone.bounds)
+    return chain[-1].node, zone.mask if is_bound else None
 
 
 def described(node: BaseNode) -> str:
     """Return a node in words, by the name that users write."""
+    while _passes(node):
+        node = node.parents[0]
     return describe(node).replace(node.op_name(), _written(node), 1) if node.name is None else describe(node)
+
+
+def _passes(node: BaseNode) -> bool:
+    """Return whether an op returns its operand as it is."""
+    return not node.is_leaf and LOOPS.of(node).decompose(node) is node.parents[0]
 
 
 def _written(node: BaseNode) -> str:
@@ -88,8 +96,8 @@ def _steps(path: list[BaseNode]) -> list[str]:
     """Return the ops of a path with the user's lines, those of one line together."""
     steps: list[tuple[str, list[str]]] = []
     for node in path:
-        if not node.is_leaf and LOOPS.of(node).decompose(node) is node.parents[0]:
-            continue  # it passes its operand on
+        if _passes(node):
+            continue
         place, name = str(node.location), _written(node) if node.name is None else label(node)
         if not steps or steps[-1][0] != place:
             steps.append((place, []))
