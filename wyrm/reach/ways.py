@@ -123,9 +123,9 @@ def ways_of_form(node: BaseNode, parts: Sequence[tuple[int, Size]] | None = None
     if node.same_elements:
         return _ways_of_reshape(node, parts)
     if form.by_flat_index is not None:
-        said = {k: How.ANY if k else How.COUNTED for k in range(node.ndim)}
+        how: dict[Hashable, How] = {k: How.ANY if k else How.COUNTED for k in range(node.ndim)}
         places = [(k, [None] * parent.ndim) for k, parent in enumerate(node.parents)]
-        return ways_by(node, places, {k: k for k in range(node.ndim)}, said)
+        return ways_by(node, places, {k: k for k in range(node.ndim)}, how)
     targets = [form.scatter_index(node, k, loop_indices(parent.ndim)) for k, parent in enumerate(node.parents)]
     known = [target for target in targets if target is not None]
     return _ways_of_scatter(node, known) if known and len(known) == len(targets) else nothing_said(node)

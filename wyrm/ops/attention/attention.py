@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack
 
 import numpy as np
@@ -465,7 +465,9 @@ class _AttentionReach(Reach):
         if step is not None:
             return nothing_said(node)
         said = How.COUNTED if node.causal else How.ANY if node.alibi else None
-        how = {"key": How.REDUCED} if said is None else dict.fromkeys(("query", "key"), said)
+        how: dict[Hashable, How] = {"key": How.REDUCED}
+        if said is not None:
+            how = dict.fromkeys(("query", "key"), said)
         parts = [0, 0] if node.packed else range(3)  # `qkv` is read in all roles
         places: list[Places] = [
             (k, ["row", "key" if i else "query", *[None] * (node.parents[k].ndim - 2)]) for i, k in enumerate(parts)
