@@ -23,19 +23,15 @@ from wyrm.exporting.plan import refuse
 
 ALL = os.environ.get("WYRM_TEST_EXPORT") == "all"
 # Ops that cannot leave: they have no native form.
-REFUSED = frozenset({
-    "BesselI", "BesselIe", "BesselJ", "BesselY", "BetaInc", "LogGammaSlope", "ProductOfOthersAlong",
-})  # fmt: skip
+REFUSED = frozenset(["BesselI", "BesselIe", "BesselJ", "BesselY", "BetaInc", "LogGammaSlope"])
 # Ops whose vectors have any sign, or values any order: `test_linalg` compares what does not depend on these.
 FREE = frozenset({
     "Eigenvectors", "GeneralEigenvalues", "GeneralEigenvectors", "LeftSingularVectors", "RightSingularVectors",
 })  # fmt: skip
-# Ops whose gradient cannot leave.
-WITHOUT_GRADIENT = frozenset(["ProductOfOthers"])
 
 
 def leaves(sample: Sample) -> bool:
-    return sample.op.__name__ not in REFUSED | WITHOUT_GRADIENT
+    return sample.op.__name__ not in REFUSED
 
 
 def is_determined(sample: Sample) -> bool:

@@ -1,4 +1,4 @@
-"""Samples of the product along axes and of its derivatives, with and without zeros."""
+"""Samples of the product along axes and of its derivative, with and without zeros."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.samples.sample import Sample, normal, reducing
-from wyrm.ops.reducing.prod import Prod, ProductOfOthers, ProductOfOthersAlong
+from wyrm.ops.products.prod import Prod, ProductOfOthers
 
 
 def _with_zeros() -> Any:
@@ -23,17 +23,8 @@ def _others(x: Any, axis: int) -> Any:
     return np.stack(parts, axis)
 
 
-def _others_along(x: Any, along: Any) -> Any:
-    """Reference for `ProductOfOthersAlong`, along the last axis."""
-    result = np.zeros_like(x)
-    for i, j in np.ndindex(x.shape[-1], x.shape[-1]):
-        if i != j:
-            result[..., i] += along[..., j] * np.prod(np.delete(x, [i, j], -1), axis=-1)
-    return result
-
-
 def samples() -> list[Sample]:
-    """Samples of the three ops."""
+    """Samples of both ops."""
     zeros = _with_zeros()
     return [
         *reducing(Prod, np.prod, empty=True),
@@ -57,11 +48,5 @@ def samples() -> list[Sample]:
                 empty=axis == 1,
             )
             for axis in (0, 1)
-        ),
-        Sample(
-            ProductOfOthersAlong,
-            lambda *parents: ProductOfOthersAlong(parents, 1),
-            (zeros, normal(4, 3)),
-            _others_along,
         ),
     ]

@@ -96,10 +96,10 @@ from wyrm.ops.indexing.index import Index
 from wyrm.ops.indexing.slicing import Slice
 from wyrm.ops.indexing.taking import IndexTakeAlongAxis, TakeAlongAxis, TakeMode
 from wyrm.ops.normalization.statistics import LogSumExp, Std, Variance
+from wyrm.ops.products.prod import Prod
 from wyrm.ops.reducing.counting import CountTrue
 from wyrm.ops.reducing.cumulative import CumProd, CumSum, IndexCumSum
 from wyrm.ops.reducing.positions import ArgMax
-from wyrm.ops.reducing.prod import Prod
 from wyrm.ops.reducing.reduction import Max, Mean, Min, Sum
 from wyrm.ops.reducing.sorting import ArgSort
 from wyrm.ops.shaping.shape import BroadcastTo, IndexReshape, Reshape

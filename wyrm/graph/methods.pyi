@@ -99,12 +99,12 @@ from wyrm.ops.normalization.normalization import LayerNorm, RMSNorm
 from wyrm.ops.normalization.statistics import LogSumExp, Std, Variance
 from wyrm.ops.products.embed import Embed
 from wyrm.ops.products.linear_gelu import LinearGelu
+from wyrm.ops.products.prod import Prod
 from wyrm.ops.products.product import MatMul, VectorDot
 from wyrm.ops.random.dropout import AddDropout, Dropout
 from wyrm.ops.reducing.counting import CountTrue
 from wyrm.ops.reducing.cumulative import CumProd, CumSum, IndexCumSum
 from wyrm.ops.reducing.positions import ArgMax
-from wyrm.ops.reducing.prod import Prod
 from wyrm.ops.reducing.reduction import Max, Mean, Min, Sum
 from wyrm.ops.reducing.sorting import ArgSort
 from wyrm.ops.shaping.shape import BroadcastTo, IndexReshape, Reshape
@@ -2317,6 +2317,62 @@ class Node:
         [0.0]"""
 
     @overload
+    def prod(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Prod[L, tuple[()]]: ...
+    @overload
+    def prod(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]:
+        """Product over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        The gradient is correct at zeros too. Raise `ShapeError` for an axis that the operand lacks.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).prod(axis=-1).forward().tolist()
+        [2.0, 12.0]"""
+
+    @overload
+    def prod(
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
+    ) -> Prod[L, tuple[*Bs, One]]: ...
+    @overload
+    def prod(
+        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
+    ) -> Prod[L, tuple[*Bs]]: ...
+    @overload
+    def prod(
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
+    ) -> Prod[L, tuple[*Bs]]: ...
+    @overload
+    def prod(
+        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]
+    ) -> Prod[L, tuple[One, *Bs]]: ...
+    @overload
+    def prod(
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
+    ) -> Prod[L, tuple[M, *Bs]]: ...
+    @overload
+    def prod(
+        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
+    ) -> Prod[L, tuple[M, One, *Bs]]: ...
+    @overload
+    def prod(
+        self: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
+    ) -> Prod[L, tuple[*Bs, N]]: ...
+    @overload
+    def prod(
+        self: OfShape[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
+    ) -> Prod[L, tuple[*Bs]]: ...
+    @overload
+    def prod(
+        self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
+    ) -> Prod[L, tuple[*Bs]]: ...
+    @overload
+    def prod(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]:
+        """Product over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
+
+        The gradient is correct at zeros too. Raise `ShapeError` for an axis that the operand lacks.
+
+        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).prod(axis=-1).forward().tolist()
+        [2.0, 12.0]"""
+
+    @overload
     def vector_dot(
         self: OfShape[L, tuple[*Bs, N]], other: Shaped[Any, FittingShape[tuple[*Bs, N]]]
     ) -> VectorDot[L]: ...
@@ -2517,62 +2573,6 @@ class Node:
 
         >>> wy.Constant([[1.0, 3.0], [2.0, 1.0]]).argmin(axis=0).forward().tolist()
         [0, 1]"""
-
-    @overload
-    def prod(self: Shaped[L, S], axis: None = None, keepdims: Literal[False] = False) -> Prod[L, tuple[()]]: ...
-    @overload
-    def prod(self: Shaped[L, AtLeast1D], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]:
-        """Product over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
-
-        The gradient is correct at zeros too. Raise `ShapeError` for an axis that the operand lacks.
-
-        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).prod(axis=-1).forward().tolist()
-        [2.0, 12.0]"""
-
-    @overload
-    def prod(
-        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[True]
-    ) -> Prod[L, tuple[*Bs, One]]: ...
-    @overload
-    def prod(
-        self: OfShape[L, tuple[*Bs, N]], axis: Literal[-1], keepdims: Literal[False] = False
-    ) -> Prod[L, tuple[*Bs]]: ...
-    @overload
-    def prod(
-        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[False] = False
-    ) -> Prod[L, tuple[*Bs]]: ...
-    @overload
-    def prod(
-        self: OfShape[L, tuple[N, *Bs]], axis: Literal[0], keepdims: Literal[True]
-    ) -> Prod[L, tuple[One, *Bs]]: ...
-    @overload
-    def prod(
-        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[False] = False
-    ) -> Prod[L, tuple[M, *Bs]]: ...
-    @overload
-    def prod(
-        self: OfShape[L, tuple[M, N, *Bs]], axis: Literal[1], keepdims: Literal[True]
-    ) -> Prod[L, tuple[M, One, *Bs]]: ...
-    @overload
-    def prod(
-        self: OfShape[L, tuple[*Bs, M, N]], axis: Literal[-2], keepdims: Literal[False] = False
-    ) -> Prod[L, tuple[*Bs, N]]: ...
-    @overload
-    def prod(
-        self: OfShape[L, tuple[M, N, *Bs]], axis: tuple[Literal[0], Literal[1]], keepdims: Literal[False] = False
-    ) -> Prod[L, tuple[*Bs]]: ...
-    @overload
-    def prod(
-        self: OfShape[L, tuple[*Bs, M, N]], axis: tuple[Literal[-2], Literal[-1]], keepdims: Literal[False] = False
-    ) -> Prod[L, tuple[*Bs]]: ...
-    @overload
-    def prod(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: bool = False) -> Prod[L]:
-        """Product over `axis`: an axis, several, or all by default; `keepdims=True` keeps them at size 1.
-
-        The gradient is correct at zeros too. Raise `ShapeError` for an axis that the operand lacks.
-
-        >>> wy.Constant([[1.0, 2.0], [3.0, 4.0]]).prod(axis=-1).forward().tolist()
-        [2.0, 12.0]"""
 
     @overload
     def sum(self: ShapedMask[S], axis: None = None, keepdims: Literal[False] = False) -> CountTrue[tuple[()]]: ...

@@ -16,7 +16,6 @@ import wyrm.ops.products.embed
 import wyrm.ops.products.linear_gelu
 import wyrm.ops.products.loops
 import wyrm.ops.random.dropout
-import wyrm.ops.reducing.prod
 import wyrm.ops.reducing.reduction
 import wyrm.ops.shaping.expanding
 import wyrm.ops.shaping.shape

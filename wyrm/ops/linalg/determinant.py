@@ -24,7 +24,7 @@ from wyrm.ops.linalg.kernels import cofactors_kernel, determinant_kernel
 from wyrm.ops.linalg.matrices import KernelArgument, MatrixOp, matrices, square
 from wyrm.ops.linalg.svd import LeftSingularVectors, RightSingularVectors, SingularValues, SVDResiduals, svd_scratch
 from wyrm.ops.linalg.systems import LUResiduals, Solve, identity, inverse
-from wyrm.ops.reducing.prod import ProductOfOthers
+from wyrm.ops.products.prod import ProductOfOthers
 
 
 class Determinant(MatrixOp[Axes]):

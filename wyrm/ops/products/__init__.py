@@ -1,1 +1,1 @@
-"""Products of matrices and vectors."""
+"""Products of matrices and vectors, and of elements."""

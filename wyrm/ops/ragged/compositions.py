@@ -13,6 +13,7 @@ from wyrm.graph.ragged_leaves import Parts, made_rows, parts_of
 from wyrm.ops.composed import Composed
 from wyrm.ops.cross_entropy.softmax import LogSoftmax, Softmax
 from wyrm.ops.normalization.statistics import LogSumExp, Variance
+from wyrm.ops.products.prod import ProductOfOthers
 from wyrm.ops.ragged.forms import PartsOf, axis_of, flat_form, of_value, rule_of
 from wyrm.ops.ragged.shaping import is_along, one_axis
 from wyrm.ops.reducing.base import Reduction
@@ -25,7 +26,7 @@ def composition(node: Any, operands: list[Any], parts: PartsOf) -> Any:
     return of_value(node.compose(*node.parents), node, operands, parts)
 
 
-@flat_form(LogSoftmax, LogSumExp, Softmax, Variance)
+@flat_form(LogSoftmax, LogSumExp, ProductOfOthers, Softmax, Variance)
 def composed_along(node: Any, operands: list[Any], parts: PartsOf) -> Any:
     """Return the flat form of a composed op that has axes: of the op itself if these are those of each entry."""
     if is_along(node):

@@ -16,6 +16,7 @@ from wyrm.ops.elementwise.comparison import IsNan, where
 from wyrm.ops.elementwise.rounding import Floor
 from wyrm.ops.indexing.joining import stack
 from wyrm.ops.indexing.segment import SegmentMax, segment_total
+from wyrm.ops.products.prod import Prod
 from wyrm.ops.ragged.forms import PartsOf, axis_of, flat_form, places_of, repeated
 from wyrm.ops.ragged.running import begins, row_products
 from wyrm.ops.ragged.shaping import one_axis
@@ -23,7 +24,6 @@ from wyrm.ops.reducing.base import Count, Reduction
 from wyrm.ops.reducing.counting import CountTrue
 from wyrm.ops.reducing.index_reduction import IndexMax, IndexMin, IndexSum
 from wyrm.ops.reducing.positions import ArgMax
-from wyrm.ops.reducing.prod import Prod
 from wyrm.ops.reducing.reduction import Max, Mean, Min, Sum
 from wyrm.ops.shaping.shape import WithSizes, with_axes
 

@@ -12,10 +12,9 @@ from wyrm.graph.ragged_leaves import Parts
 from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import constant_like
 from wyrm.ops.indexing.gather import IndexGather
-from wyrm.ops.ragged.forms import PartsOf, flat_form, of_value, repeated
+from wyrm.ops.ragged.forms import PartsOf, flat_form, repeated
 from wyrm.ops.ragged.shaping import one_axis
 from wyrm.ops.reducing.cumulative import CumProd, CumSum, IndexCumSum, Recurrence, Shift
-from wyrm.ops.reducing.prod import ProductOfOthers, ProductOfOthersAlong
 from wyrm.ops.shaping.arange import positions
 from wyrm.ops.shaping.shape import with_axes
 
@@ -62,27 +61,3 @@ def _cumulative(node: Any, operands: list[Any], parts: PartsOf) -> Any:
     for each in also:
         goes_on = goes_on.minimum(each)
     return Recurrence(factor, term, goes_on, axis=0, reverse=reverse)
-
-
-@flat_form(ProductOfOthers, ProductOfOthersAlong)
-def _products_of_others(node: Any, operands: list[Any], parts: PartsOf) -> Any:
-    if node.axis != 1:
-        return one_axis(node, operands, parts)
-    before, after = (_products_before(*node.parents, reverse=reverse) for reverse in (False, True))
-    others = [left * right for left, right in zip(before, reversed(after), strict=True)]
-    return of_value(sum(others[1:], others[0]), node, operands, parts)
-
-
-def _products_before(x: Any, *directions: Any, reverse: bool) -> list[Any]:
-    """Return the products of the entries before each one, as numbers with one infinitesimal for each direction.
-
-    Part s of a number is the coefficient of the directions whose bits are set in s.
-    """
-    products = CumProd(x, axis=1, reverse=reverse)
-    before: list[Any] = [Shift(products, axis=1, reverse=reverse, fill=1.0)]
-    for s in range(1, 2 ** len(directions)):
-        terms: list[Any] = [along * before[s ^ (1 << i)] for i, along in enumerate(directions) if s >> i & 1]
-        total: Any = sum(terms[1:], terms[0])
-        coefficients = Recurrence(x, total, axis=1, reverse=reverse)
-        before.append(Shift(coefficients, axis=1, reverse=reverse, fill=0.0))
-    return before

@@ -43,14 +43,13 @@ class _Cumulative(AlongAxis[Axes], abstract=True):
     def __init__(self, *parents: Node, axis: int, reverse: bool = False, **attributes: Any) -> None:
         self._construct(parents, axis=axis, reverse=reverse, **attributes)
 
-    def in_order(self, xp: ArrayNamespace, x: FloatArray) -> FloatArray:
-        """Return `x` with its axis first, in the order of the op."""
-        rows = xp.moveaxis(x, self.axis, 0)
-        return xp.flip(rows, 0) if self.reverse else rows
+    def along(self, part: slice) -> tuple[slice, ...]:
+        """Return the index of a part of the axis."""
+        return (*(slice(None),) * self.axis, part)
 
-    def restored(self, xp: ArrayNamespace, rows: FloatArray) -> FloatArray:
-        """Return rows in the order of the op to their place: the inverse of `in_order`."""
-        return xp.moveaxis(xp.flip(rows, 0) if self.reverse else rows, 0, self.axis)
+    def in_order(self, x: Any) -> Any:
+        """Return `x` with the elements along its axis in the order of the op; it is its own inverse."""
+        return x[self.along(slice(None, None, -1))] if self.reverse else x
 
 
 class _CumulativeLoops(ByKernel):
@@ -78,7 +77,7 @@ class CumSum(_Cumulative[Axes]):
     written = "cumsum"
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        return self.restored(xp, xp.cumsum(self.in_order(xp, operands[0]), axis=0))
+        return self.in_order(xp.cumsum(self.in_order(operands[0]), axis=self.axis))
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (CumSum(gradient, axis=self.axis, reverse=not self.reverse),)
@@ -102,7 +101,7 @@ class CumProd(_Cumulative[Axes]):
     written = "cumprod"
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        return self.restored(xp, xp.cumprod(self.in_order(xp, operands[0]), axis=0))
+        return self.in_order(xp.cumprod(self.in_order(operands[0]), axis=self.axis))
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         # The product before element i, times the sum over j >= i of gradient[j] and the elements between i and j. Both
@@ -134,8 +133,11 @@ class Shift(_Cumulative[Axes]):
     fill: float
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        rows = self.in_order(xp, operands[0])
-        return self.restored(xp, xp.concat([xp.zeros_like(rows[:1]) + self.fill, rows[:-1]]))
+        (x,) = operands
+        first, last = self.along(slice(1)), self.along(slice(-1, None))
+        kept, lost = (self.along(slice(1, None)), first) if self.reverse else (self.along(slice(-1)), last)
+        parts = xp.zeros_like(x[lost]) + self.fill, x[kept]
+        return xp.concat(parts[::-1] if self.reverse else parts, axis=self.axis)
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (Shift(gradient, axis=self.axis, reverse=not self.reverse, fill=0.0),)
@@ -168,12 +170,12 @@ class Recurrence(_Cumulative[Axes]):
     __slots__ = ()
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        factor, term, *goes_on = (self.in_order(xp, operand) for operand in operands)
+        factor, term, *goes_on = (xp.moveaxis(self.in_order(operand), self.axis, 0) for operand in operands)
         rows: list[FloatArray] = []
         for i in range(shape[self.axis]):
             following = term[i] if i == 0 else factor[i] * rows[-1] + term[i]
             rows.append(xp.where(goes_on[0][i] > 0.5, following, term[i]) if goes_on else following)
-        return self.restored(xp, xp.stack(rows)) if rows else operands[1]
+        return self.in_order(xp.stack(rows, axis=self.axis)) if rows else operands[1]
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         factor, _, *goes_on = self.parents
