@@ -70,6 +70,23 @@ def unordered(graph: Graph, kind: type[wy.Dim]) -> tuple[list[BaseNode], list[Ba
     return alike, fixed
 
 
+def by_rounding(nodes: Sequence[BaseNode], values: Mapping[BaseNode, np.ndarray], rounding: float) -> set[BaseNode]:
+    """Return the nodes at and behind an order of elements that only rounding decides, as two of them are almost equal.
+
+    Elements that are exactly equal have an order of their own.
+    """
+    found = set[BaseNode]()
+    for node in nodes:
+        (x, *_) = node.parents or (node,)
+        if node.dtype.kind == "i" and x.dtype.kind == "f" and x in values and hasattr(node, "axis"):
+            gaps = np.diff(np.sort(values[x], axis=node.axis), axis=node.axis)
+            if ((gaps > 0) & (gaps <= rounding)).any():
+                found.add(node)
+        if not found.isdisjoint(node.parents):
+            found.add(node)
+    return found
+
+
 def _ordered(graph: Graph, compute: _Computer, seed: int) -> Wrong | None:
     """Return the first node that changes with the order of the inputs in another way than is said."""
     inputs = [leaf for leaf in graph.leaves if isinstance(leaf, wy.Input | IndexInput)]
@@ -84,7 +101,15 @@ def _ordered(graph: Graph, compute: _Computer, seed: int) -> Wrong | None:
                 leaf: permuted(graph.leaves[leaf], leaf, kind, order) for leaf in inputs
             }
             after = compute({**graph.leaves, **turned})
+            unsure = set[BaseNode]().union(
+                *(
+                    by_rounding(graph.nodes, dict(zip(graph.nodes, each, strict=True)), rounding)
+                    for each in (before, after)
+                )
+            )
             for node, old, new in zip(graph.nodes, before, after, strict=True):
+                if node in unsure:
+                    continue
                 expected = [permuted(old, node, kind, order)] * (node in alike) + [old] * (node in fixed)
                 if not all(np.allclose(each, new, 1e-9, rounding, True) for each in expected):
                     return Wrong(node, f"it depends on the order {order} of {kind.__name__}, which it is said not to")

@@ -19,9 +19,10 @@ from wyrm.ops.attention.attention import _AttentionReach
 from wyrm.ops.control.scan_reach import _Loop
 from wyrm.ops.products.product import _MatMulReach
 from wyrm.ops.shaping.arange import _ArangeReach
-from wyrm.reach import constants, extremes, formulas, reading, relations, zones
+from wyrm.reach import constants, extremes, formulas, reading, relations, ways, zones
 from wyrm.reach.facts import Analysis
 from wyrm.reach.rules import Along, Leading
+from wyrm.reach.sizes import SizeAnalysis
 from wyrm.reach.symmetry import SymmetryAnalysis
 from wyrm.reach.zones import Atoms
 
@@ -114,7 +115,7 @@ MUTANTS = [
     _of(reading.scattered, "made.zones += analysis.image(node, x.zones, {})", "pass", "programs", 25),
     _of(reading._times, "numbers, -1)", "numbers, 1)", "sequences", 11),
     _of(reading.reshaped, "analysis.sizes[parts[-1]]", "analysis.sizes[parts[0]]", "layers", 0),
-    _of(reading.groups, "have[0] < want[0]", "have[0] > want[0]"),
+    _of(ways.grouped, "have[0] < want[0]", "have[0] > want[0]"),
     _of(Atoms.whole_of, "self.wholes[parts]\n", "next(iter(self.wholes.values()))\n", "views", 50),
     _of(Atoms.moved_whole, "self.whole_of((new, factors), size)", "whole", "views", 50),
     _of(Atoms.factors, "found[-1] * number", "found[-1]", "views", 32),
@@ -130,9 +131,16 @@ MUTANTS = [
     _of(SymmetryAnalysis._is_sorted, "is x and", "is not None and"),
     _of(SymmetryAnalysis._is_sorted, "or self.known[x].zones", "", "views", 7),
     _of(SymmetryAnalysis._is_symmetric, "[1, 0, *range(2, size)], [*range(1, size), 0]", "[1, 0, *range(2, size)],"),
-    _of(SymmetryAnalysis._is_kept, "return False\n    return True", "return True\n    return True"),
-    _of(SymmetryAnalysis._is_in_place, "old[0]", "new[0]"),
-    _of(SymmetryAnalysis._is_aligned, "> 1", "> 2"),
+    _of(SymmetryAnalysis._is_lost, "len(long) > 1", "len(long) > 2", "sequences", 16),
+    _of(SymmetryAnalysis._is_lost, "> How.REDUCED", "> How.COUNTED", "sequences", 1),
+    _of(SizeAnalysis._is_lost, "is How.ANY", "> How.ANY", "layers", 12),
+    _of(ways._is_flat, "isinstance(base, Times) or factor != 1", "False"),
+    _of(ways._ways_of_gather, "How.COUNTED", "How.SAME", "sequences", 16),
+    _of(ways._ways_of_scatter, "max(said", "min(said"),
+    _of(ways._ways_of_scatter, "elif axis_size(inner) is None", "elif False"),
+    _of(ways._ways_of_reshape, "len(left) == len(right) == 1", "len(left) == 1"),
+    _of(ways._ways_of_reshape, "len(right) > 1", "len(right) > 2"),
+    _of(ways.ways_of_form, "in _ANY_ORDER", "not in _ANY_ORDER"),
     _of(SymmetryAnalysis._start_of, "np.array_equal(array, np.arange(len(array)))", "True"),
     _of(Analysis.without, "out = set(gone)", "out = set(gone) - {1}"),
     _of(Analysis.along, "low, high = -high, -low", "pass"),
@@ -142,7 +150,7 @@ MUTANTS = [
     _of(Analysis.everything, "for z in self.image(node, each.zones, {})", "for z in []"),
     _of(Analysis.joined, "if not used.isdisjoint(map(abs, entry)):", "if False:"),
     _of(Along.reached, "low, high = -high, -low", "pass"),
-    _of(Leading.reached, "- self.core", "- self.core + 1"),
+    _of(Leading.ways, "- self.core", "- self.core + 1"),
     _of(_MatMulReach.reached, '"x * y"', '"x + y"'),
     _of(_MatMulReach.reached, "y.insert(len(y) - 2, ())", "y.insert(len(y) - 1, ())"),
     _of(_AttentionReach.reached, "Zone({(key, query): 0})", "Zone({(key, query): -1})"),

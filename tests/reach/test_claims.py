@@ -12,6 +12,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import NotProved, ShapeError
+from wyrm.ops.elementwise.elementwise import Elementwise
 from wyrm.reach.facts import Analysis
 
 
@@ -297,6 +298,24 @@ def test_a_prefix_is_more_than_causal() -> None:
         wy.prove(data(Time(4)) * 2.0).prefix(Time)
 
 
+def test_positions_along_a_flattened_axis_count_by_the_sizes_of_its_parts() -> None:
+    x: Any = wy.Input(dims=(4, Time()), name="x")
+    flat = x.reshape(-1)
+    assert wy.prove(flat.tanh().reshape(x.dims)).prefix(Time) is not None
+    numbered = (flat * wy.arange(flat.dims[0]).astype(np.float32)).reshape(x.dims)
+    assert "lost by arange at" in refused(lambda: wy.prove(numbered).prefix(Time))
+
+
+def test_sequences_of_a_batch_are_aligned_with_their_own_labels() -> None:
+    scores, labels = data(Batch(), Time(), Width(8)), wy.IndexInput(dims=(Batch(), 3), name="labels")
+    lengths = wy.IndexInput(dims=scores.dims[:1], name="lengths")
+    of_rows = wy.losses.ctc(
+        scores.log_softmax(), labels, lengths, wy.IndexInput(dims=scores.dims[:1]), reduction="none"
+    )
+    assert wy.prove(of_rows).independent(Batch) is of_rows
+    assert wy.prove(of_rows).equivariant(Batch) is of_rows
+
+
 def test_masked_elements_are_neutral_in_a_shorter_input_or_not() -> None:
     x = data()
     query, key = seen(x)
@@ -316,7 +335,7 @@ def test_sets_are_permuted() -> None:
     pooled = attended.max(1)
     assert wy.prove(pooled).invariant(Items) is pooled
     ordered = wy.nn.MultiHeadAttention(8, 2, causal=True)(x)
-    assert "does not treat all positions along Items alike" in refused(lambda: wy.prove(ordered).equivariant(Items))
+    assert "not all positions along Items are treated alike" in refused(lambda: wy.prove(ordered).equivariant(Items))
     for y in (x[:, 0], x.cumsum(axis=1).sum(1), (x * wy.arange(x.dims[1]).astype(np.float32)[:, None]).sum(1)):
         refused(partial(wy.prove(y).invariant, Items))
     with pytest.raises(ShapeError, match="has that axis: claim equivariant"):
@@ -358,6 +377,34 @@ def test_an_op_without_a_rule_reaches_everything_and_is_named() -> None:
     message = refused(lambda: wy.prove(z).causal(Time))
     assert "lost by turned at" in message
     assert "Turned says nothing of what its elements depend on: register a rule, @wy.REACH.register(Turned)" in message
+
+
+class Backward(Elementwise):
+    """The elements in reverse order, as an op without a formula may do."""
+
+    __slots__ = ()
+
+    def __init__(self, x: wy.Node) -> None:
+        self._construct((x,))
+
+    def shape_rule(self) -> Any:
+        return self.parents[0].dims
+
+    def dtype_rule(self) -> Any:
+        return self.parents[0].dtype
+
+    def evaluate(self, xp: Any, *operands: Any, shape: Any) -> Any:
+        return operands[0][::-1].cumsum(0)
+
+    def vjp(self, gradient: Any) -> Any:
+        return (gradient,)
+
+
+def test_an_op_without_a_formula_may_read_any_position() -> None:
+    x = data(Items())
+    y: Any = Backward(x)
+    for claim in (wy.prove(y).equivariant, wy.prove(y).prefix, wy.prove(y).independent):
+        assert "lost by backward at" in refused(partial(claim, Items))
 
 
 class Turned(wy.Node):
@@ -406,6 +453,10 @@ LATER: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda x: wy.scan(lambda c, row: (c + row, c), x[:, 0] * 0.0, x.swapaxes(0, 1), reverse=True)[1].swapaxes(0, 1),
         "scan goes from the last position to the first: the axis was reversed before, or reverse=True says so",
     ),
+    "last": (
+        lambda x: x + wy.scan(lambda c, row: (c + row, c), x[:, 0], x.swapaxes(0, 1))[0][:, None],
+        "what a loop ends with depends on all steps",
+    ),
     "slice": (
         lambda x: wy.concatenate([x[:, 2:], wy.zeros_like(x[:, :2])], 1),
         "slice moves position t + 2 to t, as x[2:] does",
@@ -443,6 +494,43 @@ def test_each_claim_has_help() -> None:
         (lambda: wy.prove(x.sum(2)).ignores(x), "leave x out of what the ops on the path read"),
     ):
         assert expected in refused(prove).splitlines()[-1]
+
+
+def test_messages_name_what_users_wrote() -> None:
+    x = data(Batch(), Items(6), Width(8))
+    places = wy.Parameter(np.ones((6, 8), np.float32), dims=(Items(6), Width(8)), name="places")
+    assert "lost by places at" in refused(lambda: wy.prove(x + places).equivariant(Items))
+    rows = data(Batch(), 8)
+    assert "batch_norm, matmul" in refused(
+        lambda: wy.prove(wy.nn.Linear(8, 3)(wy.nn.BatchNorm1d(8)(rows))).independent(Batch)
+    )
+    assert refused(lambda: wy.prove(data().cumsum(axis=1)).excludes(Time)).startswith(
+        "not proved: excludes(Time) of cumsum (Batch(), Time(), Width(8))"
+    )
+    y = data()
+    query, key = seen(y)
+    weights = wy.where(query >= key, y @ y.swapaxes(1, 2), 0.0)
+    assert "mask: greater_equal at" in refused(lambda: wy.prove(weights @ y).causal(Time, strict=True))
+
+
+def test_help_of_local_is_the_window_that_holds() -> None:
+    x = data(Batch(), Width(8), Time())
+    y = wy.nn.Conv1d(8, 4, 5, padding=2)(x)
+    assert "help: claim local(Time, before=2, after=2), or" in refused(
+        lambda: wy.prove(y).local(Time, before=1, after=1)
+    )
+    assert "help: claim local(Time, before=0, after=3), or" in refused(
+        lambda: wy.prove(x[:, :, 3:]).local(Time, before=3)
+    )
+    assert "help: only ops with windows are local" in refused(lambda: wy.prove(x.cumsum(axis=2)).local(Time, before=9))
+
+
+def test_an_axis_that_a_reshape_divided_is_lost_there() -> None:
+    x = data(Batch(), Time(6), Width(8))
+    with pytest.raises(
+        ShapeError, match=r"lacks that axis; reshape at .* lost it: .* \.reshape\(\(batch, Time\(6\), -1\)\)$"
+    ):
+        wy.prove(x.reshape((x.dims[0], 3, 2, 8)).sum(2)).causal(Time)
 
 
 def test_an_axis_that_lost_its_name_is_given_it() -> None:

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 import wyrm as wy
-from tests.reach.fuzz import axes_of, check, prefixes, unordered, wrong
+from tests.reach.fuzz import axes_of, by_rounding, check, prefixes, unordered, wrong
 from tests.reach.graphs import GENERATORS, Batch, Time, graphs
 from tests.reach.mutants import MUTANTS, Mutant, mutated
 from tests.reach.views import Items
@@ -35,6 +38,16 @@ def test_a_wrong_analysis_is_noticed(mutant: Mutant) -> None:
     assert wrong(graph, mutant.seed) is None
     with mutated(mutant):
         assert wrong(graph, mutant.seed) is not None
+
+
+def test_an_order_that_rounding_decides_is_not_compared() -> None:
+    assert check("views", 502159, 1) is None
+    x: Any = wy.Input(dims=(Items(3),), dtype=np.float64)
+    order = wy.argsort(x, 0)
+    nodes, values = [x, order, wy.take(x, order, 0)], np.array([1.0, 2.0, 2.0])
+    for last, expected in ((2.0, set()), (2.0 + 1e-15, {order, nodes[2]}), (2.1, set())):
+        values[2] = last
+        assert by_rounding(nodes, {x: values}, 1e-12) == expected
 
 
 @pytest.mark.parametrize(("name", "kind", "least"), [("sequences", Time, 20), ("layers", Time, 5)])

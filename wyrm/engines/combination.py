@@ -11,13 +11,12 @@ from enum import Enum
 
 from wyrm.graph.axes import Derived, Dim, Dims, axis_size, open_axes, ragged_axis
 from wyrm.graph.base import BaseNode
-from wyrm.graph.index_maps import IndexLoad, IndexMap, LoopIndex, loop_indices
+from wyrm.graph.index_maps import loop_indices
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.quotients import Least, Quotient
 from wyrm.graph.traversal import topological_order
-from wyrm.reach.facts import Analysis
-from wyrm.reach.rules import REACH, Reach, Reached
-from wyrm.reach.zones import SOURCE, Zone, equated
+from wyrm.reach.rules import ways_of
+from wyrm.reach.ways import How
 
 
 class Combination(Enum):
@@ -131,7 +130,8 @@ def _of_totals(node: BaseNode, parents: list[RowDependence]) -> RowDependence:
     if node.formula in _LINEAR_IN_X and len(parents) == 2:
         by_number = parents[1] is Combination.SAME or (_LINEAR_IN_X[node.formula] and parents[0] is Combination.SAME)
         return kind if by_number else Combination.MIXED
-    passes = len(parents) == 1 and (node.formula == "-x" or _gather_index(node) is not None)
+    entries = LOOPS.of(node).gather_index(node, loop_indices(node.ndim))
+    passes = len(parents) == 1 and (node.formula == "-x" or entries is not None)
     return kind if passes or node.same_elements else Combination.MIXED
 
 
@@ -143,87 +143,31 @@ def _of_rows(node: BaseNode, parents: list[RowDependence], axes: list[int], batc
     by_rows = node.by_rows(rows)
     if by_rows is not None:
         return Combination.MEAN if by_rows == "mean" else axes[0] if axes else Combination.MIXED
-    if LOOPS.of(node).reducer is not None:
-        return _of_reduction(node, rows, axes)
-    composition = node.composition()
-    if composition is not None:
+    if node.formula:
+        return axes[0] if axes else Combination.MIXED
+    if node.same_elements and rows[0] == 0 and axes[:1] == [0]:
+        return 0  # rows stay in order if their axis is the outermost one, before and after
+    ways = ways_of(node)
+    if ways is None:
+        composition = node.composition()
+        if composition is None:
+            return Combination.MIXED
         found = dict(zip(composition.inputs, parents, strict=True))
         return _found_for([composition.outputs[0]], found, (), batch)[composition.outputs[0]]
-    if not axes:
+    own = {(k, row) for k, row in enumerate(rows) if row is not None}
+    met = [way for way in ways if not own.isdisjoint(way.operands)]
+    if len(met) != 1:
         return Combination.MIXED
-    if node.formula:
-        return axes[0]
-    if node.same_elements:
-        # Rows stay in order if their axis is the outermost one, before and after.
-        return 0 if rows[0] == 0 and axes[0] == 0 else _of_gather(node, rows, axes[0])
-    if _gather_index(node) is not None:
-        return _of_gather(node, rows, axes[0])
-    if type(REACH.of(node)) is not Reach:
-        return axes[0] if _keeps_rows(node, rows, axes[0]) else Combination.MIXED
-    return _of_scatter(node, rows, axes[0])
+    if met[0].how is How.SAME:
+        return axes[0] if axes and axes == [met[0].result] else Combination.MIXED
+    return _total(node) if met[0].how is How.REDUCED and not axes else Combination.MIXED
 
 
-def _keeps_rows(node: BaseNode, rows: list[int | None], axis: int) -> bool:
-    """Return whether a rule says that elements depend on no other row of the parents than their own."""
-    analysis = Analysis((), {})
-    operands = [Reached(analysis.axes(parent.dims)) for parent in node.parents]
-    for operand, row in zip(operands, rows, strict=True):
-        if row is not None:
-            operand.zones = [Zone(equated((SOURCE, atom) for atom in operand.axes[row]))]
-    found = REACH.of(node).reached(node, operands, analysis)
-    if found is None or len(found.axes[axis]) != 1:
-        return False
-    own = Zone(equated([(SOURCE, found.axes[axis][0])]))
-    return all(analysis.inside(zone, own) for zone in found.zones)
-
-
-def _of_reduction(node: BaseNode, rows: list[int | None], axes: list[int]) -> RowDependence:
-    form = LOOPS.of(node)
-    assert form.reducer is not None
-    rank = max(len(parent.dims) for parent in node.parents)
-    reduced = {
-        row_axis + rank - len(parent.dims)
-        for row_axis, parent in zip(rows, node.parents, strict=True)
-        if row_axis is not None
-    }
-    if len(reduced) != 1:
+def _total(node: BaseNode) -> Combination:
+    """Return how reductions over parts of the rows combine."""
+    reducer = LOOPS.of(node).reducer
+    if reducer is None or reducer.start != 0.0 or not reducer.step.startswith("total + "):
         return Combination.MIXED
-    if not reduced <= set(form.reduce_axes(node)):
-        return axes[0] if axes else Combination.MIXED
-    if form.reducer.finish and any(ragged_axis(parent.dims) is not None for parent in node.parents):
+    if reducer.finish and any(ragged_axis(parent.dims) is not None for parent in node.parents):
         return Combination.MIXED  # a mean over the entries of rows of different lengths
-    if axes or form.reducer.start != 0.0 or not form.reducer.step.startswith("total + "):
-        return Combination.MIXED
-    return {"": Combination.SUM, "total / count": Combination.MEAN}.get(form.reducer.finish, Combination.MIXED)
-
-
-def _gather_index(node: BaseNode) -> IndexMap | None:
-    return LOOPS.of(node).gather_index(node, loop_indices(node.ndim))
-
-
-def _of_gather(node: BaseNode, rows: list[int | None], axis: int) -> RowDependence:
-    """Return the row axis of a gather if each row of the result reads only that row of the parents."""
-    entries, row = _gather_index(node), LoopIndex(axis)
-    if entries is None:
-        return Combination.MIXED
-    if rows[0] is not None and entries[rows[0]] != row:
-        return Combination.MIXED
-    for leaf in (leaf for entry in entries for leaf in entry.leaves()):
-        if isinstance(leaf, IndexLoad):
-            row_axis = rows[leaf.parent]
-            if row_axis is not None and leaf.position[row_axis] != row:
-                return Combination.MIXED
-    return axis
-
-
-def _of_scatter(node: BaseNode, rows: list[int | None], axis: int) -> RowDependence:
-    """Return the row axis of a scatter if each row of the parents is written only to that row of the result."""
-    for position, (parent, row_axis) in enumerate(zip(node.parents, rows, strict=True)):
-        to = LOOPS.of(node).scatter_index(node, position, loop_indices(parent.ndim))
-        if row_axis is None:
-            if to is not None:  # what all rows share is written to some of them
-                return Combination.MIXED
-            continue
-        if to is None or to.position[axis] != LoopIndex(row_axis):
-            return Combination.MIXED
-    return axis
+    return {"": Combination.SUM, "total / count": Combination.MEAN}.get(reducer.finish, Combination.MIXED)

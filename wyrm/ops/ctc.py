@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from wyrm.ops.gradients.accumulation import composite_vjp
 from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.shaping.shape import zeros_like
+from wyrm.reach.rules import REACH, Reach
+from wyrm.reach.ways import How, Way, ways_by
 
 # In place of minus infinity in the composition, whose gradient it would make NaN: far below what a masked class, a
 # score of -1e30, adds up to, and so many times above the least float32 that sums over steps do not reach it.
@@ -167,8 +169,14 @@ class _Alignment(HasIndexOperands[Parents, Axes], Composed[Parents, Axes], abstr
         dims: Dims = log_probability.dims
         return dims
 
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if all(row == 0 for row in rows) else None
+
+@REACH.register(_Alignment)
+class _AlignmentReach(Reach):
+    """Sequences stay apart."""
+
+    def ways(self, node: _Alignment[Any]) -> list[Way]:
+        places = [(k, [0, *[None] * (parent.ndim - 1)]) for k, parent in enumerate(node.parents)]
+        return ways_by(node, places, {k: k for k in range(node.ndim)}, dict.fromkeys(range(1, node.ndim), How.ANY))
 
 
 class CTC(_Alignment[Axes]):

@@ -4,10 +4,10 @@
 `facts` finds for each node on which positions of the inputs its elements may depend, `sizes` whether they depend on the
 size of an axis, `symmetry` whether they depend on the order along it.
 
-An analysis goes through a graph node by node. `rules` has `Reach`, what an op may say of itself. For other ops,
-`formulas` reads elementwise formulas, `reading` index maps and reshapes, `relations` finds once for all uses what a
-composition depends on, and `constants` finds what arrays such as masks hold. `zones` has the arithmetic of positions:
-conjunctions of bounds `u - v <= c`.
+An analysis goes through a graph node by node. `rules` has what an op may say of itself, `ways` how its axes
+meet. For other ops, `formulas` reads elementwise formulas, `reading` index maps and reshapes, `relations`
+finds once for all uses what a composition depends on, and `constants` finds what arrays such as masks hold. `zones` has
+the arithmetic of positions: conjunctions of bounds `u - v <= c`.
 
 >>> class Time(wy.Dim): ...
 >>> x = wy.Input(dims=(Time(),))
@@ -16,5 +16,6 @@ True
 """
 
 from wyrm.reach.rules import KEPT, Along, Leading, Reach, Reached, SamePlace, Windowed
+from wyrm.reach.ways import How, Way, ways_by
 
-__all__ = ["KEPT", "Along", "Leading", "Reach", "Reached", "SamePlace", "Windowed"]
+__all__ = ["KEPT", "Along", "How", "Leading", "Reach", "Reached", "SamePlace", "Way", "Windowed", "ways_by"]

@@ -16,7 +16,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.quotients import expression_of
 from wyrm.graph.traversal import topological_order
 from wyrm.reach.facts import Analysis
-from wyrm.reach.refusals import Fits, explained, never
+from wyrm.reach.refusals import Fits, described, explained, never
 from wyrm.reach.sizes import SizeAnalysis
 from wyrm.reach.symmetry import SymmetryAnalysis
 from wyrm.reach.zones import SOURCE, Bounds
@@ -193,6 +193,14 @@ class Claims(Generic[S]):
             return upper and (low == -inf or analysis.limited(bounds, atom, SOURCE, -low))
 
         atom = entry[0] if len(entry) == 1 and entry[0] > 0 else None
+        if name == "local" and atom is not None:
+            back, ahead = analysis.window(known.zones, atom)
+            window = f"before={max(back, 0):g}, after={max(ahead, 0):g}"
+            help = (
+                f"claim local({kind.__name__}, {window}), or read fewer positions"
+                if back < inf and ahead < inf
+                else "only ops with windows are local, such as slices, shifts and convolutions"
+            )
         self._decide(analysis, claim, f"a position along {kind.__name__} {what}", atom, fits, help)
         return self._proved()
 
@@ -209,7 +217,7 @@ class Claims(Generic[S]):
             if derived:
                 raise ShapeError(f"{claim}: {describe(self.node)} has {derived[0]!r}, which is made of that axis")
         self._sources(kind, claim)
-        what = f"an op does not treat all positions along {kind.__name__} alike, in every order"
+        what = f"not all positions along {kind.__name__} are treated alike, in every order"
         help = (
             f"ops that do so are sums, means, maxima and sorted elements along {kind.__name__}, and those of each "
             f"position alone, without positions, parameters and masks along it"
@@ -225,9 +233,21 @@ class Claims(Generic[S]):
             if len(places) == 1:
                 named = (*self.node.dims[: places[0]], axis, *self.node.dims[places[0] + 1 :])
                 help = f"; if it is the one of size {axis.size}, name it: .reshape({format_dims(named)})"
+        if not help:
+            help = self._lost_name(kind)
         found = position_of(self.node, kind, claim, help=help)
         assert found is not None
         return found
+
+    def _lost_name(self, kind: type[Dim]) -> str:
+        """Return which reshape lost an axis, and what would keep it."""
+        for node in reversed(topological_order([self.node])):
+            if node.same_elements and not any(_is_of(axis, kind) for axis in node.dims):
+                for axis in node.parents[0].dims:
+                    if _is_of(axis, kind):
+                        place = f"reshape at {node.location}"
+                        return f"; {place} lost it: keep it there, as in .reshape((batch, {axis!r}, -1))"
+        return ""
 
     def _sources(self, kind: type[Dim], claim: str) -> dict[BaseNode, int]:
         """Return the inputs with an axis, and its position; raise `ShapeError` if there is none."""
@@ -251,7 +271,7 @@ class Claims(Generic[S]):
         """Raise `NotProved` for the zone with the shortest path that does not fit; keep what the proof supposes."""
         wrong = [zone for zone in analysis.known[self.node].zones if not fits(zone.bounds, atom)]
         if wrong:
-            text = f"not proved: {claim} of {describe(self.node)}: {what}"
+            text = f"not proved: {claim} of {described(self.node)}: {what}"
             raise NotProved(explained(text, self.node, analysis, min(wrong, key=lambda z: z.depth), atom, fits, help))
         self.assumed = list(dict.fromkeys([*self.assumed, *analysis.assumed]))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Any
@@ -29,6 +30,7 @@ from wyrm.reach.formulas import known_of_formula, reduces_to
 from wyrm.reach.reading import gathered, reshaped, scattered
 from wyrm.reach.relations import Relation, is_plain, related
 from wyrm.reach.rules import KEPT, LOW, REACH, Entry, Reached, own_names
+from wyrm.reach.ways import How, Way
 from wyrm.reach.zones import (
     ANY_SIZE,
     SOURCE,
@@ -297,6 +299,19 @@ class Analysis(Atoms):
         if formula == "same":
             found.span = operands[0].span
         return found
+
+    def by_ways(self, node: BaseNode, operands: Sequence[Reached], ways: Sequence[Way]) -> Reached:
+        """Return what is known if elements depend on all others but along axes whose positions stay the same."""
+        lists: list[list[Entry]] = [[()] * node.ndim for _ in operands]
+        same, met = set[int](), Counter(pair for way in ways for pair in set(way.operands))
+        for way in ways:
+            if way.how is How.SAME and way.result is not None:
+                same.add(way.result)
+                for k, d in way.operands:
+                    lists[k][way.result] = operands[k].axes[d] if met[k, d] == 1 else ()
+        found = self.pointwise(node, operands, "any", lists)
+        axes = (found.axes[k] if k in same else self.axes((axis,))[0] for k, axis in enumerate(node.dims))
+        return Reached(tuple(axes), found.zones)
 
     def without(
         self, node: BaseNode, operand: Reached, gone: Iterable[int], keepdims: bool, neutral: float | None = None

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from wyrm.graph.axes import Axis, Dims, Times, axis_size
+from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_maps import (
     AxisLength,
@@ -24,11 +24,11 @@ from wyrm.graph.index_maps import (
 from wyrm.graph.loop_form import ScatterTarget
 from wyrm.reach.formulas import summed
 from wyrm.reach.rules import LOW, Entry, Numbers, Reached, own_names
+from wyrm.reach.ways import factors, factors_of, grouped
 from wyrm.reach.zones import (
     ANY_SIZE,
     EVERYWHERE,
     ZERO,
-    Atoms,
     Bound,
     Multiple,
     Size,
@@ -45,8 +45,6 @@ Loads = Mapping[IndexLoad, Numbers]
 _UNKNOWN: Numbers = {}
 # For an atom, that which it becomes, with the least and the greatest difference.
 Shifts = dict[Variable, tuple[int, float, float]]
-# A size as a number and the open sizes that it is multiplied by.
-_Factors = tuple[int, tuple[Any, ...]]
 
 
 def _numbers_of(
@@ -253,17 +251,6 @@ def _kept_axis(dims: Dims, x: Reached, entry: IndexExpression, axis: Axis) -> An
 # --- other axes of the same elements ----------------------------------------------------------------------------------
 
 
-def _factors(size: Size, axis: Axis | None = None) -> _Factors:
-    if isinstance(axis, Times):
-        return _product([_factors(size_of(part), part) for part in axis.parts])
-    variable, number = size
-    return (number, ()) if variable == ZERO else (1, ((variable, number),))
-
-
-def _product(parts: Sequence[_Factors]) -> _Factors:
-    return math.prod(n for n, _ in parts), tuple(sorted(itertools.chain(*(names for _, names in parts)), key=repr))
-
-
 def reshaped(analysis: Analysis, node: BaseNode, x: Reached) -> Reached:
     """Return what is known of an op with the same elements under other axes.
 
@@ -271,7 +258,8 @@ def reshaped(analysis: Analysis, node: BaseNode, x: Reached) -> Reached:
     """
     axes: list[Entry] = [()] * node.ndim
     names, extra, temporary = dict[int, int](), list[Bound](), list[int]()
-    for left, right in groups(analysis, node, x):
+    source = [(atom, factors(analysis.sizes[abs(atom)])) for entry in x.axes for atom in entry]
+    for left, right in grouped(source, factors_of(node.dims)):
         if len(right) == 1:
             (k,) = right
             axes[k] = _flattened(analysis, tuple(left), size_of(node.dims[k]), x, extra, temporary, names)
@@ -287,27 +275,6 @@ def reshaped(analysis: Analysis, node: BaseNode, x: Reached) -> Reached:
             if len(parts) == 2 and variable == ZERO:
                 extra += linked([whole], [multiple(parts[0], step)], 0, step - 1)
     return analysis.moved(node, x, names, extra, temporary, axes)
-
-
-def groups(analysis: Atoms, node: BaseNode, x: Reached) -> list[tuple[list[int], list[int]]]:
-    """Return the atoms of an operand and the axes of the result in groups of as many elements."""
-    source = [(atom, _factors(analysis.sizes[abs(atom)])) for entry in x.axes for atom in entry]
-    target = [(k, _factors(size_of(axis), axis)) for k, axis in enumerate(node.dims) if axis_size(axis) != 1]
-    groups = []
-    while source or target:
-        left, right = source[:1], target[:1]
-        source, target = source[1:], target[1:]
-        while source or target:
-            have, want = _product([each for _, each in left]), _product([each for _, each in right])
-            if have == want:
-                break
-            fewer = len(have[1]) < len(want[1]) if have[1] != want[1] else have[0] < want[0]
-            if source and (fewer or not target):
-                left.append(source.pop(0))
-            else:
-                right.append(target.pop(0))
-        groups.append(([atom for atom, _ in left], [k for k, _ in right]))
-    return groups
 
 
 def _flattened(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import inf
 
-from wyrm.graph.base import BaseNode, label
+from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_maps import IndexLiteral, SumOfIndices, loop_indices
 from wyrm.graph.leaves import Input
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.traversal import topological_order
 from wyrm.reach.facts import Analysis
 from wyrm.reach.rules import REACH, Along
-from wyrm.reach.zones import Bounds, Zone
+from wyrm.reach.zones import SOURCE, Bounds, Zone
 
 # Whether bounds are within a claim, whose atom is given.
 Fits = Callable[[Bounds, int | None], bool]
@@ -41,8 +41,8 @@ def explained(
     source = next((each for each in path if each in analysis.sources), None)
     of = "" if source is None else f" {label(source)}"
     lines = [f"{text}{of}{_extent(analysis, zone, atom)}"]
-    if lost is not None and not lost.is_leaf:
-        lines.append(f"  lost by {_written(lost)} at {_line(lost)}")
+    if lost is not None and not (lost.is_leaf and (source is lost or lost.location.source == "")):
+        lines.append(f"  lost by {label(lost) if lost.is_leaf else _written(lost)} at {_line(lost)}")
     if mask is not None:
         lines.append(f"  mask: {_written(mask)} at {_line(mask)}")
     lines.append("  path: " + " -> ".join(_steps(path)))
@@ -66,7 +66,20 @@ def lost_at(zone: Zone, fits: Fits) -> tuple[BaseNode | None, BaseNode | None]:
     for k in range(len(chain) - 1):
         if holds[k + 1] and not holds[k]:
             return chain[k].node, chain[k].mask
-    return chain[-1].node, None
+    is_bound = fits is not never and any(SOURCE in key for key in zone.bounds)
+    return chain[-1].node, zone.mask if is_bound else None
+
+
+def described(node: BaseNode) -> str:
+    """Return a node in words, by the name that users write."""
+    while _passes(node):
+        node = node.parents[0]
+    return describe(node).replace(node.op_name(), _written(node), 1) if node.name is None else describe(node)
+
+
+def _passes(node: BaseNode) -> bool:
+    """Return whether an op returns its operand as it is."""
+    return not node.is_leaf and LOOPS.of(node).decompose(node) is node.parents[0]
 
 
 def _written(node: BaseNode) -> str:
@@ -83,6 +96,8 @@ def _steps(path: list[BaseNode]) -> list[str]:
     """Return the ops of a path with the user's lines, those of one line together."""
     steps: list[tuple[str, list[str]]] = []
     for node in path:
+        if _passes(node):
+            continue
         place, name = str(node.location), _written(node) if node.name is None else label(node)
         if not steps or steps[-1][0] != place:
             steps.append((place, []))

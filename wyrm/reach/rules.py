@@ -6,21 +6,22 @@ without a rule is taken to depend on everything, which is always right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from wyrm.graph.axes import Axis, Times
+from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.op import NUMPY
 from wyrm.graph.registration import Rules
+from wyrm.reach.ways import How, Way, aligned, along, nothing_said, ways_by, ways_of_form
 
 if TYPE_CHECKING:
     from wyrm.graph.base import BaseNode
     from wyrm.reach.facts import Analysis
-    from wyrm.reach.zones import Bound, Variable, Zone
+    from wyrm.reach.zones import Bound, Size, Variable, Zone
 
 # The positions along an axis: several where axes are flattened, the last one the fastest; none along one of size 1. An
 # atom with a minus counts from the end.
@@ -89,10 +90,10 @@ class Reached:
 
 
 class Reach:
-    """The rule of an op: from what is known of its operands it returns what is known of the result.
+    """The rule of an op: how its axes meet, and from what is known of its operands what is known of the result.
 
     A class derives from the base that says how the op reads its operands (`SamePlace`, `Along`, `Windowed`), or defines
-    `reached`. `check_op` compares a rule with what happens when operands change.
+    `ways`, or `reached` where it has more to say. `check_op` compares a rule with what happens when operands change.
 
         REACH.register(MySmoothing)(Along(-2, 0))
     """
@@ -105,19 +106,19 @@ class Reach:
     sorts: bool = False
 
     def reached(self, node: Any, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
-        """Return what is known of the node; None leaves it to the op's formula, composition or loop form."""
-        return None
+        """Return what is known of the node; None leaves it to the op's formula, composition or loop form.
 
-    def ignores_sizes(self, node: Any, is_long: Callable[[Axis], bool]) -> bool:
-        """Return whether elements stay the same if the axes that `is_long` is true of become longer.
-
-        The elements of the operands at positions that were there before stay the same.
+        Unless a rule says more, an element depends on all positions but along axes whose positions stay the same.
         """
-        return False
+        ways = self.ways(node)
+        return None if ways is None else analysis.by_ways(node, operands, ways)
 
-    def ignores_order(self, node: Any, is_permuted: Callable[[Axis], bool]) -> bool:
-        """Return whether the result is permuted with the operands along the axes that `is_permuted` is true of."""
-        return False
+    def ways(self, node: Any) -> list[Way] | None:
+        """Return how the axes of the operands meet in the result; None leaves it to the composition or loop form.
+
+        Claims of order and of size need it: a rule that does not define it says nothing of them.
+        """
+        return None if type(self) is Reach or self.composes else nothing_said(node)
 
     def help(self, node: Any) -> str:
         """Return what would help where elements depend on more than they should; empty if nothing is known."""
@@ -131,8 +132,8 @@ class Reach:
 class SamePlace(Reach):
     """The rule of an op whose elements depend on those at the same place of the broadcast operands."""
 
-    def ignores_sizes(self, node: Any, is_long: Callable[[Axis], bool]) -> bool:
-        return True
+    def ways(self, node: Any) -> list[Way] | None:
+        return aligned(node)
 
     def reached(self, node: Any, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
         return analysis.pointwise(node, operands)
@@ -148,10 +149,9 @@ class Along(Reach):
         self.low: int | None = low
         self.high: int | None = high
 
-    def ignores_sizes(self, node: Any, is_long: Callable[[Axis], bool]) -> bool:
-        axis = node.parents[0].dims[self.axis(node)]
+    def ways(self, node: Any) -> list[Way] | None:
         earlier = self.high is not None and self.high <= 0 and not getattr(node, "reverse", False)
-        return not is_long(axis) or (earlier and not isinstance(axis, Times))
+        return along(node, self.axis(node), How.COUNTED if earlier else How.ANY)
 
     def axis(self, node: Any) -> int:
         """Return the position of the axis."""
@@ -171,14 +171,14 @@ class Leading(Reach):
     def __init__(self, core: int = 2) -> None:
         self.core: int = core
 
-    def ignores_sizes(self, node: Any, is_long: Callable[[Axis], bool]) -> bool:
-        return not any(is_long(axis) for each in (node, *node.parents) for axis in each.dims[-self.core :])
-
-    def reached(self, node: Any, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
-        lists = [operand.axes[: max(0, len(operand.axes) - self.core)] for operand in operands]
-        rank = max(map(len, lists))
-        found = analysis.pointwise(node, operands, "", lists, rank)
-        return Reached((*found.axes, *analysis.axes(node.dims[rank:])), found.zones)
+    def ways(self, node: Any) -> list[Way] | None:
+        ranks = [max(0, parent.ndim - self.core) for parent in node.parents]
+        rank = max(ranks)
+        places = [
+            (k, [*range(rank - own, rank), *[None] * (parent.ndim - own)])
+            for k, (own, parent) in enumerate(zip(ranks, node.parents, strict=True))
+        ]
+        return ways_by(node, places, {k: k for k in range(node.ndim)}, dict.fromkeys(range(rank, node.ndim), How.ANY))
 
 
 KEPT: Final = "kept"
@@ -201,14 +201,14 @@ class Windowed(Reach):
         """Return for each axis its `Window`, `KEPT`, or None where an element depends on all positions."""
         raise NotImplementedError
 
-    def ignores_sizes(self, node: Any, is_long: Callable[[Axis], bool]) -> bool:
-        axes = node.parents[0].dims
-        if any(is_long(axis) for each in node.parents[1:] for axis in each.dims):
-            return False
-        return not any(
-            is_long(axis) and window != KEPT and (window is None or window.extent - 1 - window.before > 0)
-            for axis, window in zip(axes, self.windows(node), strict=True)
-        )
+    def ways(self, node: Any) -> list[Way] | None:
+        how = dict[Hashable, How]()
+        for k, window in enumerate(self.windows(node)):
+            if window != KEPT:
+                earlier = window is not None and window.extent - 1 - window.before <= 0
+                how[k] = How.COUNTED if earlier else How.ANY
+        places = [(k, [None] * parent.ndim if k else range(parent.ndim)) for k, parent in enumerate(node.parents)]
+        return ways_by(node, places, {k: k for k in range(node.ndim)}, how)
 
     def reached(self, node: Any, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
         return analysis.windowed(node, operands, self.windows(node))
@@ -216,3 +216,17 @@ class Windowed(Reach):
 
 REACH: Rules[Reach] = Rules("REACH", Reach())
 """The rules of ops that say what their elements depend on: `@wy.REACH.register(MyOp)` above a class registers one."""
+
+
+def ways_of(node: BaseNode, parts: Sequence[tuple[int, Size]] | None = None) -> list[Way] | None:
+    """Return how the axes of the operands meet in the result; None if the ops that a node is made of say it.
+
+    `parts` are the sizes of which the axes of the operand of a reshape are made, each with the axis, if they are known.
+    """
+    found = aligned(node) if node.formula else REACH.of(node).ways(node)
+    if found is not None:
+        return found
+    form = LOOPS.of(node)
+    if form.reducer is None and (node.composition() is not None or form.decompose(node) is not None):
+        return None
+    return ways_of_form(node, parts)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from wyrm.graph.axes import Axis, Dim, Times
+from wyrm.graph.axes import Dim
 from wyrm.graph.base import BaseNode
-from wyrm.graph.index_maps import AxisLength, IndexLiteral, IndexLoad, IndexMap, LoopIndex, SumOfIndices
-from wyrm.reach.axis import AxisAnalysis, all_dims, scatter_position
-from wyrm.reach.reading import groups
-from wyrm.reach.rules import Reach, Reached
-from wyrm.reach.zones import Zone, size_of
+from wyrm.reach.axis import AxisAnalysis, all_dims
+from wyrm.reach.rules import Reached
+from wyrm.reach.ways import How, Way
+from wyrm.reach.zones import Zone
 
 
 class SizeAnalysis(AxisAnalysis):
@@ -43,60 +41,5 @@ class SizeAnalysis(AxisAnalysis):
         counted = node.counted_dims()
         return self.is_made_of(*(all_dims(node) if counted is None else counted))
 
-    def _of_rule(self, node: BaseNode, rule: Reach) -> bool | None:
-        return False if node.formula or rule.ignores_sizes(node, self.is_made_of) else None
-
-    def _of_reduction(self, node: BaseNode, step: str) -> bool:
-        return False  # `without` is asked
-
-    def _of_gather(self, node: BaseNode, entries: IndexMap) -> bool:
-        return any(self._reads_end(entry, axis) for entry, axis in zip(entries, node.parents[0].dims, strict=True))
-
-    def _of_reshape(self, node: BaseNode) -> bool:
-        divided = (each for each in groups(self, node, self.known[node.parents[0]]) if len(each[1]) > 1)
-        return any(len(left) > 1 or self.is_made_of(*(node.dims[k] for k in right[1:])) for left, right in divided)
-
-    def _of_number(self, node: BaseNode) -> bool:
-        return self.is_made_of(*node.dims[1:])
-
-    def _reads_end(self, entry: Any, axis: Axis) -> bool:
-        if isinstance(entry, LoopIndex):
-            return False
-        if isinstance(axis, Times) and self.is_made_of(axis):
-            return True
-        return any(isinstance(leaf, AxisLength) and self.is_made_of(leaf.axis) for leaf in entry.leaves())
-
-    def _of_scatter(self, node: BaseNode) -> bool:
-        """Return whether elements behind the last one of an operand are written by others."""
-        for k, parent in enumerate(node.parents):
-            target = scatter_position(node, k)
-            if target is None or target.adds:
-                return True
-            for entry, axis in zip(target.position, node.dims, strict=True):
-                if any(isinstance(leaf, AxisLength) for leaf in entry.leaves()):
-                    return True
-                start, place = _after(entry)
-                if place is None or not self.is_made_of(parent.dims[place.depth]):
-                    if self.is_made_of(axis) and any(isinstance(leaf, IndexLoad) for leaf in entry.leaves()):
-                        return True
-                    continue
-                variable, number = size_of(parent.dims[place.depth])
-                if size_of(axis) != (variable, number + start):
-                    return True
-            written = {
-                leaf.depth for entry in target.position for leaf in entry.leaves() if isinstance(leaf, LoopIndex)
-            }
-            if any(self.is_made_of(axis) for d, axis in enumerate(parent.dims) if d not in written):
-                return True
-        return False
-
-
-def _after(entry: Any) -> tuple[int, LoopIndex | None]:
-    """Return the start and the index of a position that is their sum."""
-    if isinstance(entry, LoopIndex):
-        return 0, entry
-    if isinstance(entry, SumOfIndices):
-        for start, place in ((entry.left, entry.right), (entry.right, entry.left)):
-            if isinstance(start, IndexLiteral) and isinstance(place, LoopIndex):
-                return start.value, place
-    return 0, None
+    def _is_lost(self, way: Way) -> bool:
+        return way.how is How.ANY and self.is_made_of(*way.axes)

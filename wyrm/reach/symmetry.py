@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import zip_longest
-from typing import Any
-
 import numpy as np
 
 from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexConstant, IndexInput
-from wyrm.graph.index_maps import IndexLoad, IndexMap, LoopIndex, loop_indices
+from wyrm.graph.index_maps import IndexLoad, LoopIndex, loop_indices
 from wyrm.graph.leaves import Constant, Input
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.storage import stored
-from wyrm.reach.axis import AxisAnalysis, scatter_position
-from wyrm.reach.rules import REACH, Along, Reach, Reached, SamePlace
+from wyrm.reach.axis import AxisAnalysis
+from wyrm.reach.rules import REACH, Reached
+from wyrm.reach.ways import How, Way
 from wyrm.reach.zones import Zone
-
-# The steps of reductions whose result is the same in every order.
-_ANY_ORDER = {"total + x", "total * x", "total + x * y", "maximum(total, x)", "minimum(total, x)"}
 
 
 class SymmetryAnalysis(AxisAnalysis):
@@ -122,72 +116,9 @@ class SymmetryAnalysis(AxisAnalysis):
     def _of_shape(self, node: BaseNode) -> bool:
         return False
 
-    def _of_rule(self, node: BaseNode, rule: Reach) -> bool | None:
-        operands = [parent.dims for parent in node.parents]
-        if node.formula or isinstance(rule, SamePlace):
-            return not self._is_aligned([*operands, node.dims])
-        if isinstance(rule, Along):
-            return self.is_of(operands[0][rule.axis(node)]) or not self._is_aligned(operands)
-        return None if type(rule) is Reach or rule.composes else not rule.ignores_order(node, self.is_of)
-
-    def _of_reduction(self, node: BaseNode, step: str) -> bool:
-        return step not in _ANY_ORDER or not self._is_aligned([parent.dims for parent in node.parents])
-
-    def _of_gather(self, node: BaseNode, entries: IndexMap) -> bool:
-        return not self._is_kept(node, entries)
-
-    def _of_reshape(self, node: BaseNode) -> bool:
-        return not self._is_in_place(node.parents[0].dims, node.dims)
-
-    def _of_scatter(self, node: BaseNode) -> bool:
-        return not self._scatters_alike(node)
-
-    def _is_aligned(self, operands: Sequence[Dims]) -> bool:
-        """Return whether axes that broadcast together are all permuted or none, but for those of size 1."""
-        for axes in zip_longest(*(reversed(dims) for dims in operands), fillvalue=1):
-            long = [axis for axis in axes if axis_size(axis) != 1]
-            if len({self.is_of(axis) for axis in long}) > 1:
-                return False
-        return not any(self.is_made_of(axis) and not self.is_of(axis) for dims in operands for axis in dims)
-
-    def _is_kept(self, node: BaseNode, entries: IndexMap) -> bool:
-        """Return whether a gather reads each position of the axis at that position."""
-        parents = [(entries, node.parents[0].dims)]
-        loads = {leaf for entry in entries for leaf in entry.leaves() if isinstance(leaf, IndexLoad)}
-        parents += [(load.position, node.parents[load.parent].dims) for load in loads]
-        for position, dims in parents:
-            for entry, axis in zip(position, dims, strict=True):
-                if self.is_made_of(axis):
-                    kept = isinstance(entry, LoopIndex) and self.is_of(axis) and self.is_of(node.dims[entry.depth])
-                    if not kept:
-                        return False
-                elif axis_size(axis) != 1 and isinstance(entry, LoopIndex) and self.is_of(node.dims[entry.depth]):
-                    return False
-        return True
-
-    def _is_in_place(self, before: Dims, after: Dims) -> bool:
-        """Return whether a reshape keeps the axis between the same elements before it, or behind it."""
-        old, new = [k for k, a in enumerate(before) if self.is_of(a)], [k for k, a in enumerate(after) if self.is_of(a)]
-        made = [a for a in (*before, *after) if self.is_made_of(a) and not self.is_of(a)]
-        if made or len(old) != 1 or len(new) != 1:
-            return False
-        return _long(before[: old[0]]) == _long(after[: new[0]]) or _long(before[old[0] :]) == _long(after[new[0] :])
-
-    def _scatters_alike(self, node: BaseNode) -> bool:
-        """Return whether a scatter writes each position of the axis at that position."""
-        for k, parent in enumerate(node.parents):
-            target = scatter_position(node, k)
-            if target is None or any(isinstance(leaf, IndexLoad) for x in target.position for leaf in x.leaves()):
-                return False
-            of: set[Any] = {entry.depth for entry in target.position if isinstance(entry, LoopIndex)}
-            if any(self.is_made_of(axis) and d not in of for d, axis in enumerate(parent.dims)):
-                return False
-            for entry, axis in zip(target.position, node.dims, strict=True):
-                inner = parent.dims[entry.depth] if isinstance(entry, LoopIndex) else 1
-                if (self.is_made_of(axis) or self.is_made_of(inner)) and not (self.is_of(axis) and self.is_of(inner)):
-                    return False
-        return True
-
-
-def _long(dims: Dims) -> list[Axis]:
-    return [axis for axis in dims if axis_size(axis) != 1]
+    def _is_lost(self, way: Way) -> bool:
+        if way.how > How.REDUCED:
+            return self.is_made_of(*way.axes)
+        # Axes that meet are all permuted or none, but for those of size 1.
+        long = {self.is_of(axis) for axis in way.axes if axis_size(axis) != 1}
+        return len(long) > 1 or any(self.is_made_of(axis) and not self.is_of(axis) for axis in way.axes)

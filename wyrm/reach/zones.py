@@ -136,6 +136,7 @@ class Atoms:
         self.extent: Size | None = None  # the number of positions of the input that are tracked
         self.kept: frozenset[int] = frozenset()  # the positions of the steps of loops around, which no op projects
         self.wholes: dict[Parts, int] = {}  # the positions along axes that were divided, by their parts
+        self._parts: dict[int, Parts] = {}  # the same the other way round
         self._implied: dict[Variable, list[Bound]] = {}
 
     def fresh(self, size: Size) -> int:
@@ -148,6 +149,7 @@ class Atoms:
         """Return the atom of an axis that was divided into some parts: other parts are those of another position."""
         if parts not in self.wholes:
             self.wholes[parts] = self.fresh(size)
+            self._parts[self.wholes[parts]] = parts
         return self.wholes[parts]
 
     def factors(self, atoms: Sequence[int]) -> tuple[int | None, ...]:
@@ -341,8 +343,8 @@ class Atoms:
     def _between_wholes(self, bounds: Bounds, is_gone: Callable[[int], bool]) -> Bounds:
         """Return bounds with those between positions whose last parts have a bound, of which one part is gone."""
         found = dict(bounds)
-        used = {parts: whole for parts, whole in self.wholes.items() if any(whole in key for key in bounds)}
-        for (parts, factors), whole in used.items():
+        for whole in dict.fromkeys(x for key in bounds for x in key if type(x) is int and x in self._parts):
+            parts, factors = self._parts[whole]
             last = parts[-1]
             for (u, v), limit in bounds.items():
                 other = v if u == last else u if v == last else None

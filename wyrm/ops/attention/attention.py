@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack
 
 import numpy as np
@@ -34,7 +34,8 @@ from wyrm.ops.kernels.native import scratch
 from wyrm.ops.random.dropout_mask import WORD, check_rate, drop_threshold, dropout_mask, kept_factor
 from wyrm.ops.random.philox import STEP, stream_or_next
 from wyrm.reach import zones as at
-from wyrm.reach.rules import REACH, Reach, Reached, own_names
+from wyrm.reach.rules import REACH, Reach, Reached
+from wyrm.reach.ways import How, Places, Way, nothing_said, ways_by
 from wyrm.reach.zones import Bound, Zone
 
 if TYPE_CHECKING:
@@ -459,24 +460,20 @@ class _ForwardLoops(_AttentionLoops):
 class _AttentionReach(Reach):
     """A query reads its own place, and the keys and values of the places that it may attend to."""
 
-    def ignores_sizes(self, node: Attention, is_long: Callable[[Axis], bool]) -> bool:
-        return node.causal
-
-    def ignores_order(self, node: Attention, is_permuted: Callable[[Axis], bool]) -> bool:
-        mask, bias, step = node.masks(node.parents)
-        if node.causal or node.alibi or step is not None:
-            return False
-        rows = [[is_permuted(axis) for axis in parent.dims] for parent in node.parents[: 1 if node.packed else 3]]
-        queries, keys, values = rows[0], rows[-2:][0], rows[-1]  # of `qkv` all are its only row
-        if any(any(each[2:]) or each[0] != queries[0] for each in rows) or values[1] != keys[1]:
-            return False
-        scores = [queries[0], False, queries[1], keys[1]]
-        return all(
-            axis_size(axis) == 1 or is_permuted(axis) == permuted
-            for each in (mask, bias)
-            if each is not None
-            for axis, permuted in zip(each.dims, scores, strict=True)
-        )
+    def ways(self, node: Attention) -> list[Way]:
+        mask, bias, step = node.masks(range(len(node.parents)))
+        if step is not None:
+            return nothing_said(node)
+        said = How.COUNTED if node.causal else How.ANY if node.alibi else None
+        how: dict[Hashable, How] = {"key": How.REDUCED}
+        if said is not None:
+            how = dict.fromkeys(("query", "key"), said)
+        parts = [0, 0] if node.packed else range(3)  # `qkv` is read in all roles
+        places: list[Places] = [
+            (k, ["row", "key" if i else "query", *[None] * (node.parents[k].ndim - 2)]) for i, k in enumerate(parts)
+        ]
+        places += [(k, ["row", None, "query", "key"]) for k in (mask, bias) if k is not None]
+        return ways_by(node, places, {"row": 0, "query": 1, "heads": 2, "columns": 3}, how)
 
     def help(self, node: Attention) -> str:
         return "" if node.causal else "causal=True keeps each position from later ones; a mask says more"
@@ -511,11 +508,12 @@ class _AttentionReach(Reach):
         attended = analysis.met(read, seen)
         if mask is not None:
             of_mask = images[len(parts)]
-            attended = analysis.met(attended, of_mask.values.get(0.0, at.EVERYWHERE))
-            attended += analysis.met(of_mask.zones, seen)
-        visible = own_names((*rows, (query,)))
-        zones = images[0].zones + analysis.image(node, attended, visible)
-        return Reached((rows[0], (query,), rows[1], *analysis.axes((sizes.columns,))), zones)
+            open_to = of_mask.values.get(0.0, at.EVERYWHERE)
+            attended = analysis.met(attended, open_to) + analysis.met(of_mask.zones, seen)
+            seen = analysis.met(seen, open_to)
+        weights = Reached((rows[0], (query,), rows[1], (key,)), attended, {0.0: seen})
+        found = analysis.without(node, weights, [3], keepdims=False, neutral=0.0)
+        return Reached((*found.axes, *analysis.axes((sizes.columns,))), images[0].zones + found.zones)
 
 
 def feature_scale(qkv: Node) -> Node:

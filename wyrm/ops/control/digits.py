@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Axis, Dims, axis_size
+from wyrm.graph.axes import Dims, axis_size
 from wyrm.graph.base import ZERO, Gradient, format_dims
 from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
@@ -17,11 +17,11 @@ from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array, FloatArray, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.random.philox_jax import FromDigitsForm, ToDigitsForm
-from wyrm.reach.rules import REACH, Reach, Reached
-from wyrm.reach.zones import size_of
+from wyrm.reach.rules import REACH, Reach
+from wyrm.reach.ways import Way, ways_by
 
 if TYPE_CHECKING:
-    from wyrm.reach.facts import Analysis
+    pass
 
 # A digit has 22 bits, and float32 is exact up to 24. The last digit has the sign.
 _BITS = 22
@@ -82,13 +82,8 @@ class _ToDigitsLoops(ByKernel):
 class _ToDigitsReach(Reach):
     """Each digit depends on its integer."""
 
-    def ignores_sizes(self, node: ToDigits, is_long: Callable[[Axis], bool]) -> bool:
-        return True
-
-    def reached(self, node: ToDigits, operands: Sequence[Reached], analysis: Analysis) -> Reached:
-        (x,) = operands
-        axes = (*x.axes, (analysis.fresh(size_of(3)),))
-        return Reached(axes, analysis.image(node, x.zones, x.atoms))
+    def ways(self, node: ToDigits) -> list[Way]:
+        return ways_by(node, [(0, range(node.ndim - 1))], {k: k for k in range(node.ndim - 1)})
 
 
 JAX.register(ToDigits)(ToDigitsForm)
@@ -125,11 +120,8 @@ class FromDigits(IndexNode[Axes]):
 class _FromDigitsReach(Reach):
     """An integer depends on its digits."""
 
-    def ignores_sizes(self, node: FromDigits, is_long: Callable[[Axis], bool]) -> bool:
-        return True
-
-    def reached(self, node: FromDigits, operands: Sequence[Reached], analysis: Analysis) -> Reached:
-        return analysis.without(node, operands[0], (node.ndim,), keepdims=False).replaced(values={})
+    def ways(self, node: FromDigits) -> list[Way]:
+        return ways_by(node, [(0, [*range(node.ndim), None])], {k: k for k in range(node.ndim)})
 
 
 @LOOPS.register(FromDigits)

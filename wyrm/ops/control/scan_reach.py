@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from wyrm.graph.axes import Axis
 from wyrm.reach.rules import Reach, Reached, own_names
+from wyrm.reach.ways import How, Way, nothing_said
 from wyrm.reach.zones import ZERO, Bound, Bounds, Multiple, Variable, Zone, size_of
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ _WIDENS, _GIVES_UP = 2, 8
 
 class ScanReach(Reach):
     """The rule of `Scan`: the residuals are one flat array, so that only what is known of their parts is of use."""
+
+    def help(self, node: Any) -> str:
+        return "what a loop ends with depends on all steps: read its stacked results, of which each step has its own"
 
     def reached(self, node: Any, operands: Sequence[Reached], analysis: Analysis) -> Reached:
         loop = _Loop(node, operands, analysis)
@@ -155,16 +158,13 @@ class _Loop:
 class ScanPartReach(Reach):
     """The rule of `ScanPart`."""
 
-    def ignores_sizes(self, node: Any, is_long: Callable[[Axis], bool]) -> bool:
+    def ways(self, node: Any) -> list[Way]:
         steps = getattr(node.parents[0], "steps", None)
         if steps is None:
-            return False
+            return nothing_said(node)
         # What is stacked has the axis of the steps; a carry after the last step and a sum have not.
-        return not is_long(steps.time) or (not steps.reverse and bool(node.dims) and node.dims[0] == steps.time)
-
-    def ignores_order(self, node: Any, is_permuted: Callable[[Axis], bool]) -> bool:
-        steps = getattr(node.parents[0], "steps", None)
-        return steps is not None and not is_permuted(steps.time)
+        stacked = not steps.reverse and bool(node.dims) and node.dims[0] == steps.time
+        return [Way(How.COUNTED if stacked else How.ANY, (steps.time,))]
 
     def reached(self, node: Any, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
         (whole,), steps = operands, getattr(node.parents[0], "steps", None)

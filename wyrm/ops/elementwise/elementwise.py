@@ -29,6 +29,7 @@ from wyrm.ops.elementwise.derivation import VJP, add_op, check_rules, derived_vj
 from wyrm.ops.elementwise.derivatives import Rule
 from wyrm.ops.elementwise.formula import OPERANDS, Attribute, Operand, formula_value, operand_count, parse
 from wyrm.reach.rules import REACH, Reached, SamePlace
+from wyrm.reach.ways import Way
 from wyrm.support.foreign_names import explain, explain_count, keywords_of
 
 if TYPE_CHECKING:
@@ -300,6 +301,9 @@ class Elementwise(Node[Parents_co, Axes], abstract=True):
 @REACH.register(Elementwise)
 class _ElementwiseReach(SamePlace):
     """The formula at each position; an op without one may read any."""
+
+    def ways(self, node: BaseNode) -> list[Way] | None:
+        return super().ways(node) if node.formula else None
 
     def reached(self, node: BaseNode, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
         return analysis.pointwise(node, operands) if node.formula else None

@@ -25,6 +25,7 @@ from wyrm.ops.indexing.joining import Concatenate
 from wyrm.ops.indexing.taking import PlaceAlongAxis, TakeAlongAxis
 from wyrm.ops.shaping.shape import zeros_like
 from wyrm.reach.rules import REACH, Reach, Reached
+from wyrm.reach.ways import How, Way, aligned
 from wyrm.support.imports import jnp
 
 if TYPE_CHECKING:
@@ -93,6 +94,9 @@ class Replaced(HasIndexOperands[tuple[Left_co, Any, IndexNode], Axes], Node[tupl
 @REACH.register(Replaced)
 class _ReplacedReach(Reach):
     """Values may be anywhere along the last axis."""
+
+    def ways(self, node: Replaced) -> list[Way]:
+        return aligned(node, how={node.ndim - 1: How.ANY})
 
     def reached(self, node: Replaced, operands: Sequence[Reached], analysis: Analysis) -> Reached:
         x, values, positions = operands

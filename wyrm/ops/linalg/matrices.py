@@ -21,10 +21,11 @@ from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise.elementwise import Axes, common_dtype
 from wyrm.ops.kernels.native import refuse
 from wyrm.ops.linalg.jax_form import ReciprocalGapsForm
-from wyrm.reach.rules import REACH, Leading, Reach, Reached
+from wyrm.reach.rules import REACH, Leading, Reach
+from wyrm.reach.ways import Way
 
 if TYPE_CHECKING:
-    from wyrm.reach.facts import Analysis
+    pass
 
 KernelArgument = Array | int | float
 
@@ -63,8 +64,8 @@ class MatrixOp(Node[tuple[Node, ...], Axes], abstract=True):
 class _MatrixReach(Reach):
     """Matrices of the leading axes stay apart."""
 
-    def reached(self, node: MatrixOp, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
-        return Leading(node.core).reached(node, operands, analysis)
+    def ways(self, node: MatrixOp) -> list[Way] | None:
+        return Leading(node.core).ways(node)
 
 
 NO_GRADIENT = Undefined("the residuals of a factorization have none; differentiate the ops that use them")

@@ -8,13 +8,13 @@ weight and bias in one pass. The kernels compute what the compositions say in fe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Axis, Dims, axis_size, unify
+from wyrm.graph.axes import Dims, axis_size, unify
 from wyrm.graph.base import explain, format_dims, label
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.node import Node
@@ -30,6 +30,7 @@ from wyrm.ops.normalization.kernels import (
 )
 from wyrm.ops.reducing.reduction import Sum
 from wyrm.reach.rules import REACH, Reach, Reached
+from wyrm.reach.ways import How, Way, aligned
 from wyrm.support.foreign_names import explains_keywords
 
 if TYPE_CHECKING:
@@ -136,11 +137,8 @@ class _ForwardLoops(_NormalizationLoops):
 class _ForwardReach(Reach):
     """An element depends on all along the last axis."""
 
-    def ignores_sizes(self, node: _Forward, is_long: Callable[[Axis], bool]) -> bool:
-        return not is_long(node.dims[-1])
-
-    def ignores_order(self, node: _Forward, is_permuted: Callable[[Axis], bool]) -> bool:
-        return not is_permuted(node.dims[-1])
+    def ways(self, node: _Forward) -> list[Way]:
+        return aligned(node, how={node.ndim - 1: How.ANY})
 
     def reached(self, node: _Forward, operands: Sequence[Reached], analysis: Analysis) -> Reached:
         x, *vectors = operands

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.graph.axes import Axis, Dims, axis_size, broadcast, product, unify
+from wyrm.graph.axes import Dims, broadcast, product, unify
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS, Reduced, Reducer
@@ -31,6 +31,7 @@ from wyrm.ops.elementwise.elementwise import (
 from wyrm.ops.kernels.sums import summed
 from wyrm.ops.reducing.reduction import Sum
 from wyrm.reach.rules import REACH, Reach, Reached
+from wyrm.reach.ways import How, Places, Way, ways_by
 from wyrm.support.imports import jnp
 
 if TYPE_CHECKING:
@@ -219,14 +220,15 @@ def _which(dims: Dims) -> str:
 class _MatMulReach(Reach):
     """The sum over one axis of the products of rows and columns."""
 
-    def ignores_sizes(self, node: MatMul, is_long: Callable[[Axis], bool]) -> bool:
-        return True
-
-    def ignores_order(self, node: MatMul, is_permuted: Callable[[Axis], bool]) -> bool:
-        x, y = (parent.dims for parent in node.parents)
-        summed = is_permuted(x[-1]) == is_permuted(y[-2] if len(y) > 1 else y[-1])
-        pairs = zip(reversed(x[:-2]), reversed(y[:-2]), strict=False)
-        return summed and all(is_permuted(a) == is_permuted(b) or 1 in (axis_size(a), axis_size(b)) for a, b in pairs)
+    def ways(self, node: MatMul) -> list[Way]:
+        x, y = (parent.ndim for parent in node.parents)
+        own = [*(["rows"] if x > 1 else []), *(["columns"] if y > 1 else [])]
+        rank = node.ndim - len(own)  # of the stacks of matrices
+        places: list[Places] = [
+            (0, [*range(rank - max(0, x - 2), rank), *["rows", "terms"][-x:]]),
+            (1, [*range(rank - max(0, y - 2), rank), *["terms", "columns"][:y]]),
+        ]
+        return ways_by(node, places, {place: k for k, place in enumerate((*range(rank), *own))}, {"terms": How.REDUCED})
 
     def reached(self, node: MatMul, operands: Sequence[Reached], analysis: Analysis) -> Reached:
         x, y = (list(each.axes) for each in operands)

@@ -18,6 +18,7 @@ from wyrm.graph.typing import FloatArray
 from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, bind_class, common_dtype, constant_like, float_dtype
 from wyrm.reach.rules import REACH, Along, Reached
+from wyrm.reach.ways import How, Way, aligned
 from wyrm.support.foreign_names import answers
 
 if TYPE_CHECKING:
@@ -44,6 +45,13 @@ class OneAxis(BaseNode[P_co, Axes], abstract=True):
 @REACH.register(OneAxis)
 class _OneAxisReach(Along):
     """An element depends on all along the axis, unless the loop form of the op says more."""
+
+    def ways(self, node: Any) -> list[Way] | None:
+        if LOOPS.of(node).reducer is not None or node.composition() is not None:
+            return None
+        if not isinstance(node, ReducedAxis):
+            return super().ways(node)
+        return aligned(node, node.parents[0].ndim, {node.axis: How.ANY})
 
     def reached(self, node: Any, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
         if LOOPS.of(node).reducer is not None or node.composition() is not None:

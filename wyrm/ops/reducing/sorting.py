@@ -21,12 +21,13 @@ from wyrm.ops.elementwise.elementwise import Axes, L, S, common_dtype, method
 from wyrm.ops.indexing.taking import IndexTakeAlongAxis, TakeAlongAxis
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.reducing.base import PositionsAlongAxis, SortedReach, split_at
-from wyrm.reach.rules import REACH, Reach, Reached
+from wyrm.reach.rules import REACH, Reach
+from wyrm.reach.ways import Way, ways_by
 from wyrm.support.imports import jax
 from wyrm.support.options import choice
 
 if TYPE_CHECKING:
-    from wyrm.reach.facts import Analysis
+    pass
 
 
 class ArgSort(PositionsAlongAxis[Axes]):
@@ -238,10 +239,9 @@ class SearchSorted(IndexNode[Axes]):
 class _SearchSortedReach(Reach):
     """A place depends on its own value and on all sorted ones of its row."""
 
-    def reached(self, node: SearchSorted, operands: Sequence[Reached], analysis: Analysis) -> Reached:
-        a, v = operands
-        rows = (*a.axes[: node.batch], *[()] * (node.ndim - node.batch))
-        return analysis.pointwise(node, operands, "", [rows, v.axes])
+    def ways(self, node: SearchSorted) -> list[Way]:
+        rows = [*range(node.batch), *[None] * (node.parents[0].ndim - node.batch)]
+        return ways_by(node, [(0, rows), (1, range(node.ndim))], {k: k for k in range(node.ndim)})
 
 
 @JAX.register(SearchSorted)

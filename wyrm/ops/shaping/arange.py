@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import Array
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.reach.rules import REACH, Reach, Reached
+from wyrm.reach.ways import How, Way, ways_by
 from wyrm.reach.zones import ZERO
 
 if TYPE_CHECKING:
@@ -66,8 +67,8 @@ class _ArangeReach(Reach):
 
     counts = True
 
-    def ignores_sizes(self, node: Arange, is_long: Callable[[Axis], bool]) -> bool:
-        return True
+    def ways(self, node: Arange) -> list[Way]:
+        return ways_by(node, [(0, [None])], {0: 0}, {0: How.COUNTED})
 
     def reached(self, node: Arange, operands: Sequence[Reached], analysis: Analysis) -> Reached:
         found = analysis.nothing(node)
