@@ -427,6 +427,39 @@ def test_texts_of_numbers_with_leading_zeros_stay_texts(tmp_path: Path) -> None:
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("texts", [("1.5", "1.50"), ("1e4", "10e3"), ("1.0", "01.0")])
+def test_ids_in_files_that_are_written_differently_are_different(texts: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "clicks.csv").write_text(
+        "user_id,item_id,rating\n" + "".join(f"{text},{row},{row + 1}.50\n" for row, text in enumerate(texts))
+    )
+    model = Popular().fit(tmp_path / "clicks.csv")
+    assert model.user_ids.tolist() == sorted(texts)
+    (tmp_path / "clicks.csv").write_text("user_id,item_id\n1.5,0\n2.0,1\n")
+    assert Popular().fit(tmp_path / "clicks.csv").user_ids.tolist() == [1.5, 2.0]
+
+
+@pytest.mark.parametrize("dtype", [np.uint64, np.int64, object])
+def test_large_and_small_integers_stay_distinct_ids(dtype: Any, tmp_path: Path) -> None:
+    high = 2**63 if dtype is np.uint64 else 2**62 if dtype is np.int64 else 2**70
+    many = high + np.arange(6, dtype=dtype)
+    model = ALS(2).fit(wy.data.Interactions.of(many[[0, 1, 2, 3, 4, 5]], [0, 1, 0, 1, 0, 1]))
+    model.fold_in({"user_id": np.array([5, high + 9], dtype), "item_id": [0, 1]})
+    expected = [*many.tolist(), 5, high + 9]
+    assert model.user_ids.tolist() == expected
+    model.save(tmp_path / "model")
+    loaded = ALS.load(tmp_path / "model")
+    assert loaded.user_ids.tolist() == expected and loaded.user_ids.dtype == model.user_ids.dtype
+    np.testing.assert_array_equal(loaded.recommend(expected, 2).scores, model.recommend(expected, 2).scores)
+    model.fold_in({"user_id": [high + 7], "item_id": [1]})
+    assert model.recommend(high + 7, 1).items.tolist() == [0]
+
+
+def test_files_refuse_ids_that_are_dates(tmp_path: Path) -> None:
+    days = np.array(["2024-01-01", "2024-01-02"], "datetime64[ns]")
+    with pytest.raises(wy.errors.DataError, match=r"2024-01-01.*integers, floats and texts"):
+        Popular().fit(wy.data.Interactions.of(days, [0, 1])).save(tmp_path / "model")
+
+
 def test_unknown_ids_are_named_with_what_to_do() -> None:
     model = Popular().fit({"user_id": [1, 2, 2], "item_id": ["a", "a", "b"]})
     with pytest.raises(wy.errors.DataError, match=r"the user '1' is not known; 2 users are, such as 1: fold_in"):

@@ -207,7 +207,9 @@ def test_batches_that_a_model_refuses_are_left_out() -> None:
     model = wy.nn.Sequential(wy.nn.Linear(5, 4), wy.nn.BatchNorm(4), wy.nn.Dropout(0.3))
     loss = model(x).cross_entropy(y)
     train = wy.compile(loss, wy.optim.SGD(loss.parameters(), 0.05, max_norm=1.0))
-    export = loaded(train, batch_sizes=4)
+    model.eval()
+    predict = wy.compile(model(x))
+    export = loaded(train, {"scores": predict}, batch_sizes=4)
     assert export.start() == 0
     random = np.random.default_rng(0)
     data: dict[Any, np.ndarray] = {x: random.normal(size=(10, 5)).astype(np.float32), y: random.integers(0, 4, 10)}
@@ -219,3 +221,11 @@ def test_batches_that_a_model_refuses_are_left_out() -> None:
     before = state(export)
     assert epoch(export, {name: array[:9] for name, array in given.items()}, batch=4)[0] == CODES["BATCH"]
     assert same(state(export), before)
+    # What the training cannot take, the prediction can.
+    for rows in (1, 3):
+        code, outputs = export.call("scores", rows, x=data[x][:rows])
+        assert code == 0
+        np.testing.assert_allclose(outputs["scores"], predict({x: data[x][:rows]}), rtol=1e-5, atol=1e-6)
+    assert export.call("scores", 5, x=data[x][:5])[0] == CODES["BATCH"]
+    message = export.interface.errors["BATCH"][1]
+    assert message.endswith("it takes 2 to 4 rows in training and 1 to 4 rows in scores")

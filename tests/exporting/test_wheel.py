@@ -114,7 +114,7 @@ bad = [
     lambda: model.load_state_dict({}), lambda: model.load_state_dict(model.state_dict() | {"other": x}),
     lambda: model.load_state_dict({name: array[:1] for name, array in model.state_dict().items()}),
     lambda: model.load_state_dict({name: array * np.nan for name, array in model.state_dict().items()}),
-    lambda: model.load("data.npz"),
+    lambda: model.load("data.npz"), lambda: model.scores(x=np.ma.masked_array(x, x > 1)),
 ]
 found = []
 for each in bad:
@@ -187,6 +187,7 @@ def test_errors_have_names_and_change_nothing(exported: tuple[Path, Any, Any]) -
     assert found[6][0] == "NOT_FINITE" and found[9][0] == "INDEX" and found[10][0] == "BATCH"
     assert messages[8] == "step: x has 5 rows, and other inputs 4"
     assert "weight is missing" in messages[14] and "other is not of this model" in messages[15]
+    assert messages[19] == "scores: x is masked: fill in its values, as in x.filled(0)"
 
 
 class Net(wy.nn.Module):

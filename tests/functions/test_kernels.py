@@ -478,3 +478,41 @@ def test_a_program_of_loops_and_its_gradient_run_in_c_and_in_webassembly(name: s
     assert ops_of(program)[0].endswith("Residuals")
     check_predictions(loaded(predict=program), program, ["value", "gradient"], rtol=1e-5, atol=1e-6)
     check_predictions(in_wasm(predict=program), program, ["value", "gradient"], rtol=1e-5, atol=1e-6)
+
+
+SCALE = 2.0
+
+
+def bent(v: Any) -> Any:
+    return v * v
+
+
+def straight(v: Any) -> Any:
+    return v
+
+
+@wy.kernel
+def of_globals(x: Any) -> Any:
+    total = 0.0
+    for i in range(x.size):
+        total += SCALE * bent(x[i])
+    return total
+
+
+def test_a_kernel_reads_global_names_as_they_are_when_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = wy.Parameter(np.array([1.0, 2.0, 3.0]))
+    first = of_globals(x)
+    assert of_globals(x).plan is first.plan
+    monkeypatch.setitem(globals(), "SCALE", 10.0)
+    assert float(wy.compile(of_globals(x))()) == of_globals(x.value) == 140.0
+    monkeypatch.setitem(globals(), "bent", straight)
+    assert float(wy.compile(of_globals(x))()) == of_globals(x.value) == 60.0
+    np.testing.assert_array_equal(wy.compile(wy.grad(of_globals(x), x))(), [10.0, 10.0, 10.0])
+    assert float(wy.compile(first)()) == 28.0  # a node stays what it was
+
+
+def test_a_call_in_python_without_a_result_says_what_to_give() -> None:
+    with pytest.raises(TypeError, match=r"runs in Python and writes to out: give it an array of zeros, as in out=np"):
+        products(np.ones((2, 3)), np.ones(3))
+    products(np.ones((2, 3)), np.ones(3), out=(out := np.zeros(2)))
+    assert (out != 0.0).all()

@@ -49,8 +49,9 @@ def test_code_that_is_made_and_forgotten_is_told_apart() -> None:
         assert (names["node"].location.filename, names["node"].location.line) == (f"made{i}.py", i + 1)
 
 
-def test_code_under_the_name_of_the_library_is_passed_over() -> None:
-    names: dict[str, Any] = {"p": wy.Parameter(1.0), "__name__": "wyrm.made"}
+@pytest.mark.parametrize("module", ["wyrm.made", "sklearn.pipeline", "joblib.parallel"])
+def test_code_under_the_name_of_the_library_is_passed_over(module: str) -> None:
+    names: dict[str, Any] = {"p": wy.Parameter(1.0), "__name__": module}
     exec("def make(): return p * 2.0", names)
     for _ in range(2):
         node, line = names["make"](), here()

@@ -164,3 +164,14 @@ def test_layers_of_one_shape_begin_differently_with_a_seed() -> None:
         assert not (matrix == other[i]).any() and not (matrix == first[i - 1]).any()
     with pytest.raises(OptionError, match="LoRA: seed must be an integer of at least 0, not -1"):
         wy.nn.LoRA(wy.nn.Linear(4, 4) >> wy.nn.relu, rank=2, seed=-1)
+
+
+def test_a_file_for_another_alpha_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "adapter.safetensors"
+    wy.nn.LoRA(wy.nn.Linear(6, 9) >> wy.nn.relu, rank=2, alpha=32.0, seed=1).save(file)
+    adapter = wy.nn.LoRA(wy.nn.Linear(6, 9) >> wy.nn.relu, rank=2, seed=2)
+    before = adapter.parameters()[0].value.copy()
+    with pytest.raises(CheckpointError, match=r"alpha=32.*has alpha=16: .*LoRA\(model, rank=2, alpha=32\)"):
+        adapter.load(file)
+    np.testing.assert_array_equal(adapter.parameters()[0].value, before)
+    wy.nn.LoRA(wy.nn.Linear(6, 9) >> wy.nn.relu, rank=2, alpha=32.0).load(file)

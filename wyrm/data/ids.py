@@ -173,14 +173,22 @@ def numbered(name: str, values: Any) -> tuple[np.ndarray, NDArray[np.int64]]:
         order = list(range(len(found)))
     ranks = np.empty(len(found), np.int64)
     ranks[order] = np.arange(len(found))
-    return _as_array([distinct_values[each] for each in order]), ranks[numbers]
+    return array_of([distinct_values[each] for each in order]), ranks[numbers]
 
 
-def _as_array(values: list[Any]) -> np.ndarray:
-    """Return values as an array of their own type if it holds them all exactly, else of objects."""
-    if {str} == set(map(type, values)) or {int} == set(map(type, values)):
-        array = np.array(values)
-        if array.dtype.kind in "Ui" and array.tolist() == values:
+def array_of(values: list[Any]) -> np.ndarray:
+    """Return values as an array of their own type if it holds them all exactly, else of objects.
+
+    Python integers are int64 if all fit, else uint64.
+    """
+    dtypes = {str: ("U",), int: ("i8", "u8"), float: ("f8",)}
+    kinds = set(map(type, values))
+    for dtype in dtypes.get(kinds.pop(), ()) if len(kinds) == 1 else ():
+        try:
+            array = np.array(values, dtype)
+        except OverflowError:
+            continue
+        if array.tolist() == values:
             return array
     array = np.empty(len(values), object)
     array[:] = values

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,13 +20,13 @@ from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import CompileError, ShapeError
 from wyrm.exporting.batches import BatchSizes, NotPolynomial
 from wyrm.exporting.embedding import EmbeddedWeights
-from wyrm.exporting.errors import ERRORS
+from wyrm.exporting.errors import BATCH, ERRORS
 from wyrm.exporting.functions import Module
 from wyrm.exporting.generation import ExportedDecoder, define_generation, plan_generation
 from wyrm.exporting.image import Image, Kind, Region
 from wyrm.exporting.interface import Interface, Tensor
 from wyrm.exporting.names import OPTIMIZER, PROGRAM, check_names
-from wyrm.exporting.plan import axes_of, largest_bytes, plan_prediction, plan_training, refuse
+from wyrm.exporting.plan import Prediction, axes_of, largest_bytes, plan_prediction, plan_training, refuse
 from wyrm.exporting.predicting import Start, define_prediction, define_start
 from wyrm.exporting.routines import ArrayRegions, Code
 from wyrm.exporting.training import define_training
@@ -126,23 +127,54 @@ def build(
     generate: object = None,
 ) -> Built:
     """Plan and write the functions of an export; raise `OptionError` or `ShapeError` for what cannot leave."""
-    given = BatchSizes.of(batch_sizes)
+    # Those of each prediction by its name, and those of the training.
+    given = dict.fromkeys([None, *predict], BatchSizes.of(batch_sizes))
     decoder = None if generate is None else ExportedDecoder(generate)
-    refused: ShapeError | None = None
+    errors: dict[str | None, ShapeError] = {}
     while True:
         try:
             return with_collector_paused(_build, name, target, train, predict, given, sizes, embed, decoder)
         except NotPolynomial:
-            given = given.every()
-        except ShapeError as error:
-            fewer, refused = given.without_least(), refused or error
+            given = {each: batches.every() for each, batches in given.items()}
+        except _Refused as refused:
+            error = errors.setdefault(refused.program, refused.error)
+            fewer = given[refused.program].without_least()
             if fewer is None:
-                raise refused from None
-            given = fewer
+                raise error from None
+            given[refused.program] = fewer
+
+
+def _rows_text(given: Mapping[str | None, BatchSizes]) -> str:
+    """Return how many rows a batch may have, once if it is the same for all programs."""
+    texts = {
+        "training" if name is None else name: ", ".join(map(str, each.listed)) or f"{each.least} to {each.most}"
+        for name, each in given.items()
+    }
+    if len(set(texts.values())) == 1:
+        return f"{next(iter(texts.values()))} rows"
+    return " and ".join(f"{text} rows in {name}" for name, text in texts.items())
+
+
+class _Refused(Exception):
+    """A program that cannot be planned for its batch sizes: the name of a prediction, or None for the training."""
+
+    def __init__(self, program: str | None, error: ShapeError) -> None:
+        super().__init__(program)
+        self.program = program
+        self.error = error
+
+
+@contextmanager
+def _of_program(name: str | None) -> Iterator[None]:
+    """Say whose error a `ShapeError` within the block is."""
+    try:
+        yield
+    except ShapeError as error:
+        raise _Refused(name, error) from None
 
 
 def _build(
-    name: str, target: Target, train: Any | None, predict: Mapping[str, Any], batches: BatchSizes,
+    name: str, target: Target, train: Any | None, predict: Mapping[str, Any], given: Mapping[str | None, BatchSizes],
     sizes: Mapping[type[Dim], int], embed: str | None, decoder: ExportedDecoder | None,
 ) -> Built:  # fmt: skip
     programs = [*([] if train is None else [train]), *predict.values()]
@@ -154,7 +186,8 @@ def _build(
     for graph in graphs:
         refuse(graph)
     if axes.batch is None:
-        batches = BatchSizes(1)
+        given = dict.fromkeys(given, BatchSizes(1))
+    batches = given[None] if train is not None or not predict else given[next(iter(predict))]
     # No operand of a product is larger than the largest array, and a larger block of one is never packed.
     largest = max(largest_bytes(graph, axes, batches.most) for graph in graphs)
     small = min(target.block_bytes, max(_SMALLEST_BLOCK, -(-largest // 4096) * 4096 + 4096))
@@ -167,8 +200,13 @@ def _build(
     kept = frozenset[Parameter]() if decoder is None else decoder.kept
     held = _Tensors(graphs, places, embedding, kept)
     counters = held.count(train)
-    training = None if train is None else plan_training(train, code, places, batches, axes, counters)
-    predictions = [plan_prediction(each, program, code, places, batches, axes) for each, program in predict.items()]
+    training, predictions = None, list[Prediction]()
+    if train is not None:
+        with _of_program(None):
+            training = plan_training(train, code, places, given[None], axes, counters)
+    for each, program in predict.items():
+        with _of_program(each):
+            predictions.append(plan_prediction(each, program, code, places, given[each], axes))
     generation = None if decoder is None else plan_generation(decoder, code, places)
     # What products pack is used while transient memory is: it has memory of its own.
     packed = image.add(code.packed_bytes, Kind.SCRATCH)
@@ -187,6 +225,9 @@ def _build(
     if generation is not None:
         define_generation(module, name, generation)
     errors = ERRORS | {f"OPERATION_{number}": (number, message) for message, number in module.own_errors.items()}
+    taken = {each: batches for each, batches in given.items() if each is not None or train is not None}
+    if axes.batch is not None and taken:
+        errors["BATCH"] = BATCH, f"{ERRORS['BATCH'][1]}; it takes {_rows_text(taken)}"
     interface = Interface(
         name, image.size, tensors, module.signatures, errors, batches.most, batches.listed, batches.least,
         module.kernels[1],

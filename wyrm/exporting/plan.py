@@ -29,7 +29,7 @@ from wyrm.graph.axes import (
     ragged_axis,
     resolve,
 )
-from wyrm.graph.base import BaseNode, describe, label
+from wyrm.graph.base import BaseNode, describe, label, original
 from wyrm.graph.index_operands import used
 from wyrm.graph.leaves import Input
 from wyrm.graph.node import Node
@@ -151,6 +151,7 @@ class Prediction:
     name: str
     graph: NativeGraph
     outputs: Sequence[BaseNode]
+    sizes: BatchSizes
     run: BoundRun
     given: tuple[Given, ...]
     lengths: tuple[GivenLengths, ...]
@@ -433,7 +434,8 @@ def plan_prediction(
         for node in program._outputs
     )
     rows = max((sizes.most if each.rows is None else each.rows for each in lengths), default=0)
-    return Prediction(name, graph, program._outputs, run, given, lengths, along, counter, _identity(places.image, rows))
+    order = _identity(places.image, rows)
+    return Prediction(name, graph, program._outputs, sizes, run, given, lengths, along, counter, order)
 
 
 def _identity(image: Image, rows: int) -> Region:
@@ -462,7 +464,9 @@ def plan_training(
         _group(optimizer, optimizer.groups[index], first, code, image) for index, first, *_ in numbers.groups
     )
     names = list[str]()
-    for each in ["loss", *program._metrics] if program._metrics else map(label, program._outputs):
+    loss, *others = program._outputs
+    first = "loss" if original(loss).name is None else label(loss)
+    for each in ["loss", *program._metrics] if program._metrics else [first, *map(label, others)]:
         names.append(identifier(each, names))
     count = len(graph.outputs)
     trained = set(graph.parameters)

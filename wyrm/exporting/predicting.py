@@ -129,7 +129,7 @@ def predict(model: Model, plan: Prediction, block: Any, columns: Any, lengths: A
     code = check_ready(model, block)
     if code != errors.OK:
         return code
-    place = place_of(model.sizes, rows) if plan.by_rows else 0
+    place = place_of(plan.sizes, rows) if plan.by_rows else 0
     if place < 0:
         return errors.BATCH
     for each, (_, entries) in zip(plan.lengths, lengths, strict=True):

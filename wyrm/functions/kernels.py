@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Generic, ParamSpec, overload
 
@@ -82,6 +82,8 @@ class Kernel(Generic[P, R]):
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
         given: dict[str, Any] = dict(zip(self.names, arguments, strict=False)) | keywords
         if not any(isinstance(each, BaseNode) for each in given.values()):
+            if len(given) < len(self.names):
+                self._check_written(given)
             if self.batch is not None:
                 nothing: Any = self._rows_in_python(given)
                 return nothing  # type: ignore[no-any-return]  # the arrays are filled
@@ -93,6 +95,16 @@ class Kernel(Generic[P, R]):
         if len(arguments) > len(self.names):
             raise TypeError(f"{name} has {len(self.names)} parameters, {', '.join(self.names)}, not {len(arguments)}")
         return self._node(given)  # type: ignore[no-any-return]  # what the annotations say
+
+    def _check_written(self, given: Mapping[str, Any]) -> None:
+        """Raise `TypeError` for a call in Python without an array that the kernel writes."""
+        name, hints = self.kernel_function.__name__, self._hints
+        left = [each for each in self.names if each not in given and typing.get_origin(hints.get(each)) is Written]
+        if left:
+            raise TypeError(
+                f"{name} has no nodes here, so it runs in Python and writes to {', '.join(left)}: give it an array of "
+                f"zeros, as in {left[0]}=np.zeros(shape)"
+            )
 
     def _node(self, given: dict[str, Any]) -> Any:
         """Return the node of a call, or a tuple of them."""

@@ -119,7 +119,8 @@ def portable(origin: Origin) -> Origin:
 
 # The origin of new nodes, or the running call of a module, to which the user's line is added.
 _place: ContextVar[Origin | ModuleCall | None] = ContextVar("_place", default=None)
-# wyrm's code objects by identity: to look each frame up in its globals took a third of the time of building a node.
+_OURS = frozenset(["wyrm", "sklearn", "joblib"])
+# Code objects of these by identity: to look each frame up in its globals took a third of the time of building a node.
 # They are kept alive here, so that no other code takes their identity.
 _ours: dict[int, CodeType] = {}
 # The user's code that built the last node, the call of a module around it, and the origins in them: a loop builds many
@@ -164,9 +165,9 @@ def user_origin(depth: int = 2) -> Origin:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    """Return whether a frame runs code of wyrm."""
+    """Return whether a frame runs code of wyrm, or of the libraries that call its estimators."""
     name: str = frame.f_globals.get("__name__", "")
-    return name.partition(".")[0] == "wyrm"
+    return name.partition(".")[0] in _OURS
 
 
 def raised_at(error: BaseException) -> SourceLocation | None:

@@ -27,6 +27,7 @@ from wyrm.nn.gpt2 import GPT2
 from wyrm.nn.initializers import Uniform, initialized
 from wyrm.nn.linear import Linear
 from wyrm.nn.seeding import generator
+from wyrm.support.files import path_of
 from wyrm.support.options import number, whole
 
 
@@ -177,9 +178,21 @@ class LoRA:
         save(self, path, {"rank": str(self.rank), "alpha": repr(self.alpha)})
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Set the matrices from a file that `save` wrote: all, or none on a `CheckpointError`."""
-        from wyrm.io.checkpoint import load
+        """Set the matrices from a file that `save` wrote: all, or none on a `CheckpointError`.
 
+        A file of matrices that another `alpha` multiplies is refused.
+        """
+        from wyrm.io.checkpoint import load
+        from wyrm.io.files import stored_arrays
+
+        stored = stored_arrays(path_of("file", path)).metadata()
+        alpha = float(stored.get("alpha", self.alpha))
+        # Matrices of another rank have other shapes, which are refused by name.
+        if alpha != self.alpha and stored.get("rank") == str(self.rank):
+            raise CheckpointError(
+                f"{os.fspath(path)!r} has matrices for alpha={alpha:g}, and this adapter has alpha={self.alpha:g}: "
+                f"make it by LoRA(model, rank={self.rank}, alpha={alpha:g})"
+            )
         load(self, path)
 
     def save_pretrained(self, directory: str | os.PathLike[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 from wyrm.engines.columns import given_inputs
@@ -125,24 +125,26 @@ def fit(
                 shown = options._replace(progress=_bar_of(run))
                 if validate is None and shown.progress is False and not run.optimizer.has_schedule:
                     most = min([epochs - run.epoch, *(callback.epochs_ahead(run) for callback in steps)])
-                found = program._epochs(held, shown, in_batches=in_batches, most=most)
-                seconds = program._engine.agreed(time.perf_counter() - start) / len(found)
-                for position, (means, mean_loss) in enumerate(found):
-                    for callback in steps if position else ():
-                        callback.on_epoch_start(run)
-                    values = means if isinstance(means, dict) else {"loss": means}
-                    if program._totals.adds_up:
-                        values = {"loss": values["loss"], "mean_loss": mean_loss, **values}
-                    values |= validate() if validate is not None else {}
-                    values |= {"learning_rate": rate, "seconds": seconds}
-                    with deferred:
-                        run.history.begin_epoch(values)
-                    for callback in steps:
-                        callback.on_epoch_end(run, values)
-                    with deferred:
-                        run.history.end_epoch(values)
-                    for callback in steps:
-                        callback.on_epoch_complete(run, values)
+                # Of epochs that are done together, all that are done come into the history before Ctrl-C.
+                with deferred if most > 1 else nullcontext():
+                    found = program._epochs(held, shown, in_batches=in_batches, most=most)
+                    seconds = program._engine.agreed(time.perf_counter() - start) / len(found)
+                    for position, (means, mean_loss) in enumerate(found):
+                        for callback in steps if position else ():
+                            callback.on_epoch_start(run)
+                        values = means if isinstance(means, dict) else {"loss": means}
+                        if program._totals.adds_up:
+                            values = {"loss": values["loss"], "mean_loss": mean_loss, **values}
+                        values |= validate() if validate is not None else {}
+                        values |= {"learning_rate": rate, "seconds": seconds}
+                        with deferred:
+                            run.history.begin_epoch(values)
+                        for callback in steps:
+                            callback.on_epoch_end(run, values)
+                        with deferred:
+                            run.history.end_epoch(values)
+                        for callback in steps:
+                            callback.on_epoch_complete(run, values)
             run.finished = True
             run.history.stopped = "early" if run.epoch < epochs else "completed"
         except KeyboardInterrupt:

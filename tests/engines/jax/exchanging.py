@@ -6,6 +6,7 @@ XLA_FLAGS=--xla_force_host_platform_device_count=8 python -m tests.engines.jax.e
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import Any
 
@@ -66,8 +67,37 @@ def trained(kind: str, devices: int) -> dict[str, Any]:
     }
 
 
+def ready() -> list[int]:
+    """Return, for the sum of each gradient of a deep network over the devices, how many products it waits for."""
+    wy.nn.seed(0)
+    x = wy.Input(dims=(Batch(), 6), name="x")
+    layers = [wy.nn.Linear(6, 6, bias=False) for _ in range(3)]
+    y: Any = x
+    for layer in layers:
+        y = layer(y).tanh()
+    sharding: dict[type[wy.Dim], str] = {Batch: "data"}
+    loss, mesh = y.square().mean(), jax.make_mesh((8,), ("data",))
+    program: Any = wy.compile(loss, wy.optim.SGD(loss.parameters(), 0.1), engine="jax", mesh=mesh, sharding=sharding)
+    program({x: np.ones((24, 6), np.float32)})
+    # What each value of the main computation is computed from, and by which operation, before XLA changes anything.
+    text = program._engine.compiled.lowered().as_text(dialect="hlo").partition("ENTRY ")[2]
+    lines = re.findall(r"^ *(?:ROOT )?(\S+) = \S+ ([\w-]+)\((.*)$", text, re.MULTILINE)
+    before = {name: (kind, re.findall(r"[\w.-]+", rest.partition(")")[0])) for name, kind, rest in lines}
+
+    def products(name: str, seen: set[str]) -> int:
+        if name in seen or name not in before:
+            return 0
+        seen.add(name)
+        kind, operands = before[name]
+        return (kind == "dot") + sum(products(operand, seen) for operand in operands)
+
+    summed = [name for name, kind, rest in lines if kind == "reduce" and "dimensions={0}" in rest]
+    return sorted(products(name, set()) for name in summed)
+
+
 def main() -> None:
-    found = {f"{kind} {devices}": trained(kind, devices) for kind in DIVIDED for devices in (1, 2, 4, 8)}
+    found: dict[str, Any] = {"ready": ready()}
+    found |= {f"{kind} {devices}": trained(kind, devices) for kind in DIVIDED for devices in (1, 2, 4, 8)}
     json.dump(found, sys.stdout)
 
 

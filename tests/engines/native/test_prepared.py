@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -366,6 +367,23 @@ def test_early_stopping_ends_between_epochs_of_one_call(runs: list[int]) -> None
     assert histories[0].stopped == histories[1].stopped == "early"
     several = [count for count in runs if count > 1]
     assert max(several) == 5 and sum(several) > histories[0].epochs // 2
+
+
+def test_an_interrupt_after_several_epochs_finds_all_of_them_in_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = PreparedEpoch.run
+
+    def interrupted(self: PreparedEpoch, seeds: Any, stop: Any) -> None:
+        run(self, seeds, stop)
+        if len(seeds) > 1:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(PreparedEpoch, "run", interrupted)
+    line, twin = Line(), Line()
+    history = _fitted(line, 20)
+    assert history.stopped == "interrupted" and history.epochs == 20
+    assert line.program.state_dict()["epochs"] == history.epochs
+    assert history["loss"] == [twin.epoch()["loss"] for _ in range(history.epochs)]
+    assert line.values() == twin.values()
 
 
 def test_an_epoch_that_diverges_is_the_one_it_would_be_alone(runs: list[int]) -> None:

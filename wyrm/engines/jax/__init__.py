@@ -33,7 +33,8 @@ class DeviceOptions(TypedDict, total=False):
     - `local_steps`: in epochs, each device takes so many steps with its part of the batches and a copy of the
       parameters; then the copies are averaged. Messages are fewer, and numbers differ from those of whole batches.
     - `precision`: "highest", the default, multiplies float32 with all its digits; "tf32" lets a device round the
-      operands of products to 10 binary digits, as tensor cores of NVIDIA do, several times faster.
+      operands of products to 10 binary digits, as tensor cores of NVIDIA do, several times faster. TPUs multiply
+      bfloat16, so a product takes six of theirs for "highest" and three for "tf32", which has more digits there.
     """
 
     mesh: Mesh | None

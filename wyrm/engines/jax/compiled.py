@@ -136,20 +136,31 @@ class CompiledFunctions:
         """The function that does one step."""
         # On several devices, a look at the new state would be one more reduction.
         function = partial(self.functions.train, checks=self.placement.sharding is None)
-        return jax.jit(function, donate_argnums=0, **self.kept())
+        return self._stepping(function)
 
     @cached_property
     def several(self) -> Any:
         """The function that does one step with the gradients of several batches."""
-        return jax.jit(self.functions.train_on_several, donate_argnums=0, **self.kept())
+        return self._stepping(self.functions.train_on_several)
 
     def loop(self, accumulate: int) -> Any:
         """Return the function that does several steps, of `accumulate` batches each."""
         if accumulate not in self._loops:
             alone = self.local_steps if accumulate == 1 else None
             function = partial(self.functions.loop, accumulate) if alone is None else alone.loop
-            self._loops[accumulate] = jax.jit(function, donate_argnums=0, **self.kept())
+            self._loops[accumulate] = self._stepping(function)
         return self._loops[accumulate]
+
+    def _stepping(self, function: Any) -> Any:
+        """Return a function that takes the state and returns the new one in its place, compiled."""
+        return jax.jit(function, donate_argnums=0, compiler_options=self.compiler_options(), **self.kept())
+
+    def compiler_options(self) -> dict[str, bool] | None:
+        """Return XLA's options for steps: where GPUs have copies of a table, they add up its rows in the same order."""
+        sharding, tables = self.placement.sharding, self.functions.tables
+        copies = sharding is not None and tables.of_batch.keys() - tables.exchanges.keys()
+        ordered = copies and sharding.mesh.devices.flat[0].platform in ("cuda", "gpu", "rocm")
+        return {"xla_gpu_exclude_nondeterministic_ops": True} if ordered else None
 
     def kept(self) -> dict[str, Any]:
         """Return the option of `jax.jit` that keeps the state, the first of two results, on its devices."""

@@ -28,6 +28,10 @@ from wyrm.support.imports import jax, jnp, lax
 if TYPE_CHECKING:
     from wyrm.engines.jax.sharding import MeshAxes, Sharding
 
+# A table with at most so many rows for each index of a step has a gradient of its own size. XLA updates all rows in
+# one loop, where it would gather and scatter the touched ones of the table and of each state, one by one on a CPU.
+FEW_ROWS = 2
+
 
 def lookups(nodes: Iterable[BaseNode]) -> set[BaseNode]:
     """Return the nodes that look up rows of a table, their first parent."""
@@ -122,52 +126,11 @@ class DividedTables:
             found.append((values, jnp.moveaxis(rows, position, 0).reshape(-1)))
         return found
 
-    def gathered(
-        self, tables: Sequence[BaseNode], gradients: Sequence[Any], sums: Sequence[Any] = ()
-    ) -> tuple[list[Any], list[Any]]:
-        """Return gradients with the pairs of tables that all devices hold on all of them: in one message for each mesh.
-
-        A message has the bits of the values and the row numbers of all pairs whose rows the devices divide equally. The
-        parts of partial `sums` go with them; these are returned too, added up where a message had them.
-        """
-        found, added = list(gradients), list(sums)
-        if self._sharding is None:
-            return found, added
-        joined: dict[MeshAxes, list[tuple[int, int]]] = {}
-        for i, (table, gradient) in enumerate(zip(tables, gradients, strict=True)):
-            if not isinstance(gradient, list) or self._sharding.divided_axes(table.dims):
-                continue
-            found[i] = list(gradient)
-            for j, (values, rows) in enumerate(gradient):
-                mesh_axes = self.of_batch.get(table, ())
-                if (values.dtype, rows.dtype) != (np.float32, np.int32):
-                    continue
-                if mesh_axes and len(rows) % self._sharding.devices(mesh_axes) == 0:
-                    joined.setdefault(mesh_axes, []).append((i, j))
-        for mesh_axes, places in joined.items():
-            devices = self._sharding.devices(mesh_axes)
-            parts = [
-                part.reshape(devices, -1)
-                for i, j in places
-                for part in (lax.bitcast_convert_type(gradients[i][j][0], np.int32), gradients[i][j][1])
-            ]
-            own_sums = [
-                i
-                for i, value in enumerate(sums)
-                if isinstance(value, PartialSum) and (value.mesh_axes, value.dtype) == (mesh_axes, np.float32)
-            ]
-            parts += [lax.bitcast_convert_type(sums[i].parts, np.int32).reshape(devices, -1) for i in own_sums]
-            flat = self._sharding.constrained(jnp.concatenate(parts, axis=1), mesh_axes)
-            ends = np.cumsum([part.shape[1] for part in parts])[:-1]
-            own = iter(jnp.split(self._sharding.constrained(flat, ()), ends, axis=1))
-            for i, j in places:
-                values, rows = gradients[i][j]
-                bits = next(own).reshape(values.shape)
-                found[i][j] = lax.bitcast_convert_type(bits, np.float32), next(own).reshape(rows.shape)
-            for i in own_sums:
-                every_part = lax.bitcast_convert_type(next(own), np.float32).reshape(sums[i].parts.shape)
-                added[i] = every_part.sum(axis=0)
-        return found, added
+    def gathered(self, table: BaseNode, pairs: Sequence[tuple[Any, Any]]) -> Sequence[tuple[Any, Any]]:
+        """Return the pairs of a table on all devices, if all hold it."""
+        if self._sharding is None or table not in self.of_batch or self._sharding.divided_axes(table.dims):
+            return pairs
+        return [(self._sharding.constrained(values), self._sharding.constrained(rows)) for values, rows in pairs]
 
     def counted(self, table: BaseNode, pairs: Sequence[tuple[Any, Any]]) -> Any:
         """Return the sum of pairs for all rows of a table, with one more column: how many pairs a row has.

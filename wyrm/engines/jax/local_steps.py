@@ -131,7 +131,7 @@ class LocalSteps:
             axes = tuple(range(1, array.ndim))
             moved = (array != start).any(axis=axes) if sparse else jnp.ones((1,), bool)
             parts += [(array - start).reshape(-1), moved.astype(array.dtype)] if array.dtype.kind == "f" else []
-        totals = iter(self._summed(parts))
+        totals = iter(lax.psum(parts, self.mesh_axes))
         for i, (array, start) in enumerate(zip(new, old, strict=True)):
             if array.dtype.kind == "f":
                 change, counts = next(totals).reshape(array.shape), jnp.maximum(next(totals), 1)
@@ -140,18 +140,6 @@ class LocalSteps:
         kept = [jnp.where(moves, mean, array) for mean, array in zip(new, old, strict=True)]
         values, slots = jax.tree.unflatten(structure, kept)
         return State(values, slots, moves)
-
-    def _summed(self, arrays: Sequence[Any]) -> list[Any]:
-        """Return the sums of flat arrays over the devices, in one message for each dtype."""
-        found, joined = list(arrays), dict[Any, list[int]]()
-        for i, array in enumerate(arrays):
-            joined.setdefault(array.dtype, []).append(i)
-        for members in joined.values():
-            total = lax.psum(jnp.concatenate([arrays[i] for i in members]), self.mesh_axes)
-            ends = np.cumsum([arrays[i].size for i in members])[:-1]
-            for i, part in zip(members, jnp.split(total, ends), strict=True):
-                found[i] = part
-        return found
 
     def _first_outside(self, outside: Any, feeds: Sequence[Any]) -> Any:
         """Return the indices out of range of the first device that has some, with positions in the whole batch."""

@@ -1,17 +1,15 @@
-"""Sums over rows of several devices: each device keeps its part of every sum, and one reduction adds them all.
+"""Sums over rows of several devices: each device keeps its part of a sum until it is needed as a whole.
 
-The gradient of a weight is a sum over the batch. If the devices share the rows, each gradient needs a reduction over
-the devices, and many small ones wait for the network many times. Here the parts of all gradients are joined to one
-array, which is reduced once.
+The gradient of a weight is a sum over the batch. If the devices share the rows, it needs a reduction over the devices.
+Gradients of several batches are added up before, in parts. Each is reduced alone, where it is ready: XLA joins small
+reductions, and on GPUs and TPUs it computes the gradients of earlier layers meanwhile.
 """
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from wyrm.graph.axes import Dim
@@ -157,29 +155,20 @@ class PartialSums:
         return PartialSum(self._sharding.constrained(terms, placement[1]), placement[1])
 
     def totals(self, values: Sequence[Any], parameters: Sequence[BaseNode | None]) -> list[Any]:
-        """Return the values with totals in place of partial sums; one reduction adds all of a dtype and a placement.
+        """Return the values with totals in place of partial sums, each reduced alone, so that XLA may do so early.
 
         `parameters` are those that the values are gradients of; totals are placed as these are.
         """
-        totals = list(values)
-        groups: dict[tuple[Any, MeshAxes, MeshAxes], list[tuple[int, int]]] = {}
-        for i, (value, parameter) in enumerate(zip(values, parameters, strict=True)):
-            if isinstance(value, PartialSum):
-                axis, kept = (-1, ()) if parameter is None else self._axis_over(parameter, value)
-                groups.setdefault((value.dtype, value.mesh_axes, kept), []).append((i, axis))
-        for (_, mesh_axes, kept), members in groups.items():
-            # One row for each device of the result, if it is sharded.
-            rows = self._sharding.devices(kept)
-            arrays = [
-                values[i].parts if axis < 0 else jnp.moveaxis(values[i].parts, axis + 1, 1) for i, axis in members
-            ]
-            flat = jnp.concatenate([array.reshape(array.shape[0], rows, -1) for array in arrays], axis=2)
-            total = self._added_up(flat, mesh_axes, kept)
-            ends = list(accumulate(math.prod(array.shape[1:]) // rows for array in arrays))
-            for (i, axis), array, end in zip(members, arrays, ends, strict=True):
-                found = total[:, end - math.prod(array.shape[1:]) // rows : end].reshape(array.shape[1:])
-                totals[i] = found if axis < 0 else jnp.moveaxis(found, 0, axis)
-        return totals
+        pairs = zip(values, parameters, strict=True)
+        return [self._total(value, of) if isinstance(value, PartialSum) else value for value, of in pairs]
+
+    def _total(self, value: PartialSum, parameter: BaseNode | None) -> Any:
+        axis, kept = (-1, ()) if parameter is None else self._axis_over(parameter, value)
+        parts = value.parts if axis < 0 else jnp.moveaxis(value.parts, axis + 1, 1)
+        # One row for each device of the result, if it is sharded.
+        flat = parts.reshape(len(parts), self._sharding.devices(kept), -1)
+        total = self._added_up(flat, value.mesh_axes, kept).reshape(parts.shape[1:])
+        return total if axis < 0 else jnp.moveaxis(total, 0, axis)
 
     def _added_up(self, flat: Any, mesh_axes: MeshAxes, kept: MeshAxes) -> Any:
         """Return the sum of the devices' parts, whose rows stay divided over the mesh axes `kept`.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from wyrm.engines.jax.divided_tables import DividedTables
+from wyrm.engines.jax.divided_tables import FEW_ROWS, DividedTables
 from wyrm.engines.jax.graph import JaxGraph, LoopChecks, beyond
 from wyrm.engines.jax.loops import Values
 from wyrm.engines.jax.lower import NO_PLACES, Lowerer, Sizes, dense, names_of_nodes
@@ -304,40 +304,58 @@ class StepFunctions:
         outputs = [found.stacked([output]) for output in targets.outputs]
         return Backward(outputs, gradients, buffers, found.outside)
 
-    def _totals(self, found: Backward, units: Sequence[Sequence[int]]) -> Backward:
-        """Return outputs and gradients with the sums over devices, and over equal rows of a table, added up."""
+    def _totals(self, found: Backward, units: Sequence[Sequence[int]], small: Container[int] = ()) -> Backward:
+        """Return outputs and gradients with the sums over devices, and over equal rows of a table, added up.
+
+        The tables of `small` units have been counted: see `_batch`.
+        """
         parameters = [self.graph.parameters[unit[0]] for unit in units]
-        # Sums of dense gradients have a message of their own, with the losses.
-        alone = not any(isinstance(gradient, PartialSum) for gradient in found.gradients)
-        rows, outputs = self.tables.gathered(parameters, found.gradients, found.outputs if alone else ())
         gradients: list[JaxGradient] = [
             self._summed(parameter, gradient) if isinstance(gradient, list) else gradient
-            for parameter, gradient in zip(parameters, rows, strict=True)
+            for parameter, gradient in zip(parameters, found.gradients, strict=True)
         ]
-        found = found._replace(outputs=outputs if alone else found.outputs)
         if self._sums is None:
             return found._replace(gradients=gradients)
 
         with jax.named_scope("gradients:sum"):
             totals = self._sums.totals([*gradients, *found.outputs], [*parameters, *(None for _ in found.outputs)])
-        gradients = [self.tables.padded(*each) for each in zip(parameters, totals, strict=False)]
+        gradients = [
+            TouchedRows.of_counted(total, parameter.shape) if unit in small else self.tables.padded(parameter, total)
+            for unit, (parameter, total) in enumerate(zip(parameters, totals, strict=False))
+        ]
         return found._replace(gradients=gradients, outputs=totals[len(units) :])
 
     def _summed(self, table: Parameter, pairs: Sequence[tuple[Any, Any]]) -> JaxGradient:
         """Return the gradient of a table, by rows."""
         exchange = self.tables.exchanges.get(table)
-        return summed_rows(pairs, table.shape) if exchange is None else exchange.summed(pairs)
+        return (
+            summed_rows(self.tables.gathered(table, pairs), table.shape) if exchange is None else exchange.summed(pairs)
+        )
 
     def _batch(
-        self, values: Sequence[Any], held: Sequence[Any], feed: Sequence[Any], step: Any, sums: PartialSums | None
+        self,
+        values: Sequence[Any],
+        held: Sequence[Any],
+        feed: Sequence[Any],
+        step: Any,
+        sums: PartialSums | None,
+        small: Container[int],
     ) -> Backward:
-        """Return what a batch computes from the values of a `State`: gradients of units, with partial sums."""
+        """Return what a batch computes from the values of a `State`: gradients of units, with partial sums.
+
+        Those of tables of `small` units are sums for all rows: see `DividedTables.counted`.
+        """
         graph, units = self.graph, self.stacks.units
         leaves: list[list[Any]] = [[graph.parameters[i] for i in unit] for unit in units]
         leaves += [[buffer] for buffer in graph.buffers]
         arrays = list(zip(leaves, values, strict=True))
         known = self._leaves(held, feed, step) | {leaves[0]: array for leaves, array in arrays if len(leaves) == 1}
-        return self._gradients(self._values(known, [pair for pair in arrays if len(pair[0]) > 1], sums), units)
+        found = self._gradients(self._values(known, [pair for pair in arrays if len(pair[0]) > 1], sums), units)
+        counted = [
+            self.tables.counted(leaves[unit][0], gradient) if unit in small else gradient
+            for unit, gradient in enumerate(found.gradients)
+        ]
+        return found._replace(gradients=counted)
 
     def train(
         self,
@@ -354,7 +372,9 @@ class StepFunctions:
         A loss or gradient that is not finite, or an index out of range, changes nothing, nor with `checks` does a new
         state that is not finite.
         """
-        found = self._totals(self._batch(state.values, held, feed, step, self._sums), self.stacks.units)
+        small = self._small_tables({leaf: array.shape for leaf, array in zip(self.graph.fed, feed, strict=True)})
+        found = self._batch(state.values, held, feed, step, self._sums, small)
+        found = self._totals(found, self.stacks.units, small)
         return self._moved(state, found, numbers, found.outputs[0], checks), (found.outputs, found.outside)
 
     def train_on_several(
@@ -372,38 +392,36 @@ class StepFunctions:
         The gradients are added up with these weights; see `accumulated`. Outputs have an element for each batch, and
         `step` is the random step of the first.
         """
-        units = self.stacks.units
-
-        tables = [self.graph.parameters[unit[0]] for unit in units]
-        small = self._small_tables(tables, feeds)
+        units, tables = self.stacks.units, self._units()
+        shapes = {leaf: array.shape[1:] for leaf, array in zip(self.graph.fed, feeds, strict=True)}
+        small = self._small_tables(shapes, max(array.shape[0] for array in feeds))
 
         def compute(buffers: list[Any], feed: list[Any], step: Any) -> Backward:
             values, step = self._of_batch(state.values[: len(units)], step)
-            found = self._batch([*values, *buffers], held, feed, step, self._sums_of_several)
-            gradients = [
-                self.tables.counted(tables[unit], gradient) if unit in small else gradient
-                for unit, gradient in enumerate(found.gradients)
-            ]
-            return found._replace(gradients=gradients)
+            return self._batch([*values, *buffers], held, feed, step, self._sums_of_several, small)
 
         by_rows = {unit for unit, table in enumerate(tables) if table in self.graph.targets.rows} - small
-        shapes = [table.shape if unit in by_rows else None for unit, table in enumerate(tables)]
+        collected = [table.shape if unit in by_rows else None for unit, table in enumerate(tables)]
         divided = {unit for unit, table in enumerate(tables) if table in self.tables.exchanges}
         buffers = list(state.values[len(units) :])
-        found = accumulated(compute, buffers, feeds, rest, weights, step, shapes, divided, self._placed_total)
-        found = self._totals(found, units)
-        for unit in small:
-            found.gradients[unit] = TouchedRows.of_counted(found.gradients[unit], tables[unit].shape)
+        found = accumulated(compute, buffers, feeds, rest, weights, step, collected, divided, self._placed_total)
+        found = self._totals(found, units, small)
         losses = found.outputs[0]
         return self._moved(state, found, numbers, (losses * weights).sum()), (found.outputs, found.outside)
 
-    def _small_tables(self, tables: Sequence[Parameter], feeds: Sequence[Any]) -> set[int]:
-        """Return the tables of which each device adds up gradients of several batches: the batches have more rows.
+    def _units(self) -> list[Parameter]:
+        """Return the first parameter of each unit."""
+        return [self.graph.parameters[unit[0]] for unit in self.stacks.units]
 
-        Their sums are reduced once in a step, with those of dense gradients, where the rows would be larger.
+    def _small_tables(self, shapes: Mapping[BaseNode, tuple[int, ...]], batches: int = 1) -> set[int]:
+        """Return the units that are tables with few rows for those of a step, of which each device adds up its part.
+
+        These sums for all rows are reduced as those of dense gradients; the rows would be larger. `shapes` are those of
+        a batch.
         """
-        shapes = {leaf: array.shape[1:] for leaf, array in zip(self.graph.fed, feeds, strict=True)}
-        sizes, batches = self.graph.schedule.bind(shapes), max(array.shape[0] for array in feeds)
+        if not self.tables.of_batch:
+            return set()
+        sizes = self.graph.schedule.bind(dict(shapes))
 
         def rows(table: Parameter) -> int:
             indices = {indices for _, indices in self.graph.targets.rows[table]}
@@ -411,9 +429,9 @@ class StepFunctions:
 
         return {
             unit
-            for unit, table in enumerate(tables)
+            for unit, table in enumerate(self._units())
             if table in self.tables.of_batch and table not in self.tables.exchanges
-            if not self._is_divided(table) and rows(table) >= table.shape[0]
+            if not self._is_divided(table) and table.shape[0] <= FEW_ROWS * rows(table)
         }
 
     def _is_divided(self, parameter: Parameter) -> bool:

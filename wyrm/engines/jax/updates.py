@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wyrm.engines.global_norm import GlobalNorm, global_norm
-from wyrm.engines.jax.divided_tables import RowExchange, by_marks, by_sorting, summed, written_rows
+from wyrm.engines.jax.divided_tables import FEW_ROWS, RowExchange, by_marks, by_sorting, summed, written_rows
 from wyrm.engines.jax.lower import Lowerer, scope_text
 from wyrm.engines.jax.namespace import namespace
 from wyrm.engines.optimizer import AVERAGE, GRADIENT_SCALE, OptimizerInterface, UpdateRule
@@ -20,9 +20,6 @@ from wyrm.graph.schedule import Schedule
 from wyrm.ops.elementwise.formula import formula_value
 from wyrm.support.imports import jax, jnp, lax
 
-# A table with at most so many rows for each index of a step has a gradient of its own size. XLA updates all rows in
-# one loop, where it would gather and scatter the touched ones of the table and of each state, one by one on a CPU.
-_FEW_ROWS = 2
 # With at most so many rows, the touched ones are found by a mark for each row; for a larger table, by sorting the
 # indices. On a CPU, the sorts of XLA took half of a step of BPR with 4,096 rows and tables of 1,682.
 _MARKED_ROWS = 4
@@ -235,7 +232,7 @@ def summed_rows(pairs: Sequence[tuple[Any, Any]], shape: tuple[int, ...]) -> Row
     """
     rows = jnp.concatenate([indices.reshape(-1) for _, indices in pairs])
     values = [gradient.reshape(-1, *shape[1:]) for gradient, _ in pairs]
-    if shape[0] <= _FEW_ROWS * len(rows):
+    if shape[0] <= FEW_ROWS * len(rows):
         touched = jnp.zeros(shape[0], bool).at[rows].set(True, mode="drop")
         return TouchedRows(summed(values, rows, shape[0]), touched)
     if shape[0] <= _MARKED_ROWS * len(rows):

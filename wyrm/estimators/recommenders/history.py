@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wyrm.data.ids import column_of
+from wyrm.data.ids import array_of, column_of
 from wyrm.errors import DataError
 from wyrm.support.item_rows import ItemRows
 
@@ -33,10 +33,12 @@ class Names:
     def values(self) -> np.ndarray:
         """The ids by their numbers."""
         if len(self._array) < len(self):
-            added = list(self._numbers)[len(self._array) :]
-            more = np.empty(len(added), object)
-            more[:] = added
-            self._array = np.concatenate([self._array, more if self._array.dtype.kind == "O" else np.array(added)])
+            if self._array.dtype.kind in "iuU":  # longer texts and larger integers have another type
+                self._array = array_of(list(self._numbers))
+            else:
+                more = np.empty(len(self) - len(self._array), self._array.dtype)
+                more[:] = list(self._numbers)[len(self._array) :]
+                self._array = np.concatenate([self._array, more])
         return self._array
 
     def add(self, ids: np.ndarray) -> Numbers:

@@ -15,22 +15,17 @@ from wyrm.errors import DataError, DTypeError
 
 # The names of columns that are found without being told, by what they hold.
 _NAMES = {
-    "users": ("user_id", "userid", "user", "users", "uid", "customer_id", "visitor_id", "session_id"),
+    "users": (
+        "user_id", "userid", "user", "users", "uid", "customer_id", "customerid", "customer", "visitor_id", "visitor",
+        "session_id", "session",
+    ),
     "items": (
-        "item_id",
-        "itemid",
-        "item",
-        "items",
-        "iid",
-        "movie_id",
-        "movieid",
-        "product_id",
-        "article_id",
-        "track_id",
+        "item_id", "itemid", "item", "items", "iid", "movie_id", "movieid", "movie", "film_id", "film", "product_id",
+        "productid", "product", "article_id", "article", "track_id", "track", "book_id", "book", "sku",
     ),
     "ratings": ("weight", "weights", "rating", "ratings", "count", "counts", "plays", "stars"),
     "timestamps": ("timestamp", "timestamps", "time", "date", "datetime", "ts"),
-}
+}  # fmt: skip
 
 
 class SparseMatrix(Protocol):
@@ -99,18 +94,20 @@ def _csv(path: Path) -> dict[str, np.ndarray]:
     if bad is not None or not rows:
         what = "no rows" if bad is None else f"{len(rows[bad])} values in row {bad + 1} for {len(header)} columns"
         raise DataError(f"{os.fspath(path)!r} has {what}; expected a value for each of {header}")
-    return {name: _column(column) for name, column in zip(header, zip(*rows, strict=True), strict=True)}
+    return {name: _column(name, column) for name, column in zip(header, zip(*rows, strict=True), strict=True)}
 
 
-def _column(texts: tuple[str, ...]) -> np.ndarray:
+def _column(name: str, texts: tuple[str, ...]) -> np.ndarray:
     """Return texts as integers if each is written as one is, as floats if all are numbers, else as they are."""
+    has_ids = name.lower() in _NAMES["users"] + _NAMES["items"]
     for kind in (int, float):
         try:
             numbers = np.array([kind(each) for each in texts])
         except (ValueError, OverflowError):
             continue
-        # A leading zero is part of an id, and so are digits that no number holds.
-        if kind is float or (numbers.dtype == np.int64 and all(each == str(int(each)) for each in texts)):
+        # A leading zero is part of an id, and so are digits that no number holds; "1.5" and "1.50" are two ids.
+        is_written_so = (kind is float and not has_ids) or all(each == str(kind(each)) for each in texts)
+        if is_written_so and numbers.dtype == (np.float64 if kind is float else np.int64):
             return numbers
         break
     return np.array(texts, object)

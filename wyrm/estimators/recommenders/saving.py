@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wyrm.data.ids import array_of
 from wyrm.errors import CheckpointError, DataError
 from wyrm.estimators.recommenders.history import History, Names, Rows
 from wyrm.io.files import load_arrays, save_arrays
@@ -41,10 +42,11 @@ def write(path: FilePath, stored: Stored) -> None:
 
 
 def _encoded(names: Names) -> bytes:
-    values = names.values.tolist()
-    odd = next((each for each in values if type(each) not in (int, float, str)), None)
+    values, dates = names.values.tolist(), names.values.dtype.kind in "mM"
+    odd = next((each for each in values if dates or type(each) not in (int, float, str)), None)
     if odd is not None:
-        raise DataError(f"{names.kind}s have ids such as {odd!r}; a file takes integers, floats and texts")
+        shown = names.values[0] if dates else odd
+        raise DataError(f"{names.kind}s have ids such as {shown!r}; a file takes integers, floats and texts")
     return json.dumps([names.values.dtype.kind, values]).encode()
 
 
@@ -69,7 +71,7 @@ def read(path: FilePath) -> Stored:
 def _decoded(array: np.ndarray) -> np.ndarray:
     kind, values = json.loads(array.tobytes())
     if kind != "O":
-        return np.array(values)
+        return array_of(values)
     found = np.empty(len(values), object)
     found[:] = values
     return found

@@ -53,14 +53,14 @@ class Columns:
     """The columns of a loop.
 
     `turns`: how many turns it has, as a text. `places`: where its turns write each value. `made`: the columns on each
-    tape, by its array, and whether each has one element more. `first`: what is written for a value before the first
-    turn, in place of each turn.
+    tape, by its array, and how many elements more than turns each has. `first`: what is written for a value before the
+    first turn, in place of each turn.
     """
 
     tapes: Sequence[Tape]
     turns: str
     places: dict[str, str] = field(default_factory=dict)
-    made: dict[str, list[tuple[str, bool]]] = field(default_factory=dict)
+    made: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     first: dict[str, str] = field(default_factory=dict)
 
     def more(self, tape: Tape) -> int:
@@ -82,8 +82,8 @@ class Columns:
         out: list[ast.stmt] = []
         for tape in self.tapes:
             more = 0
-            for i, (column, is_more) in enumerate(self.made[tape.array]):
-                first, more = self._elements(i, more), more + is_more
+            for i, (column, own) in enumerate(self.made[tape.array]):
+                first, more = self._elements(i, more), more + own
                 start = tape.place if first == "0" else f"{tape.place} + {first}"
                 out += statements_of(f"{column} = {tape.array}[{start}:{tape.place} + {self._elements(i + 1, more)}]")
         return out
@@ -107,36 +107,46 @@ def columns_of(
     for loop in every(kernel.body):
         if not isinstance(loop, Turns) or not any(recorded(tape, loop.body) for tape in tapes):
             continue
-        turns = _turns(loop, elements)
+        turns, least = _turns(loop, elements)
         inner = [block for each in every(loop.body) for block in blocks_of(each)]
         divided = any(isinstance(each, Loop) and each.blocks is not None for each in every(loop.body))
         if turns and not divided and not any(recorded(tape, block) for tape in tapes for block in inner):
             values = {tape.array: recorded(tape, loop.body) for tape in tapes}
-            found[id(loop.body)] = _of_loop(kernel, elements, loop, Columns(tapes, turns), values)
+            found[id(loop.body)] = _of_loop(kernel, elements, loop, Columns(tapes, turns), values, least)
     return found
 
 
-def _turns(loop: Turns, elements: Elements) -> str:
-    """Return the number of turns of a loop whose variable counts them from 0, or down to 0; else nothing."""
-    start, stop, step = map(ast.unparse, loop.bounds)
+def _turns(loop: Turns, elements: Elements) -> tuple[str, int]:
+    """Return the number of turns of a loop, and the least value of its variable, which it begins or ends with.
+
+    The number is empty for a loop of another form.
+    """
+    start, stop, step = loop.bounds
     if loop.stop is not None or loop.trips:
-        return ""
-    if (start, step) == ("0", "1"):
-        return text_of(loop.bounds[1]) if elements.is_natural(loop.bounds[1]) else f"max({stop}, 0)"
-    return f"max({start} + 1, 0)" if (stop, step) == ("-1", "-1") else ""
+        return "", 0
+    match start, stop, step:
+        case ast.Constant(value=0), _, ast.Constant(value=1):
+            return (text_of(stop) if elements.is_natural(stop) else f"max({ast.unparse(stop)}, 0)"), 0
+        case ast.Constant(value=int() as least), _, ast.Constant(value=1):
+            return f"max({text_of(stop)} - {least}, 0)", least
+        case _, ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1)), ast.UnaryOp(operand=ast.Constant(value=1)):
+            return f"max({ast.unparse(start)} + 1, 0)", 0
+        case _, ast.Constant(value=int() as below), ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1)):
+            return f"max({text_of(start)} - {below}, 0)", below + 1
+    return "", 0
 
 
 def _of_loop(
-    kernel: Kernel, elements: Elements, loop: Turns, found: Columns, values: Mapping[str, list[str]]
+    kernel: Kernel, elements: Elements, loop: Turns, found: Columns, values: Mapping[str, list[str]], least: int
 ) -> Columns:
     for array, mine in values.items():
-        ahead = _read_again(kernel, elements, loop, mine)
+        ahead = _read_again(kernel, elements, loop, mine) if not least else {}
         found.made[array] = []
         for each in mine:
             if each in ahead.values():
                 continue
             column = kernel.fresh("column")
-            found.made[array].append((column, each in ahead))
+            found.made[array].append((column, least + (each in ahead)))
             found.places[each] = f"{column}[{loop.name}]"
             if each in ahead:
                 found.places[ahead[each]] = f"{column}[{loop.name} + 1]"

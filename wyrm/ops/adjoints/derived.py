@@ -17,6 +17,7 @@ import numpy as np
 from wyrm.errors import NotDifferentiable
 from wyrm.ops.adjoints.blocks import Blocks, Work, recording
 from wyrm.ops.adjoints.columns import Columns, Tape, columns_of
+from wyrm.ops.adjoints.factors import factored
 from wyrm.ops.adjoints.neighbours import held
 from wyrm.ops.adjoints.program import (
     Block,
@@ -350,7 +351,9 @@ class _Adjoint(_Made):
             return out
 
         code = self.reverse.backward_code or [Restored(block=self.kernel.body)]
-        return _sums_reordered(_first_sums_assigned(walk(code), self.prefix), self.prefix)
+        code = _first_sums_assigned(walk(code), self.prefix)
+        code = factored(code, self.kernel, self.prefix, self.reverse.slopes.temporaries)
+        return _sums_reordered(code, self.prefix)
 
     def _cotangents(self) -> list[str]:
         """Return the parameters that have cotangents."""

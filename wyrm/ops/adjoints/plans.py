@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pickle import PicklingError
+from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -285,13 +286,33 @@ def plan_of(
     function: Callable[..., Any], operands: Sequence[Operand], fixed: Mapping[str, float | int | bool],
     results: Mapping[str, Shape], type: str, room: int, tape_limit: int | None = None,
 ) -> ValuePlan:  # fmt: skip
-    """Return the plan of a kernel, the same one for the same operands, fixed numbers and results."""
+    """Return the plan of a kernel, the same one for the same operands, fixed numbers, results and global names."""
     known = _plans.setdefault(function, {})
     numbers = tuple((k, exact(v)) for k, v in fixed.items())
-    key = tuple(operands), numbers, tuple(results.items()), type, room, tape_limit
+    key = tuple(operands), numbers, tuple(results.items()), type, room, tape_limit, _read_by({function})
     if key not in known:
         known[key] = ValuePlan(function, operands, fixed, results, type, room, tape_limit)
     return known[key]
+
+
+def _read_by(functions: set[Callable[..., Any]]) -> tuple[Any, ...]:
+    """Return the numbers, texts and functions that kernels and what they call now read by global names."""
+    found: list[Any] = []
+    waiting = list(functions)
+    while waiting:
+        function = waiting.pop()
+        code = getattr(function, "__code__", None)
+        for each in () if code is None else code.co_names:
+            value = function.__globals__.get(each)
+            value = getattr(value, "kernel_function", value)
+            if isinstance(value, bool | int | float | str):
+                found.append((each, value if isinstance(value, str) else exact(value)))
+            elif isinstance(value, FunctionType):
+                found.append((each, value))
+                if value not in functions:
+                    functions.add(value)
+                    waiting.append(value)
+    return tuple(found)
 
 
 def _found(module: str, path: str) -> Any:

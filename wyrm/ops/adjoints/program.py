@@ -43,10 +43,14 @@ class Statement:
 
 @dataclass(eq=False)
 class Let(Statement):
-    """`name = value`, the only assignment to this name: a number, or a view of an array."""
+    """`name = value`, the only assignment to this name: a number, or a view of an array.
+
+    `share`: of a maximum or a minimum, the variable that holds its derivative by the first operand, if there is one.
+    """
 
     name: str
     value: ast.expr
+    share: str = field(default="", init=False)
 
 
 @dataclass(eq=False)

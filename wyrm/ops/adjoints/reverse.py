@@ -40,7 +40,7 @@ from wyrm.ops.adjoints.program import (
     substituted,
     text_of,
 )
-from wyrm.ops.adjoints.rules import is_costly, negated
+from wyrm.ops.adjoints.rules import formula_name, function_of, is_costly, negated, slope, times
 from wyrm.ops.adjoints.slopes import Slopes, moves, varied
 from wyrm.ops.adjoints.values import Kernel
 
@@ -82,6 +82,8 @@ class Reverse:
         self._hoist()
         number_all(kernel.body)
         self.elements = Elements(kernel)
+        # Derivatives of maxima and minima, which the tape keeps.
+        self.shares: set[str] = {each.share for each in every(kernel.body) if isinstance(each, Let)} - {""}
         self.prefix: str = kernel.prefix()
         self.slopes: Slopes = Slopes(kernel, self._active())
         self._find_homes()
@@ -89,18 +91,22 @@ class Reverse:
         self.floats["f4"] = Tape(kernel.fresh("tape32"), kernel.fresh("k32"))
         self.integers: Tape = Tape(kernel.fresh("notes"), kernel.fresh("m"))
         self.bools: Tape = Tape(kernel.fresh("choices"), kernel.fresh("c"))
-        self._shadowed: set[str] = set()
-        backward = self._backward(kernel.body)
-        needed = self._closed(self._reads(backward))
+        backward, needed = self._derived()
+        if self._leave_shares(needed):
+            backward, needed = self._derived()
         if self._simplify(needed):
             number_all(kernel.body)
             self.elements = Elements(kernel)
             self._find_homes()
-            self._shadowed = set()
-            backward = self._backward(kernel.body)
-            needed = self._closed(self._reads(backward))
+            backward, needed = self._derived()
         self.needed = needed
         self.backward_code = backward
+
+    def _derived(self) -> tuple[list[ast.stmt], set[str]]:
+        """Return the backward sweep, and the values of the kernel that it needs."""
+        self._shadowed: set[str] = set()
+        backward = self._backward(self.kernel.body)
+        return backward, self._closed(self._reads(backward))
 
     def local(self, prefix: str) -> str:
         """Return a name for what the derived code assigns."""
@@ -203,7 +209,10 @@ class Reverse:
                 elif isinstance(each, Let) and self.jumps.jumps(each.value):
                     each.value = self._without_loads(each.value, each, out)
                 else:
+                    shared = isinstance(each, Let) and self._keeps_two(each)
                     each.value = self._without(each.value, each, out)
+                    if shared:
+                        self._keep_share(each, out)
             elif (
                 isinstance(each, Let)
                 and self.kernel.kinds[each.name].is_array
@@ -215,6 +224,35 @@ class Reverse:
                 each.target.slice = self._without(each.target.slice, each, out)
             out.append(each)
         block[:] = out
+
+    def _keeps_two(self, s: Let) -> bool:
+        """Return whether the tape would keep two operands of a maximum or a minimum."""
+        if formula_name(function_of(s.value, self.kernel.space)) not in ("maximum", "minimum"):
+            return False
+        carried = {each.name for each in every(self.kernel.body) if isinstance(each, Put) and each.carried}
+        kept = {ast.unparse(each) for each in self._fleeting(s.value, s)} | (names(s.value) & carried)
+        return isinstance(s.value, ast.Call) and len(s.value.args) == 2 and len(kept) >= 2
+
+    def _keep_share(self, s: Let, out: Block) -> None:
+        """Let the tape keep the derivative of a maximum or a minimum in place of its operands."""
+        assert isinstance(s.value, ast.Call)
+        found = formula_name(function_of(s.value, self.kernel.space))
+        share = slope(str(found), 0, s.value.args, s.value, ast.Constant(1.0))
+        assert share is not None
+        s.share = self.kernel.new("share", self.kernel.kind(s.value))
+        out.append(self._let(s.share, share, s))
+
+    def _leave_shares(self, needed: set[str]) -> bool:
+        """Leave out the derivatives of maxima and minima whose operands the tape keeps anyway; return if there are."""
+        changed = False
+        for block in self._blocks():
+            for each in [each for each in block if isinstance(each, Let) and each.share]:
+                kept = {text for text in names(each.value) if text in self.home and self.must_save(text)}
+                if kept <= needed:
+                    block.remove(self.kernel.definitions.pop(each.share))
+                    self.shares.discard(each.share)
+                    each.share, changed = "", True
+        return changed
 
     def _holds_floats(self, text: str) -> bool:
         kind = self.kernel.kinds[text]
@@ -320,6 +358,8 @@ class Reverse:
 
     def _of_variable(self, s: Let | Put) -> list[ast.stmt]:
         g = name(self.prefix + s.name)
+        if isinstance(s, Let) and s.share:
+            return self._of_share(s, g)
         if not (isinstance(s, Put) and s.carried):
             value = name(s.name) if isinstance(s, Let) else None
             return self.slopes.parts(s.value, g, self._add, s.where, value)
@@ -332,6 +372,13 @@ class Reverse:
             return self.slopes.parts(added, g if plus else negated(g), self._add, s.where)
         kept = self.slopes.temporary()
         return [*statements_of(f"{kept} = {g.id}"), *zero, *self.slopes.parts(s.value, name(kept), self._add, s.where)]
+
+    def _of_share(self, s: Let, g: ast.expr) -> list[ast.stmt]:
+        """Return the cotangents of the operands of a maximum or a minimum, by the share of the first one."""
+        assert isinstance(s.value, ast.Call)
+        first, second = s.value.args
+        part = self.slopes.parts(first, times(g, name(s.share)), self._add, s.where)
+        return part + self.slopes.parts(second, times(g, parsed(f"1.0 - {s.share}")), self._add, s.where)
 
     def _of_store(self, s: Store) -> list[ast.stmt]:
         target = duplicate(s.target)
@@ -407,7 +454,7 @@ class Reverse:
             return True
         if self.kernel.kinds[text].is_array:
             return False
-        if self._is_lost(let) or self.jumps.is_kept(text):
+        if self._is_lost(let) or self.jumps.is_kept(text) or text in self.shares:
             return True
         return is_costly(let.value, self.kernel.space) and self._reads_saved(let)
 
@@ -515,7 +562,7 @@ class Reverse:
             if not isinstance(put.value, ast.Name) or put.name in needed or put.value.id in needed:
                 continue
             let = self.kernel.definitions.get(put.value.id)
-            if let is None or let not in block:
+            if let is None or let not in block or let.share:
                 continue
             later = block[block.index(let) + 1 :]
             readers = [each for each in every(self.kernel.body) if let.name in _all_names(each)]

@@ -10,6 +10,7 @@ from dataclasses import replace
 from wyrm.engines.native.ir.program import (
     Assign,
     Atomic,
+    Conversion,
     Expression,
     Fail,
     For,
@@ -27,8 +28,8 @@ from wyrm.engines.native.ir.program import (
     Variable,
     children,
 )
-from wyrm.engines.native.ir.types import BOOL, INT32, INT64
-from wyrm.engines.native.kernels.values import ZERO, KernelValue, Num, TupleValue, View
+from wyrm.engines.native.ir.types import BOOL, INT32, INT64, UINT64
+from wyrm.engines.native.kernels.values import KernelValue, Num, TupleValue, View
 from wyrm.support.frozen import frozen
 
 OUT_OF_BOUNDS = "index is out of bounds"
@@ -145,8 +146,9 @@ class Builder:
     def check(self, index: Expression, size: Expression) -> None:
         """In debug mode, end the program with an error if an index is out of bounds."""
         if self.checked:
-            below, beyond = Operation("less", (index, ZERO), BOOL), Operation("greater_equal", (index, size), BOOL)
-            self.fail_where(Operation("or", (below, beyond), BOOL), OUT_OF_BOUNDS)
+            # As integers without a sign, negative ones are beyond every size.
+            given = (Conversion(index, UINT64), Conversion(size, UINT64))
+            self.fail_where(Operation("greater_equal", given, BOOL), OUT_OF_BOUNDS)
 
     @contextmanager
     def loop(self, count: Expression, name: str = "i") -> Iterator[Variable]:

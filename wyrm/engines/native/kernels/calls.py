@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wyrm.engines.native.ir.program import Expression, Number, Operation, TiledProduct
-from wyrm.engines.native.ir.types import BOOL, FLOAT32, INT64
+from wyrm.engines.native.ir.types import BOOL, FLOAT32, FLOAT64, INT64
 from wyrm.engines.native.kernels import indexing, njit
 from wyrm.engines.native.kernels.arithmetic import as_type, bits_of, truth
+from wyrm.engines.native.kernels.exponential import EXP
 from wyrm.engines.native.kernels.functions_of_numbers import function_of, of_several
 from wyrm.engines.native.kernels.values import (
     KernelValue,
@@ -83,6 +85,10 @@ def call(body: Expressions, function: object, arguments: Sequence[KernelValue], 
         if len(given) != 1:
             raise NotCompiled(f"{text} takes one scalar")
         return as_type(given[0], type)
+    if function in (math.exp, np.exp) and not body.function.exact:
+        (x,) = given
+        if (x.weak or x.type != FLOAT32) and not isinstance(x.expression, Number):
+            return body.invoke(EXP, [as_type(x, FLOAT64)])
     found = function_of(body.builder, function, given)
     if found is None:
         raise NotCompiled(f"kernels have no {text} of {len(arguments)} scalars; write it as a loop or a function")

@@ -37,7 +37,7 @@ class Routine:
     a function grows faster than its size. `generated`: its constants become arguments of the machine code. `small`: its
     loops and those of its module have a few elements, so that vectors would only take time to compile. `divided`: the
     turns of its loop are independent, and many, so that threads share them. `guarded`: its indices are checked, not in
-    debug mode alone.
+    debug mode alone. `exact`: its functions are those of the C library, which Python calls.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class Routine:
         small: bool = False,
         divided: bool = False,
         guarded: bool = False,
+        exact: bool = False,
     ) -> None:
         self.__name__ = name
         self.distinct = distinct
@@ -68,6 +69,7 @@ class Routine:
         self.small = small
         self.divided = divided
         self.guarded = guarded
+        self.exact = exact
 
     @property
     def parameters(self) -> list[str]:
@@ -118,7 +120,7 @@ class Routine:
         """The options that it is compiled with."""
         return (
             self.distinct, self.inlined, self.fused, self.shared, self.calls_shared, self.calls_apart, self.generated,
-            self.small, self.divided, self.guarded, *sorted(self.alone),
+            self.small, self.divided, self.guarded, self.exact, *sorted(self.alone),
         )  # fmt: skip
 
 
@@ -222,6 +224,8 @@ class KernelFunction(Routine):
 
 # The package of this library's ops.
 _OPS = f"{__name__.split('.')[0]}.ops."
+# The package of random draws, which are the same in Python.
+_DRAWS = f"{_OPS}random."
 
 
 @cache
@@ -231,16 +235,17 @@ def kernel_of(function: FunctionType, name: str | None = None) -> KernelFunction
     Only kernels of this library may use fused multiply-adds. Users' arithmetic and that of random draws are compiled as
     written, so they give the same numbers as NumPy.
     """
+    drawing = function.__module__.startswith(_DRAWS)
     if function.__module__ in (standard_draws.__name__, rejection.__name__):
-        return KernelFunction(function, name=name, inlined=True)
+        return KernelFunction(function, name=name, inlined=True, exact=drawing)
     if function.__module__ == fast_math.__name__:
         return KernelFunction(function, name=name, inlined=True, fused=True)
     own = function.__module__.startswith(_OPS)
     if getattr(function, "inlined", False):
-        return KernelFunction(function, name=name, inlined=True, fused=own)
+        return KernelFunction(function, name=name, inlined=True, fused=own, exact=drawing)
     shared = "always" if getattr(function, "compiled_once", False) else "called"
     guarded = bool(getattr(function, "guarded", False))
-    return KernelFunction(function, name=name, distinct=True, fused=own, shared=shared, guarded=guarded)
+    return KernelFunction(function, name=name, distinct=True, fused=own, shared=shared, guarded=guarded, exact=drawing)
 
 
 def global_names(code: CodeType) -> Iterator[str]:
