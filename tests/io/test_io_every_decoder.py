@@ -128,7 +128,7 @@ def gradients(model: GPT2 | Decoder) -> dict[str, np.ndarray]:
     """Return the gradients of a model by transformers' names."""
     named = {name: np.asarray(each.gradient) for name, each in model.named_parameters()}
     if isinstance(model, GPT2):
-        names = hugging_face._names(model.config)
+        names = hugging_face._names_by_theirs(model.config)
         return {hugging_face._layout(model.config).full(name): named[ours] for name, ours in names.items()}
     layout = decoder_files._layout(model.config)
     found = {"embed_tokens.weight": named["tokens.weight"]}

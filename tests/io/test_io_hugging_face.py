@@ -48,11 +48,11 @@ def compare(model: GPT2, other: Any) -> None:
     mine.backward()
     slopes = dict(other.named_parameters())
     named = dict(model.named_parameters())
-    from wyrm.io.hugging_face import _layout, _names
+    from wyrm.io.hugging_face import _layout, _names_by_theirs
 
     layout = _layout(model.config)
 
-    for theirs_name, ours in _names(model.config).items():
+    for theirs_name, ours in _names_by_theirs(model.config).items():
         want, have = slopes[layout.full(theirs_name)].grad.numpy(), np.asarray(named[ours].gradient)
         assert np.abs(have - want).max() <= 1e-3 * np.abs(want).max() + 1e-7, theirs_name
 
@@ -281,7 +281,7 @@ def test_files_of_other_kinds_are_read_as_the_library_reads_them(tmp_path: Path,
     model = GPT2.from_pretrained(tmp_path)
     again = transformers.GPT2LMHeadModel.from_pretrained(tmp_path, dtype=torch.float32).eval()
     for name, tensor in again.named_parameters():
-        ours = hugging_face._names(model.config)[name.removeprefix("transformer.")]
+        ours = hugging_face._names_by_theirs(model.config)[name.removeprefix("transformer.")]
         np.testing.assert_array_equal(dict(model.named_parameters())[ours].value, tensor.detach().numpy(), err_msg=name)
     if kind == "bfloat16 shards":
         compare(model, again)

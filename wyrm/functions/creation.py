@@ -214,11 +214,11 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, *, dty
     if _are_numbers(start, stop):
         return constant_of(np.linspace(start, stop, num, endpoint), dtype)
     first, last = as_nodes(start, stop)
-    at = _column(_fractions(num, endpoint), first, last)
+    at = _along_first_axis(_fractions(num, endpoint), first, last)
     return first * (1.0 - at) + last * at
 
 
-def _column(values: np.ndarray, *beside: Node) -> np.ndarray:
+def _along_first_axis(values: np.ndarray, *beside: Node) -> np.ndarray:
     """Return values along a new first axis, in front of the axes of the nodes."""
     return values.reshape(-1, *[1] * max(x.ndim for x in beside))
 
@@ -277,7 +277,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, *, dt
     if _are_numbers(start, stop):
         return constant_of(np.geomspace(start, stop, num, endpoint), dtype)
     first, last = as_nodes(start, stop)
-    return first * (last / first) ** _column(_fractions(num, endpoint), first, last)
+    return first * (last / first) ** _along_first_axis(_fractions(num, endpoint), first, last)
 
 
 def meshgrid(*xi: Operand, indexing: Literal["xy", "ij"] = "xy", sparse: bool = False) -> tuple[Node, ...]:

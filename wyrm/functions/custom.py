@@ -78,7 +78,7 @@ class _CustomDerivative(Generic[P, R]):
                 ]
                 with enclosing_trace([gradient], alone=False):
                     gradients = rule(later, unflatten(structure, now), unflatten(shape, cotangents))
-                return self._checked(gradients, inputs, structure)
+                return self._gradients_of_rule(gradients, inputs, structure)
 
             return GradientRule(name_of(self.function), derived)
 
@@ -92,7 +92,7 @@ class _CustomDerivative(Generic[P, R]):
         ]  # fmt: skip
         return unflatten(shape, wrapped)
 
-    def _checked(self, found: object, inputs: Sequence[Any], structure: PyTreeDef) -> tuple[Any, ...]:
+    def _gradients_of_rule(self, found: object, inputs: Sequence[Any], structure: PyTreeDef) -> tuple[Any, ...]:
         """Return the gradients that a rule returned, one per argument leaf; zero for leaves that are not float."""
         who = name_of(self.function)
         if not isinstance(found, tuple) or len(found) != len(structure.inside):

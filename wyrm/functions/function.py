@@ -105,12 +105,12 @@ class Function(Generic[P, R]):
                     return last.call(last(args))
         leaves, structure = self._leaves(args)
         if any(isinstance(leaf, BaseNode) for leaf in leaves):
-            return self.function(*self._own(args), **kwargs)
+            return self.function(*self._fresh_arguments(args), **kwargs)
         with self._lock:
             call = self._call(leaves, structure, kwargs)
             return call.trace.of(leaves) if call.trace.open else call.call(call(leaves))
 
-    def _own(self, args: Sequence[object]) -> Any:
+    def _fresh_arguments(self, args: Sequence[object]) -> Any:
         """Return the arguments as fresh nodes that nothing else refers to.
 
         A derivative with respect to them then ignores every other path to the caller's nodes.
@@ -121,7 +121,7 @@ class Function(Generic[P, R]):
             structure,
             [
                 leaf if kept and isinstance(leaf, Parameter) else alias(leaf)
-                for leaf, kept in zip(argument_nodes(leaves, lambda: self._names(structure)), modules, strict=True)
+                for leaf, kept in zip(argument_nodes(leaves, lambda: self._leaf_names(structure)), modules, strict=True)
             ],
         )
 
@@ -242,7 +242,7 @@ class Function(Generic[P, R]):
         return leaves, PyTreeDef(tuple, (), tuple(parts))
 
     def _call(self, leaves: Sequence[TreeLeaf], structure: PyTreeDef, static: dict[str, object]) -> SpecializedFunction:
-        kinds = tuple(kinds_of(leaves, lambda: self._names(structure)))
+        kinds = tuple(kinds_of(leaves, lambda: self._leaf_names(structure)))
         key: Hashable = (
             structure,
             kinds,
@@ -272,7 +272,7 @@ class Function(Generic[P, R]):
                 other.release()
         return call
 
-    def _names(self, structure: PyTreeDef) -> list[str]:
+    def _leaf_names(self, structure: PyTreeDef) -> list[str]:
         names = argument_names(self.function, len(structure.inside))
         return [path for part, name in zip(structure.inside, names, strict=True) for path in leaf_paths(part, name)]
 

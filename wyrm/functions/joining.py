@@ -21,7 +21,7 @@ concat = concatenate
 Blocks = Any
 
 
-def _each(function: Any, arrays: tuple[Operand, ...]) -> Any:
+def _one_or_all(function: Any, arrays: tuple[Operand, ...]) -> Any:
     """Return the result for one array, or a tuple of the results for several or none."""
     results = tuple(function(x) for array in arrays for x in as_nodes(array))
     return results[0] if len(arrays) == 1 else results
@@ -42,7 +42,7 @@ def atleast_1d(*arrays: Operand) -> Any:
     >>> wy.atleast_1d(3.0).shape
     (1,)
     """
-    return _each(lambda x: _in_front(x, 1), arrays)
+    return _one_or_all(lambda x: _in_front(x, 1), arrays)
 
 
 @overload
@@ -55,7 +55,7 @@ def atleast_2d(*arrays: Operand) -> Any:
     >>> wy.atleast_2d([1.0, 2.0]).shape
     (1, 2)
     """
-    return _each(lambda x: _in_front(x, 2), arrays)
+    return _one_or_all(lambda x: _in_front(x, 2), arrays)
 
 
 @overload
@@ -68,7 +68,7 @@ def atleast_3d(*arrays: Operand) -> Any:
     >>> wy.atleast_3d([1.0, 2.0]).shape
     (1, 2, 1)
     """
-    return _each(lambda x: x if x.ndim >= 3 else _in_front(x, 2).expand_dims(-1), arrays)
+    return _one_or_all(lambda x: x if x.ndim >= 3 else _in_front(x, 2).expand_dims(-1), arrays)
 
 
 def _joined(name: str, tup: Node | Sequence[Operand], prepare: Any, axis: int | None = None) -> Node:

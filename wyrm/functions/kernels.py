@@ -148,7 +148,7 @@ class Kernel(Generic[P, R]):
                     f"{name} returns a number, and with batch= each row is computed apart: write a number for each, "
                     f"as in out: wy.Written[{self._batch_name}], and sum them after the call"
                 )
-            node = op_of(rows_of(plan, self._parts & {each.name for each in operands}))(*parents)
+            node = op_of(rows_of(plan, self._row_parameters & {each.name for each in operands}))(*parents)
         parts = node.parts(node)
         return parts[0] if len(parts) == 1 else tuple(parts)
 
@@ -204,7 +204,7 @@ class Kernel(Generic[P, R]):
         return getattr(self.batch, "__name__", str(self.batch))
 
     @functools.cached_property
-    def _parts(self) -> frozenset[str]:
+    def _row_parameters(self) -> frozenset[str]:
         """The parameters that have the axis of the batch, of which a call of the function has one row."""
         found: set[str] = set()
         for text in self.names:
@@ -225,12 +225,12 @@ class Kernel(Generic[P, R]):
         return frozenset(found)
 
     def _rows_in_python(self, given: dict[str, Any]) -> Any:
-        (rows, *others) = {len(given[each]) for each in self._parts}
+        (rows, *others) = {len(given[each]) for each in self._row_parameters}
         if others:
-            sizes = ", ".join(f"{each}: {len(given[each])}" for each in sorted(self._parts))
+            sizes = ", ".join(f"{each}: {len(given[each])}" for each in sorted(self._row_parameters))
             raise ShapeError(f"{self.kernel_function.__name__}: the rows are not equally many: {sizes}")
         for row in range(rows):
-            self.kernel_function(**{k: x[row : row + 1] if k in self._parts else x for k, x in given.items()})
+            self.kernel_function(**{k: x[row : row + 1] if k in self._row_parameters else x for k, x in given.items()})
 
     @functools.cached_property
     def _hints(self) -> dict[str, Any]:
@@ -309,16 +309,16 @@ def _axes(hint: Any) -> tuple[Any, ...] | None:
     """Return the axes of an annotation such as `Tensor[Batch, Time]`; None for another one."""
     origin = typing.get_origin(hint)
     if origin is Written:
-        return _sizes(typing.get_args(hint))
+        return _axes_with_sizes(typing.get_args(hint))
     if not (isinstance(origin, type) and issubclass(origin, BaseNode)):
         return None
     shape = typing.get_args(hint)[-1]
     if typing.get_origin(shape) is not tuple:
         return None
-    return _sizes(typing.get_args(shape))
+    return _axes_with_sizes(typing.get_args(shape))
 
 
-def _sizes(found: tuple[Any, ...]) -> tuple[Any, ...]:
+def _axes_with_sizes(found: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the axes of an annotation, with the numbers of literals."""
     if found == ((),):
         return ()

@@ -68,7 +68,7 @@ def vmap(function: Callable[..., object], in_axes: Axes = 0, out_axes: Axes = 0)
         for (leaves, structure), axes, name in zip(parts, along, names, strict=True):
             chosen = axes_of(axes, structure, f"{what}: in_axes of {name}")
             nodes = [
-                leaf if axis is None else _row(leaf, axis, where, what, rows)
+                leaf if axis is None else _row_placeholder(leaf, axis, where, what, rows)
                 for leaf, axis, where in zip(leaf_nodes(leaves, kind), chosen, leaf_paths(structure, name), strict=True)
             ]
             given.append(unflatten(structure, nodes))
@@ -97,7 +97,10 @@ def vmap(function: Callable[..., object], in_axes: Axes = 0, out_axes: Axes = 0)
         wholes = iter(batched(along_axis, rows, drawing))
         return unflatten(
             structure,
-            [x if axis is None else _moved(next(wholes), axis, what) for x, axis in zip(outputs, wanted, strict=True)],
+            [
+                x if axis is None else _with_batch_axis_at(next(wholes), axis, what)
+                for x, axis in zip(outputs, wanted, strict=True)
+            ],
         )
 
     return evaluated(mapped, function)
@@ -134,7 +137,7 @@ def axes_of(axes: Axes, structure: PyTreeDef, what: str) -> list[int | None]:
     return [axis for part, inside in zip(parts, structure.inside, strict=True) for axis in axes_of(part, inside, what)]
 
 
-def _row(leaf: Any, axis: int, name: str, what: str, rows: dict[BaseNode, BaseNode]) -> Any:
+def _row_placeholder(leaf: Any, axis: int, name: str, what: str, rows: dict[BaseNode, BaseNode]) -> Any:
     """Return a placeholder for one row of an argument; store the argument, batch axis first, in `rows`."""
     if not leaf.dims:
         raise ShapeError(f"{what}: {name} is {describe(leaf)} and has no axis to map over; set in_axes to None for it")
@@ -178,7 +181,7 @@ def _varied(
     return varied
 
 
-def _moved(whole: Any, axis: int, what: str) -> Any:
+def _with_batch_axis_at(whole: Any, axis: int, what: str) -> Any:
     """Return the result with its batch axis moved from 0 to `axis`."""
     position = _axis_of(whole, axis, f"{what}: out_axes")
     if position == 0:

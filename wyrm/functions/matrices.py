@@ -30,7 +30,7 @@ from wyrm.support.options import integer, is_integer
 Side = Size | Dim
 
 
-def _shifted(rows: Axis, k: int) -> IndexNode:
+def _diagonal_positions(rows: Axis, k: int) -> IndexNode:
     """Return the positions of the diagonal `k` in each row, as a column."""
     column: IndexNode = positions(rows).expand_dims(1)
     return column + k if k else column
@@ -39,7 +39,7 @@ def _shifted(rows: Axis, k: int) -> IndexNode:
 def _below(rows: Axis, columns: Axis, k: int) -> Node:
     """Return the mask of the elements at and below the diagonal `k` of a matrix."""
     if None in (axis_size(rows), axis_size(columns)):
-        return _shifted(rows, k) >= positions(columns)
+        return _diagonal_positions(rows, k) >= positions(columns)
     return Constant(np.tri(int(rows), int(columns), k, dtype=bool), (rows, columns))
 
 
@@ -71,7 +71,7 @@ def eye(N: Any, M: Any = None, k: int = 0, dtype: DTypeLike | None = None) -> No
     rows, columns = _sides(N, M)
     offset = integer("k", k)
     if None in (axis_size(rows), axis_size(columns)):
-        return _numbers(_shifted(rows, offset) == positions(columns), dtype)
+        return _numbers(_diagonal_positions(rows, offset) == positions(columns), dtype)
     return constant_of(np.eye(int(rows), int(columns), offset, dtype=np.float32), dtype, (rows, columns))
 
 

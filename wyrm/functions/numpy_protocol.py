@@ -53,7 +53,7 @@ def reduced(name: str) -> Callable[..., Any]:
             initial: Any = None,
             where: Any = True,
         ) -> Any:
-            return joins(name, _converted(name, a, dtype), axis, keepdims, initial, _where_mask(name, a, where))
+            return joins(name, _in_dtype_of_numpy(name, a, dtype), axis, keepdims, initial, _where_mask(name, a, where))
 
         if name in _NOTHING:
             return with_initial
@@ -88,7 +88,7 @@ def variance_of(name: str) -> Callable[..., Any]:
             if ddof:
                 raise TypeError(f"numpy.{name}: ddof and correction are two names of one number: pass one of them")
             ddof = correction
-        x, mask = _converted(name, a, dtype), _where_mask(name, a, where)
+        x, mask = _in_dtype_of_numpy(name, a, dtype), _where_mask(name, a, where)
         if mask is None:
             return getattr(x, name)(axis=axis, ddof=ddof, keepdims=keepdims)
         x = _floats(x)
@@ -103,7 +103,7 @@ def variance_of(name: str) -> Callable[..., Any]:
 
 
 def _mean(a: Any, axis: AxisLike = None, dtype: Any = None, keepdims: bool = False, where: Any = True) -> Any:
-    x, mask = _converted("mean", a, dtype), _where_mask("mean", a, where)
+    x, mask = _in_dtype_of_numpy("mean", a, dtype), _where_mask("mean", a, where)
     if mask is None:
         return x.mean(axis=axis, keepdims=keepdims)
     x = _floats(x)
@@ -151,7 +151,7 @@ def _where_mask(name: str, x: BaseNode, where: Any) -> Node | None:
     return mask
 
 
-def _converted(name: str, x: Any, dtype: DTypeLike | None) -> Any:
+def _in_dtype_of_numpy(name: str, x: Any, dtype: DTypeLike | None) -> Any:
     """Return the operand in the dtype in which NumPy computes the reduction."""
     if dtype is None:
         return x
@@ -209,7 +209,7 @@ def _clip(
     return a.clip(a_min if min is None else min, a_max if max is None else max)
 
 
-def _size(a: Node, axis: AxisLike = None) -> Axis:
+def _count_along(a: Node, axis: AxisLike = None) -> Axis:
     whole = product(tuple(a.dims[i] for i in all_axes(axis, a.ndim)))
     size = axis_size(whole)
     return whole if size is None else size
@@ -237,7 +237,7 @@ FUNCTIONS: dict[Operation, Operation] = {
     np.zeros_like: lambda a, dtype=None: zeros_like(a, dtype),
     np.ones_like: lambda a, dtype=None: ones_like(a, dtype),
     np.full_like: lambda a, fill_value, dtype=None: full_like(a, fill_value, dtype),
-    np.shape: lambda a: a.shape, np.ndim: lambda a: a.ndim, np.size: _size,
+    np.shape: lambda a: a.shape, np.ndim: lambda a: a.ndim, np.size: _count_along,
     np.broadcast_to: lambda array, shape: array.broadcast_to(shape),
     np.reshape: lambda a, shape: a.reshape(shape),
     np.ravel: lambda a: a.ravel(),

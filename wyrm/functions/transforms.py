@@ -34,7 +34,7 @@ from wyrm.support.foreign_names import explains_keywords
 Axes = TypeVarTuple("Axes")
 
 
-def _plain(function: Callable[..., object]) -> Callable[..., Any]:
+def _function_of_nodes(function: Callable[..., object]) -> Callable[..., Any]:
     """Return the underlying function over nodes."""
     return function_of_nodes(function, "derivatives are of a function")
 
@@ -138,7 +138,7 @@ def vjp(function: Any, /, *args: Any, has_aux: bool = False, **options: Any) -> 
     """
     if isinstance(function, Node):
         return reverse.vjp(function, *args, **options)
-    plain = _plain(function)
+    plain = _function_of_nodes(function)
     result = evaluated(plain, function)(*args, **options)
     value, aux = split_aux(result, has_aux, plain)
 
@@ -193,7 +193,7 @@ def jvp(function: Any, args: Any, tangents: Any, *, has_aux: bool = False) -> An
     """
     if isinstance(function, Node):
         return reverse.jvp(function, args, tangents)
-    plain = _plain(function)
+    plain = _function_of_nodes(function)
     pushed = evaluated(lambda arguments, along: _jvp(plain, arguments, along, has_aux), function)
     return pushed(*_tuples("jvp", args, tangents))
 
@@ -205,7 +205,7 @@ def linearize(function: Callable[..., object], *args: Tree, **static: object) ->
     >>> change(np.array([1.0, 0.0])).tolist(), change(np.array([0.0, 1.0])).tolist()
     ([2.0, 0.0], [0.0, 4.0])
     """
-    plain = _with_static(_plain(function), static)
+    plain = _with_static(_function_of_nodes(function), static)
     value = evaluated(plain, function)(*args)
     pushed = evaluated(lambda arguments, along: _jvp(plain, arguments, along)[1], function)
     return value, lambda *tangents: pushed(args, tuple(tangents))
@@ -219,7 +219,7 @@ def hvp(function: Callable[..., object], args: tuple[Tree, ...], tangents: tuple
     >>> hvp(lambda x: (x * x * x).sum(), (np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))[0].tolist()
     [6.0, 12.0]
     """
-    plain = _plain(function)
+    plain = _function_of_nodes(function)
 
     def gradients(*arguments: object) -> tuple[Any, ...]:
         return _vjp(plain, arguments, 1.0)
@@ -242,7 +242,7 @@ def jacobian(function: Callable[..., object], wrt: Wrt = 0, *, has_aux: bool = F
     >>> jacobian(lambda x: x * x)(np.array([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
-    plain = _plain(function)
+    plain = _function_of_nodes(function)
 
     @functools.wraps(plain)
     def jacobian_of(*args: object, **static: object) -> Any:

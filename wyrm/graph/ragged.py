@@ -367,9 +367,9 @@ class Layout(NamedTuple):
 
     def needed(self, data: RaggedArray) -> int:
         """Return the number of entries of the part that has most."""
-        return int(np.diff(self._bounds(data)).max())
+        return int(np.diff(self._starts_and_count(data)).max())
 
-    def _bounds(self, data: RaggedArray) -> IntegerArray:
+    def _starts_and_count(self, data: RaggedArray) -> IntegerArray:
         """Return the first entry of each part, and the number of all entries."""
         return data.offsets[np.arange(self.parts + 1) * (len(data) // self.parts)]
 
@@ -378,14 +378,14 @@ class Layout(NamedTuple):
 
         So that whatever is computed there is computed for another place too.
         """
-        bounds = self._bounds(data)
+        bounds = self._starts_and_count(data)
         first, counts = bounds[:-1, None], np.diff(bounds)[:, None]
         places = np.arange(self.capacity)
         return np.where(places < counts, first + places, np.where(counts > 0, first, 0)).reshape(-1)
 
     def starts(self, data: RaggedArray) -> IntegerArray:
         """Return the place of each row's first entry."""
-        moved = np.arange(self.parts) * self.capacity - self._bounds(data)[:-1]
+        moved = np.arange(self.parts) * self.capacity - self._starts_and_count(data)[:-1]
         return data.offsets[:-1] + np.repeat(moved, len(data) // self.parts)
 
     def own(self, data: RaggedArray) -> IntegerArray:

@@ -46,7 +46,7 @@ def linear_modules(config: GPT2Config) -> dict[str, list[tuple[str, int]]]:
     }
 
 
-def _names(config: GPT2Config) -> dict[str, str]:
+def _names_by_theirs(config: GPT2Config) -> dict[str, str]:
     """Return wyrm's names of all parameters, also of biases, by the library's names without their prefix."""
     names = {"wte.weight": "tokens.weight", "wpe.weight": "positions.weight"}
     for block in range(config.n_layer):
@@ -60,7 +60,7 @@ def _names(config: GPT2Config) -> dict[str, str]:
 
 
 def _shapes(config: GPT2Config) -> dict[str, tuple[int, ...]]:
-    """Return the shape of every array of `_names`, by the library's name."""
+    """Return the shape of every array of `_names_by_theirs`, by the library's name."""
     n_embd, inner_dim = config.n_embd, config.inner_dim
     block = {
         "ln_1": (n_embd,), "attn.c_attn": (n_embd, 3 * n_embd), "attn.c_proj": (n_embd, n_embd),
@@ -88,9 +88,9 @@ def save_pretrained(model: GPT2, directory: FilePath) -> None:
     for a file that cannot be written.
     """
     config, layout = model.config, _layout(model.config)
-    named = written_weights(model, _names(config).values())
+    named = written_weights(model, _names_by_theirs(config).values())
     arrays: dict[str, np.ndarray] = {}
-    for theirs, ours in _names(config).items():
+    for theirs, ours in _names_by_theirs(config).items():
         if ours in named:
             arrays[layout.full(theirs)] = named[ours].value
         else:
@@ -140,6 +140,6 @@ def from_pretrained(
     arrays = read_weights(folder, _layout(config))
     model = model_class(config, dtype=dtype)
     named = dict(model.named_parameters())
-    for theirs, ours in _names(config).items():
+    for theirs, ours in _names_by_theirs(config).items():
         named[ours].set(arrays[theirs].astype(dtype))
     return model.eval()

@@ -173,7 +173,11 @@ class PretrainedTokenizer:
         `DTypeError` for messages that are not plain data.
         """
         source = self._template(template, bool(tools))
-        given = {"messages": _plain(messages), "tools": _plain(tools), "documents": None} | _plain(variables)
+        given = {
+            "messages": _copy_for_templates(messages),
+            "tools": _copy_for_templates(tools),
+            "documents": None,
+        } | _copy_for_templates(variables)
         return _rendered(source, {**self.special_tokens, **given, "add_generation_prompt": reply})
 
     def _template(self, name: str | None, has_tools: bool) -> str:
@@ -342,7 +346,7 @@ def _templates(folder: Path, options: Mapping[str, Any]) -> dict[str, str]:
     return texts
 
 
-def _plain(given: object) -> Any:
+def _copy_for_templates(given: object) -> Any:
     """Return a copy of data as dicts, lists, texts and numbers, which is all that a template sees."""
     try:
         return json.loads(json.dumps(given, default=_as_plain))

@@ -334,7 +334,7 @@ class Checkpoints:
         for path in self._paths():
             if step_of(path) <= step:
                 return
-            if isinstance(self._record(path), CheckpointRecord):
+            if isinstance(self._record_of_file(path), CheckpointRecord):
                 raise CheckpointError(
                     f"{os.fspath(path)!r} has a later step and would stay the latest; "
                     f"resume from it, remove it, or use another directory"
@@ -438,7 +438,7 @@ class Checkpoints:
             raise CheckpointError(f"cannot read {os.fspath(self.directory)!r}: {error.strerror or error}") from error
         return sorted(found, key=step_of, reverse=True)
 
-    def _record(self, path: Path) -> CheckpointRecord | CheckpointError | None:
+    def _record_of_file(self, path: Path) -> CheckpointRecord | CheckpointError | None:
         """Return the file's record, the error of reading it, or None if the file was removed meanwhile."""
         try:
             signature = _file_signature(path)
@@ -461,7 +461,7 @@ class Checkpoints:
 
     def _is_whole(self, path: Path) -> bool:
         """Whether the file is an intact checkpoint; else warn at the line that called the public method."""
-        record = self._record(path)
+        record = self._record_of_file(path)
         if isinstance(record, CheckpointError):
             warnings.warn(f"skipping a damaged checkpoint: {record}", RuntimeWarning, stacklevel=user_level())
         return isinstance(record, CheckpointRecord)
@@ -470,13 +470,13 @@ class Checkpoints:
         scored = [
             (-record.score if self.higher_is_better else record.score, record.step, path)
             for path in paths
-            if isinstance(record := self._record(path), CheckpointRecord) and record.score is not None
+            if isinstance(record := self._record_of_file(path), CheckpointRecord) and record.score is not None
         ]
         return min(scored)[2] if scored else None
 
     def _rotate(self) -> None:
         """Remove intact checkpoints that are neither among the last nor the best."""
-        intact = [path for path in self._paths() if isinstance(self._record(path), CheckpointRecord)]
+        intact = [path for path in self._paths() if isinstance(self._record_of_file(path), CheckpointRecord)]
         best = self._best(intact) if self.keep_best else None
         for path in intact[self.keep_last :]:
             if path != best:

@@ -83,9 +83,9 @@ def multi_dot(arrays: Sequence[Operand]) -> Node:
         if node.ndim != 2 and not (node.ndim == 1 and position in (0, len(nodes) - 1)):
             raise shape_error("multi_dot", f"operand {position} must be a matrix", nodes)
     # The rows of each matrix and the columns of the last one; a size that data decides counts as one large number.
-    sizes = [_size(node, 0) if node.ndim == 2 else 1 for node in nodes[:1]]
-    sizes += [_size(node, 0) for node in nodes[1:]]
-    sizes.append(_size(nodes[-1], 1) if nodes[-1].ndim == 2 else 1)
+    sizes = [_size_or_guess(node, 0) if node.ndim == 2 else 1 for node in nodes[:1]]
+    sizes += [_size_or_guess(node, 0) for node in nodes[1:]]
+    sizes.append(_size_or_guess(nodes[-1], 1) if nodes[-1].ndim == 2 else 1)
 
     @cache
     def least(first: int, last: int) -> tuple[int, int]:
@@ -109,7 +109,7 @@ def multi_dot(arrays: Sequence[Operand]) -> Node:
     return product(0, len(nodes) - 1)
 
 
-def _size(node: Node, axis: int) -> int:
+def _size_or_guess(node: Node, axis: int) -> int:
     dims: Any = node.dims
     return axis_size(dims[axis]) or 2**20
 

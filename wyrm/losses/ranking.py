@@ -196,7 +196,7 @@ def _score_and_others(loss: str, names: Sequence[str], operands: Sequence[Any], 
     return [score, others]
 
 
-def _table(name: str, option: str, values: Node | Array, scores: Node) -> Node:
+def _numbers_of_items(name: str, option: str, values: Node | Array, scores: Node) -> Node:
     """Return numbers of all items as a node of one axis."""
     node = as_node(name, option, values, scores)
     if node.ndim != 1:
@@ -310,7 +310,7 @@ def info_nce(
     corrected = scores
     if log_frequency is not None:
         if chosen is not None:
-            subtracted: Node = Index(_table("info_nce", "log_frequency", log_frequency, query), chosen)
+            subtracted: Node = Index(_numbers_of_items("info_nce", "log_frequency", log_frequency, query), chosen)
         else:
             subtracted = as_node("info_nce", "log_frequency", log_frequency, query)
             rule = "info_nce: log_frequency must have the batch, or one number for each item with items="
@@ -380,7 +380,7 @@ def sampled_softmax(
     rule = f"{name}: the drawn items must have the axes of their scores, or the last of them"
     check_axes(rule, drawn, negative.dims[-1:] if drawn.ndim == 1 else negative.dims, operands)
     if log_frequency is not None:
-        table = _table(name, "log_frequency", log_frequency, positive)
+        table = _numbers_of_items(name, "log_frequency", log_frequency, positive)
         positive, negative = positive - Index(table, chosen), negative - Index(table, drawn)
     negative = where(chosen.expand_dims(-1) == drawn, _NEVER, negative)
     return (negative.logsumexp(-1) - positive).softplus()

@@ -15,7 +15,7 @@ Average: TypeAlias = Literal["binary", "macro", "micro"]
 Counts: TypeAlias = NDArray[np.int64]
 
 
-def _labels(targets: ArrayLike, predictions: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _both_labels(targets: ArrayLike, predictions: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     true, predicted = class_labels("targets", targets), class_labels("predictions", predictions)
     same_shape("targets", true, "predictions", predicted)
     return true, predicted
@@ -34,7 +34,7 @@ def accuracy(targets: ArrayLike, predictions: ArrayLike) -> float:
     >>> accuracy([0, 1, 2, 2], [0, 2, 2, 2])
     0.75
     """
-    true, predicted = _labels(targets, predictions)
+    true, predicted = _both_labels(targets, predictions)
     return float(np.mean(true == predicted))
 
 
@@ -82,7 +82,7 @@ def class_counts(
 ) -> tuple[Counts, Counts, Counts]:
     """Return, per class selected by `average`, the number of correct predictions, of predictions, and of targets."""
     choice("average", average, get_args(Average), DataError)
-    true, predicted = _labels(targets, predictions)
+    true, predicted = _both_labels(targets, predictions)
     classes, class_of = np.unique(np.concatenate([true, predicted]), return_inverse=True)
     true_class, predicted_class = class_of[: len(true)], class_of[len(true) :]
     right = np.bincount(true_class[true_class == predicted_class], minlength=len(classes))

@@ -228,7 +228,7 @@ class AllUsers(RankingOptions):
     reduction: Literal["none"]
 
 
-def _measured(
+def _measure_of_users(
     measure: Callable[[RelevantPlaces], NDArray[Any]],
     ranking: Any,
     relevant: Any,
@@ -286,7 +286,9 @@ def recall_at_k(ranking: Any, relevant: Any, k: int = 10, **options: Any) -> Any
     0.5
     """
     k = whole("k", k, 1)
-    return _measured(lambda places: places.sums(places.place < k) / places.wanted, ranking, relevant, k, **options)
+    return _measure_of_users(
+        lambda places: places.sums(places.place < k) / places.wanted, ranking, relevant, k, **options
+    )
 
 
 @overload
@@ -302,7 +304,7 @@ def precision_at_k(ranking: Any, relevant: Any, k: int = 10, **options: Any) -> 
     0.5
     """
     k = whole("k", k, 1)
-    return _measured(lambda places: places.sums(places.place < k) / k, ranking, relevant, k, **options)
+    return _measure_of_users(lambda places: places.sums(places.place < k) / k, ranking, relevant, k, **options)
 
 
 @overload
@@ -318,7 +320,7 @@ def hit_rate(ranking: Any, relevant: Any, k: int = 10, **options: Any) -> Any:
     0.5
     """
     k = whole("k", k, 1)
-    return _measured(lambda places: places.sums(places.place < k) > 0, ranking, relevant, k, **options)
+    return _measure_of_users(lambda places: places.sums(places.place < k) > 0, ranking, relevant, k, **options)
 
 
 @overload
@@ -341,7 +343,7 @@ def mrr(ranking: Any, relevant: Any, k: int | None = None, **options: Any) -> An
         earliest = np.diff(places.user, prepend=-1) > 0
         return places.sums((earliest & (place < (np.inf if k is None else k))) / (1.0 + place))
 
-    return _measured(measure, ranking, relevant, k, **options)
+    return _measure_of_users(measure, ranking, relevant, k, **options)
 
 
 @overload
@@ -368,7 +370,7 @@ def average_precision(ranking: Any, relevant: Any, k: int | None = None, **optio
         counted = True if k is None else places.last <= k
         return places.sums(np.where(counted, places.until / places.last, 0.0)) / places.wanted
 
-    return _measured(measure, ranking, relevant, k, **options)
+    return _measure_of_users(measure, ranking, relevant, k, **options)
 
 
 @overload
@@ -401,7 +403,7 @@ def ndcg(ranking: Any, relevant: Any, k: int | None = None, **options: Any) -> A
         most = np.bincount(user, gain * discounts[np.arange(len(user)) - starts[user]], len(places.wanted))
         return places.sums(places.gain * shared) / most
 
-    return _measured(measure, ranking, relevant, k, graded=True, **options)
+    return _measure_of_users(measure, ranking, relevant, k, graded=True, **options)
 
 
 @overload
@@ -428,7 +430,7 @@ def auc(ranking: Any, relevant: Any, **options: Any) -> Any:
         pairs = 2 * places.wanted * others  # whole numbers, which are exact in any order
         return np.where(others > 0, (pairs - above) / pairs, np.nan)
 
-    return _measured(measure, ranking, relevant, **options)
+    return _measure_of_users(measure, ranking, relevant, **options)
 
 
 # --- what is recommended at all ---------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def differing_counts(name: str, callee: Type, arguments: Sequence[CheckedArgumen
             if of is None or not isinstance(shape, TupleType) or any(isinstance(x, UnpackType) for x in shape.items):
                 continue
             if seen.setdefault(of, len(shape.items)) != len(shape.items):
-                return f"{name} of {_shapes(arguments)}: {_counted(seen[of])} against {len(shape.items)}"
+                return f"{name} of {_shapes(arguments)}: {_number_of_axes(seen[of])} against {len(shape.items)}"
     return None
 
 
@@ -141,7 +141,7 @@ def _shapes(arguments: Sequence[CheckedArgument]) -> str:
     return " and ".join(axes_of(node) for node in nodes if isinstance(node, Instance))
 
 
-def _counted(axes: int) -> str:
+def _number_of_axes(axes: int) -> str:
     return f"{axes} {'axis' if axes == 1 else 'axes'}"
 
 

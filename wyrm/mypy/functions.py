@@ -75,7 +75,7 @@ class FunctionArguments:
         key = expression, str(operands)
         if key not in self._results:
             with self._checker.msg.filter_errors(save_filtered_errors=True) as errors:
-                found = self._checked(expression, operands)
+                found = self._returned_for(expression, operands)
             said = errors.filtered_errors()
             fits = all(each.severity != "error" for each in said)
             self._results[key] = found if fits else None
@@ -88,7 +88,7 @@ class FunctionArguments:
             raise UnknownType
         return known
 
-    def _checked(self, function: Expression, operands: Sequence[Type]) -> Type:
+    def _returned_for(self, function: Expression, operands: Sequence[Type]) -> Type:
         kinds, names = [ARG_POS for _ in operands], [None for _ in operands]
         if isinstance(function, LambdaExpr):
             fallback = self._checker.named_type("builtins.function")

@@ -163,14 +163,14 @@ def message(name: str, operands: Sequence[Instance], error: Exception) -> str:
 
 def message_of_functions(name: str, returned: Sequence[Type]) -> str | None:
     """Return a message with what functions return, where these have different axes; else None."""
-    found = list(dict.fromkeys(map(_returned, returned)))
+    found = list(dict.fromkeys(map(_text_of_returned, returned)))
     return f"{name}: the functions return {' and '.join(found)}" if len(found) > 1 else None
 
 
-def _returned(type_: Type) -> str:
+def _text_of_returned(type_: Type) -> str:
     proper = get_proper_type(type_)
     if isinstance(proper, TupleType):
-        return _tuple(list(map(_returned, proper.items)))
+        return _tuple(list(map(_text_of_returned, proper.items)))
     return axes_of(proper) if isinstance(proper, Instance) else "Any"
 
 

@@ -261,13 +261,13 @@ class WyrmPlugin(Plugin):
         return context.default_return_type
 
     def _of_value(self, context: AttributeContext | MethodContext) -> Type:
-        return type_of_value(self._rows(), context)
+        return type_of_value(self._class_of_rows(), context)
 
     def _of_compile(self, context: FunctionContext) -> Type:
         report_engine(context)
-        return type_of_program(self._rows(), context)
+        return type_of_program(self._class_of_rows(), context)
 
-    def _rows(self) -> TypeInfo:
+    def _class_of_rows(self) -> TypeInfo:
         symbol = self.lookup_fully_qualified(ROWS)
         assert symbol is not None and isinstance(symbol.node, TypeInfo)
         return symbol.node

@@ -230,7 +230,7 @@ class Reader(AxisReader):
             return function
         if isinstance(expression, TupleExpr | ListExpr):
             kind = tuple if isinstance(expression, TupleExpr) else list
-            return kind(itertools.chain.from_iterable(map(self._items, expression.items)))
+            return kind(itertools.chain.from_iterable(map(self._values_of_item, expression.items)))
         if isinstance(expression, SliceExpr):
             ends = (expression.begin_index, expression.end_index, expression.stride)
             return slice(*(None if end is None else self._inner(end) for end in ends))
@@ -244,7 +244,7 @@ class Reader(AxisReader):
             return expression.name == "True"
         return self._of_type(get_proper_type(type_))
 
-    def _items(self, expression: Expression) -> Sequence[Any]:
+    def _values_of_item(self, expression: Expression) -> Sequence[Any]:
         """Return the values that an item of a tuple or a list is: one, or those of `*values`."""
         if not isinstance(expression, StarExpr):
             return [self._inner(expression)]

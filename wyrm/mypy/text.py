@@ -299,7 +299,7 @@ class Text:
             ends = (expression.begin_index, expression.end_index, expression.stride)
             return slice(*(None if end is None else self.value(end) for end in ends))
         if isinstance(expression, CallExpr):
-            return self._called(expression)
+            return self._value_of_call(expression)
         if isinstance(expression, UnaryExpr) and expression.op == "-":
             return self._run(operator.neg, self.value(expression.expr))
         if isinstance(expression, OpExpr) and expression.op in _OPERATORS:
@@ -400,7 +400,7 @@ class Text:
             return getattr(np, info.name)
         raise UnknownType
 
-    def _called(self, call: CallExpr) -> Any:
+    def _value_of_call(self, call: CallExpr) -> Any:
         if any(kind not in (ARG_POS, ARG_NAMED) for kind in call.arg_kinds):
             raise UnknownType
         function = self._callee(call.callee)

@@ -177,7 +177,7 @@ class MultiHeadAttention(Module, Generic[Width]):
             record_evaluation_mode(self)
         heads: Any
         if past is not None:
-            heads, rate = past.attend(*self._parts(x, past.positions), window=self.window), 0.0
+            heads, rate = past.attend(*self._queries_keys_values(x, past.positions), window=self.window), 0.0
         else:
             sees = self._in_window(x, allowed) if key is None else allowed
             heads = attend(
@@ -206,7 +206,7 @@ class MultiHeadAttention(Module, Generic[Width]):
     def _projected(self, x: Node) -> Sequence[Any]:
         """Return queries, keys and values, (batch, time, heads, features), or (batch, time, 3, heads, features)."""
         plain = self.num_key_value_heads == self.num_heads and not self.rotary and self.query_norm is None
-        return [self._split(x)] if plain else self._parts(x)
+        return [self._split(x)] if plain else self._queries_keys_values(x)
 
     def _split(self, x: Node) -> Any:
         """Return the projections of `x` where all have the same heads, (batch, time, 3, heads, features)."""
@@ -214,7 +214,7 @@ class MultiHeadAttention(Module, Generic[Width]):
         qkv: Any = self.qkv(x)
         return qkv.reshape((*axes[:2], 3, self.heads, self.head_dim))
 
-    def _parts(self, x: Node, positions: IndexNode | None = None) -> tuple[Any, Any, Any]:
+    def _queries_keys_values(self, x: Node, positions: IndexNode | None = None) -> tuple[Any, Any, Any]:
         """Return queries, keys and values, (batch, time, heads, features), normalized and rotated."""
         axes: Any = x.dims
         count, shared, features = self.num_heads, self.num_key_value_heads, self.head_dim

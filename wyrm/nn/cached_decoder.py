@@ -282,8 +282,8 @@ class CachedDecoder:
 
         Raise `ShapeError` after the longest sequence, `OptionError` for rows that are no different sequences.
         """
-        chosen = self._rows("step", rows)
-        given = self._given("step", tokens, ("batch_size",), chosen)[:, None]
+        chosen = self._sequence_numbers("step", rows)
+        given = self._tokens_of("step", tokens, ("batch_size",), chosen)[:, None]
         if np.array_equal(chosen, np.arange(self.batch_size)):
             taken, lengths, kept = given, self._lengths, None
         else:
@@ -303,7 +303,7 @@ class CachedDecoder:
         vocabulary; the sequences are then as before.
         """
         rows = np.arange(self.batch_size)
-        given = self._given("read", tokens, ("batch_size", "time"), rows)
+        given = self._tokens_of("read", tokens, ("batch_size", "time"), rows)
         one_by_one = not self._read.is_compiled and given.shape[1] < _FEW
         passes, size = (self._step, 1) if one_by_one else (self._read, max(_FEW, PASS // self.batch_size))
         for start in range(0, given.shape[1], size):
@@ -325,7 +325,7 @@ class CachedDecoder:
 
         Raise the errors of `step` and `read`, and `ShapeError` for a text without a token.
         """
-        chosen = self._rows("logits_after", rows)
+        chosen = self._sequence_numbers("logits_after", rows)
         if not isinstance(tokens, Sequence | np.ndarray) or len(tokens) != len(chosen):
             count = len(tokens) if isinstance(tokens, Sequence | np.ndarray) else repr(tokens)
             raise ShapeError(
@@ -397,11 +397,11 @@ class CachedDecoder:
         known = [self._known(each, text, latest) for each in range(self.batch_size)]
         best = int(np.argmax(known))
         if known[best] > reader._known(0, text, latest):
-            reader._copy(0, self, best, known[best])
+            reader._copy_tokens(0, self, best, known[best])
         reader._read_from(reader._known(0, text, latest), text)
-        self._copy(row, reader, 0, len(text) - 1)
+        self._copy_tokens(row, reader, 0, len(text) - 1)
 
-    def _copy(self, row: int, source: CachedDecoder, source_row: int, length: int) -> None:
+    def _copy_tokens(self, row: int, source: CachedDecoder, source_row: int, length: int) -> None:
         """Make a sequence equal to the first `length` tokens of one of another decoder of the same model."""
         for slot, other in zip(self._memory.slots, source._memory.slots, strict=True):
             target, held = bound_array(slot.held)[row], bound_array(other.held)[source_row]
@@ -426,7 +426,7 @@ class CachedDecoder:
         self._text[rows[:, None], lengths[:, None] + np.arange(tokens.shape[1])] = tokens
         self._lengths[rows] += tokens.shape[1]
 
-    def _rows(self, caller: str, rows: Sequence[int] | None) -> NDArray[np.intp]:
+    def _sequence_numbers(self, caller: str, rows: Sequence[int] | None) -> NDArray[np.intp]:
         """Return the numbers of sequences, by default of all, or raise an error that says what they must be."""
         if rows is None:
             return np.arange(self.batch_size)
@@ -452,7 +452,9 @@ class CachedDecoder:
             raise ShapeError(f"CachedDecoder.logits_after: a text has {len(text)} tokens, more than {name}, {longest}")
         return text.astype(np.int64)
 
-    def _given(self, caller: str, tokens: object, shape: tuple[str, ...], rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    def _tokens_of(
+        self, caller: str, tokens: object, shape: tuple[str, ...], rows: NDArray[np.intp]
+    ) -> NDArray[np.int64]:
         """Return tokens of these sequences as an array, or raise an error that says what they must be."""
         given = as_array(tokens)
         if given.ndim != len(shape) or len(given) != len(rows):

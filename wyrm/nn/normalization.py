@@ -227,7 +227,7 @@ class _BatchNorm(Module, Generic[Features]):
             updates[buffer] = moved if moved.dims == buffer.dims else moved.reshape(buffer.dims)
         return record_training_mode(updating(result.erase(), updates), self)
 
-    def _shown(self) -> str:
+    def _options_in_repr(self) -> str:
         """Return the axis and the options that are not the default, as `repr` shows them."""
         momentum = "" if self.momentum == 0.1 else f", momentum={self.momentum}"
         return f"{self.running_mean.dims[0]!r}{shown_epsilon(self.epsilon)}{momentum}"
@@ -291,7 +291,7 @@ class BatchNorm(_BatchNorm[Features], Layer[Features, Features], Generic[Feature
 
     def __repr__(self) -> str:
         axis = "" if self.axis is None else f", axis={self.axis}"
-        return f"BatchNorm({self._shown()}{axis})"
+        return f"BatchNorm({self._options_in_repr()}{axis})"
 
 
 class _ChannelBatchNorm(_BatchNorm[Features], Generic[Features]):
@@ -320,7 +320,7 @@ class _ChannelBatchNorm(_BatchNorm[Features], Generic[Features]):
 
     def __repr__(self) -> str:
         affine = ", affine=False" if self.weight is None else ""
-        return f"{type(self).__name__}({self._shown()}{affine})"
+        return f"{type(self).__name__}({self._options_in_repr()}{affine})"
 
 
 class BatchNorm1d(_ChannelBatchNorm[Features], Layer[Features, Features], Generic[Features]):

@@ -119,9 +119,9 @@ class Past:
         slot = self._slot(True, (memory.batch, 2, memory.longest, heads, features), key)
         attention = CachedStep if axis_size(time) == 1 else CachedAttention
         self.kept[slot] = (key, value)
-        return attention(query, key, value, slot.held, self._filled(memory.longest), scale=scale, window=window)
+        return attention(query, key, value, slot.held, self._held_positions(memory.longest), scale=scale, window=window)
 
-    def _filled(self, longest: int) -> Node:
+    def _held_positions(self, longest: int) -> Node:
         """Return which positions of caches have keys and values, (batch, positions): one node for all layers."""
         if self._mask is None:
             places = as_constant(np.arange(longest, dtype=np.float64), np.dtype(np.float64))

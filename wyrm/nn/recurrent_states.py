@@ -105,7 +105,7 @@ def _absent(output: RecurrentOutput, name: str) -> NoReturn:
 RecurrentOutput.__getattr__ = _absent  # type: ignore[attr-defined]  # type checkers know the fields, and no other
 
 
-def _shown(value: object) -> str:
+def _type_of(value: object) -> str:
     if isinstance(value, tuple | list):
         return f"{type(value).__name__} of {len(value)}"
     return describe(value) if isinstance(value, BaseNode) else type(value).__name__
@@ -122,7 +122,7 @@ def initial_state(layer: str, part: str, state: object, projected: Node, hidden:
         return as_constant(0.0, projected.dtype).broadcast_to(axes)
     if not isinstance(state, Node | np.ndarray):
         raise DTypeError(
-            f"{layer}: {part} must be a node or an array of the axes (batch, hidden_size), not {_shown(state)}"
+            f"{layer}: {part} must be a node or an array of the axes (batch, hidden_size), not {_type_of(state)}"
         )
     node: Node = operand(state, projected)
     if node.ndim != 2:
@@ -142,7 +142,7 @@ def initial_lstm_state(layer: str, state: object, projected: Node, hidden: Axis)
         zeros = initial_state(layer, "the state", None, projected, hidden)
         return LSTMState(zeros, zeros)
     if not isinstance(state, tuple | list) or len(state) != 2:
-        raise DTypeError(f"{layer} takes a state of two parts, wy.nn.LSTMState(hidden, cell), not {_shown(state)}")
+        raise DTypeError(f"{layer} takes a state of two parts, wy.nn.LSTMState(hidden, cell), not {_type_of(state)}")
     parts = ("the hidden state", "the cell state")
     return LSTMState(*(initial_state(layer, *each, projected, hidden) for each in zip(parts, state, strict=True)))
 
@@ -154,7 +154,7 @@ def states_of_layers(layer: str, states: Any, count: int) -> Sequence[Any]:
     single = isinstance(states, LSTMState) or (isinstance(states, Node | np.ndarray) and states.ndim != 3)
     if single or not isinstance(states, Sequence | Node | np.ndarray):
         raise DTypeError(
-            f"{layer} takes a list of states, one for each layer and direction, {count} here, not {_shown(states)}"
+            f"{layer} takes a list of states, one for each layer and direction, {count} here, not {_type_of(states)}"
         )
     if len(states) != count:
         raise ShapeError(f"{layer} takes {count} states, one for each layer and direction, not {len(states)}")

@@ -128,7 +128,7 @@ class RotaryEmbedding(Generic[Layout]):
         node: Node = x
         if len(node.dims) != 4:
             raise ShapeError(f"RotaryEmbedding takes the axes (batch, time, heads, features), not {describe(node)}")
-        features = _features("RotaryEmbedding", node)
+        features = _even_features("RotaryEmbedding", node)
         cosine: Node
         sine: Node
         if positions is None:
@@ -175,7 +175,7 @@ def _positive(name: str, value: object) -> float:
     return found
 
 
-def _features(caller: str, x: Node) -> int:
+def _even_features(caller: str, x: Node) -> int:
     """Return the number of features; raise `ShapeError` for an odd one."""
     features = axis_size(x.dims[-1])
     if features is None or features % 2:
@@ -210,7 +210,7 @@ def rotary_embedding(qkv: Tensor[N, S2, A, K, D]) -> Tensor[N, S2, A, K, D]:
     [-0.3, 1.38]
     """
     node: Node = qkv
-    time, features = time_size("rotary_embedding", node, 1), _features("rotary_embedding", node)
+    time, features = time_size("rotary_embedding", node, 1), _even_features("rotary_embedding", node)
     angles = np.zeros((time, 3, 1, features // 2))
     angles[:, :2] = angles_of(time, RotaryEmbedding().frequencies(features))[:, None, None]
     cosine, sine = constant_beside(np.cos(angles), node.dtype), constant_beside(np.sin(angles), node.dtype)

@@ -60,7 +60,7 @@ class NumbaFunction:
             np.asarray(bound.words),
             step,
             tuple(array for _, array in given),
-            tuple(self._bounds(leaf, array) for leaf, array in given),
+            tuple(self._integer_bounds(leaf, array) for leaf, array in given),
             tuple(map(binding.array, runner.graph.tree.outputs)),
         )
 
@@ -71,7 +71,8 @@ class NumbaFunction:
             raise ShapeError(f"{self.__name__} takes {len(inputs)} arrays, not {len(arrays)}")
         targets = self.native[3]
         given = {
-            leaf: self._checked(*each) for leaf, each in zip(inputs, zip(arrays, targets, strict=True), strict=True)
+            leaf: self._fitting_array(*each)
+            for leaf, each in zip(inputs, zip(arrays, targets, strict=True), strict=True)
         }
         check_ranges(runner.graph.ranges.limits, given, self._binding.sizes)
         for target, array in zip(targets, given.values(), strict=True):
@@ -87,7 +88,7 @@ class NumbaFunction:
             raise OptionError(f"copies takes a number of at least 1, not {count}")
         return tuple(NumbaFunction(*self._parts) for _ in range(count))
 
-    def _bounds(self, leaf: BaseNode, array: np.ndarray) -> NDArray[np.int64]:
+    def _integer_bounds(self, leaf: BaseNode, array: np.ndarray) -> NDArray[np.int64]:
         """Return the lowest and the highest integer of each element of an input; empty without bounds."""
         limits = [limit for limit in self._runner.graph.ranges.limits if limit.leaf is leaf]
         if not limits:
@@ -106,7 +107,7 @@ class NumbaFunction:
             found[where, 1] = np.minimum(found[where, 1], high)
         return found
 
-    def _checked(self, given: ArrayLike, own: np.ndarray) -> np.ndarray:
+    def _fitting_array(self, given: ArrayLike, own: np.ndarray) -> np.ndarray:
         array = np.asarray(given)
         if array.dtype != own.dtype:
             raise DTypeError(f"{self.__name__} takes an array of {own.dtype}, not of {array.dtype}")

@@ -134,7 +134,7 @@ class Composed(Node[P_co, Axes], abstract=True):
         return composition
 
     def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
-        self._check(self._sizes(shapes))
+        self._check(self._open_sizes(shapes))
 
     def check_sizes_for(self, sizes: Mapping[type[Dim], int]) -> Callable[..., None]:
         own = type(self).check_sizes is Composed.check_sizes
@@ -151,7 +151,7 @@ class Composed(Node[P_co, Axes], abstract=True):
                     given = [resolve(parent.dims, sizes) for parent in node.parents]
                     node.check_sizes_for(sizes)(given, resolve(node.dims, sizes))
 
-    def _sizes(self, shapes: Sequence[tuple[int, ...]]) -> dict[type[Dim], int]:
+    def _open_sizes(self, shapes: Sequence[tuple[int, ...]]) -> dict[type[Dim], int]:
         """Return the sizes of the open axes of the operands, which have these shapes."""
         sizes: dict[Any, int] = {}
         for parent, operand in zip(self.parents, shapes, strict=True):
@@ -194,7 +194,7 @@ class Composed(Node[P_co, Axes], abstract=True):
         return value
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        sizes = self._sizes([np.shape(operand) for operand in operands])
+        sizes = self._open_sizes([np.shape(operand) for operand in operands])
         return self.evaluate_composition(self.composition(), sizes, xp, *operands, shape=shape)
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:

@@ -146,7 +146,7 @@ class NAdam(_Moments):
     momentum_decay: float = option(4e-3)
 
     def hyperparameters(self, step: int) -> dict[str, float]:
-        rate, product, following = self.learning_rate, self._product(step), self._momentum(step + 1)
+        rate, product, following = self.learning_rate, self._momentum_product(step), self._momentum(step + 1)
         return {
             "new": rate * (1.0 - self._momentum(step)) / (1.0 - product),
             "old": rate * following / (1.0 - product * following),
@@ -156,7 +156,7 @@ class NAdam(_Moments):
     def _momentum(self, step: Any) -> Any:
         return self.betas[0] * (1.0 - 0.5 * 0.96 ** (step * self.momentum_decay))
 
-    def _product(self, step: Any) -> Any:
+    def _momentum_product(self, step: Any) -> Any:
         """Return the product of the momenta of the steps from 1 to `step`: a number, an array or a node.
 
         Its logarithm is a sum over steps of `log(1 - x) = -sum(x ** k / k)`, where `x` is a power of 0.96 of at most a

@@ -159,12 +159,12 @@ class _Subject:
             finding = _of_error(rule, error)
             if "gradient of order 1 " in finding.text or not isinstance(error, GradientError):
                 return [finding]
-            found = [self._own(each) for each in alone(foreign(self._gradients(self.exact)))]
+            found = [self._wrong_in_gradient(each) for each in alone(foreign(self._gradients_of_op(self.exact)))]
             named = [other for other in found if other is not None and other.rule != rule]
             return named or [finding]
         return []
 
-    def _own(self, each: Alone) -> Finding | None:
+    def _wrong_in_gradient(self, each: Alone) -> Finding | None:
         """Return what is wrong with the gradient of an op in the gradient."""
         node: Any = each.node
         try:
@@ -175,7 +175,7 @@ class _Subject:
             return _of_error(gradient_rule(node), error)
         return None
 
-    def _gradients(self, each: Alone) -> list[Any]:
+    def _gradients_of_op(self, each: Alone) -> list[Any]:
         """Return the gradients of the op with respect to its float operands, weighted by random numbers."""
         node: Any = each.node
         leaves = smooth(each)
@@ -205,7 +205,7 @@ class _Subject:
             tasks.append(Task(self.node, node, total, given, reference([total])[0], f"{name}.adding_kernel"))
         if self.gradient_wrong or not order:
             return tasks
-        gradients = self._gradients(each)
+        gradients = self._gradients_of_op(each)
         if gradients:
             tasks += [task for task in alone_tasks(foreign(gradients)) if type(task.op) is not type(node)]
             arrays = reference(gradients)

@@ -240,7 +240,7 @@ class _Attention(Node[tuple[Node, *tuple[Any, ...]], Axes], abstract=True):
         allowed = xp.ones((queries, keys), dtype=bool) if later is None else later
         return allowed if mask is None else allowed & mask
 
-    def _factors(
+    def _weight_factors(
         self, xp: ArrayNamespace, mask: BoolArray | None, step: int, axes: tuple[int, int, int, int]
     ) -> FloatArray:
         """Return the factors of the attention weights: 0 where a key is masked or dropped; the shape is as above."""
@@ -277,7 +277,7 @@ class _Attention(Node[tuple[Node, *tuple[Any, ...]], Axes], abstract=True):
         sizes = self.sizes()
         return group_of(sizes.heads, sizes.shared)
 
-    def _rows(self, x: Node, key: Node) -> Any:
+    def _rows_by_key_head(self, x: Node, key: Node) -> Any:
         """Return `x`, (batch, heads, queries, ...), with the heads that share one of `key` as rows of one product."""
         if self._group == 1:
             return x
@@ -300,7 +300,9 @@ class _Attention(Node[tuple[Node, *tuple[Any, ...]], Axes], abstract=True):
         sources = operands[: 1 if self.packed else 3]
         hides = self.causal or self.masked
         query, key, value = (each.transpose(0, 2, 1, 3) for each in self.parts(operands))
-        scores = self._heads(self._rows(query, key) @ key.matrix_transpose(), query) * self._factor_of(query)
+        scores = self._heads(self._rows_by_key_head(query, key) @ key.matrix_transpose(), query) * self._factor_of(
+            query
+        )
         if hides or self.alibi:
             scores = scores + AttentionMask(*sources, *others, part="bias", **options)
         weights = (scores if bias is None else scores + bias).softmax()
@@ -317,7 +319,7 @@ class _Attention(Node[tuple[Node, *tuple[Any, ...]], Axes], abstract=True):
         weights, factors, parts = self._weights(operands)
         query, _, value = parts
         cotangent: Node = gradient.transpose(0, 2, 1, 3)
-        of_weights = self._heads(self._rows(cotangent, value) @ value.matrix_transpose(), query) * factors
+        of_weights = self._heads(self._rows_by_key_head(cotangent, value) @ value.matrix_transpose(), query) * factors
         of_scores = (of_weights - of_weights.vector_dot(weights).expand_dims(-1)) * weights
         return of_scores, weights * factors, cotangent, parts
 
@@ -414,7 +416,9 @@ class Attention(_Attention[Axes], Composed[tuple[Node, *tuple[Any, ...]], Axes])
 
     def compose(self, *operands: Any) -> Node:
         weights, factors, (query, _, value) = self._weights(operands)
-        composed: Node = self._heads(self._rows(weights * factors, value) @ value, query).transpose(0, 2, 1, 3)
+        composed: Node = self._heads(self._rows_by_key_head(weights * factors, value) @ value, query).transpose(
+            0, 2, 1, 3
+        )
         return composed
 
     def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
@@ -554,11 +558,11 @@ class AttentionGradient(_Attention[Axes], Composed[tuple[Node, *tuple[Any, ...]]
         gradient = operands[1 if self.packed else 3]
         of_scores, dropped, cotangent, (query, key, value) = self._differentiated(operands, gradient)
         of_scores = of_scores * self._factor_of(query)
-        rows = self._rows(of_scores, key).matrix_transpose()
+        rows = self._rows_by_key_head(of_scores, key).matrix_transpose()
         parts = (
-            self._heads(self._rows(of_scores, key) @ key, query),
-            rows @ self._rows(query, key),
-            self._rows(dropped, value).matrix_transpose() @ self._rows(cotangent, value),
+            self._heads(self._rows_by_key_head(of_scores, key) @ key, query),
+            rows @ self._rows_by_key_head(query, key),
+            self._rows_by_key_head(dropped, value).matrix_transpose() @ self._rows_by_key_head(cotangent, value),
         )
         joined: Node = self.join([part.transpose(0, 2, 1, 3) for part in parts], concatenate, stack)
         return joined
@@ -604,7 +608,7 @@ class AttentionMask(_Attention[Axes]):
         axes: Any = shape
         if self.part == "bias":
             return xp.broadcast_to(self.bias_of(xp, mask, axes), shape)
-        return xp.broadcast_to(self._factors(xp, mask, 0 if step is None else int(step), axes), shape)
+        return xp.broadcast_to(self._weight_factors(xp, mask, 0 if step is None else int(step), axes), shape)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return tuple(ZERO for _ in self.parents)

@@ -81,7 +81,7 @@ class CachedAttention(Composed[tuple[Node, Node, Node, Node, Node], Axes]):
         batch, time, heads, _ = query.dims
         shared, place = key.dims[2], positions(time)
         # The heads that share keys and values become rows of one product.
-        groups = _size(heads) // _size(shared) if axis_size(heads) != axis_size(shared) else 1
+        groups = _number_of_heads(heads) // _number_of_heads(shared) if axis_size(heads) != axis_size(shared) else 1
         rows: Any = queries if groups == 1 else queries.reshape((batch, shared, product((groups, time)), query.dims[3]))
 
         def scored(columns: Node, count: Axis) -> Any:
@@ -113,7 +113,7 @@ class CachedAttention(Composed[tuple[Node, Node, Node, Node, Node], Axes]):
         return composed
 
 
-def _size(axis: Axis) -> int:
+def _number_of_heads(axis: Axis) -> int:
     size = axis_size(axis)
     if not size:
         raise ShapeError(f"the axis of heads, {axis!r}, needs a size of at least 1")
@@ -124,7 +124,7 @@ def _heads(queries: Axis, shared: Axis) -> Axis:
     """Return the axis of the heads of the result; raise `ShapeError` unless those of the keys divide them."""
     if axis_size(queries) == axis_size(shared):
         return unify(queries, shared)
-    if _size(queries) % _size(shared):
+    if _number_of_heads(queries) % _number_of_heads(shared):
         raise ShapeError(f"the heads of the queries, {queries!r}, are no multiple of those of the keys, {shared!r}")
     return queries
 

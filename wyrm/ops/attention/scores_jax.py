@@ -53,12 +53,12 @@ class Scores:
         if self._group == 1:
             return jnp.einsum(subscripts.replace("g", "h"), x, y, preferred_element_type=self.dtype)
         given, result = subscripts.split("->")
-        first, second = (self._apart(axes, array) for axes, array in zip(given.split(","), (x, y), strict=True))
+        first, second = (self._by_key_heads(axes, array) for axes, array in zip(given.split(","), (x, y), strict=True))
         found = jnp.einsum(subscripts.replace("h", "gr"), first, second, preferred_element_type=self.dtype)
         place = result.find("h")
         return found if place < 0 else found.reshape(*found.shape[:place], -1, *found.shape[place + 2 :])
 
-    def _apart(self, axes: str, x: Any) -> Any:
+    def _by_key_heads(self, axes: str, x: Any) -> Any:
         """Return `x` with the heads of the queries as two axes: the heads of the keys, and those that share one."""
         place = axes.find("h")
         return x if place < 0 else x.reshape(*x.shape[:place], -1, self._group, *x.shape[place + 1 :])

@@ -94,7 +94,7 @@ def reversed_loop(scan: Scan, cotangents: Sequence[Any], wanted: Sequence[BaseNo
     products = {x: terms for x, total in totals.items() if (terms := _products(total))}
     sums = {x: total for x, total in totals.items() if x not in products}
     needed = [factor for terms in products.values() for pair in terms for factor in pair]
-    factors = list(dict.fromkeys(factor for factor in needed if _row(factor, rows) is None))
+    factors = list(dict.fromkeys(factor for factor in needed if _factor_of_steps(factor, rows) is None))
     body_outputs = [*next_carries, *sequence_gradients.values(), *factors, *sums.values()]
     own = [*carry_gradients, *rows, *invariant_inputs]
     outside, placeholders, computed = closure_convert(body_outputs, own, known=known)
@@ -168,7 +168,7 @@ def _products(total: Node) -> list[list[Node]]:
     return terms
 
 
-def _row(node: BaseNode, rows: Mapping[BaseNode, BaseNode]) -> Any:
+def _factor_of_steps(node: BaseNode, rows: Mapping[BaseNode, BaseNode]) -> Any:
     """Return the node whose rows are this factor of all steps, perhaps reshaped; None if only the loop computes it."""
     while (isinstance(node, Reshape) or node.same_value) and node not in rows:
         node = node.parents[0]
@@ -183,7 +183,7 @@ def _summed_products(
     for term in terms:
         flat = []
         for factor in term:
-            whole = stacked[factor] if factor in stacked else _row(factor, rows)
+            whole = stacked[factor] if factor in stacked else _factor_of_steps(factor, rows)
             flat.append(Reshape(whole, (number_of_elements((whole.dims[0], factor.dims[0])), factor.dims[1])))
         left, right = flat
         product = MatMul(Transpose(left, (1, 0)), right)
@@ -486,7 +486,7 @@ class Scan(Node[tuple[BaseNode, ...], Axes]):
         carried: list[Array] = list(operands[: steps.carried])
         sequences = operands[steps.carried : steps.carried + steps.sequences]
         invariants = operands[steps.carried + steps.sequences :]
-        residuals, parts = self._parts(sizes)
+        residuals, parts = self._zeros_of_residuals(sizes)
         histories = [parts[steps.history_of(carry)] for carry in range(steps.carried)]
         stacked = parts[2 * steps.carried : len(parts) - steps.summed - steps.stops]
         sums = parts[len(parts) - steps.summed - steps.stops : len(parts) - steps.stops]
@@ -519,7 +519,7 @@ class Scan(Node[tuple[BaseNode, ...], Axes]):
             parts[-1][...] = done
         return residuals
 
-    def _parts(self, sizes: Mapping[type[Dim], int]) -> tuple[Array, list[Array]]:
+    def _zeros_of_residuals(self, sizes: Mapping[type[Dim], int]) -> tuple[Array, list[Array]]:
         """Return residuals of zeros, and views of their parts."""
         shapes = [resolve(dims, sizes) for dims in self.steps.axes]
         residuals: Array = np.zeros(sum(map(math.prod, shapes)), self.dtype)

@@ -211,7 +211,7 @@ def _jobs(taps: Sequence[tuple[int, Triple]]) -> list[tuple[int, int, Triple]]:
     return jobs
 
 
-def _chosen(
+def _cheapest_tile(
     reads: Sequence[Sequence[Triple]], step: Triple, span: Triple, element: int, cost: Callable[..., float]
 ) -> tuple[_Box, Triple]:
     """Return the box and the tile that cost least; `element` is the size in bytes of an input's channels."""
@@ -273,7 +273,7 @@ class _Sums:
     def tables(self, costs: _Costs) -> Tables:
         """Return the tables that cost least."""
         step, source, channels, span = costs.step, costs.source, costs.channels, self.span
-        box, tile = _chosen(self.reads, step, span, channels * costs.itemsize, costs.of_sums)
+        box, tile = _cheapest_tile(self.reads, step, span, channels * costs.itemsize, costs.of_sums)
         sizes = [n + more for n, more in zip(tile, box.halo, strict=True)]
         volume, space = math.prod(sizes), math.prod(source)
         apart = np.arange(channels) * self.apart
@@ -338,7 +338,7 @@ def weight_gradient_tables(
     """Return the tables of the gradient with respect to the weight; the arguments are those of `forward_tables`."""
     step, taps = _triple([window.stride for window in windows]), _taps_of_first_window(windows)
     costs = _Costs(source, step, rows, channels, itemsize)
-    box, tile = _chosen([taps], step, sizes, channels * itemsize, costs.of_products)
+    box, tile = _cheapest_tile([taps], step, sizes, channels * itemsize, costs.of_products)
     pitches = [n + more for n, more in zip(tile, box.halo, strict=True)]
     jobs, positions, order = [], [], {tap: number for number, tap in enumerate(box.taps[0])}
     for first, end, place in _jobs(box.taps[0]):

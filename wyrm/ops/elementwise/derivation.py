@@ -225,11 +225,11 @@ def _maker(step: _Step, at: Sequence[int], numbers: Container[int]) -> _Make:
     op, pattern = _op(function)
     constant = [i in numbers for i in at]
     if any(isinstance(argument, Attribute) for argument in pattern) or all(constant) or len(at) > 2:
-        return lambda values: _called(function, [values[i] for i in at], values[0])
+        return lambda values: _node_of_call(function, [values[i] for i in at], values[0])
     if len(at) == 1:
         (only,) = at
         return lambda values: unary(op, values[only])
-    # Most steps have two operands. What follows does the same as `_called`, in less time.
+    # Most steps have two operands. What follows does the same as `_node_of_call`, in less time.
     first, second = at
     if constant[0]:
         return lambda values: binary(op, _constant(values[first], values[second], values[0]), values[second])
@@ -248,7 +248,7 @@ def _vjp_part(node: BaseNode, gradient: Node, operand: int) -> Gradient:
     return node.vjp_by(gradient, [i == operand for i in range(len(node.parents))])[operand]
 
 
-def _called(function: str, arguments: list[Any], gradient: Node) -> Any:
+def _node_of_call(function: str, arguments: list[Any], gradient: Node) -> Any:
     """Return the node that calls a function; numbers among the arguments get the dtype of the nodes beside them.
 
     A function of numbers alone returns a number.

@@ -105,22 +105,24 @@ def common_axes(indices: Sequence[BaseNode]) -> Dims:
     return dims
 
 
-def _order(ndim: int, axes: tuple[int, ...]) -> tuple[int, ...]:
+def _indexed_axes_first(ndim: int, axes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the axes of an operand with the indexed ones first."""
     return *axes, *(axis for axis in range(ndim) if axis not in axes)
 
 
-def _moved(ndim: int, rank: int, after: int) -> tuple[int, ...]:
+def _transposition(ndim: int, rank: int, after: int) -> tuple[int, ...]:
     """Return the transposition that moves the first `rank` axes behind the `after` axes that follow."""
     return *range(rank, rank + after), *range(rank), *range(rank + after, ndim)
 
 
 def _back(ndim: int, rank: int, after: int) -> tuple[int, ...]:
-    """Return the inverse of `_moved`."""
+    """Return the inverse of `_transposition`."""
     return *range(after, after + rank), *range(after), *range(after + rank, ndim)
 
 
-def _positions(index: IndexMap, indices: Sequence[BaseNode], axes: tuple[int, ...], after: int, ndim: int) -> IndexMap:
+def _index_in_operand(
+    index: IndexMap, indices: Sequence[BaseNode], axes: tuple[int, ...], after: int, ndim: int
+) -> IndexMap:
     """Return the index into the operand, which has `ndim` axes, of the gathered element at `index`."""
     rank = len(index) - ndim + len(axes)
     shared, rest = index[after : after + rank], iter((*index[:after], *index[after + rank :]))
@@ -152,9 +154,9 @@ class _GatherRules(HasIndexOperands[Any, Axes], abstract=True):
 
     def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Array:
         x, *indices = operands
-        chosen: Array = xp.permute_dims(x, _order(x.ndim, self.axes))[tuple(indices)]
+        chosen: Array = xp.permute_dims(x, _indexed_axes_first(x.ndim, self.axes))[tuple(indices)]
         rank = len(shape) - x.ndim + len(indices)
-        return xp.permute_dims(chosen, _moved(len(shape), rank, self.after))
+        return xp.permute_dims(chosen, _transposition(len(shape), rank, self.after))
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         x, *indices = operands
@@ -200,14 +202,14 @@ class IndexGather(_GatherRules[Axes], IndexNode[Axes]):
         return bound_of_chosen(self.parents[0])
 
 
-JAX.register(Gather, IndexGather)(GatherForm(_order, _moved))
+JAX.register(Gather, IndexGather)(GatherForm(_indexed_axes_first, _transposition))
 
 
 @LOOPS.register(Gather, IndexGather)
 class _GatherLoops(Gathered):
     def gather_index(self, node: Gather | IndexGather, index: IndexMap) -> IndexMap:
         x, *indices = node.parents
-        return _positions(index, indices, node.axes, node.after, x.ndim)
+        return _index_in_operand(index, indices, node.axes, node.after, x.ndim)
 
 
 class Place(HasIndexOperands[Any, Axes], Node[Any, Axes]):
@@ -241,7 +243,7 @@ class Place(HasIndexOperands[Any, Axes], Node[Any, Axes]):
 
     def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Any:
         x, *indices = operands
-        order = _order(len(shape), self.axes)
+        order = _indexed_axes_first(len(shape), self.axes)
         rank = x.ndim - len(shape) + len(indices)
         values = xp.permute_dims(x, _back(x.ndim, rank, self.after))
         result: Any = xp.zeros(tuple(shape[axis] for axis in order), self.dtype)
@@ -276,4 +278,4 @@ class _PlaceLoops(Scattered):
     def scatter_index(self, node: Place, parent: int, index: IndexMap) -> ScatterTarget | None:
         if parent:
             return None
-        return ScatterTarget(_positions(index, node.parents[1:], node.axes, node.after, len(node.to)), adds=True)
+        return ScatterTarget(_index_in_operand(index, node.parents[1:], node.axes, node.after, len(node.to)), adds=True)

@@ -111,7 +111,7 @@ class _ConcatenateLoops(Scattered):
         return ScatterTarget((*index[:axis], place, *index[axis + 1 :]))
 
 
-def _parts(what: str, given: object) -> list[Node]:
+def _joined_nodes(what: str, given: object) -> list[Node]:
     """Return the parts as nodes; arrays get the dtype of the first node, and one node stands for its rows."""
     if not isinstance(given, Iterable):
         raise DTypeError(f"{what}: takes a list of nodes, not {type(given).__name__}")
@@ -214,7 +214,7 @@ def concatenate(nodes: Any, axis: int = 0) -> Any:
     parts = list(nodes) if Ragged.declared and isinstance(nodes, Iterable) else nodes
     if _joins_rows(parts, axis):
         return joined("concatenate", parts, axis)
-    return Concatenate(_parts("concatenate", parts), axis)
+    return Concatenate(_joined_nodes("concatenate", parts), axis)
 
 
 def _joins_rows(parts: Any, axis: int) -> bool:
@@ -315,7 +315,7 @@ def stack(nodes: Sequence[Joinable], axis: int = 0) -> Stack:
     >>> wy.stack([wy.Constant([1.0]), wy.Constant([2.0])]).shape
     (2, 1)
     """
-    return Stack(_parts("stack", nodes), axis)
+    return Stack(_joined_nodes("stack", nodes), axis)
 
 
 @overload

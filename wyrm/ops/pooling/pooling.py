@@ -6,9 +6,8 @@ Both gradients of `MaxPoolGradient` and `MaxPoolTake` are linear, so higher orde
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size, product, unify
 from wyrm.graph.base import ZERO, Gradient, explain, format_dims, label
-from wyrm.graph.jax_form import JAX, JaxForm, Lowering
+from wyrm.graph.jax_form import JAX
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
@@ -27,9 +26,8 @@ from wyrm.ops.batching import batch_axis, spread
 from wyrm.ops.elementwise.elementwise import Axes, unmasked_dtype
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.pooling.windows import Places, Sliding, Windows
-from wyrm.ops.shaping.shape import Integers, taken
+from wyrm.ops.shaping.shape import Integers, MovingForm, taken
 from wyrm.reach.rules import KEPT, REACH, Windowed
-from wyrm.support.imports import jnp
 
 
 def find_maxima(
@@ -157,79 +155,30 @@ def max_pool_gradient_kernel(
 _FEW_TAPS = 8
 
 
-def _first_maximum(values: Any, positions: Any, table: Integers, axis: int, stride: int) -> tuple[Any, Any]:
+def _first_maximum(
+    xp: Any, values: Any, positions: Any, table: Integers, axis: int, stride: int
+) -> tuple[FloatArray, IntegerArray]:
     """Return the first maximum of each window along an axis, and its position; `table` is of (taps, outputs).
 
-    The position is that in `positions`, plus `stride` times the place along the axis.
+    The position is that in `positions`, which broadcast to the values, plus `stride` times the place along the axis.
+    NaN is the largest.
     """
     places = (table * stride).astype(np.int32).reshape(*table.shape, *[1] * (values.ndim - axis - 1))
     if len(table) > _FEW_TAPS:
         outputs = (*values.shape[:axis], *table.shape, *values.shape[axis + 1 :])
-        each, at = (taken(x, table.ravel(), axis).reshape(outputs) for x in (values, positions))
-        first = jnp.expand_dims(jnp.argmax(each, axis=axis), axis)
-        best, found = (jnp.take_along_axis(x, first, axis=axis).squeeze(axis) for x in (each, at + places))
+        each, at = (
+            taken(xp, xp.broadcast_to(x, values.shape), table.ravel(), axis).reshape(outputs)
+            for x in (values, positions)
+        )
+        first = xp.expand_dims(xp.argmax(each, axis=axis), axis)
+        best, found = (xp.take_along_axis(x, first, axis=axis).squeeze(axis) for x in (each, at + places))
         return best, found
-    best, found = taken(values, table[0], axis), taken(positions, table[0], axis) + places[0]
+    best, found = taken(xp, values, table[0], axis), taken(xp, positions, table[0], axis) + places[0]
     for k in range(1, len(table)):
-        value, position = taken(values, table[k], axis), taken(positions, table[k], axis) + places[k]
+        value, position = taken(xp, values, table[k], axis), taken(xp, positions, table[k], axis) + places[k]
         larger = (value > best) | ((value != value) & (best == best))
-        best, found = jnp.where(larger, value, best), jnp.where(larger, position, found)
+        best, found = xp.where(larger, value, best), xp.where(larger, position, found)
     return best, found
-
-
-class MaxPoolForm(JaxForm):
-    """The maximum over each row of a window, then the maximum of these; `tables` are the places as (taps, outputs)."""
-
-    narrow: bool | None = True
-
-    def __init__(self, tables: Callable[[Places], Integers]) -> None:
-        self.tables = tables
-
-    def maxima(self, node: Any, x: Any) -> tuple[Any, Any]:
-        """Return the first maximum of each window, and its flat position among the spatial axes; NaN is the largest.
-
-        The first one in row-major order is in the first row with the largest maximum.
-        """
-        found, sizes = jnp.zeros(x.shape, jnp.int32), x.shape[2:]
-        places = node.places(sizes)
-        for axis in reversed(range(len(sizes))):
-            stride = math.prod(sizes[axis + 1 :])
-            x, found = _first_maximum(x, found, self.tables(places[axis]), axis + 2, stride)
-        return x, found
-
-    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        return self.maxima(node, operands[0])[0]
-
-
-class MaxPoolTakeForm(MaxPoolForm):
-    """The elements of the second operand at the positions of the maxima of the first one."""
-
-    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        x, values = operands
-        found = self.maxima(node, x)[1].reshape(*shape[:2], math.prod(shape[2:]))
-        flat = values.reshape(*shape[:2], math.prod(values.shape[2:]))
-        return jnp.take_along_axis(flat, found, axis=2).reshape(shape)
-
-
-class MaxPoolGradientForm(MaxPoolForm):
-    """For each element the gradient of its window, if it is the maximum; a scatter where windows overlap."""
-
-    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        x, gradient = operands
-        found = self.maxima(node, x)[1]
-        size = math.prod(shape[2:])
-        sizes = shape[2:]
-        owners = [_windows_of_elements(each, own) for each, own in zip(node.places(sizes), sizes, strict=True)]
-        if any(owner is None for owner in owners):
-            images = math.prod(shape[:2])
-            rows, places = jnp.arange(images)[:, None], found.reshape(images, math.prod(found.shape[2:]))
-            flat = jnp.zeros((images, size), gradient.dtype).at[rows, places].add(gradient.reshape(places.shape))
-            return flat.reshape(shape)
-        for axis, owner in enumerate(owners, 2):
-            assert owner is not None
-            found, gradient = (jnp.take(x, owner.astype(np.int32), axis=axis) for x in (found, gradient))
-        here = np.arange(size, dtype=np.int32).reshape(shape[2:])
-        return jnp.where(found == here, gradient, np.zeros((), gradient.dtype))
 
 
 def _windows_of_elements(places: Places, size: int) -> Integers | None:
@@ -285,26 +234,16 @@ class _MaxPool(Node[tuple[Node, ...], Axes], abstract=True):
         except ShapeError as error:
             raise ShapeError(explain(self, f"{error} in this run")) from None
 
-    def positions(self, xp: ArrayNamespace, x: FloatArray) -> IntegerArray:
-        """Return the flat position, among the spatial axes, of the first maximum of each window."""
+    def maxima(self, xp: ArrayNamespace, x: FloatArray) -> tuple[FloatArray, IntegerArray]:
+        """Return the first maximum of each window, and its flat position among the spatial axes.
+
+        The first one in row-major order is in the first row with the largest maximum.
+        """
         sizes = x.shape[2:]
-        tables = [_tap_places(places) for places in self.places(sizes)]
-        strides = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
-        best: Any = None
-        found: Any = None
-        for tap in itertools.product(*(range(len(table)) for table in tables)):
-            part, place = x, np.zeros((), np.int64)
-            for axis, (k, table, stride) in enumerate(zip(tap, tables, strides, strict=True)):
-                at: Any = xp.asarray(table[k])
-                part = xp.take(part, at, axis=axis + 2)
-                place = place[..., None] + table[k] * stride
-            if best is None:
-                best, found = part, xp.broadcast_to(xp.asarray(place), part.shape)
-                continue
-            larger = (part > best) | ((part != part) & (best == best))
-            best, found = xp.where(larger, part, best), xp.where(larger, place, found)
-        positions: IntegerArray = found
-        return positions
+        found: Any = xp.zeros((1, 1, *sizes), np.int32)
+        for axis, places in reversed([*enumerate(self.places(sizes))]):
+            x, found = _first_maximum(xp, x, found, _tap_places(places), axis + 2, math.prod(sizes[axis + 1 :]))
+        return x, xp.broadcast_to(found, x.shape)
 
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Node | None:
         batch = batch_axis(operands, mapped)
@@ -312,6 +251,9 @@ class _MaxPool(Node[tuple[Node, ...], Axes], abstract=True):
         one: Any = self.rebuild(joined)
         apart: Node = one.reshape((batch, self.parents[0].dims[0], *one.dims[1:]))
         return apart
+
+
+JAX.register(_MaxPool)(MovingForm)
 
 
 class _MaxPoolLoops(ByKernel):
@@ -364,8 +306,7 @@ class MaxPool(_MaxPool[Axes]):
         return self.output_dims()
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        (x,) = operands
-        return _at(xp, x, self.positions(xp, x))
+        return self.maxima(xp, operands[0])[0]
 
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         return (MaxPoolGradient(self.parents[0], gradient, windows=self.windows),)
@@ -377,9 +318,6 @@ class _MaxPoolReach(Windowed):
 
     def windows(self, node: MaxPool) -> Sequence[Any]:
         return KEPT, KEPT, *(each.window if isinstance(each, Sliding) else None for each in node.windows)
-
-
-JAX.register(MaxPool)(MaxPoolForm(_tap_places))
 
 
 @LOOPS.register(MaxPool)
@@ -402,13 +340,13 @@ class MaxPoolTake(_MaxPool[Axes]):
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         x, values = operands
-        return _at(xp, values, self.positions(xp, x))
+        images, count = math.prod(shape[:2]), math.prod(shape[2:])
+        flat = xp.reshape(values, (images, math.prod(values.shape[2:])))
+        found = xp.take_along_axis(flat, xp.reshape(self.maxima(xp, x)[1], (images, count)), axis=1)
+        return xp.reshape(found, shape)
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return ZERO, MaxPoolGradient(self.parents[0], gradient, windows=self.windows)
-
-
-JAX.register(MaxPoolTake)(MaxPoolTakeForm(_tap_places))
 
 
 @LOOPS.register(MaxPoolTake)
@@ -433,24 +371,29 @@ class MaxPoolGradient(_MaxPool[Axes]):
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         x, gradient = operands
-        images, size = math.prod(shape[:2]), math.prod(shape[2:])
-        positions = (
-            xp.reshape(self.positions(xp, x), (images, math.prod(gradient.shape[2:])))
-            + xp.arange(images)[:, None] * size
-        )
-        flat: Any = xp.zeros(images * size, dtype=self.dtype)
-        places, values = xp.reshape(positions, (-1,)), xp.reshape(gradient, (-1,))
-        if xp is np:
-            np.add.at(flat, places, values)
-        else:
-            flat = flat.at[places].add(values)
-        return xp.reshape(flat, shape)
+        found, sizes = self.maxima(xp, x)[1], shape[2:]
+        owners = [_windows_of_elements(each, own) for each, own in zip(self.places(sizes), sizes, strict=True)]
+        images, size = math.prod(shape[:2]), math.prod(sizes)
+        if xp is np or any(owner is None for owner in owners):
+            rows = xp.arange(images)[:, None] * size
+            places = xp.reshape(xp.reshape(found, (images, math.prod(found.shape[2:]))) + rows, (-1,))
+            flat: Any = xp.zeros(images * size, gradient.dtype)
+            values = xp.reshape(gradient, (-1,))
+            if xp is np:
+                np.add.at(flat, places, values)
+            else:
+                flat = flat.at[places].add(values)
+            return xp.reshape(flat, shape)
+        # Windows that share no element need no scatter.
+        for axis, owner in enumerate(owners, 2):
+            assert owner is not None
+            at = owner.astype(np.int32)
+            found, gradient = xp.take(found, at, axis=axis), xp.take(gradient, at, axis=axis)
+        here = np.arange(size, dtype=np.int32).reshape(sizes)
+        return xp.where(found == here, gradient, np.zeros((), gradient.dtype))
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return ZERO, MaxPoolTake(self.parents[0], gradient, windows=self.windows)
-
-
-JAX.register(MaxPoolGradient)(MaxPoolGradientForm(_tap_places))
 
 
 @LOOPS.register(MaxPoolGradient)
@@ -462,14 +405,6 @@ class _GradientLoops(_MaxPoolLoops):
     ) -> tuple[KernelArgument, ...]:
         x, gradient = operands
         return self.images(x), self.images(gradient), self.flat(out), *self.numbers(node, x)
-
-
-def _at(xp: ArrayNamespace, x: FloatArray, positions: IntegerArray) -> FloatArray:
-    """Return the elements of `x` at flat positions among its spatial axes."""
-    batch, channels = x.shape[:2]
-    flat = xp.reshape(x, (batch, channels, math.prod(x.shape[2:])))
-    found = xp.take_along_axis(flat, xp.reshape(positions, (batch, channels, math.prod(positions.shape[2:]))), axis=2)
-    return xp.reshape(found, positions.shape)
 
 
 def _check_same(expected: Sequence[Axis], node: Node) -> None:

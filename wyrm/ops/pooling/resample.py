@@ -13,16 +13,14 @@ from numpy.typing import NDArray
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Axis, Dims, axis_size
 from wyrm.graph.base import explain, format_dims, label
-from wyrm.graph.jax_form import JAX, JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument
 from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
-from wyrm.graph.typing import Array, FloatArray, IntegerArray
+from wyrm.graph.typing import Array, BoolArray, FloatArray, IntegerArray
 from wyrm.ops.elementwise.elementwise import Axes, unmasked_dtype
 from wyrm.ops.kernels.sums import add_scaled
 from wyrm.ops.shaping.shape import taken
 from wyrm.reach.rules import KEPT, REACH, Windowed
-from wyrm.support.imports import jnp
 
 # For each output the place of its first tap, and the weights of neighbouring taps.
 Taps = tuple[tuple[int, tuple[float, ...]], ...]
@@ -42,7 +40,7 @@ class Weighting:
 
 # The number of taps of each output, and the places and weights of taps, of the axes (taps, outputs).
 Tables = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
-# The most taps that JAX adds one by one.
+# The most taps that are added one by one: a program for JAX names each.
 _FEW_TAPS = 8
 
 
@@ -131,14 +129,22 @@ class Resample(Node[tuple[Node], Axes]):
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         (x,) = operands
+        axis = self.axis
         counts, places, weights = self.tables(x.shape, shape)
-        column = (-1, *[1] * (len(shape) - self.axis - 1))
-        total = xp.zeros(shape, dtype=self.dtype)
+        present = np.arange(len(places))[:, None] < counts
+        column = (*places.shape, *[1] * (x.ndim - axis - 1))
+        factors, present = weights.astype(x.dtype).reshape(column), present.reshape(column)
+
+        def weighted(elements: FloatArray, factor: FloatArray, counts: BoolArray) -> FloatArray:
+            products = elements * factor
+            return products if counts.all() else xp.where(counts, products, np.zeros((), x.dtype))
+
+        if len(places) > _FEW_TAPS:
+            wide = (*x.shape[:axis], *places.shape, *x.shape[axis + 1 :])
+            return xp.sum(weighted(taken(xp, x, places.ravel(), axis).reshape(wide), factors, present), axis=axis)
+        total = xp.zeros(shape, x.dtype)
         for k in range(len(places)):
-            at: Any = xp.asarray(places[k])
-            part = xp.take(x, at, axis=self.axis)
-            weight = xp.asarray(weights[k].astype(self.dtype).reshape(column))
-            total = total + xp.where(xp.asarray((k < counts).reshape(column)), part * weight, self.dtype.type(0))
+            total = total + weighted(taken(xp, x, places[k], axis), factors[k], present[k])
         return total
 
     def tables(self, of: Sequence[int], shape: Sequence[int]) -> Tables:
@@ -208,30 +214,6 @@ def _transposed(taps: Taps, size: int) -> Taps:
         low, high = min(each, default=0), max(each, default=-1)
         result.append((low, tuple(each.get(i, 0.0) for i in range(low, high + 1))))
     return tuple(result)
-
-
-@JAX.register(Resample)
-class _ResampleForm(JaxForm):
-    """A sum over the taps, one by one where they are few, else a reduction of all."""
-
-    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
-        (x,), axis = operands, node.axis
-        counts, places, weights = node.tables(x.shape, shape)
-        present = np.arange(len(places))[:, None] < counts
-        column = (*places.shape, *[1] * (x.ndim - axis - 1))
-        factors, present = weights.astype(x.dtype).reshape(column), present.reshape(column)
-
-        def weighted(elements: Any, factor: Any, counts: Any) -> Any:
-            products = elements * factor
-            return products if counts.all() else jnp.where(counts, products, np.zeros((), x.dtype))
-
-        if len(places) > _FEW_TAPS:
-            wide = (*x.shape[:axis], *places.shape, *x.shape[axis + 1 :])
-            return weighted(taken(x, places.ravel(), axis).reshape(wide), factors, present).sum(axis=axis)
-        total = jnp.zeros(shape, x.dtype)
-        for k in range(len(places)):
-            total = total + weighted(taken(x, places[k], axis), factors[k], present[k])
-        return total
 
 
 __all__ = ["Resample", "Taps", "Weighting"]

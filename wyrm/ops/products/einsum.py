@@ -67,8 +67,8 @@ class Einsum(Product[Left_co, Right_co, Axes], Composed[tuple[Left_co, Right_co]
 
     def compose(self, x: Node, y: Node) -> Node:
         x_term, y_term, result = self.terms()
-        x, x_term = _summed(x, x_term, y_term + result)
-        y, y_term = _summed(y, y_term, x_term + result)
+        x, x_term = _summed_over_own_letters(x, x_term, y_term + result)
+        y, y_term = _summed_over_own_letters(y, y_term, x_term + result)
         batch = [letter for letter in x_term if letter in y_term and letter in result]
         inner = [letter for letter in x_term if letter in y_term and letter not in result]
         rows = [letter for letter in x_term if letter not in y_term]
@@ -116,7 +116,7 @@ class Einsum(Product[Left_co, Right_co, Axes], Composed[tuple[Left_co, Right_co]
 JAX.register(Einsum)(EinsumForm)
 
 
-def _summed(x: Node, term: str, others: str) -> tuple[Node, str]:
+def _summed_over_own_letters(x: Node, term: str, others: str) -> tuple[Node, str]:
     """Return the operand summed over its letters that are not in `others`, and its remaining letters."""
     alone = tuple(i for i, letter in enumerate(term) if letter not in others)
     return (x.sum(alone), "".join(letter for letter in term if letter in others)) if alone else (x, term)

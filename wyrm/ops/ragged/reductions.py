@@ -98,7 +98,7 @@ def _count_true(x: Any, own: Parts, parts: PartsOf) -> Any:
     return FromDigits(total * Constant([1.0, 0.0, 0.0], dtype=np.float64))
 
 
-def _product(x: Any, own: Parts, parts: PartsOf) -> Any:
+def _row_product(x: Any, own: Parts, parts: PartsOf) -> Any:
     # Of the products up to each entry, that at the row's last one; a row without entries has the product 1.
     last = where(begins(x, own, True), row_products(x, own, False), 0.0)
     return where(_has_entries(own, x), row_total(last, own, parts), 1.0)
@@ -110,7 +110,7 @@ def _has_entries(own: Parts, x: Any) -> Any:
 
 
 _segments: Mapping[type[Any], Callable[[Any, Parts, PartsOf], Any]] = {
-    Sum: row_total, Mean: _mean, Max: _largest, Min: _smallest, CountTrue: _count_true, Prod: _product,
+    Sum: row_total, Mean: _mean, Max: _largest, Min: _smallest, CountTrue: _count_true, Prod: _row_product,
 }  # fmt: skip
 
 

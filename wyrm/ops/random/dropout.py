@@ -175,7 +175,7 @@ class _Dropout(Draws, Node[Any, Axes], abstract=True):
             raise DTypeError("dropout scales numbers, not masks; convert the mask with mask.astype(np.float32)")
         return dtype
 
-    def _checked(self) -> Dims:
+    def _dims_with_rate_checked(self) -> Dims:
         """Return the axes of the operand to drop from; raise `ShapeError` for a rate outside [0, 1)."""
         if not 0.0 <= self.rate < 1.0:
             raise ShapeError(f"rate must be in [0, 1), not {self.rate}")
@@ -220,7 +220,7 @@ class Dropout(_Dropout[Axes], Generic[Left_co, Axes]):
         self._construct((x, STEP), rate=float(rate), seed=seed, stream=stream)
 
     def shape_rule(self) -> Dims:
-        return self._checked()
+        return self._dims_with_rate_checked()
 
     def evaluate(self, xp: ArrayNamespace, *operands: Any, shape: tuple[int, ...]) -> Array:
         x, step = operands
@@ -254,7 +254,7 @@ class AddDropout(_Dropout[Axes], Generic[Left_co, Right_co, Axes]):
         self._construct((x, residual, STEP), rate=float(rate), seed=seed, stream=stream)
 
     def shape_rule(self) -> Dims:
-        x, residual = self._checked(), self.parents[1].dims
+        x, residual = self._dims_with_rate_checked(), self.parents[1].dims
         if len(x) != len(residual):
             raise ShapeError("both operands must have the same axes; add_dropout does not broadcast")
         return tuple(map(unify, residual, x))

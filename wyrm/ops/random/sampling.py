@@ -336,7 +336,7 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
             )
         return (*map(unify, self.to, axes), *self.to[len(axes) :])
 
-    def _parts(
+    def _drawing_operands(
         self, operands: Sequence[Any]
     ) -> tuple[IntegerArray, IntegerArray, IntegerArray, IntegerArray, IntegerArray]:
         """Return step, alias table, offsets, columns and rows; absent operands are empty arrays."""
@@ -352,7 +352,7 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
         return math.prod(shape[:axes]), math.prod(shape[axes:])
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        step, table, offsets, columns, rows = self._parts([np.asarray(operand) for operand in operands])
+        step, table, offsets, columns, rows = self._drawing_operands([np.asarray(operand) for operand in operands])
         draws, weightless = self._groups(operands, shape)[1], table[:, 1] < 0
         first = int(operands[1]) * math.prod(shape[1:]) if self.counted else 0
 
@@ -413,7 +413,7 @@ class _RandomIndexLoops(DrawsRows, Decomposed):
         return counting
 
     def kernel_arguments(self, node: RandomIndex, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
-        step, table, offsets, columns, rows = node._parts(operands)
+        step, table, offsets, columns, rows = node._drawing_operands(operands)
         draws = max(1, node._groups(operands, out.shape)[1])
         lists = offsets, columns.reshape(-1), _bits(node), rows.reshape(-1)
         before = operands[1].reshape(-1) if node.counted else np.empty(0, np.int64)

@@ -106,7 +106,7 @@ class _OverTime(Recurrent[Axes], Composed[tuple[Node, ...], Axes], abstract=True
         return batch, self.gates, width
 
 
-def _without(states: Sequence[Node], resets: Sequence[Any]) -> list[Node]:
+def _zero_at_resets(states: Sequence[Node], resets: Sequence[Any]) -> list[Node]:
     """Return states, or gradients with respect to them, that are zero where a reset is."""
     for mask in resets:
         states = [where(mask[:, None], 0.0, state) for state in states]
@@ -124,7 +124,7 @@ class Residuals(_OverTime[Axes], abstract=True):
 
         def step(states: Sequence[Node], rows: Sequence[Any]) -> tuple[list[Node], list[Node]]:
             inputs, *reset = rows
-            states = _without(states, reset)
+            states = _zero_at_resets(states, reset)
             entries, following = self.cell.forward(inputs, states[0] @ weights, parameters, states, self.axes_of_step)
             return following, [stack([*entries, *states, *following], 1)]
 
@@ -187,7 +187,7 @@ class ResidualsGradient(_OverTime[Axes], abstract=True):
             cotangents = [x + y for x, y in zip(of_states, later, strict=True)]
             gradients, of_product, direct = cell.backward(lambda k: entries[:, k], cotangents, gates)
             hidden: Node = stack(of_product, 1).reshape((batch, product((gates, width)))) @ weights.T
-            hidden, direct = _without([hidden, direct], reset)
+            hidden, direct = _zero_at_resets([hidden, direct], reset)
             return cell.before(hidden, direct), [stack([*gradients, direct], 1)]
 
         zeros = [zeros_like(residuals[:, 0, 0])] * cell.states

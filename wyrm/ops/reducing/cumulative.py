@@ -47,9 +47,10 @@ class _Cumulative(AlongAxis[Axes], abstract=True):
         """Return the index of a part of the axis."""
         return (*(slice(None),) * self.axis, part)
 
-    def in_order(self, x: Any) -> Any:
+    def in_order(self, x: FloatArray) -> FloatArray:
         """Return `x` with the elements along its axis in the order of the op; it is its own inverse."""
-        return x[self.along(slice(None, None, -1))] if self.reverse else x
+        backward = self.along(slice(None, None, -1))
+        return x[backward] if self.reverse else x
 
 
 class _CumulativeLoops(ByKernel):

@@ -30,7 +30,7 @@ from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import D1, D2, D3, D4, Array, AxisSize, Shaped, Size, Sizes
 from wyrm.ops.batching import aligned
 from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, method
-from wyrm.support.imports import jnp, lax
+from wyrm.support.imports import lax
 
 Integers = NDArray[np.int64]
 
@@ -66,13 +66,13 @@ class PlaceSliceForm(JaxForm):
         return lax.pad(value, np.zeros((), value.dtype), padding)
 
 
-def taken(x: Any, places: Integers, axis: int) -> Any:
+def taken(xp: ArrayNamespace, x: Any, places: Integers, axis: int) -> Any:
     """Return the elements of `x` at constant places along an axis, by a slice where they are at equal distances."""
     steps = set(np.diff(places).tolist()) or {1}
     step = steps.pop()
     if steps or step < 1 or not len(places):
-        return jnp.take(x, places.astype(np.int32), axis=axis)
-    return lax.slice_in_dim(x, int(places[0]), int(places[-1]) + 1, step, axis)
+        return xp.take(x, places.astype(np.int32), axis=axis)
+    return x[(*(slice(None),) * axis, slice(int(places[0]), int(places[-1]) + 1, step))]
 
 
 class Unchanged(BaseNode[P_co, Axes], abstract=True):

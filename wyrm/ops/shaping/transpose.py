@@ -19,7 +19,7 @@ from wyrm.ops.elementwise.elementwise import Axes, L, Left_co, S, method
 from wyrm.ops.shaping.shape import Rearrangement, Unchanged, target_axes
 
 
-def _ordered(dims: Dims, axes: tuple[int, ...]) -> tuple[int, ...]:
+def _each_axis_once(dims: Dims, axes: tuple[int, ...]) -> tuple[int, ...]:
     """Return `axes` counted from 0; raise `ShapeError` unless they name each axis once."""
     order = tuple(normalize_axis(axis, len(dims)) for axis in axes)
     if sorted(order) != list(range(len(dims))):
@@ -40,7 +40,7 @@ class _Transposed(Unchanged[P_co, Axes], abstract=True):
 
     def shape_rule(self) -> Dims:
         dims: Dims = self.parents[0].dims
-        object.__setattr__(self, "axes", _ordered(dims, self.axes))
+        object.__setattr__(self, "axes", _each_axis_once(dims, self.axes))
         return tuple(dims[axis] for axis in self.axes)
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
