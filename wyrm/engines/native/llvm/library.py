@@ -49,6 +49,7 @@ from wyrm.engines.native.products import pool
 from wyrm.engines.native.products.target import Target, host
 from wyrm.engines.native.products.writer import SHARED
 from wyrm.ops.kernels.native import DEBUG
+from wyrm.support.imports import scipy_is_installed
 from wyrm.support.interrupts import deliver
 from wyrm.support.memory import with_collector_paused
 
@@ -135,7 +136,8 @@ class CompiledFunction:
 
 def _load(function: Routine, kinds: tuple[Kind, ...], target: Target | None) -> LoadedFunction:
     given = (function.identity, kinds, None if target is None else target.pairs)
-    name = f"wyrm_{cache.key(repr(given))}.link"
+    # Where there is no LAPACK, kernels that call it are others.
+    name = f"wyrm_{cache.key(repr(given) if scipy_is_installed() else repr((given, 'without SciPy')))}.link"
     link = cache.store().read(name)
     if link is not None:
         symbols, outside, *rest = marshal.loads(link)
