@@ -412,6 +412,7 @@ EXHAUSTIVE = [
     "test_import.py::test_names_that_are_imported_later_in_a_new_process",
     "test_import.py::test_what_is_imported_later_is_there_from_the_start",
     "test_integer_options.py::test_integers_of_numpy_are_integers",
+    "test_missing_packages.py::test_without_scipy_other_kernels_compute",
     "test_missing_packages.py",
     "train/test_all_rows.py::test_no_size_of_batches_changes_what_an_evaluation_and_an_epoch_return",
     "train/test_kept_arrays.py::test_many_sizes_hold_few_bytes",

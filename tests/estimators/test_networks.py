@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import wyrm as wy
 from wyrm.engines.native.llvm import library
-from wyrm.estimators.network import Structure
+from wyrm.estimators.network import Form
 from wyrm.estimators.trials import PROGRAMS, Model
 
 RANDOM = np.random.default_rng(0)
@@ -91,14 +91,20 @@ def test_partial_fit_goes_on_as_one_training_does() -> None:
     np.testing.assert_array_equal(parts.predict_proba(ROWS), whole.predict_proba(ROWS))
 
 
+def forms_built(monkeypatch: pytest.MonkeyPatch) -> list[Form]:
+    """Return the forms of which graphs are built from here on."""
+    built, build = list[Form](), Form.build
+
+    def counted(form: Form) -> Model:
+        built.append(form)
+        return build(form)
+
+    monkeypatch.setattr(Form, "build", counted)
+    return built
+
+
 def test_trainings_of_one_structure_share_a_program_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    built, build = [], Structure.build
-
-    def counted(structure: Structure) -> Model:
-        built.append(structure)
-        return build(structure)
-
-    monkeypatch.setattr(Structure, "build", counted)
+    built = forms_built(monkeypatch)
     PROGRAMS.clear()
     first = wy.estimators.Classifier((5,), alpha=0.1, **QUICK).fit(ROWS, INSIDE)
     before = first.predict_proba(ROWS)
@@ -127,6 +133,69 @@ def test_networks_of_other_sizes_share_their_code(monkeypatch: pytest.MonkeyPatc
     for size in (6, 17, 200, 300):  # the batch has 200 rows
         fit(size)
     assert loaded == []
+
+
+COLUMNS = {
+    "size": ROWS[:, 0],
+    "color": np.array(["red", "green", "blue", "black"])[RANDOM.integers(4, size=200)],
+    "town": np.array([f"town {i}" for i in RANDOM.integers(40, size=200)]),
+}
+KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "dense": (ROWS, {}),
+    "one layer": (ROWS, {}),
+    "float32": (ROWS.astype(np.float32), {"activation": "tanh"}),
+    "dropout": (ROWS, {"dropout": 0.3}),
+    "threads": (ROWS, {"threads": 2}),
+    "stopped early": (ROWS, {"early_stopping": True}),
+    "sparse": (csr_array(ROWS * (ROWS > 0)), {}),
+    "categories": (["size", "color", "town"], {}),
+    "categories alone": (["town", "color"], {}),
+    "one category": (["town"], {}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_networks_of_other_sizes_share_programs_and_find_what_their_own_find(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features, options = KINDS[kind]
+    if isinstance(features, list):
+        features = pytest.importorskip("polars").DataFrame({name: COLUMNS[name] for name in features})
+    # Sizes by which products and loops differ; some follow a larger one, some a smaller one, and one comes again.
+    sizes = [5, 130, 16, 1, 16]
+    parts: list[Any] = [slice(0, 200), slice(0, 60), slice(0, 130), slice(0, 200), slice(0, 130)]
+
+    def found(size: int, part: slice) -> list[Any]:
+        hidden = (size,) if kind == "one layer" else (size, max(1, size // 3))
+        options_of_all: dict[str, Any] = {"max_iter": 4, "learning_rate_init": 0.02, "random_state": size}
+        model = wy.estimators.Classifier(hidden, batch_size=50, **options_of_all | options)
+        model.fit(features[part], INSIDE[part])
+        return [model.loss_curve_, *model._state.arrays, model.predict_proba(features)]
+
+    alone = []
+    for size, part in zip(sizes, parts, strict=True):
+        PROGRAMS.clear()
+        alone.append(found(size, part))
+    PROGRAMS.clear()
+    built = forms_built(monkeypatch)
+    together = [found(size, part) for size, part in zip(sizes, parts, strict=True)]
+    if not hasattr(features, "columns"):  # the vectors of categories have lengths by the number of these
+        assert len(built) == 2  # the training, and the predictions
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_allclose(one[0], other[0], rtol=1e-14)  # of a mean that adds batches in other groups
+        for x, y in zip(one[1:], other[1:], strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+def test_a_training_goes_on_after_one_of_another_size() -> None:
+    whole = wy.estimators.Classifier((16,), max_iter=1, random_state=0)
+    parts = wy.estimators.Classifier((16,), max_iter=1, random_state=0)
+    for _ in range(3):
+        whole.partial_fit(ROWS, INSIDE)
+    for _ in range(3):
+        parts.partial_fit(ROWS, INSIDE)
+        wy.estimators.Classifier((9,), max_iter=2).fit(ROWS, INSIDE)
+    np.testing.assert_array_equal(parts.predict_proba(ROWS), whole.predict_proba(ROWS))
 
 
 def test_fits_in_threads_find_what_one_thread_finds() -> None:

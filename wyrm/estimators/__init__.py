@@ -13,7 +13,7 @@
 
 All but recommenders need the package of `pip install "wyrm-autodiff[sklearn]"`. A fitted estimator holds arrays alone,
 so that it pickles, and processes and threads share it. Estimators of equal structure share compiled programs: another
-learning rate, seed or data set compiles nothing.
+learning rate, seed, data set or size of a layer compiles nothing.
 """
 
 from importlib.util import find_spec

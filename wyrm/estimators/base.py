@@ -112,7 +112,7 @@ class Estimator(BaseEstimator):
                 columns, validation = self._divided(columns, target, seed)
         batch = min(_BATCH if self.batch_size == "auto" else int(self.batch_size), count(columns))
         history = PROGRAMS.train(
-            structure, state, columns, rate=self.learning_rate_init, penalty=self._penalty() / (batch * mean),
+            structure.form, state, columns, rate=self.learning_rate_init, penalty=self._penalty() / (batch * mean),
             seed=seed, validation=validation, epochs=epochs or self.max_iter, batch_size=batch, shuffle=self.shuffle,
             threads=self.threads, mode="synchronized", callbacks=callbacks, progress=bool(self.verbose),
         )  # fmt: skip
@@ -144,4 +144,4 @@ class Estimator(BaseEstimator):
     def _scores(self, x: Any) -> np.ndarray:
         check_is_fitted(self)
         columns = self._features(x, True)
-        return PROGRAMS.scorer(self._structure())(self._state.arrays, columns)
+        return PROGRAMS.scorer(self._structure().form)(self._state.arrays, columns)

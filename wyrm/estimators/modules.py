@@ -35,6 +35,11 @@ class _Structure:
     target: Kind
     weighted: bool
 
+    @property
+    def form(self) -> _Structure:
+        """What the code depends on: all of it."""
+        return self
+
     def build(self) -> Model:
         """Return the graph of a copy of the module."""
         module, batch = copy.deepcopy(self.module), Batch()

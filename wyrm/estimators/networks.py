@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from wyrm.estimators.base import Estimator
 from wyrm.estimators.bases import ClassifierMixin, RegressorMixin
-from wyrm.estimators.network import FloatName, Structure, Target
+from wyrm.estimators.network import FloatName, Form, Structure, Target
 from wyrm.estimators.tables import Features, checked_array, read_features
 from wyrm.support.options import number
 
@@ -46,14 +46,14 @@ class NetworkEstimator(Estimator):
 
     def _structure(self) -> Structure:
         known, (outputs, target) = self._known, self._kind()
-        hidden = self.hidden_layer_sizes
+        hidden = tuple(np.atleast_1d(np.asarray(self.hidden_layer_sizes, np.int64)).tolist())
         activation = "sigmoid" if self.activation == "logistic" else self.activation
-        return Structure(
-            known.numbers, known.sparse,
-            tuple((name, 1 + len(ids), min(50, 1 + len(ids) // 2)) for name, ids in known.categories),
-            tuple(np.atleast_1d(np.asarray(hidden, np.int64)).tolist()),
-            activation, float(self.dropout), outputs, target, self._dtype,
+        lengths = tuple((name, min(50, 1 + len(ids) // 2)) for name, ids in known.categories)
+        form = Form(
+            known.numbers, known.sparse, lengths, len(hidden) + 1, activation,
+            float(self.dropout), outputs, target, self._dtype,
         )  # fmt: skip
+        return Structure(form, tuple(1 + len(ids) for _, ids in known.categories), hidden)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -15,13 +15,14 @@ from wyrm.graph.leaves import Input
 from wyrm.graph.node import Node
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.traversal import replaced
+from wyrm.nn.seeding import seeded
 from wyrm.optim import Adam
 from wyrm.train.callbacks import History
 from wyrm.train.compiling import compile
 from wyrm.train.fitting import fit
 from wyrm.train.program import Program
 
-# The most structures of which programs wait to be used again, those that were used last.
+# The most forms of which programs wait to be used again, those that were used last.
 _MOST = 32
 # The rows that a prediction computes at once: its memory does not grow with the data.
 _ROWS = 4096
@@ -45,12 +46,21 @@ class Model:
     penalty: Buffer | None = None
 
 
-class Structured(Hashable, Protocol):
-    """What the code of a model depends on: models of equal structures share their programs."""
+class Buildable(Hashable, Protocol):
+    """What the code of a model depends on: models of equal forms share their programs."""
 
     def build(self) -> Model:
         """Return the graph of a model."""
         raise NotImplementedError
+
+
+class Structured(Protocol):
+    """A model: its form, and the sizes of its parameters."""
+
+    @property
+    def form(self) -> Buildable:
+        """What the code depends on."""
+        ...
 
     def drawn(self, random: np.random.Generator) -> list[np.ndarray]:
         """Return the first values of the parameters, in the order of `Model.trained`."""
@@ -145,39 +155,45 @@ def count(columns: Mapping[str, Any]) -> int:
 
 
 def _forget_oldest(kept: OrderedDict[Hashable, Any], used: Hashable) -> None:
-    """Note that a structure was used, and forget those that were used the longest time ago."""
+    """Note that a form was used, and forget those that were used the longest time ago."""
     kept.move_to_end(used)
     while len(kept) > _MOST:
         kept.popitem(last=False)
 
 
+def _built(form: Buildable) -> Model:
+    """Return the graph of a model, which draws the same numbers whenever it is built."""
+    with seeded(0):
+        return form.build()
+
+
 class Programs:
-    """Programs by the structures of their models. Threads may take them at the same time."""
+    """Programs by the forms of their models. Threads may take them at the same time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._free: OrderedDict[Hashable, list[Trial]] = OrderedDict()
         self._scorers: OrderedDict[Hashable, Scorer] = OrderedDict()
 
-    def train(self, structure: Structured, state: State, columns: Mapping[str, Any], **options: Any) -> History:
+    def train(self, form: Buildable, state: State, columns: Mapping[str, Any], **options: Any) -> History:
         """Train from a state on, with programs that nothing else uses meanwhile; they are kept unless that fails."""
         with self._lock:
-            waiting = self._free.get(structure)
+            waiting = self._free.get(form)
             trial = waiting.pop() if waiting else None
-        trial = trial or Trial(structure.build())
+        trial = trial or Trial(_built(form))
         history = trial.train(state, columns, **options)
         with self._lock:
-            self._free.setdefault(structure, []).append(trial)
-            _forget_oldest(self._free, structure)
+            self._free.setdefault(form, []).append(trial)
+            _forget_oldest(self._free, form)
         return history
 
-    def scorer(self, structure: Structured) -> Scorer:
+    def scorer(self, form: Buildable) -> Scorer:
         """Return the program of the output."""
         with self._lock:
-            if structure not in self._scorers:
-                self._scorers[structure] = Scorer(structure.build())
-            _forget_oldest(self._scorers, structure)
-            return self._scorers[structure]
+            if form not in self._scorers:
+                self._scorers[form] = Scorer(_built(form))
+            _forget_oldest(self._scorers, form)
+            return self._scorers[form]
 
     def clear(self) -> None:
         """Let go of all programs, and of the memory of their arrays."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, TypedDict, overload
+from typing import Any, ClassVar, TypedDict, overload
 
 import numpy as np
 from typing_extensions import TypeVar, Unpack
@@ -60,6 +60,8 @@ class InputOptions(LeafOptions, total=False):
 
 class _FloatLeaf(Node[tuple[()], S_co], Leaf, abstract=True):  # type: ignore[type-var]  # see `S_co`
     __slots__ = ()
+    # Whether an axis without a size keeps none, so that the leaf takes arrays of any size along it.
+    takes_any_size: ClassVar[bool] = False
 
     def __init__(self, array: np.ndarray | None, dims: DeclaredDims, name: str | None, dtype: DTypeLike) -> None:
         _set(self, "_storage", Storage(array))
@@ -70,7 +72,7 @@ class _FloatLeaf(Node[tuple[()], S_co], Leaf, abstract=True):  # type: ignore[ty
             _set(self, "_storage", RaggedStorage())
             _set(self, "dims", ragged_dims(dims, isinstance(self, Input), name or type(self).__name__))
         else:
-            _set(self, "dims", declared_dims(array, dims, isinstance(self, Input), name or type(self).__name__))
+            _set(self, "dims", declared_dims(array, dims, self.takes_any_size, name or type(self).__name__))
         self._begin((), name, user_origin())
 
     def _hold(self, value: object, dims: DeclaredDims, name: str | None, dtype: DTypeLike | None, what: str) -> None:
@@ -147,6 +149,7 @@ class Input(_FloatLeaf[S_co], abstract=True):
     """
 
     __slots__ = ("_finite",)
+    takes_any_size = True
     _finite: bool
 
     @overload

@@ -27,6 +27,7 @@ from wyrm.graph.storage import (
     check_shape,
     declared_dims,
     float_array,
+    held_shape,
     hold,
     store,
     stored,
@@ -48,6 +49,7 @@ from wyrm.graph.typing import (
     Values,
 )
 from wyrm.support.foreign_names import ForeignName, answers, explains_keywords
+from wyrm.support.memory import aligned
 from wyrm.support.narrow_numbers import INT4_BLOCK, as_bfloat16, as_int4, as_int8, from_bfloat16, from_int4
 from wyrm.support.options import choice
 
@@ -155,7 +157,7 @@ class Parameter(methods.Parameter, _FloatLeaf[S_co], abstract=True):
         """The gradient that `backward()` has accumulated, at first zeros: a dense, read-only copy."""
         held = self._storage.gradient
         if held is None:
-            array: FloatArray = np.zeros(self.shape, self.dtype)
+            array: FloatArray = np.zeros(held_shape(self) or (), self.dtype)
         else:
             array = held.dense() if isinstance(held, RowSparse) else held.copy()
         array.flags.writeable = False
@@ -174,6 +176,32 @@ class Parameter(methods.Parameter, _FloatLeaf[S_co], abstract=True):
     def clear_gradient(self) -> None:
         """Set the gradient to zero."""
         self._storage.gradient = None
+
+
+class ResizableParameter(Parameter[S_co], abstract=True):
+    """A parameter whose axes without a size are as long as the array that it holds, which `set` may change.
+
+    One program then trains models of other sizes, and tables that have grown. An optimizer begins anew with the state
+    of a parameter that has another size.
+
+    >>> class Rows(wy.Dim): ...
+    >>> table = ResizableParameter([[1.0, 2.0]], dims=(Rows(), 2))
+    >>> table.set([[1.0, 2.0], [3.0, 4.0]])
+    >>> table.dims, table.value.shape
+    ((Rows(), 2), (2, 2))
+    """
+
+    __slots__ = ()
+    takes_any_size = True
+
+    def set(self, value: Values) -> None:
+        """Replace the values, of any size along the axes without one; the gradient of another size becomes zero."""
+        before = held_shape(self)
+        super().set(value)
+        if held_shape(self) != before:
+            # Where an array of a parameter begins is a matter of speed.
+            self._storage.array = aligned(bound_array(self).shape, self.dtype, bound_array(self))
+            self.clear_gradient()
 
 
 class Buffer(_FloatLeaf[S_co], abstract=True):

@@ -28,9 +28,9 @@ from wyrm.graph.arrays import as_array
 from wyrm.graph.base import describe
 from wyrm.graph.leaves import Input
 from wyrm.graph.node import Node
-from wyrm.graph.parameters import Parameter
+from wyrm.graph.parameters import Parameter, ResizableParameter
 from wyrm.graph.rows import RowSparse
-from wyrm.graph.storage import CHANGES, bound_array, stored, touch
+from wyrm.graph.storage import CHANGES, bound_array, held_shape, stored, touch
 from wyrm.graph.typing import FloatArray
 from wyrm.optim.clipping import all_finite, limited, summed
 from wyrm.optim.options import (
@@ -177,6 +177,8 @@ class _Kept:
     _position: dict[Parameter, int]
     # Copies the state from the device of a program to `_arrays`; None while these are up to date.
     _newer: Callable[[], None] | None = None
+    # The shapes that the state is of, by the positions of the parameters that may have another size than before.
+    _sizes: dict[int, tuple[int, ...]]
     _members: tuple[Optimizer, ...] = ()
     # Whether this optimizer is a group of another one, which holds its state.
     _is_member = False
@@ -352,9 +354,16 @@ class Optimizer(_Kept, ExplainsNames):
         # The rules of all parameters, for `step`.
         self._all_rules: list[Rule] = []
         self._counts = [0] * len(self.parameters)
+        for parameter, arrays in zip(self.parameters, state, strict=True):
+            self._begin_average(parameter, arrays)
+        resizable = {i: each for i, each in enumerate(self.parameters) if isinstance(each, ResizableParameter)}
+        self._sizes = {i: _shape_of(parameter) for i, parameter in resizable.items()}
+        if resizable and not all(group.elementwise for group in self.groups):
+            raise OptionError(f"{type(self).__name__} has a rule over whole parameters, so that their sizes are fixed")
+
+    def _begin_average(self, parameter: Parameter, state: dict[str, np.ndarray]) -> None:
         if self.average is not None:
-            for parameter, arrays in zip(self.parameters, state, strict=True):
-                arrays[AVERAGE] = aligned(parameter.shape, parameter.dtype, bound_array(parameter))
+            state[AVERAGE] = aligned(_shape_of(parameter), parameter.dtype, bound_array(parameter))
 
     def _rate_changed(self) -> None:
         for member in self._members:
@@ -393,7 +402,7 @@ class Optimizer(_Kept, ExplainsNames):
         start = self.initial_state()
         return {
             name: aligned(shape, parameter.dtype, start[name])
-            for name, shape in self.state_shapes(parameter.shape).items()
+            for name, shape in self.state_shapes(_shape_of(parameter)).items()
         }
 
     def _check_usable(self) -> None:
@@ -421,7 +430,10 @@ class Optimizer(_Kept, ExplainsNames):
 
     @property
     def _state(self) -> list[dict[str, np.ndarray]]:
-        """The state arrays of each parameter by name; reading them copies newer ones from a device first."""
+        """The state arrays of each parameter by name; reading them copies newer ones from a device first.
+
+        That of a parameter which has been given another size begins anew.
+        """
         if self._newer is not None:
             newer, self._newer = self._newer, None
             try:
@@ -429,6 +441,13 @@ class Optimizer(_Kept, ExplainsNames):
             except BaseException:
                 self._newer = newer
                 raise
+        for i, shape in self._sizes.items() if self._arrays else ():  # those of a group are elsewhere
+            parameter = self.parameters[i]
+            if held_shape(parameter) != shape:
+                self._sizes = self._sizes | {i: _shape_of(parameter)}  # copies of the optimizer have their own
+                self._arrays[i] = self.groups[self._group_of[i]]._new_state(parameter)
+                self._begin_average(parameter, self._arrays[i])
+                self._counts[i] = 0
         return self._arrays
 
     @_state.setter
@@ -560,6 +579,7 @@ class Optimizer(_Kept, ExplainsNames):
         infinity and `NotSet` if no parameter has a gradient; no parameter has changed then.
         """
         self._check_usable()
+        _ = self._state  # which counts no steps of a parameter of another size
         gradients = [stored(parameter).gradient for parameter in self.parameters]
         self._check_trained(each for each, g in zip(self.parameters, gradients, strict=True) if g is not None)
         if all(gradient is None for gradient in gradients):
@@ -830,6 +850,12 @@ class Optimizer(_Kept, ExplainsNames):
         members = tuple(map(copy.copy, self._members))
         own = {"_counts": list(self._counts), "_arrays": state, "_newer": None, "_members": members}
         return self.__dict__ | own | {"_rules": {}, "_all_rules": [], "_precomputed": Precomputed()}
+
+
+def _shape_of(parameter: Parameter) -> tuple[int, ...]:
+    shape = held_shape(parameter)
+    assert shape is not None
+    return shape
 
 
 def _check_state(

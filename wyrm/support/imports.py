@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import dis
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from types import FrameType
 from typing import Any
+
+from wyrm.errors import OptionError
 
 
 class Late:
@@ -127,3 +131,19 @@ def _unknown_name(package: str, name: str, frame: FrameType) -> ImportError | At
         # `from package import name` replaces an `AttributeError` by its own text.
         return ImportError(str(error), name=package)
     return error
+
+
+# --- SciPy, which is the extra `scipy` --------------------------------------------------------------------------------
+
+
+@cache
+def scipy_is_installed() -> bool:
+    """Return whether SciPy is installed; others compute what they can without it."""
+    return importlib.util.find_spec("scipy") is not None
+
+
+def special_functions(user: str) -> Any:
+    """Return the module `scipy.special`; raise `OptionError` that names the user if it is not installed."""
+    if not scipy_is_installed():
+        raise OptionError(f'{user} needs SciPy: pip install "wyrm-autodiff[scipy]"')
+    return importlib.import_module("scipy.special")

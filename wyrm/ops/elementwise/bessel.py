@@ -18,7 +18,7 @@ from wyrm.ops.elementwise.comparison import where
 from wyrm.ops.elementwise.elementwise import Axes, Left_co, Unary
 from wyrm.ops.kernels.loops_jax import on_host
 from wyrm.reach.rules import REACH, SamePlace
-from wyrm.support.imports import jax
+from wyrm.support.imports import jax, special_functions
 
 
 class I0(Unary[Left_co, Axes]):
@@ -107,9 +107,8 @@ class _OfOrder(Unary[Left_co, Axes], abstract=True):
         self._construct((x,), order=float(order))
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        from scipy import special
-
-        return np.asarray(getattr(special, self.scipy_name)(self.order, operands[0]), self.dtype)
+        function = getattr(special_functions(f"wyrm.special.{self.scipy_name}"), self.scipy_name)
+        return np.asarray(function(self.order, operands[0]), self.dtype)
 
     def neighbor(self, step: float) -> Node:
         """Return the function of the order `order + step`."""
@@ -136,11 +135,11 @@ class _OfOrderForm(JaxForm):
 @cache
 def _on_host(name: str) -> Callable[[float, Any], Any]:
     """Return the JAX function of an order and an array that calls the function `name` of SciPy."""
-    from scipy import special
+    of_scipy = getattr(special_functions(f"wyrm.special.{name}"), name)
 
     def value_of(order: float, x: Any) -> Any:
         dtype = np.dtype(x.dtype)
-        return on_host(lambda host: getattr(special, name)(order, host), x.shape, dtype, [x], "broadcast_all")
+        return on_host(lambda host: of_scipy(order, host), x.shape, dtype, [x], "broadcast_all")
 
     function: Any = jax.custom_jvp(value_of, nondiff_argnums=(0,))
 

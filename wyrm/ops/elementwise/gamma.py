@@ -15,6 +15,7 @@ from wyrm.graph.typing import FloatArray, Shaped
 from wyrm.ops.elementwise.elementwise import Axes, Binary, Elementwise, Left_co, Parents_co, Right_co, Unary
 from wyrm.ops.elementwise.probability import Xlog1py, Xlogy
 from wyrm.reach.rules import REACH, SamePlace
+from wyrm.support.imports import special_functions
 
 
 class GammaLn(Unary[Left_co, Axes]):
@@ -163,9 +164,7 @@ class BetaInc(Elementwise[Parents_co, Axes]):
         self._construct(operands)
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        from scipy import special
-
-        return np.asarray(special.betainc(*operands), self.dtype)
+        return np.asarray(special_functions("wyrm.special.betainc").betainc(*operands), self.dtype)
 
     # A function of SciPy has no formula to derive.
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:

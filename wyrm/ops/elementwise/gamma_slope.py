@@ -13,6 +13,7 @@ from wyrm.graph.node import Node
 from wyrm.graph.op import ArrayNamespace
 from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.elementwise import Axes, Binary, Left_co, Right_co
+from wyrm.ops.elementwise.special_arrays import special_function
 from wyrm.reach.rules import REACH, SamePlace
 from wyrm.support.imports import jax, jnp
 
@@ -67,8 +68,6 @@ def _slopes(a: FloatArray, y: FloatArray) -> FloatArray:
 
 def _by_series(a: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
     """Return the slopes from the power series of the lower incomplete gamma function (DLMF 8.7.1)."""
-    from scipy.special import digamma
-
     r, term, total = a.copy(), np.ones(a.shape), np.ones(a.shape)
     slope_of_term, slope = np.zeros(a.shape), np.zeros(a.shape)
     for _ in range(20_000):
@@ -80,14 +79,12 @@ def _by_series(a: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
         total += term
         if not (np.abs(slope_of_term) > 1e-17 * np.abs(slope)).any():
             break
-    result: FloatArray = -(slope + total * (y - digamma(a + 1.0))) / a
+    result: FloatArray = -(slope + total * (y - special_function("digamma")(a + 1.0))) / a
     return result
 
 
 def _by_fraction(a: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
     """Return the slopes from the continued fraction of the upper incomplete gamma function (DLMF 8.9.2)."""
-    from scipy.special import digamma
-
     b, z = 1.0 - a, x + 2.0 - a
     # Numerators, denominators and their derivatives of the last two convergents.
     before = [np.ones(a.shape), x.copy(), np.zeros(a.shape), np.zeros(a.shape)]
@@ -110,7 +107,7 @@ def _by_fraction(a: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
         # The slope is a difference, and as uncertain as the rounding of its terms.
         if not (moved > 1e-15 * (np.abs(slope) + np.abs(of_numerator / denominator))).any():
             break
-    result: FloatArray = slope + value * (y - digamma(a))
+    result: FloatArray = slope + value * (y - special_function("digamma")(a))
     return result
 
 

@@ -1,4 +1,4 @@
-"""Special functions of NumPy's arrays: those of SciPy, and the kernels where these are more exact.
+"""Special functions of NumPy's arrays: those of SciPy, and the kernels where these are more exact or SciPy is missing.
 
 SciPy's incomplete gamma functions are wrong by 4e-6 of the value for parameters of a million and by several percent for
 larger ones, its beta functions by 1e-9 for large arguments.
@@ -6,15 +6,19 @@ larger ones, its beta functions by 1e-9 for large arguments.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
 from wyrm.graph.typing import Array
+from wyrm.ops.elementwise import special_kernels
 from wyrm.ops.elementwise.incomplete_kernels import gammainc, gammaincc
 from wyrm.ops.elementwise.special_kernels import beta, betaln
+from wyrm.support.imports import scipy_is_installed
 
 
 def _large_parameter(a: Any, x: Any) -> Any:
@@ -34,9 +38,63 @@ _KERNELS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]]
 }
 
 
+def _gamma(x: float) -> float:
+    """Return the gamma function: NaN at the integers below 0, and an infinity at 0."""
+    if x == 0.0:
+        return math.copysign(math.inf, x)
+    try:
+        return math.gamma(x)
+    except OverflowError:
+        return math.inf
+    except ValueError:
+        return math.nan
+
+
+def _gammaln(x: float) -> float:
+    """Return the logarithm of the absolute value of the gamma function, and -inf at -inf."""
+    try:
+        return math.lgamma(x) if x > -math.inf else x
+    except (OverflowError, ValueError):  # at a pole
+        return math.inf
+
+
+def _betaln(a: float, b: float) -> Any:
+    """Return the kernel's value, and -inf where the sum of the arguments is a pole of the gamma function."""
+    try:
+        return betaln(a, b)
+    except ValueError:
+        return -math.inf
+
+
+# The functions that have no kernel of this name beside the others, or one that Python's functions end by an error.
+_MORE: dict[str, Callable[..., Any]] = {
+    "erf": math.erf, "erfc": math.erfc, "gamma": _gamma, "gammainc": gammainc, "gammaincc": gammaincc,
+    "gammaln": _gammaln, "betaln": _betaln,
+}  # fmt: skip
+
+
+def _by_kernel(kernel: Callable[..., Any], count: int, *given: Any, out: Array | None = None) -> Any:
+    """Return a function of each element of `count` arrays; an array `out` may follow them, as in ufuncs."""
+    arrays = np.broadcast_arrays(*given[:count])
+    out = given[count] if len(given) > count else out
+    dtype = np.result_type(*arrays, np.float32)
+    numbers: Array = np.empty(arrays[0].shape, np.float64)
+    with np.errstate(all="ignore"):
+        for place, each in enumerate(zip(*(array.astype(np.float64).reshape(-1) for array in arrays), strict=True)):
+            numbers.reshape(-1)[place] = kernel(*each)
+        found = numbers.astype(dtype)
+    if out is None:
+        return found[()]
+    out[...] = found
+    return out
+
+
 @cache
 def special_function(name: str) -> Callable[..., Any]:
     """Return the function of arrays that has a name in `scipy.special`; it takes an array `out` as ufuncs do."""
+    if not scipy_is_installed():
+        kernel: Callable[..., Any] = _MORE.get(name) or getattr(special_kernels, name)
+        return partial(_by_kernel, kernel, len(signature(kernel).parameters))
     from scipy import special
 
     function: Callable[..., Any] = getattr(special, name)

@@ -19,8 +19,10 @@ from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.linalg.jax_form import MatrixExponentialForm
 from wyrm.ops.linalg.kernels import expm_kernel
-from wyrm.ops.linalg.matrices import KernelArgument, MatrixOp, matrices, square
+from wyrm.ops.linalg.matrices import KernelArgument, MatrixOp, each_matrix, matrices, square
+from wyrm.ops.linalg.without_scipy import exponential
 from wyrm.ops.shaping.shape import zeros_like
+from wyrm.support.imports import scipy_is_installed
 
 
 class MatrixExponential(MatrixOp[Axes]):
@@ -37,10 +39,12 @@ class MatrixExponential(MatrixOp[Axes]):
         return (*batch, size, size)
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        from scipy.linalg import expm
-
         a = np.asarray(operands[0])
         self.refuse(~np.isfinite(a).all(axis=(-2, -1)), "holds a NaN or an infinity")
+        if not scipy_is_installed():
+            return each_matrix(exponential, shape, a)
+        from scipy.linalg import expm
+
         result: FloatArray = expm(a) if a.size else a
         return result
 

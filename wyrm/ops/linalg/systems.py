@@ -35,7 +35,9 @@ from wyrm.ops.linalg.matrices import (
 )
 from wyrm.ops.linalg.svd import LeftSingularVectors, RightSingularVectors, SingularValues, reciprocals
 from wyrm.ops.linalg.triangular import solution_dims
+from wyrm.ops.linalg.without_scipy import lu_factors, lu_solution
 from wyrm.ops.shaping.shape import BroadcastTo
+from wyrm.support.imports import scipy_is_installed
 
 
 class LUResiduals(Factorization[Axes]):
@@ -52,13 +54,15 @@ class LUResiduals(Factorization[Axes]):
         return (*batch, joined(size, 1), size)
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        from scipy.linalg import get_lapack_funcs
-
         a = np.asarray(operands[0])
-        getrf: Any = get_lapack_funcs("getrf", (a,))
+        getrf: Any = lu_factors
+        if scipy_is_installed():
+            from scipy.linalg import get_lapack_funcs
+
+            getrf = get_lapack_funcs("getrf", (a,))
 
         def factors(a: Array) -> FloatArray:
-            found, pivots, _ = getrf(a.T)
+            found, pivots, *_ = getrf(a.T)
             return np.concatenate([found.T, pivots[None].astype(a.dtype)])
 
         return each_matrix(factors, shape, a)
@@ -97,11 +101,17 @@ class Solve(MatrixOp[Axes]):
         return solution_dims(*self.parents[1:])
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        from scipy.linalg import get_lapack_funcs
-
         factors, _, b = (np.asarray(operand) for operand in operands)
         diagonal = np.diagonal(factors[..., :-1, :], axis1=-2, axis2=-1)
         self.refuse((np.abs(diagonal) <= self.least_pivot).any(axis=-1), self.reason)
+        if not scipy_is_installed():
+
+            def by_numpy(factors: FloatArray, b: FloatArray) -> Any:
+                return lu_solution(factors[:-1].T, factors[-1], b, transposed=not self.transposed)
+
+            return each_matrix(by_numpy, shape, factors, b)
+        from scipy.linalg import get_lapack_funcs
+
         getrs: Any = get_lapack_funcs("getrs", (b,))
 
         def solution(factors: Array, b: Array) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -28,7 +29,10 @@ from wyrm.ops.linalg.matrices import (
     numbered,
     square,
     symmetrized,
+    transposed,
 )
+from wyrm.ops.linalg.without_scipy import triangular_solution
+from wyrm.support.imports import scipy_is_installed
 
 
 def solution_dims(a: Node, b: Node) -> Dims:
@@ -77,10 +81,14 @@ class TriangularSolve(MatrixOp[Axes]):
             self.refuse((np.diagonal(a, axis1=-2, axis2=-1) == 0.0).any(axis=-1), "is singular")
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        from scipy.linalg import get_blas_funcs
-
         a, b = (np.asarray(operand) for operand in operands)
         self.check_diagonal(a)
+        if not scipy_is_installed():
+            options: Any = {"lower": self.lower != self.transposed, "unit_diagonal": self.unit_diagonal}
+            of_one = partial(triangular_solution, **options)
+            return each_matrix(of_one, shape, transposed(a) if self.transposed else a, b)
+        from scipy.linalg import get_blas_funcs
+
         (trsm,) = get_blas_funcs(("trsm",), (a, b))
 
         def solution(a: Array, b: Array) -> Any:

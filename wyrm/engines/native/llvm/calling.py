@@ -7,6 +7,7 @@ import struct
 import weakref
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from wyrm.engines.native.llvm.library import CompiledFunction
 
 
+# Equal kinds are one object, so that their identities tell them apart.
+_view_kind, _number_kind, _group_kind = cache(ViewKind), cache(NumKind), cache(GroupKind)
+_INTEGER = _number_kind(INT64)
+
+
 def kind_of_argument(value: object) -> Kind:
     """Return the kind of a Python number, an array or a tuple of these; raise `NotCompiled` for anything else."""
     if isinstance(value, np.ndarray):
@@ -30,25 +36,25 @@ def kind_of_argument(value: object) -> Kind:
         if not value.flags.aligned:
             raise NotCompiled("an array is not aligned; copy it")
         if value.flags.c_contiguous:
-            return ViewKind(element, value.ndim, "contiguous")
+            return _view_kind(element, value.ndim, "contiguous")
         if any(stride % value.itemsize for stride in value.strides):
             raise NotCompiled("the strides of an array are not multiples of its item size; copy it")
         rows = value.ndim > 0 and value.strides[-1] == value.itemsize
-        return ViewKind(element, value.ndim, "rows" if rows else "any")
+        return _view_kind(element, value.ndim, "rows" if rows else "any")
     if isinstance(value, bool | np.bool_):
-        return NumKind(BOOL)
+        return _number_kind(BOOL)
     if isinstance(value, int):
         if not -(2**63) <= value < 2**63:
             raise NotCompiled(f"{value} does not fit an integer of 64 bits")
-        return NumKind(INT64)
+        return _INTEGER
     if isinstance(value, float) and not isinstance(value, np.generic):
-        return NumKind(FLOAT64)
+        return _number_kind(FLOAT64)
     if isinstance(value, np.generic):
         scalar = scalar_of(value.dtype)
         if scalar is not None:
-            return NumKind(scalar)
+            return _number_kind(scalar)
     if isinstance(value, tuple):
-        return GroupKind(tuple(map(kind_of_argument, value)))
+        return _group_kind(tuple(map(kind_of_argument, value)))
     raise NotCompiled(f"an argument must be a number, an array or a tuple of these, not a {type(value).__name__}")
 
 
@@ -156,8 +162,12 @@ class CachedTable:
 
 def table_of(machine: LoadedFunction, arguments: Sequence[object], kinds: Sequence[Kind]) -> NDArray[np.int64]:
     """Return the table of a call: the words of the arguments, those of the constants, and space for the results."""
-    words = [word for each, kind in zip(arguments, kinds, strict=True) for word in words_of(each, kind)]
-    return np.array([*words, *machine.constants, *[0] * len(machine.results)], np.int64)
+    return _table(machine, [words_of(each, kind) for each, kind in zip(arguments, kinds, strict=True)])
+
+
+def _table(machine: LoadedFunction, words: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+    every = [word for each in words for word in each]
+    return np.array([*every, *machine.constants, *[0] * len(machine.results)], np.int64)
 
 
 def arrays_of(arguments: Sequence[object], kinds: Sequence[Kind]) -> Iterator[tuple[int, int, np.ndarray]]:
@@ -190,11 +200,12 @@ class BoundFunction:
         self.arguments: list[Any] = [*head, *others]
         self._kinds = kinds = tuple(map(kind_of_argument, self.arguments))
         self._machine = function.machine(kinds)
-        self._table = table_of(self._machine, self.arguments, kinds)
+        every = [words_of(each, kind) for each, kind in zip(self.arguments, kinds, strict=True)]
+        self._table = _table(self._machine, every)
         # The table of arguments, which a call reads.
         self.words: memoryview[int] = self._table.data
         self._address = address_of(self._table)
-        starts = list(accumulate((len(types_of(kind)) for kind in kinds), initial=0))
+        starts = list(accumulate(map(len, every), initial=0))
         positions = [(index, starts[index], kinds[index]) for index in (*range(len(head)), *changing)]
         self._head, self._head_positions, self._positions = head, positions[: len(head)], positions[len(head) :]
         self._changed: Sequence[object] | None = None
@@ -315,7 +326,6 @@ class PlainFunction:
         return self.run(self.table(*arguments))
 
 
-_INTEGER = NumKind(INT64)
 _addressof = ctypes.addressof
 _from_buffer: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
 

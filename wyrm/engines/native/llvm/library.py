@@ -49,6 +49,7 @@ from wyrm.engines.native.products import pool
 from wyrm.engines.native.products.target import Target, host
 from wyrm.engines.native.products.writer import SHARED
 from wyrm.ops.kernels.native import DEBUG
+from wyrm.support.imports import scipy_is_installed
 from wyrm.support.interrupts import deliver
 from wyrm.support.memory import with_collector_paused
 
@@ -91,7 +92,8 @@ class CompiledFunction:
     ) -> None:
         self.function = function
         self._around, self._target = around, target
-        self._machines: dict[tuple[Kind, ...], LoadedFunction] = {}
+        # By the identity of kinds, which are kept beside it: to compare them takes as long as a call.
+        self._machines: dict[tuple[int, ...], tuple[tuple[Kind, ...], LoadedFunction]] = {}
         self._tables: dict[tuple[int, ...], CachedTable] = {}
 
     def __call__(self, *arguments: object) -> Any:
@@ -112,18 +114,20 @@ class CompiledFunction:
 
     def machine(self, kinds: tuple[Kind, ...]) -> LoadedFunction:
         """Return the function compiled for arguments of these kinds."""
-        found = self._machines.get(kinds)
-        if found is None:
-            from hashlib import sha256
+        key = tuple(map(id, kinds))
+        known = self._machines.get(key)
+        if known is not None:
+            return known[1]
+        from hashlib import sha256
 
-            code = sha256(self.function.identity.encode()).digest()
-            made_of = code, kinds, None if self._target is None else self._target.pairs, cache.LEVEL
-            with self._around(), _lock:
-                found = _functions.get(made_of)
-                if found is None:
-                    found = with_collector_paused(_load, self.function, kinds, self._target)
-                    _functions[made_of] = found
-                self._machines[kinds] = found
+        code = sha256(self.function.identity.encode()).digest()
+        made_of = code, kinds, None if self._target is None else self._target.pairs, cache.LEVEL
+        with self._around(), _lock:
+            found = _functions.get(made_of)
+            if found is None:
+                found = with_collector_paused(_load, self.function, kinds, self._target)
+                _functions[made_of] = found
+            self._machines[key] = kinds, found
         return found
 
 
@@ -132,7 +136,8 @@ class CompiledFunction:
 
 def _load(function: Routine, kinds: tuple[Kind, ...], target: Target | None) -> LoadedFunction:
     given = (function.identity, kinds, None if target is None else target.pairs)
-    name = f"wyrm_{cache.key(repr(given))}.link"
+    # Where there is no LAPACK, kernels that call it are others.
+    name = f"wyrm_{cache.key(repr(given) if scipy_is_installed() else repr((given, 'without SciPy')))}.link"
     link = cache.store().read(name)
     if link is not None:
         symbols, outside, *rest = marshal.loads(link)

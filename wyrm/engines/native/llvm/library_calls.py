@@ -17,6 +17,7 @@ from wyrm.engines.native.kernels.values import KernelValue, NotCompiled, Num, St
 from wyrm.engines.native.llvm.lapack import LAPACK
 from wyrm.engines.native.llvm.multiply import element_strides, in_registers
 from wyrm.ops.kernels import eigenvalues, native
+from wyrm.support.imports import scipy_is_installed
 
 # --- products ---------------------------------------------------------------------------------------------------------
 
@@ -102,7 +103,7 @@ def _lapack(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
     if full not in LAPACK or len(floats) != 1:
         raise NotCompiled(f"lapack takes the name of a function and arrays of one float type; no function is {full!r}")
     target = body.translation.target
-    if target is not None and not target.has_libraries:
+    if not scipy_is_installed() or (target is not None and not target.has_libraries):
         return body.invoke(_WITHOUT_LIBRARY[full[1:]], given)
     (number,) = floats
     operands: list[Expression] = []

@@ -135,7 +135,7 @@ class DataParallelStep:
             gradients[parameter] = _weighted(outputs, position, weights)
         position = 1 + len(self._dense) + len(self._buffers)
         for parameter, count in self._sparse.items():
-            shape, dtype = parameter.shape, parameter.dtype.type
+            shape, dtype = bound_array(parameter).shape, parameter.dtype.type
             lookups = list[RowSparse]()
             for part_weight, arrays in zip(weights, outputs, strict=True):
                 for pair in range(position, position + 2 * count, 2):

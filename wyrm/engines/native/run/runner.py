@@ -230,6 +230,10 @@ class NativeRunner:
         """Return the compiled `run` bound to these arrays and to `head`."""
         from wyrm.engines.native.llvm.calling import BoundFunction
 
+        if binding.compiled:
+            known: BoundFunction = binding.compiled.copy()
+            if known.take(head, [columns[leaf] for leaf in binding.columns]):
+                return known
         changing = [len(head) + position for position in binding.columns.values()]
         run = BoundFunction(self.load(), head, self._values(binding, columns), changing)
         if not self._stores_checked:

@@ -225,10 +225,10 @@ class Partitioner:
             return self._plain[rows, threads], given
         keys = [given[leaf] for leaf in leaves]
         alone = given.keys() == set(leaves)
-        now = threads, alone, *(compiled(fingerprint)(key) for key in keys)
+        table_bytes = max(bound_array(each.parameter).nbytes for each in sums)
+        now = threads, alone, table_bytes, *(compiled(fingerprint)(key) for key in keys)
         if self._known is None or self._known[0] != now:
-            tables = [bound_array(each.parameter) for each in sums]
-            partition = divide(rows, threads, keys, 2 * max(table.nbytes for table in tables))
+            partition = divide(rows, threads, keys, 2 * table_bytes)
             columns: dict[BaseNode, np.ndarray] = {}
             if alone and partition.order is not None:
                 columns = {leaf: given[leaf][partition.order] for leaf in leaves}
@@ -296,7 +296,7 @@ def key_columns(sums: Sequence[RowSums], columns: Mapping[BaseNode, np.ndarray])
     keys: dict[BaseNode, None] = {}
     draws: set[BaseNode] = set()  # the keys of tables that random nodes draw from
     for rows in sums:
-        size = int(rows.parameter.dims[0])
+        size = len(bound_array(rows.parameter))
         sizes = {node: LOOPS.of(node).draws_from(node) for node in rows.indices}
         found = {node for node, drawn in sizes.items() if drawn is None}
         drawn = [drawn for drawn in sizes.values() if drawn is not None]
