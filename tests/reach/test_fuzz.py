@@ -25,7 +25,7 @@ def test_nothing_changes_that_is_proved_not_to(name: str) -> None:
 
 @pytest.mark.parametrize("name", GENERATORS)
 def test_nothing_changes_that_is_proved_not_to_in_many_graphs(name: str) -> None:
-    assert check(name, 40, 40 if name == "cells" else 400) is None
+    assert check(name, 40, 20 if name == "cells" else 200) is None
 
 
 # Those of which a graph is known that notices them.
