@@ -78,7 +78,7 @@ def test_programs_of_equal_structure_share_a_loaded_function(monkeypatch: pytest
         program = wy.compile(loss, wy.optim.Adam(loss.parameters(), rate))
         program.epoch({x: batch}, batch_size=4)
         run: Any = program._engine
-        return set(map(id, run.runner.load()._machines.values()))
+        return {id(machine) for _, machine in run.runner.load()._machines.values()}
 
     first = run_of(8, 0.1, "x")
     monkeypatch.setattr(library, "_load", counted)

@@ -311,13 +311,13 @@ class JaxEpoch:
 def _row_reader(column: np.ndarray, rows: NDArray[np.int64], part: Part) -> Read:
     """Return a function that reads a part of `column[rows]`, and no other rows of the column.
 
-    The rows along the last axis of `rows` are `part` of a batch, whose rows the function takes.
+    The rows along the last axis of `rows` are `part` of a batch, whose rows the function takes. A batch of one row
+    without an axis has no parts.
     """
-    size = rows.shape[-1] * part.count
 
     def read(index: tuple[slice, ...]) -> np.ndarray:
         if part.count > 1:
-            own = part.own(index[rows.ndim - 1], size)
+            own = part.own(index[rows.ndim - 1], rows.shape[-1] * part.count)
             index = (*index[: rows.ndim - 1], own, *index[rows.ndim :])
         chosen = column[rows[index[: rows.ndim]]]
         found: np.ndarray = chosen[(slice(None),) * rows.ndim + tuple(index[rows.ndim :])]
