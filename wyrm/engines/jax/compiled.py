@@ -158,9 +158,10 @@ class CompiledFunctions:
     def compiler_options(self) -> dict[str, bool] | None:
         """Return XLA's options for steps: where GPUs have copies of a table, they add up its rows in the same order."""
         sharding, tables = self.placement.sharding, self.functions.tables
-        copies = sharding is not None and tables.of_batch.keys() - tables.exchanges.keys()
-        ordered = copies and sharding.mesh.devices.flat[0].platform in ("cuda", "gpu", "rocm")
-        return {"xla_gpu_exclude_nondeterministic_ops": True} if ordered else None
+        if sharding is None or not tables.of_batch.keys() - tables.exchanges.keys():
+            return None
+        on_gpus = sharding.mesh.devices.flat[0].platform in ("cuda", "gpu", "rocm")
+        return {"xla_gpu_exclude_nondeterministic_ops": True} if on_gpus else None
 
     def kept(self) -> dict[str, Any]:
         """Return the option of `jax.jit` that keeps the state, the first of two results, on its devices."""
