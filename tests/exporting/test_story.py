@@ -84,7 +84,7 @@ def test_a_page_continues_a_text_as_python_does_and_learns(made: Any, folder: Pa
         page.get_by_role("button", name="Train").click()
         page.wait_for_selector("body[data-done=yes]")
         shown = str(page.text_content("#numbers"))
-        assert shown.startswith("epoch 4: linear_cross_entropy ")
+        assert shown.startswith("epoch 4: loss ")
         given = [0, *tokenizer.encode(TEXT), 0]
         rows = (len(given) - 1) // LENGTH
         data = {

@@ -79,7 +79,8 @@ def by_rounding(nodes: Sequence[BaseNode], values: Mapping[BaseNode, np.ndarray]
     for node in nodes:
         (x, *_) = node.parents or (node,)
         if node.dtype.kind == "i" and x.dtype.kind == "f" and x in values and hasattr(node, "axis"):
-            gaps = np.diff(np.sort(values[x], axis=node.axis), axis=node.axis)
+            with np.errstate(invalid="ignore"):  # equal infinities
+                gaps = np.diff(np.sort(values[x], axis=node.axis), axis=node.axis)
             if ((gaps > 0) & (gaps <= rounding)).any():
                 found.add(node)
         if not found.isdisjoint(node.parents):
