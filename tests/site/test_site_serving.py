@@ -42,7 +42,8 @@ def post(address: str, data: Any) -> tuple[int, Any]:
         with urllib.request.urlopen(urllib.request.Request(address, json.dumps(data).encode())) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
-        return error.code, json.load(error)
+        with error:
+            return error.code, json.load(error)
 
 
 def test_eight_threads_ask_at_once(page: tuple[str, dict[str, Any]]) -> None:
