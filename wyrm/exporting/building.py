@@ -127,7 +127,7 @@ def build(
     generate: object = None,
 ) -> Built:
     """Plan and write the functions of an export; raise `OptionError` or `ShapeError` for what cannot leave."""
-    # Those of each prediction by its name, and those of the training.
+    # The batch sizes of each prediction by its name, and those of the training by None.
     given = dict.fromkeys([None, *predict], BatchSizes.of(batch_sizes))
     decoder = None if generate is None else ExportedDecoder(generate)
     errors: dict[str | None, ShapeError] = {}

@@ -199,7 +199,7 @@ class ResizableParameter(Parameter[S_co], abstract=True):
         before = held_shape(self)
         super().set(value)
         if held_shape(self) != before:
-            # Where an array of a parameter begins is a matter of speed.
+            # Native code reads and writes an aligned array faster.
             self._storage.array = aligned(bound_array(self).shape, self.dtype, bound_array(self))
             self.clear_gradient()
 

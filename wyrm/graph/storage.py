@@ -106,7 +106,7 @@ class DeviceStorage(Storage):
 
         @property
         def array(self) -> np.ndarray | None:
-            newer = self.newer  # another thread may read it, too
+            newer = self.newer  # another thread that reads the array may set it to None
             if newer is not None:
                 newer()
             return _array_of(self)

@@ -260,10 +260,8 @@ def check_same(named: Mapping[str, object]) -> None:
     summaries = _of_all([zlib.crc32(repr(list(named)).encode()), zlib.crc32(own.tobytes())])
     if (summaries == summaries[0]).all():
         return
-    what, other = (
-        "what is trained or fed, or the number of batches,",
-        int(np.argmax((summaries != summaries[0]).any(axis=1))),
-    )
+    what = "what is trained or fed, or the number of batches,"
+    other = int(np.argmax((summaries != summaries[0]).any(axis=1)))
     if (summaries[:, 0] == summaries[0, 0]).all():
         every = _of_all(own)
         position = int(np.argmax((every != every[0]).any(axis=0)))

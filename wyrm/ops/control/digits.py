@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.random.philox_jax import FromDigitsForm, ToDigitsForm
 from wyrm.reach.rules import REACH, Reach
 from wyrm.reach.ways import Way, ways_by
-
-if TYPE_CHECKING:
-    pass
 
 # A digit has 22 bits, and float32 is exact up to 24. The last digit has the sign.
 _BITS = 22

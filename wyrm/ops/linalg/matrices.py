@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from wyrm.ops.kernels.native import refuse
 from wyrm.ops.linalg.jax_form import ReciprocalGapsForm
 from wyrm.reach.rules import REACH, Leading, Reach
 from wyrm.reach.ways import Way
-
-if TYPE_CHECKING:
-    pass
 
 KernelArgument = Array | int | float
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -25,9 +25,6 @@ from wyrm.reach.rules import REACH, Reach
 from wyrm.reach.ways import Way, ways_by
 from wyrm.support.imports import jax
 from wyrm.support.options import choice
-
-if TYPE_CHECKING:
-    pass
 
 
 class ArgSort(PositionsAlongAxis[Axes]):

@@ -269,7 +269,7 @@ class Vectors:
 
 # Three rows share the register of an address: the others are one and two strides away.
 _ROWS_AN_ADDRESS = 3
-# LLVM would keep an address for each row, and in memory what registers do not hold: of more rows than this, some.
+# LLVM would keep an address for each row: those of more rows than this would not fit the registers.
 _MOST_ADDRESSES = 8
 # So many terms are summed in registers. Sums of these sums lose less precision than one long sum.
 _BLOCK = 128
