@@ -135,7 +135,7 @@ MUTANTS = [
     _of(SymmetryAnalysis._is_lost, "> How.REDUCED", "> How.COUNTED", "sequences", 1),
     _of(SizeAnalysis._is_lost, "is How.ANY", "> How.ANY", "layers", 12),
     _of(ways._is_flat, "isinstance(base, Times) or factor != 1", "False"),
-    _of(ways._ways_of_gather, "How.COUNTED", "How.SAME", "sequences", 16),
+    _of(ways._ways_of_gather, "How.COUNTED", "How.SAME", "sequences", 25),
     _of(ways._ways_of_scatter, "max(said", "min(said"),
     _of(ways._ways_of_scatter, "elif axis_size(inner) is None", "elif False"),
     _of(ways._ways_of_reshape, "len(left) == len(right) == 1", "len(left) == 1"),
