@@ -24,7 +24,7 @@ from wyrm.errors import (
 )
 from wyrm.graph.parameters import NarrowNumbers
 from wyrm.graph.storage import bound_array
-from wyrm.ops.cross_entropy.narrow_head import NarrowHeadSlopes
+from wyrm.ops.cross_entropy.linear_cross_entropy import NarrowHeadSlopes
 from wyrm.ops.products.narrow_product import NarrowProduct
 from wyrm.support.narrow_numbers import as_bfloat16, from_bfloat16
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from wyrm.graph.typing import Array
 from wyrm.ops.elementwise import special_kernels
-from wyrm.ops.elementwise.incomplete_kernels import gammainc, gammaincc
-from wyrm.ops.elementwise.special_kernels import beta, betaln
+from wyrm.ops.elementwise.special_kernels import beta, betaln, gammainc, gammaincc
 from wyrm.support.imports import scipy_is_installed
 
 
@@ -66,10 +65,9 @@ def _betaln(a: float, b: float) -> Any:
         return -math.inf
 
 
-# The functions that have no kernel of this name beside the others, or one that Python's functions end by an error.
+# The functions that have no kernel of this name, or one that Python's functions end by an error.
 _MORE: dict[str, Callable[..., Any]] = {
-    "erf": math.erf, "erfc": math.erfc, "gamma": _gamma, "gammainc": gammainc, "gammaincc": gammaincc,
-    "gammaln": _gammaln, "betaln": _betaln,
+    "erf": math.erf, "erfc": math.erfc, "gamma": _gamma, "gammaln": _gammaln, "betaln": _betaln,
 }  # fmt: skip
 
 

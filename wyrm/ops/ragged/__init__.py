@@ -11,7 +11,6 @@ import wyrm.ops.ragged.entrywise
 import wyrm.ops.ragged.made
 import wyrm.ops.ragged.ordering
 import wyrm.ops.ragged.reductions
-import wyrm.ops.ragged.running
 import wyrm.ops.ragged.shaping  # noqa: F401  # all of these register forms
 from wyrm.ops.ragged.compositions import check
 from wyrm.ops.ragged.entries import EntryPositions, EntryRowNumbers, RowLengthsOf, entries_of, rows_of

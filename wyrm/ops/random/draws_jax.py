@@ -1,4 +1,4 @@
-"""The draws of `draws` and `dropout` as JAX arrays, by the functions of a key and a position that all engines have.
+"""The draws of all engines as JAX arrays, by the same functions of a key and a position.
 
 Words, integers and masks have the same bits in all engines. Floats may differ by a few units in the last place, because
 XLA contracts a multiplication and an addition to one operation.
@@ -17,7 +17,7 @@ from wyrm.graph.base import BaseNode, explain
 from wyrm.graph.jax_form import JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS
 from wyrm.ops.random.dropout_mask import drop_threshold, is_kept
-from wyrm.ops.random.philox_jax import Words, philox_block, words_of
+from wyrm.ops.random.philox_jax import Words, philox_block, word, words_of
 from wyrm.support.imports import jnp
 
 # --- words --------------------------------------------------------------------------------------------------------
@@ -108,9 +108,40 @@ class RandomPermutationForm(JaxForm):
         return lowering.kernel(self._shuffle, rows, jnp.zeros_like(rows))[0].reshape(shape)
 
 
+class RandomIndexForm(JaxForm):
+    """The lowering of `RandomIndex`, by a kernel from the places and the first words of draws to rows."""
+
+    def __init__(self, rows_kernel: Callable[..., None]) -> None:
+        self._rows_kernel = rows_kernel
+
+    def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
+        from jax.dtypes import canonicalize_dtype
+
+        check_range(node, 0, node.table_size)
+        count, step = math.prod(shape), operands[0]
+        seed, stream = (word(lowering.attribute(node, name)) for name in ("seed", "stream"))
+        place = positions(lowering, node, (), shape).reshape(-1)
+        # Word i % 4 of block i // 4.
+        apart = lowering.places(node) is not None
+        block = place >> np.uint32(2) if apart else jnp.arange(-(-count // 4), dtype=jnp.uint32)
+        words = jnp.stack(philox_block(lowering, (block, np.uint32(0)), words_of(step), seed, stream), axis=-1)
+        which = (place & np.uint32(3)).astype(np.int32)[:, None]
+        words = jnp.take_along_axis(words, which, axis=1)[:, 0] if apart else words.reshape(-1)[:count]
+        none = jnp.zeros(0, canonicalize_dtype(np.int64))
+        table = operands[1] if node.weighted else none.reshape(0, 2)
+        excluded = operands[1 + node.weighted :]
+        offsets, columns, users = excluded if node.compressed else (none, *(excluded or (none,)), none)
+        draws = max(1, node._groups(operands, shape)[1])
+        arrays = place, words, step, table, offsets, columns.reshape(-1), users.reshape(-1)
+        out = jnp.zeros(count, none.dtype)
+        rows = lowering.kernel(self._rows_kernel, *arrays, out, draws, node.table_size, seed, stream)[0]
+        return rows.reshape(shape)
+
+
 __all__ = [
     "DropoutForm",
     "FlatIndexForm",
+    "RandomIndexForm",
     "RandomIntegerForm",
     "RandomKeyForm",
     "RandomPermutationForm",

@@ -43,8 +43,8 @@ from wyrm.ops.indexing.index import as_indices
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.kernels.sums import inlined, natural
 from wyrm.ops.random.alias import HALF, alias_table, row_of, rows_of, striped_table
+from wyrm.ops.random.draws_jax import RandomIndexForm
 from wyrm.ops.random.philox import STEP, WORD, Draws, philox, philox_block, places_before, random_bits, stream_or_next
-from wyrm.ops.random.sampling_jax import RandomIndexForm
 from wyrm.support.item_rows import CompressedRows, item_rows
 
 # A row is drawn again while it is excluded, at most so often; then the rows after it are tried, at most so many.

@@ -18,7 +18,7 @@ from wyrm.engines.native.kernels import functions_of_numbers
 from wyrm.engines.native.kernels.functions import KernelFunction
 from wyrm.engines.native.kernels.values import NotCompiled
 from wyrm.ops import ctc
-from wyrm.ops.elementwise import incomplete_kernels, special_kernels
+from wyrm.ops.elementwise import special_kernels
 from wyrm.ops.kernels import eigenvalues
 from wyrm.ops.linalg.kernels import cholesky_kernel
 
@@ -68,8 +68,8 @@ def test_ctc() -> None:
 
 SPECIAL = [
     (special_kernels.digamma, 1), (special_kernels.ndtri, 1), (special_kernels.i0, 1), (special_kernels.i1e, 1),
-    (special_kernels.zeta, 2), (special_kernels.betaln, 2), (incomplete_kernels.gammainc, 2),
-    (incomplete_kernels.gammaincc, 2),
+    (special_kernels.zeta, 2), (special_kernels.betaln, 2), (special_kernels.gammainc, 2),
+    (special_kernels.gammaincc, 2),
 ]  # fmt: skip
 
 
@@ -228,7 +228,7 @@ def test_forms_of_rows_on_devices() -> None:
     rows, x = PartitionSpec("rows"), np.abs(RANDOM.normal(size=(4, 3))).astype(np.float32)
 
     def sorted_place(x: Any) -> Any:
-        return elementwise(incomplete_kernels.gammainc, x, x + 1), *jax_form(kernel_of_text("shifted"))(x[:, 0])
+        return elementwise(special_kernels.gammainc, x, x + 1), *jax_form(kernel_of_text("shifted"))(x[:, 0])
 
     found = jax.shard_map(sorted_place, mesh=mesh, in_specs=rows, out_specs=rows)(x)
     for one, other in zip(found, sorted_place(x), strict=True):

@@ -25,7 +25,7 @@ from wyrm.graph.index_maps import (
     ProductOfIndices,
     SumOfIndices,
 )
-from wyrm.ops.elementwise import incomplete_kernels, special_kernels
+from wyrm.ops.elementwise import special_kernels
 from wyrm.ops.elementwise.fast_math import float32_exp, float32_log, float32_log1p, float32_tanh
 from wyrm.ops.elementwise.formula import SPECIAL, Attribute, FormulaCall, interpret, parse
 from wyrm.ops.elementwise.formula import EarlierCall as Earlier
@@ -38,12 +38,7 @@ FAST = {
     "tanh": kernel_of(float32_tanh),
 }
 # Functions of `scipy.special` that the C math library lacks.
-KERNELS = {
-    name: kernel_of(getattr(module, name))
-    for module in (special_kernels, incomplete_kernels)
-    for name in SPECIAL
-    if hasattr(module, name)
-}
+KERNELS = {name: kernel_of(getattr(special_kernels, name)) for name in SPECIAL if hasattr(special_kernels, name)}
 
 
 def scalar_type(dtype: np.dtype) -> ScalarType:
