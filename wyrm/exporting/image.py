@@ -10,7 +10,7 @@ from enum import Enum
 import numpy as np
 
 from wyrm.exporting.batches import BatchDependent
-from wyrm.support.memory import ALIGNMENT
+from wyrm.support.memory import ALIGNMENT, aligned_size
 
 
 class Kind(Enum):
@@ -127,17 +127,17 @@ class Image:
 
     def place(self, head: int) -> None:
         """Give each region its place: tensors first, behind a head of so many bytes, and transient memory last."""
-        data, place = bytearray(), _rounded(head)
+        data, place = bytearray(), aligned_size(head)
         for kind in (Kind.TENSOR, Kind.CHANGED, Kind.EXPANDED, Kind.COPY, Kind.SCRATCH):
             first = place
             for region in self.of(kind):
-                region.offset, place = place, _rounded(place + region.size)
+                region.offset, place = place, aligned_size(place + region.size)
             if kind is Kind.CHANGED:
                 self.changed = first, place - first
         shared = 0
         for region in self.of(Kind.TRANSIENT):
             region.offset, shared = place, max(shared, region.size)
-        self.size = _rounded(place + shared)
+        self.size = aligned_size(place + shared)
         known: dict[bytes, int] = {}
         for region in [*self.of(Kind.CONSTANT), *(each for each in self.of(Kind.COPY) if each.content)]:
             content = region.content.ljust(region.size, b"\0")
@@ -165,8 +165,4 @@ class Image:
 
     def room(self, kind: Kind) -> int:
         """Return the bytes that regions of a kind take one behind the other."""
-        return sum(_rounded(region.size) for region in self.of(kind))
-
-
-def _rounded(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
+        return sum(aligned_size(region.size) for region in self.of(kind))

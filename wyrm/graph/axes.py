@@ -568,6 +568,21 @@ def axis_size(axis: Axis) -> int | None:
     return axis.size if isinstance(axis, Dim) else axis
 
 
+def known_size(axes: Iterable[Axis]) -> int | None:
+    """Return the number of elements over all of these axes, or None if the size of one is not known yet.
+
+    >>> known_size((Dim(2), 3)), known_size((Dim(), 3))
+    (6, None)
+    """
+    count = 1
+    for axis in axes:
+        size = axis_size(axis)
+        if size is None:
+            return None
+        count *= size
+    return count
+
+
 def axis_name(axis: Axis) -> str:
     """Return the name of an axis; of a derived one, what it is made of; empty for a plain size."""
     if not isinstance(axis, Dim):

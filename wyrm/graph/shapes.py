@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Axis, Dim, Dims, Plus, Times, axis_size
+from wyrm.graph.axes import Axis, Dim, Dims, Plus, Times, axis_size, known_size
 from wyrm.graph.base import BaseNode, describe
 
 
@@ -28,8 +28,8 @@ def number_of_elements(dims: Dims) -> Axis:
     >>> number_of_elements((Dim(2), 3)), number_of_elements((Dim(), 3))
     (6, Times[Dim(), 3])
     """
-    sizes = [axis_size(axis) for axis in dims]
-    return Times(dims) if None in sizes else math.prod(size for size in sizes if size is not None)
+    count = known_size(dims)
+    return Times(dims) if count is None else count
 
 
 def total_size(shapes: Sequence[Dims]) -> Axis:

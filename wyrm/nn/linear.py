@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import Axis, Dims, axis_size, product
+from wyrm.graph.axes import Axis, Dims, axis_size, known_size
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.node import Tensor
 from wyrm.graph.parameters import Parameter
@@ -25,7 +25,7 @@ def _check_input(in_features: Axis, x: BaseNode) -> None:
     dims: Dims = x.dims
     of_image = "; use x.mean(axis=(-2, -1)) or x.flatten(1)" if len(dims) == 4 else ""
     refuse_named_elsewhere("Linear", "in_features", in_features, x, advice=of_image)
-    if len(dims) > 2 and axis_size(dims[-1]) != axis_size(in_features) == axis_size(product(dims[1:])):
+    if len(dims) > 2 and axis_size(dims[-1]) != axis_size(in_features) == known_size(dims[1:]):
         raise ShapeError(
             f"Linear: in_features, {in_features!r}, are all elements of a row of {describe(x)}: use x.flatten(1)"
         )

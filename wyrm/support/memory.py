@@ -18,9 +18,14 @@ _LARGE = 2**20
 KEPT_BYTES = 2**27
 
 
+def aligned_size(size: int) -> int:
+    """Return the bytes of the cache lines that so many bytes take."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
 def aligned_bytes(size: int, *, zero: bool = False) -> NDArray[np.uint8]:
     """Return bytes that begin at a cache line and share none with other memory, such as another thread's."""
-    count = (-(-size // ALIGNMENT) + 1) * ALIGNMENT
+    count = aligned_size(size) + ALIGNMENT
     memory = np.zeros(count, np.uint8) if zero else np.empty(count, np.uint8)
     if not zero:
         provide_pages(memory)

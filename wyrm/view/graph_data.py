@@ -10,7 +10,7 @@ from wyrm.engines.native.stages.loops import ArrayBuffer, Invocation, Item, Kern
 from wyrm.engines.native.stages.memory import lifetimes
 from wyrm.engines.native.stages.pipeline import NativeGraph
 from wyrm.errors import OptionError, ShapeError, WyrmError
-from wyrm.graph.axes import Axis, Derived, Dim, Dims, Plus, Times, axis_name, axis_size, resolve
+from wyrm.graph.axes import Axis, Derived, Dim, Dims, Plus, Times, axis_name, axis_size, known_size, resolve
 from wyrm.graph.base import BaseNode, label
 from wyrm.graph.leaves import Constant, as_constant
 from wyrm.graph.source_location import location_of
@@ -396,8 +396,8 @@ def _formula(node: BaseNode) -> str:
 
 def _elements(dims: Dims) -> int:
     """Return the number of elements, -1 if data decides it."""
-    sizes = [axis_size(axis) for axis in dims]
-    return -1 if None in sizes else math.prod(size for size in sizes if size is not None)
+    count = known_size(dims)
+    return -1 if count is None else count
 
 
 def _axis(axis: Axis) -> list[Any]:

@@ -21,21 +21,17 @@ from wyrm.graph.node import Node
 from wyrm.graph.typing import Array
 from wyrm.ops.batching import batch_axis, spread
 from wyrm.ops.composed import Composed
-from wyrm.ops.elementwise.elementwise import Axes, constant_like, unmasked_dtype
+from wyrm.ops.elementwise.elementwise import Axes, unmasked_dtype
 from wyrm.ops.indexing.joining import stack
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.normalization.kernels import batch_moments_kernel
-from wyrm.ops.reducing.base import Count
+from wyrm.ops.reducing.base import count_along
 from wyrm.ops.reducing.reduction import Sum
 
 
 def batch_count(x: Node, axis: int) -> Node:
     """Return the number of values of each channel as a scalar of the dtype of `x`."""
-    others = _others(x.ndim, axis)
-    sizes = [axis_size(x.dims[i]) for i in others]
-    if None in sizes:
-        return Count(x, others)
-    return constant_like(float(math.prod(size for size in sizes if size is not None)), x)
+    return count_along(x, _others(x.ndim, axis), x)
 
 
 def _others(rank: int, axis: int) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import AxisLike, Dims, axis_size
+from wyrm.graph.axes import AxisLike, Dims, known_size
 from wyrm.graph.base import explain
 from wyrm.graph.node import Node
 from wyrm.ops.composed import Composed
@@ -70,9 +70,9 @@ class Variance(Reduction[Left_co, Axes], Composed[tuple[Left_co], Axes]):
 
     def shape_rule(self) -> Dims:
         result = super().shape_rule()
-        sizes = [axis_size(self.parents[0].dims[a]) for a in self.axis]
-        if None not in sizes:
-            self._check_freedom(math.prod(size for size in sizes if size is not None))
+        count = known_size(self.parents[0].dims[a] for a in self.axis)
+        if count is not None:
+            self._check_freedom(count)
         return result
 
     def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:

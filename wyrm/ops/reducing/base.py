@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import numpy as np
 
 from wyrm.errors import DTypeError, ShapeError
-from wyrm.graph.axes import Axis, AxisLike, Dims, all_axes, axis_size, normalize_axis, ragged_axis, reduced_dims, unify
+from wyrm.graph.axes import (
+    Axis,
+    AxisLike,
+    Dims,
+    all_axes,
+    axis_size,
+    known_size,
+    normalize_axis,
+    ragged_axis,
+    reduced_dims,
+    unify,
+)
 from wyrm.graph.base import ZERO, BaseNode, Gradient, P_co, explain, label
 from wyrm.graph.loop_form import LOOPS, ByKernel, KernelArgument, Reduced, Reducer
 from wyrm.graph.node import IndexNode, Node
@@ -196,10 +207,7 @@ def {method}(self: OfShape[L, tuple[N, *Bs]], axis: AxisLike = None, keepdims: b
             every: Any = Count(x, self.axis) if 0 in self.axis else ones.sum(self.axis, self.keepdims)
             number: Node = every.maximum(1.0)
             return number
-        sizes = [axis_size(x.dims[a]) for a in self.axis]
-        if None in sizes:
-            return Count(x, self.axis)
-        return constant_like(float(math.prod(size for size in sizes if size is not None)), reduced)
+        return count_along(x, self.axis, reduced)
 
 
 class ReductionLoops(Reduced):
@@ -235,6 +243,12 @@ class Count(Reduction[Left_co, Axes]):
 
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return (ZERO,)
+
+
+def count_along(x: Node, axes: tuple[int, ...], like: Node) -> Node:
+    """Return the number of elements of `x` over these axes as a scalar of the dtype of `like`, or of `x` from data."""
+    count = known_size(x.dims[axis] for axis in axes)
+    return Count(x, axes) if count is None else constant_like(float(count), like)
 
 
 class ReducedAxis(OneAxis[Any, Axes], IndexNode[Axes], abstract=True):

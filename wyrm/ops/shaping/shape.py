@@ -11,15 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wyrm.errors import ShapeError
-from wyrm.graph.axes import (
-    Axis,
-    Dim,
-    Dims,
-    Times,
-    axis_size,
-    broadcast,
-    product,
-)
+from wyrm.graph.axes import Axis, Dim, Dims, Times, axis_size, broadcast, known_size, product
 from wyrm.graph.base import ZERO, BaseNode, Gradient, P_co, format_dims
 from wyrm.graph.index_maps import IndexLiteral, IndexMap
 from wyrm.graph.jax_form import JAX, JaxForm, Lowering
@@ -111,7 +103,7 @@ def _reshaped(dims: Dims, target: Dims) -> Dims:
                 old.remove(other)
                 new.remove(axis)
                 break
-    have, want = axis_size(product(tuple(old))), axis_size(product(tuple(new)))
+    have, want = known_size(old), known_size(new)
     reason = f"cannot reshape {format_dims(dims)} to {format_dims(target)}"
     if not inferred:
         if have is None or want is None or have != want:

@@ -49,7 +49,7 @@ from wyrm.engines.native.stages.loops import (
 from wyrm.engines.native.stages.materialize import Materialized
 from wyrm.engines.native.stages.reductions import ReductionWriter, merged
 from wyrm.engines.native.stages.runtime import OpKernels, check_all, check_counted, check_from_end, claim
-from wyrm.graph.axes import Axis, Dim, axis_size, product
+from wyrm.graph.axes import Axis, Dim, axis_size, known_size
 from wyrm.graph.base import BaseNode, format_dims
 from wyrm.graph.index_leaves import IndexConstant
 from wyrm.graph.index_maps import AxisLength, IndexExpression, IndexLiteral, IndexMap, flat
@@ -400,7 +400,7 @@ def is_large(axes: Sequence[Axis]) -> bool:
 
 def small_size(axes: Sequence[Axis]) -> int | None:
     """Return the number of elements of these axes together if it is known and small, else None."""
-    size = axis_size(product(tuple(axes)))
+    size = known_size(axes)
     return size if size is not None and size <= _SMALL else None
 
 

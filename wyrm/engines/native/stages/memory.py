@@ -41,7 +41,7 @@ from wyrm.graph.storage import Storage, bound_array, stored
 from wyrm.ops.control.loop_body import Iteration
 from wyrm.ops.random.philox import Counter
 from wyrm.support.frozen import frozen
-from wyrm.support.memory import ALIGNMENT, aligned, provide_pages
+from wyrm.support.memory import aligned, aligned_size, provide_pages
 
 if TYPE_CHECKING:
     from wyrm.engines.native.run.calls import BoundCall
@@ -78,12 +78,8 @@ def lowest_offsets(intervals: Sequence[Interval]) -> tuple[list[int], int]:
             if end > place:
                 place = end
         offsets[i] = place
-        insort(placed, (place, place + _rounded(size), first, last))
+        insort(placed, (place, place + aligned_size(size), first, last))
     return offsets, max((end for _, end, _, _ in placed), default=0)
-
-
-def _rounded(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 @frozen

@@ -52,7 +52,7 @@ from wyrm.engines.native.stages.loops import (
     Generated,
     Loop,
 )
-from wyrm.graph.axes import Axis, Dims, axis_size
+from wyrm.graph.axes import Axis, Dims, axis_size, known_size
 from wyrm.graph.index_maps import LoopIndex
 from wyrm.graph.loop_form import LOOPS, Reducer
 from wyrm.ops.elementwise.fast_math import from_ordered_integer, ordered_integer
@@ -158,7 +158,8 @@ def most_turns(block: Block, arrays: Iterable[ArrayBuffer] = ()) -> float:
     """Return the most turns of a nest of loops in a block, or of loops over whole arrays; infinity for an open axis."""
 
     def turns(axes: Dims) -> float:
-        return math.prod(math.inf if size is None else size for size in map(axis_size, axes))
+        count = known_size(axes)
+        return math.inf if count is None else count
 
     inner = max((most_turns(item) for item in block.items if isinstance(item, Block)), default=1.0)
     own = turns((block.axis,)) * inner if isinstance(block, Loop) else inner
@@ -431,5 +432,5 @@ def _uses_partial_sums(loop: Loop) -> bool:
 
 def _at_most(axes: Sequence[Axis], size: int) -> bool:
     """Return whether axes are known to have at most `size` elements together."""
-    sizes = [axis_size(axis) for axis in axes]
-    return None not in sizes and math.prod(each for each in sizes if each is not None) <= size
+    count = known_size(axes)
+    return count is not None and count <= size
