@@ -22,13 +22,13 @@ from wyrm.train import Callback, Checkpoint, Run, fit
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """An event that writing waits for."""
-    opened, original = threading.Event(), writing._write
+    opened, original = threading.Event(), writing._write_files
 
     def waits(*arguments: Any) -> None:
         assert opened.wait(60)
         original(*arguments)
 
-    monkeypatch.setattr(writing, "_write", waits)
+    monkeypatch.setattr(writing, "_write_files", waits)
     return opened
 
 

@@ -50,16 +50,16 @@ def read_idx(path: FilePath) -> np.ndarray:
         status = os.fstat(file.fileno())
         size = status.st_size if stat.S_ISREG(status.st_mode) else None  # a pipe has no size
         if file.peek(2)[:2] != GZIP_MAGIC:
-            return _read(name, file, size, None)
+            return _read_array(name, file, size, None)
         most = None if size is None else max(MOST_COMPRESSED * size, ALWAYS_READ)
         try:
             with gzip.GzipFile(fileobj=file) as content:
-                return _read(name, content, None, most)
+                return _read_array(name, content, None, most)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise DataError(f"{name} is a truncated or corrupt gzip file: {error}. Download it again.") from error
 
 
-def _read(name: str, file: BufferedIOBase, size: int | None, most: int | None) -> np.ndarray:
+def _read_array(name: str, file: BufferedIOBase, size: int | None, most: int | None) -> np.ndarray:
     """Return the array of a file.
 
     `size` is the number of bytes of the file if known, `most` the most bytes that are accepted. The header is checked

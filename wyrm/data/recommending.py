@@ -343,7 +343,7 @@ def recommend(
             )
         raise DTypeError("users is a function, so it returns scores; then there are no items")
     cosines = flag("normalize", normalize)
-    vectors, table = _floats_of("users", users), _table("items", items, narrow=not cosines)
+    vectors, table = _floats_of("users", users), _table_in_parts("items", items, narrow=not cosines)
     if table.ndim != 2 or vectors.ndim not in (1, 2) or vectors.shape[-1] != table.shape[1]:
         raise ShapeError(
             f"users has shape {vectors.shape} and items {table.shape}; expected (users, dims) and (items, dims), or "
@@ -380,7 +380,7 @@ def _floats_of(name: str, given: Any) -> np.ndarray:
     return array if flags.c_contiguous and flags.aligned else np.ascontiguousarray(array)
 
 
-def _table(name: str, given: Any, *, narrow: bool) -> Any:
+def _table_in_parts(name: str, given: Any, *, narrow: bool) -> Any:
     """Return a memory map or a table on disk, which is read in parts, as it is; any other as `_floats_of` does.
 
     A narrow weight is read as it is, if it may be `narrow`.
@@ -558,7 +558,7 @@ def _by_scores(scores: Any, k: int, rows: Any, exclude: Any, batch_size: int | N
 def _by_function(given: Any, k: int, rows: Any, exclude: Any, batch_size: int | None) -> Recommendations:
     if rows is None:
         raise ShapeError("a function of rows returns the scores, so rows, the numbers of the users, must be given")
-    function, users = _of_rows(given), None if exclude is None else _user_count(exclude)
+    function, users = _function_of_rows(given), None if exclude is None else _user_count(exclude)
     single = is_integer(rows)
     numbers = _row_numbers([integer("rows", rows)] if single else rows, users)
     parts: list[tuple[np.ndarray, np.ndarray]] = []
@@ -579,7 +579,7 @@ def _by_function(given: Any, k: int, rows: Any, exclude: Any, batch_size: int | 
     return _joined_chunks(parts, single, k, np.dtype(np.float32))
 
 
-def _of_rows(given: Any) -> Callable[[NDArray[np.int64]], ArrayLike]:
+def _function_of_rows(given: Any) -> Callable[[NDArray[np.int64]], ArrayLike]:
     """Return a function of row numbers; a program with a single input takes them."""
     inputs = getattr(given, "inputs", None)
     if not isinstance(inputs, tuple):

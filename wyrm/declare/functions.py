@@ -50,7 +50,7 @@ def _overload(method: ast.FunctionDef) -> tuple[ast.FunctionDef, ast.arg]:
     return function, first
 
 
-def _function(method: Declaration, *of_integers: Declaration) -> Declaration:
+def _overloads(method: Declaration, *of_integers: Declaration) -> Declaration:
     """Return the overloads of a function: the methods', then one for arrays and numbers, which become constants."""
     declared = method.statements
     of_arrays, x = _overload(max(declared, key=lambda method: len(_parameter_texts(method))))
@@ -155,7 +155,7 @@ def declarations() -> dict[Path, str]:
     used, functions = list[Declaration](), list[str]()
     for name in sorted({name.removeprefix("special.") for name in modules()}):
         given = [of_nodes[name], *of_integers.get(name, [])]
-        function = _function(*given)
+        function = _overloads(*given)
         used += [function, *given[1:]]
         functions.append(function.text)
     text = _FILE.format(imports=imports(used), functions=renamed("\n".join(functions)))

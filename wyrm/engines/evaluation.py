@@ -101,7 +101,7 @@ class Evaluator:
         self, outputs: Sequence[BaseNode], data: object, batch_size: int | None, metrics: Mapping[str, Any]
     ) -> _Prepared:
         """Check the arguments, and return what the evaluation needs."""
-        arguments = _arguments(metrics)
+        arguments = _arguments_of_metrics(metrics)
         fed = [node for node in arguments if isinstance(node, Input | IndexInput)]
         computed = [node for node in arguments if node not in set(fed)]
         inputs = list(dict.fromkeys([*self._inputs_of([*outputs, *computed]), *fed]))
@@ -164,7 +164,7 @@ def _warn(totals: Totals, measured: Sequence[Sequence[BaseNode]]) -> None:
         warn_of_measured(arguments, totals.columns)
 
 
-def _arguments(metrics: Mapping[str, Any]) -> list[BaseNode]:
+def _arguments_of_metrics(metrics: Mapping[str, Any]) -> list[BaseNode]:
     if not isinstance(metrics, Mapping):
         raise TypeError(f"metrics must be a dict {{name: (metric, targets, predictions)}}, not {metrics!r}")
     for name, entry in metrics.items():

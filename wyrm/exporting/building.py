@@ -133,7 +133,7 @@ def build(
     errors: dict[str | None, ShapeError] = {}
     while True:
         try:
-            return with_collector_paused(_build, name, target, train, predict, given, sizes, embed, decoder)
+            return with_collector_paused(_build_all, name, target, train, predict, given, sizes, embed, decoder)
         except NotPolynomial:
             given = {each: batches.every() for each, batches in given.items()}
         except _Refused as refused:
@@ -173,7 +173,7 @@ def _of_program(name: str | None) -> Iterator[None]:
         raise _Refused(name, error) from None
 
 
-def _build(
+def _build_all(
     name: str, target: Target, train: Any | None, predict: Mapping[str, Any], given: Mapping[str | None, BatchSizes],
     sizes: Mapping[type[Dim], int], embed: str | None, decoder: ExportedDecoder | None,
 ) -> Built:  # fmt: skip

@@ -193,7 +193,7 @@ def _described(parameter: FunctionParameter, function: FunctionSignature, interf
 def _example(interface: Interface, common: Mapping[str, str], libraries: str) -> str:
     name = interface.name
     calls = [
-        _call(each, interface)
+        _example_call(each, interface)
         for each in interface.functions
         if each.name not in (f"{name}_init", f"{name}_ready", f"{name}_set_learning_rate")
     ]
@@ -211,7 +211,7 @@ def _example(interface: Interface, common: Mapping[str, str], libraries: str) ->
     return text if interface.tensors else text.replace(f"{name}_file_message", f"{name}_message")
 
 
-def _call(function: FunctionSignature, interface: Interface) -> str:
+def _example_call(function: FunctionSignature, interface: Interface) -> str:
     """Return a block that calls a function with data of zeros."""
     rows = interface.listed[-1] if interface.listed else max(interface.least, min(interface.most, 4))
     most = {each.name: each.length for each in function.parameters if each.role is Role.ENTRIES}

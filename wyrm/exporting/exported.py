@@ -199,7 +199,7 @@ def export(
         raise OptionError("export takes a program that trains, programs that predict, or both")
     programs = {} if predict is None else dict(predict) if isinstance(predict, Mapping) else {"predict": predict}
     for program in [*programs.values(), *([] if train is None else [train])]:
-        _check(program, trains=program is train)
+        _check_program(program, trains=program is train)
     place = path_of("folder", folder)
     _check_folder(place)
     checked: tuple[str, ...] = ()
@@ -223,7 +223,7 @@ def export(
                 f"{name} needs {needs:,} bytes of {memory}, and there are {has:,}; a smaller batch_sizes takes less of "
                 f"RAM, and embed='int8' less of flash"
             )
-    data = _columns(built, {} if columns is None else columns)
+    data = _columns_by_name(built, {} if columns is None else columns)
     arrays = {f"{name}_data.safetensors": data} if data else {}
     if built.interface.tensors:
         arrays = {f"{name}.safetensors": tensors_of(built, train)} | arrays
@@ -270,7 +270,7 @@ def _make_folder(place: Path, files: Sequence[Path]) -> None:
         raise OptionError(f"folder must have no folder of the name of a file, and {str(taken[0])!r} is one")
 
 
-def _check(program: Program[Any, Any], *, trains: bool) -> None:
+def _check_program(program: Program[Any, Any], *, trains: bool) -> None:
     """Raise for anything but a program of the native engine, with or without an optimizer."""
     if not hasattr(program, "_engine"):
         raise DTypeError(f"export takes programs, as wy.compile returns them, not {type(program).__name__}")
@@ -302,7 +302,7 @@ def _contents(
     return {f"{name}.o": code} | {file: text.encode() for file, text in texts.items()}
 
 
-def _columns(built: Built, columns: Mapping[Any, Any]) -> dict[str, np.ndarray]:
+def _columns_by_name(built: Built, columns: Mapping[Any, Any]) -> dict[str, np.ndarray]:
     """Return the columns of a training by the names that exported functions have for them."""
     given = {} if built.training is None else {each.leaf: each for each in built.training.given}
     strange = [label(leaf) for leaf in columns if leaf not in given]

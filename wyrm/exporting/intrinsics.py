@@ -89,7 +89,7 @@ def _view_at(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue
     block, table, array = arguments
     assert isinstance(table, View) and isinstance(array, Static)
     kind, at = array.value.kind, array.value.at
-    words = [body.builder.let(Load(table.pointer, _number(at + i), INT64)) for i in range(len(types_of(kind)))]
+    words = [body.builder.let(Load(table.pointer, _literal_number(at + i), INT64)) for i in range(len(types_of(kind)))]
     return rebuilt(kind, [_behind(block, array.value.constant, words[0]), *words[1:]])
 
 
@@ -100,7 +100,7 @@ def _put_at(body: Expressions, arguments: Sequence[KernelValue]) -> KernelValue:
     (first,) = numbers([at])
     for i, word in enumerate(fields_of(array, kind_of(array))):
         number = Conversion(word, INT64) if isinstance(word.type, PointerType) else word
-        body.builder.add(StoreAt(table.pointer, plus(first.expression, _number(i)), number))
+        body.builder.add(StoreAt(table.pointer, plus(first.expression, _literal_number(i)), number))
     return Static(None)
 
 
@@ -112,5 +112,5 @@ def _behind(block: KernelValue, data: bool, place: Expression) -> Expression:
     return Offset(memory.pointer, place, PointerType(UINT8))
 
 
-def _number(value: int) -> Expression:
+def _literal_number(value: int) -> Expression:
     return literal(value).expression

@@ -276,7 +276,9 @@ def refuse(graph: NativeGraph) -> None:
     for source in sources:
         for call in source.evaluated:
             node = call.node
-            raise OptionError(f"{describe(node)} has no native form, so the program cannot leave Python{_line(node)}")
+            raise OptionError(
+                f"{describe(node)} has no native form, so the program cannot leave Python{_at_line(node)}"
+            )
         for function, kernel in source.op_kernels.of_numba.items():
             raise OptionError(
                 f"{kernel} calls {function}, which numba compiles for this process, so the program cannot leave "
@@ -287,13 +289,13 @@ def refuse(graph: NativeGraph) -> None:
         node = next(node for node in topological_order(graph.outputs) if _is_along(node, axis))
         raise OptionError(
             f"{describe(node)} has the axis {axis!r}, which is made of others as a program runs, and exports take the "
-            f"lengths of rows from their caller: give its entries as an input along an axis of its own{_line(node)}"
+            f"lengths of rows from their caller: give its entries as an input along an axis of its own{_at_line(node)}"
         )
     if graph.flat is not None and not graph.source.changes_sizes:
         node = next(iter(graph.source.whole_nodes()), graph.outputs[0])
         raise OptionError(
             f"{describe(node)} needs arrays of as many entries as the rows of a batch have, so the program cannot "
-            f"leave Python{_line(node)}"
+            f"leave Python{_at_line(node)}"
         )
 
 
@@ -301,7 +303,7 @@ def _is_along(node: BaseNode, axis: Ragged | None) -> bool:
     return any(ragged_axis(each.dims) == axis for each in (node, *node.parents))
 
 
-def _line(node: BaseNode) -> str:
+def _at_line(node: BaseNode) -> str:
     source = node.location.source
     return f": {source}" if source else ""
 

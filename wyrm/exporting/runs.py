@@ -126,7 +126,7 @@ def place_run(
             owners = dict.fromkeys(id(owner_of(each)) for each in arrays_of(call))
             places.scratch |= {each: i for i, each in enumerate(each for each in owners if each in places.scratch)}
     places.keep += scratch
-    arguments = {size: _arguments(graph, each, size, set(given)) for size, each in bindings.items()}
+    arguments = {size: _arguments_of_run(graph, each, size, set(given)) for size, each in bindings.items()}
     known = Arguments(arguments, memory)
     function_kinds = known.kinds[: HEAD + len(graph.source.arguments)]
     entry = code.entry(graph.source.run, function_kinds)
@@ -154,7 +154,7 @@ def place_run(
     )  # fmt: skip
 
 
-def _arguments(graph: NativeGraph, binding: Binding, batch: int, given: Collection[BaseNode]) -> list[Any]:
+def _arguments_of_run(graph: NativeGraph, binding: Binding, batch: int, given: Collection[BaseNode]) -> list[Any]:
     """Return the arguments of `run`, and the arrays that the code around it reads and writes."""
     for leaf, buffer in graph.source.fed:
         binding.array(buffer)[...] = 0 if leaf in given or stored(leaf).array is None else bound_array(leaf)

@@ -41,7 +41,7 @@ def target_named(target: str, cpu: str | None, features: str | None, blas: str |
             f"target must be {', '.join(map(repr, _TARGETS))}, or a triple of LLVM such as 'aarch64-linux-gnu', not "
             f"{target!r}"
         )
-    triple = _whole(triple)
+    triple = _whole_triple(triple)
     architecture = triple.partition("-")[0]
     own_features = _FEATURES.get(architecture, "") if cpu is None else ""
     found = target_of(
@@ -58,10 +58,10 @@ def target_named(target: str, cpu: str | None, features: str | None, blas: str |
     return found
 
 
-def _whole(triple: str) -> str:
+def _whole_triple(triple: str) -> str:
     """Return a triple with all four parts; many people leave out the vendor, and LLVM then takes the system for it.
 
-    >>> _whole("armv7-linux-gnueabihf"), _whole("x86_64-pc-windows-msvc")
+    >>> _whole_triple("armv7-linux-gnueabihf"), _whole_triple("x86_64-pc-windows-msvc")
     ('armv7-unknown-linux-gnueabihf', 'x86_64-pc-windows-msvc')
     """
     architecture, *rest = triple.split("-")

@@ -64,7 +64,7 @@ def table_of(tokenizer: ExportedTokenizer, vocab_size: int) -> dict[str, Any]:
     for each in added:
         if any(each.get(flag) for flag in ("lstrip", "rstrip", "single_word")):
             raise _unknown(f"the token {each['content']!r}, which takes what stands beside it")
-        pieces[each["id"]] = _bytes(each["content"])
+        pieces[each["id"]] = _characters_of_bytes(each["content"])
     del table["piece"]
     merges = [each.split(" ") if isinstance(each, str) else each for each in model["merges"]]
     begins, ends = _around(tokenizer)
@@ -90,10 +90,10 @@ def _unknown(what: str) -> OptionError:
     )
 
 
-def _bytes(text: str) -> str:
+def _characters_of_bytes(text: str) -> str:
     """Return a character for each byte of a text.
 
-    >>> _bytes("é") == chr(0xC3) + chr(0xA9)
+    >>> _characters_of_bytes("é") == chr(0xC3) + chr(0xA9)
     True
     """
     return text.encode().decode("latin-1")
@@ -156,7 +156,7 @@ def _texts(contents: Mapping[str, Any], vocabulary: Mapping[str, int]) -> dict[s
 
     def piece(token: str) -> str:
         byte = _BYTE.fullmatch(token) if fallback else None
-        return chr(int(byte[1], 16)) if byte else _bytes(token.replace(_SPACE, " "))
+        return chr(int(byte[1], 16)) if byte else _characters_of_bytes(token.replace(_SPACE, " "))
 
     return found | {
         "bytes": [vocabulary[name] for name in names] if fallback else [], "fallback": True, "piece": piece

@@ -132,7 +132,7 @@ def _method(function: FunctionSignature, interface: Interface) -> str:
     arguments = [f"data: {{ {data} }}"] if needed else []
     arguments += [f"options?: {{ {'; '.join(options)} }}"] if options else []
     returned = f"{{ {'; '.join(outputs)} }}" if outputs else "object"
-    shapes = [f"   * {each.name}: {_shape(each)}" for each in inputs]
+    shapes = [f"   * {each.name}: {_shape_text(each)}" for each in inputs]
     comment = "\n".join(["  /**", f"   * {function.comment}", *shapes, "   */"])
     return f"{comment}\n  {method_of(function, interface)}({', '.join(arguments)}): {returned};"
 
@@ -150,7 +150,7 @@ def _given(parameter: FunctionParameter) -> str:
     return "ArrayLike<number> | ArrayLike<bigint>" if wide else "ArrayLike<number>"
 
 
-def _shape(parameter: FunctionParameter) -> str:
+def _shape_text(parameter: FunctionParameter) -> str:
     if parameter.role is Role.OFFSETS:
         size = "rows + 1" if parameter.by_rows else str(parameter.length)
         return f"({size}): the entries of row i are those from offset i on, and before offset i + 1"

@@ -229,15 +229,15 @@ def _stub(interface: Interface) -> str:
 
 
 def _method(function: FunctionSignature, interface: Interface) -> str:
-    given = [f"{each.name}: {'float' if each.dtype is None else _array(each)}" for each in needed_by(function)]
+    given = [f"{each.name}: {'float' if each.dtype is None else _array_type(each)}" for each in needed_by(function)]
     given += [f"{each.name}: {'bool' if each.role is Role.FLAG else 'int'} = ..." for each in options_of(function)]
     outputs = [each for each in function.parameters if each.role is Role.OUTPUT]
     if not outputs:
         returned = "None" if not function.results else "float" if len(function.results) == 1 else "dict[str, float]"
     else:
-        kinds = [_array(each) for each in outputs]
+        kinds = [_array_type(each) for each in outputs]
         returned = kinds[0] if len(kinds) == 1 else f"dict[str, {' | '.join(dict.fromkeys(kinds))}]"
-    axes = [f"        - `{each.name}`: {_axes(each)}" for each in function.parameters if each.dtype is not None]
+    axes = [f"        - `{each.name}`: {_axes_text(each)}" for each in function.parameters if each.dtype is not None]
     lines = [f'        """{function.comment}', *(["", *axes] if axes else []), '        """']
     arguments = f"self, *, {', '.join(given)}" if given else "self"
     return "\n".join([f"    def {method_of(function, interface)}({arguments}) -> {returned}:", *lines])
@@ -250,11 +250,11 @@ def _dims(parameter: FunctionParameter) -> list[str]:
     return [*first, *map(str, parameter.shape)]
 
 
-def _axes(parameter: FunctionParameter) -> str:
+def _axes_text(parameter: FunctionParameter) -> str:
     return f"({', '.join(_dims(parameter))})" if _dims(parameter) else "one number"
 
 
-def _array(parameter: FunctionParameter) -> str:
+def _array_type(parameter: FunctionParameter) -> str:
     assert parameter.dtype is not None
     axes = ", ".join(f"Annotated[int, {each!r}]" for each in _dims(parameter)) or "()"
     name = "bool_" if parameter.dtype.name == "bool" else parameter.dtype.name

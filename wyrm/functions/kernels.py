@@ -124,7 +124,7 @@ class Kernel(Generic[P, R]):
                 fixed[text] = value_.item() if isinstance(value_, np.generic) else value_
                 continue
             parent = _as_parent(value_, beside, f"{text} of {name}")
-            operands.append(Operand(text, _kind(parent), len(parent.dims)))
+            operands.append(Operand(text, _kind_of_node(parent), len(parent.dims)))
             parents.append(parent)
         results = self._results(given, operands, parents)
         floats = {parent.dtype for parent in parents if parent.dtype.kind == "f"}
@@ -164,7 +164,7 @@ class Kernel(Generic[P, R]):
         hints = self._hints
         places: dict[Any, tuple[int, int]] = {}
         for i, (operand, parent) in enumerate(zip(operands, parents, strict=True)):
-            axes = _axes(hints.get(operand.name))
+            axes = _axes_of_hint(hints.get(operand.name))
             if axes is None:
                 continue
             if len(axes) != len(parent.dims):
@@ -178,7 +178,7 @@ class Kernel(Generic[P, R]):
                 places.setdefault(axis, (i, k))
         found: dict[str, Shape] = {}
         for text in left:
-            axes = _axes(hints.get(text))
+            axes = _axes_of_hint(hints.get(text))
             if axes is None:
                 raise ShapeError(
                     f"{name}: {text} is left out, so it is a result: annotate its axes, as in {text}: "
@@ -208,7 +208,7 @@ class Kernel(Generic[P, R]):
         """The parameters that have the axis of the batch, of which a call of the function has one row."""
         found: set[str] = set()
         for text in self.names:
-            axes = [getattr(each, "__name__", each) for each in _axes(self._hints.get(text)) or ()]
+            axes = [getattr(each, "__name__", each) for each in _axes_of_hint(self._hints.get(text)) or ()]
             if self._batch_name in axes[1:]:
                 raise ShapeError(
                     f"{self.kernel_function.__name__}: {self._batch_name} is the axis of the batch, and must be the "
@@ -249,7 +249,7 @@ class Kernel(Generic[P, R]):
         found: list[Kind] = []
         for text in self.names:
             hint = hints.get(text)
-            axes = _axes(hint)
+            axes = _axes_of_hint(hint)
             if axes is not None:
                 whole = typing.get_origin(hint) is IndexNode
                 found.append(Kind("i" if whole else "f8", len(axes)))
@@ -300,12 +300,12 @@ def _as_parent(value: Any, beside: Node | None, what: str) -> BaseNode:
     raise DTypeError(f"{what} is an array of {array.dtype}: kernels take floats and integers")
 
 
-def _kind(parent: BaseNode) -> Kind:
+def _kind_of_node(parent: BaseNode) -> Kind:
     types = {"f": "f4" if parent.dtype == np.float32 else "f8", "b": "b"}
     return Kind(types.get(parent.dtype.kind, "i"), len(parent.dims) or None)
 
 
-def _axes(hint: Any) -> tuple[Any, ...] | None:
+def _axes_of_hint(hint: Any) -> tuple[Any, ...] | None:
     """Return the axes of an annotation such as `Tensor[Batch, Time]`; None for another one."""
     origin = typing.get_origin(hint)
     if origin is Written:

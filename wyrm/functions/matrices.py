@@ -71,11 +71,11 @@ def eye(N: Any, M: Any = None, k: int = 0, dtype: DTypeLike | None = None) -> No
     rows, columns = _sides(N, M)
     offset = integer("k", k)
     if None in (axis_size(rows), axis_size(columns)):
-        return _numbers(_diagonal_positions(rows, offset) == positions(columns), dtype)
+        return _as_numbers(_diagonal_positions(rows, offset) == positions(columns), dtype)
     return constant_of(np.eye(int(rows), int(columns), offset, dtype=np.float32), dtype, (rows, columns))
 
 
-def _numbers(mask: Node, dtype: DTypeLike | None) -> Node:
+def _as_numbers(mask: Node, dtype: DTypeLike | None) -> Node:
     """Return a mask as zeros and ones, of a weak type by default."""
     return weak_floats(mask) if dtype is None else mask.astype(dtype)
 
@@ -111,7 +111,7 @@ def tri(N: Any, M: Any = None, k: int = 0, dtype: DTypeLike | None = None) -> No
     rows, columns = _sides(N, M)
     offset = integer("k", k)
     if None in (axis_size(rows), axis_size(columns)):
-        return _numbers(_below(rows, columns, offset), dtype)
+        return _as_numbers(_below(rows, columns, offset), dtype)
     return constant_of(np.tri(int(rows), int(columns), offset, dtype=np.float32), dtype, (rows, columns))
 
 

@@ -43,7 +43,7 @@ def _of_method(name: str) -> Callable[..., Any]:
     return function
 
 
-def _of_op(op: Any) -> Callable[..., Any]:
+def _function_of_op(op: Any) -> Callable[..., Any]:
     """Return the function that constructs an elementwise op."""
 
     def of_one(x: Any) -> Any:
@@ -64,6 +64,6 @@ def __getattr__(name: str) -> Callable[..., Any]:
     if full not in _names.FUNCTIONS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     importlib.import_module(_names.FUNCTIONS[full])
-    function = _of_op(FUNCTIONS[full]) if full in FUNCTIONS else _of_method(name)
+    function = _function_of_op(FUNCTIONS[full]) if full in FUNCTIONS else _of_method(name)
     function.__module__, function.__name__, function.__qualname__ = __name__, name, name
     return globals().setdefault(name, function)

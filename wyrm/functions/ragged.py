@@ -53,7 +53,7 @@ def row_lengths(x: OfRows[tuple[Rows, Along, *Bs]]) -> IndexNode[tuple[Rows]]:
     >>> wy.row_lengths(words).forward().tolist()
     [2, 0, 1]
     """
-    return RowLengthsOf(_of_rows("row_lengths", x))
+    return RowLengthsOf(_with_ragged_axis("row_lengths", x))
 
 
 def entry_positions(x: OfRows[tuple[Rows, Along, *Bs]]) -> IndexNode[tuple[Rows, Along]]:
@@ -67,7 +67,7 @@ def entry_positions(x: OfRows[tuple[Rows, Along, *Bs]]) -> IndexNode[tuple[Rows,
     >>> wy.entry_positions(words).forward().tolist()
     [[0, 1], [], [0]]
     """
-    return EntryPositions(_of_rows("entry_positions", x))
+    return EntryPositions(_with_ragged_axis("entry_positions", x))
 
 
 def entry_rows(x: OfRows[tuple[Rows, Along, *Bs]]) -> IndexNode[tuple[Rows, Along]]:
@@ -81,7 +81,7 @@ def entry_rows(x: OfRows[tuple[Rows, Along, *Bs]]) -> IndexNode[tuple[Rows, Alon
     >>> wy.entry_rows(words).forward().tolist()
     [[0, 0], [], [2]]
     """
-    return EntryRowNumbers(_of_rows("entry_rows", x))
+    return EntryRowNumbers(_with_ragged_axis("entry_rows", x))
 
 
 def first_entry(x: Node[Any, tuple[Rows, Along, *Bs]]) -> Node[Any, tuple[Rows, *Bs]]:
@@ -166,7 +166,7 @@ def row_pairs(x: Any) -> tuple[Any, Any]:
     >>> left.forward().tolist(), right.forward().tolist()
     ([[3, 3, 1], [], []], [[1, 2, 2], [], []])
     """
-    return pairs(_of_rows("row_pairs", x))
+    return pairs(_with_ragged_axis("row_pairs", x))
 
 
 @overload
@@ -194,7 +194,7 @@ def row_segment_sum(x: Any, segment_ids: Any, num_segments: Any) -> Node:
     [[5.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
     """
     ids = as_indices(segment_ids)
-    if ids.dims != _of_rows("row_segment_sum", x).dims[:2]:
+    if ids.dims != _with_ragged_axis("row_segment_sum", x).dims[:2]:
         raise ShapeError(f"row_segment_sum takes an id for each entry of {describe(x)}, not {describe(ids)}")
     segments = (
         num_segments if isinstance(num_segments, Dim) else whole("row_segment_sum: num_segments", num_segments, 1)
@@ -301,7 +301,7 @@ def row_scan(function: Callable[..., object], init: object, xs: object, *, rever
     return unflatten(carried, from_floats(last, carry)), results
 
 
-def _of_rows(name: str, x: Any) -> Any:
+def _with_ragged_axis(name: str, x: Any) -> Any:
     if not isinstance(x, BaseNode) or ragged_axis(x.dims) is None:
         given = describe(x) if isinstance(x, BaseNode) else type(x).__name__
         raise ShapeError(

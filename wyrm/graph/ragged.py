@@ -267,14 +267,14 @@ def as_ragged(value: Any, what: str, *, integers: bool = False) -> RaggedArray:
     rows = list(value) if hasattr(value, "__iter__") and not isinstance(value, str | bytes) else None
     if rows is None:
         raise TypeError(f"{what} takes rows of different lengths, not {type(value).__name__}{_SEVERAL}")
-    return _of_rows(rows, what, integers)
+    return _joined_rows(rows, what, integers)
 
 
 def _of_offsets(values: np.ndarray, offsets: np.ndarray, what: str) -> RaggedArray:
     return _trusted(values, _checked_offsets(offsets, len(values), what))
 
 
-def _of_rows(rows: list[Any], what: str, integers: bool) -> RaggedArray:
+def _joined_rows(rows: list[Any], what: str, integers: bool) -> RaggedArray:
     arrays = []
     for position, row in enumerate(rows):
         if not hasattr(row, "__len__") or not hasattr(row, "__getitem__") or isinstance(row, str | bytes | dict):

@@ -314,7 +314,7 @@ class Checkpoints:
             self.directory.mkdir(parents=True, exist_ok=True)
             self._refuse_later(record.step)
             remove_leftovers(self.directory)
-            _write(path, arrays, record)
+            _write_files(path, arrays, record)
         except OSError as error:
             reason = f"cannot write {os.fspath(path)!r}: {error.strerror or error}"
             raise self._unwritten(record.step, reason) from error
@@ -500,7 +500,7 @@ def _checked_parameters(parameters: Parameters, optimizer: object) -> dict[str, 
     return by_name(parameters)
 
 
-def _write(path: Path, arrays: Mapping[str, np.ndarray], record: CheckpointRecord) -> None:
+def _write_files(path: Path, arrays: Mapping[str, np.ndarray], record: CheckpointRecord) -> None:
     """Write both files in an order in which the description never describes another file."""
     text = record.text(arrays)
     beside = path.with_suffix(".json")

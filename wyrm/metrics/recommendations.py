@@ -67,7 +67,7 @@ class RelevantPlaces:
 def places_of(ranking: Any, relevant: Any, exclude: Any, ranked: bool, *, graded: bool = False) -> RelevantPlaces:
     """Return the places of relevant items; with `graded`, `relevant` may be the gains of all items."""
     lists = item_lists(ranking, ranked)
-    scores = np.empty((0, 0)) if lists is not None else _scores(ranking)
+    scores = np.empty((0, 0)) if lists is not None else _checked_scores(ranking)
     users, items = (len(lists), None) if lists is not None else scores.shape
     gains = _gains(relevant, users, items) if graded else None
     if gains is None:
@@ -96,7 +96,7 @@ def places_of(ranking: Any, relevant: Any, exclude: Any, ranked: bool, *, graded
     return RelevantPlaces(user, first, last, before, until, gain, wanted, counts, best)
 
 
-def _scores(ranking: Any) -> NDArray[np.floating[Any]]:
+def _checked_scores(ranking: Any) -> NDArray[np.floating[Any]]:
     """Return scores of shape (users, items), in their own precision."""
     matrix, given = score_matrix("ranking", ranking, "users", "items"), as_array(ranking)
     return given if given.dtype == np.float32 else matrix

@@ -66,7 +66,7 @@ def differing(name: str, callee: Type, arguments: Sequence[CheckedArgument]) -> 
     for item in _overloads(callee):
         seen: dict[str, str] = {}
         for declared, argument in zip(_declared_types(item, arguments) or (), arguments, strict=False):
-            for variable, axis in _axes(declared, argument.type):
+            for variable, axis in _axes_of_variables(declared, argument.type):
                 if seen.setdefault(variable, axis) != axis:
                     return f"{name} of {_shapes(arguments)}: {seen[variable]} against {axis}"
     return None
@@ -204,7 +204,7 @@ def _has_base(type_: Type, base: str) -> bool:
     return isinstance(proper, Instance) and base_of(proper.type, base) is not None
 
 
-def _axes(declared: Type, given: Type) -> Iterator[tuple[str, str]]:
+def _axes_of_variables(declared: Type, given: Type) -> Iterator[tuple[str, str]]:
     """Yield the type variables for axes of a declared node, each with the axis of the node that is given."""
     proper = get_proper_type(given)
     for item in map(get_proper_type, _tuple_items(declared)):

@@ -120,7 +120,7 @@ def report_engine(context: FunctionContext) -> None:
     """Add an error for the name of an engine that neither this environment nor a checked file registers."""
     assert isinstance(context.api, TypeChecker)
     for argument in arguments_of(context):
-        name = _word(argument.type) if argument.name == "engine" else None
+        name = _text_of_type(argument.type) if argument.name == "engine" else None
         if name is None or any(_registers(path, name) for path in _files(context.api)):
             continue
         try:
@@ -129,7 +129,7 @@ def report_engine(context: FunctionContext) -> None:
             context.api.fail(str(error), argument.expression, code=ARG_TYPE)
 
 
-def _word(type_: Type) -> str | None:
+def _text_of_type(type_: Type) -> str | None:
     """Return the text that a type tells of a value."""
     proper = get_proper_type(type_)
     value = proper.last_known_value if isinstance(proper, Instance) else proper

@@ -416,7 +416,7 @@ class Text:
         if isinstance(function, Module) and len(call.args) == len(positional) == 1:
             return self._module_called(function, positional[0])
         values = list(map(self.value, positional))
-        if isinstance(function, type) and math.prod(_numbers([*values, *keywords.values()])) > _LARGEST:
+        if isinstance(function, type) and math.prod(_sizes_in([*values, *keywords.values()])) > _LARGEST:
             raise UnknownType
         found = self._run(function, *values, **keywords)
         if isinstance(found, Sequential):
@@ -536,10 +536,10 @@ def _has_list(value: Any) -> bool:
     return isinstance(value, list) or (isinstance(value, tuple) and any(map(_has_list, value)))
 
 
-def _numbers(values: list[Any]) -> Iterator[int]:
+def _sizes_in(values: list[Any]) -> Iterator[int]:
     for value in values:
         if isinstance(value, tuple | list):
-            yield from _numbers(list(value))
+            yield from _sizes_in(list(value))
         elif isinstance(value, int | wy.Dim):
             yield max(abs(int(value)), 1) if isinstance(value, int) or value.size is not None else 1
 

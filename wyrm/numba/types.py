@@ -135,17 +135,17 @@ def _fill_all(targets: Any, bounds: Any, given: Any) -> Callable[..., None]:
         return lambda targets, bounds, given: None
 
     def fill(targets: Any, bounds: Any, given: Any) -> None:
-        _put(targets[0], bounds[0], given[0])
+        _copy_array(targets[0], bounds[0], given[0])
         _fill(targets[1:], bounds[1:], given[1:])
 
     return fill
 
 
-def _put(target: Any, bounds: Any, given: Any) -> None:
+def _copy_array(target: Any, bounds: Any, given: Any) -> None:
     """Copy one array."""
 
 
-@overload(_put, strict=False)
+@overload(_copy_array, strict=False)
 def _put_one(target: Any, bounds: Any, given: Any) -> Callable[..., None]:
     number, integer = not isinstance(given, types.Array), isinstance(target.dtype, types.Integer)
 

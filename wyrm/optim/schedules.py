@@ -139,7 +139,7 @@ class Step(Formula):
 
     def __post_init__(self) -> None:
         number("start", self.start, 0.0)
-        _keep(self, every=whole("every", self.every, 1))
+        _set_options(self, every=whole("every", self.every, 1))
         number("factor", self.factor, 0.0)
 
 
@@ -160,7 +160,7 @@ class MultiStep(Formula):
 
     def __post_init__(self) -> None:
         number("start", self.start, 0.0)
-        _keep(self, milestones=_increasing("milestones", self.milestones))
+        _set_options(self, milestones=_increasing("milestones", self.milestones))
         number("factor", self.factor, 0.0)
 
 
@@ -181,7 +181,7 @@ class Piecewise(Formula):
     def __post_init__(self) -> None:
         for position, value in enumerate(self.values):
             number(f"values[{position}]", value, 0.0)
-        _keep(self, boundaries=_one_more("values", self.values, self.boundaries))
+        _set_options(self, boundaries=_one_more("values", self.values, self.boundaries))
 
 
 @_schedule
@@ -202,7 +202,7 @@ class Joined:
         for position, schedule in enumerate(self.schedules):
             if not callable(schedule):
                 number(f"schedules[{position}]", schedule, 0.0)
-        _keep(self, boundaries=_one_more("schedules", self.schedules, self.boundaries))
+        _set_options(self, boundaries=_one_more("schedules", self.schedules, self.boundaries))
 
     def __call__(self, step: int) -> float:
         position = bisect_right(self.boundaries, step)
@@ -245,7 +245,7 @@ class Cosine(Formula):
 
     def __post_init__(self) -> None:
         number("start", self.start, 0.0)
-        _keep(self, steps=whole("steps", self.steps, 1))
+        _set_options(self, steps=whole("steps", self.steps, 1))
         number("end", self.end, 0.0)
 
 
@@ -269,9 +269,9 @@ class CosineRestarts(Formula):
 
     def __post_init__(self) -> None:
         number("start", self.start, 0.0)
-        _keep(self, steps=whole("steps", self.steps, 1))
+        _set_options(self, steps=whole("steps", self.steps, 1))
         number("end", self.end, 0.0)
-        _keep(self, growth=whole("growth", self.growth, 1))
+        _set_options(self, growth=whole("growth", self.growth, 1))
 
 
 @_schedule
@@ -294,7 +294,7 @@ class Polynomial(Formula):
 
     def __post_init__(self) -> None:
         number("start", self.start, 0.0)
-        _keep(self, steps=whole("steps", self.steps, 1))
+        _set_options(self, steps=whole("steps", self.steps, 1))
         number("end", self.end, 0.0)
         number("power", self.power, 0.0)
 
@@ -321,7 +321,7 @@ class OneCycle(Formula):
 
     def __post_init__(self) -> None:
         number("peak", self.peak, 0.0)
-        _keep(self, steps=whole("steps", self.steps, 2))
+        _set_options(self, steps=whole("steps", self.steps, 2))
         number("rise", self.rise, 0.0, 1.0)
         number("start_divisor", self.start_divisor, 1.0)
         number("end_divisor", self.end_divisor, 1.0)
@@ -344,7 +344,7 @@ class LinearWarmup(Formula):
 
     def __post_init__(self) -> None:
         number("peak", self.peak, 0.0)
-        _keep(self, steps=whole("steps", self.steps, 1))
+        _set_options(self, steps=whole("steps", self.steps, 1))
         number("start", self.start, 0.0)
 
 
@@ -370,13 +370,13 @@ class WarmupCosine(Formula):
     def __post_init__(self) -> None:
         number("peak", self.peak, 0.0)
         number("end", self.end, 0.0)
-        _keep(self, warmup=whole("warmup", self.warmup, 1))
-        _keep(self, steps=whole("steps", self.steps, 1))
+        _set_options(self, warmup=whole("warmup", self.warmup, 1))
+        _set_options(self, steps=whole("steps", self.steps, 1))
         if self.warmup >= self.steps:
             raise OptionError(f"warmup must be below steps={self.steps}, not {self.warmup}")
 
 
-def _keep(schedule: object, **values: object) -> None:
+def _set_options(schedule: object, **values: object) -> None:
     """Set checked options of a frozen schedule, as Python's numbers, which do not overflow."""
     for name, value in values.items():
         object.__setattr__(schedule, name, value)

@@ -83,7 +83,7 @@ def measured_peaks() -> Peaks:
     A triad is `a[i] = b[i] + s * c[i]`. Other work on the machine lowers them.
     """
     count = processors()
-    flops = [[_product(np.dtype(dtype), threads) for threads in (1, count)] for dtype in ("float32", "float64")]
+    flops = [[_product_rate(np.dtype(dtype), threads) for threads in (1, count)] for dtype in ("float32", "float64")]
     bands = [[_triad(size, threads) for threads in (1, count)] for size in _SIZES]
     # A cache is no slower than the next larger one or memory, and all threads together are no slower than one.
     for position in range(len(bands) - 2, -1, -1):
@@ -109,7 +109,7 @@ def _fastest(run: Callable[[], object]) -> float:
     return best
 
 
-def _product(dtype: np.dtype, threads: int) -> float:
+def _product_rate(dtype: np.dtype, threads: int) -> float:
     """Return the FLOP/s of a matrix product as programs compute it."""
     from wyrm.engines.native.llvm.library import CompiledFunction
 

@@ -118,7 +118,7 @@ class Profile:
         """The stages with those of equal layers together, the longest first."""
         found: dict[object, list[Stage]] = {}
         for stage in self.stages:
-            found.setdefault(_form(stage), []).append(stage)
+            found.setdefault(_key_of_layers(stage), []).append(stage)
         return sorted((Group(tuple(stages)) for stages in found.values()), key=lambda group: -group.seconds)
 
     def table(self, rows: int | None = None, *, width: int | None = None) -> str:
@@ -143,7 +143,7 @@ class Profile:
                     "" if reached is None else f"{about}{reached:.0%}",
                     group.bound,
                     _shortened(", ".join(stage.nodes)),
-                    _line(stage),
+                    _line_of_stage(stage),
                 )
             )
         columns = terminal_columns() if width is None else whole("width", width, 0)
@@ -201,7 +201,7 @@ def _threads_in_words(profile: Profile) -> str:
     return "in one thread" if profile.threads == 1 else f"in {profile.threads} threads"
 
 
-def _form(stage: Stage) -> object:
+def _key_of_layers(stage: Stage) -> object:
     """Return a key that stages of equal layers share."""
     if stage.kind in ("Python", "wait"):
         return stage.kind, stage.name
@@ -218,7 +218,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
 
 
-def _line(stage: Stage) -> str:
+def _line_of_stage(stage: Stage) -> str:
     return "  ".join(filter(None, (stage.location, *map(of_all_layers, stage.modules[:1]))))
 
 

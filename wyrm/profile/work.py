@@ -431,7 +431,7 @@ class Counter:
         return _Unsteady(result) if any(isinstance(each, _Unsteady) for each in operands) else result
 
 
-def _divided(x: int, y: int) -> int:
+def _towards_zero(x: int, y: int) -> int:
     """Return a quotient rounded towards zero."""
     return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
 
@@ -441,8 +441,8 @@ _INTEGERS: dict[str, Callable[..., Any]] = {
     "stride": operator.mul, "accumulate": operator.add, "less": operator.lt, "less_equal": operator.le,
     "greater": operator.gt, "greater_equal": operator.ge, "equal": operator.eq, "not_equal": operator.ne,
     "and": operator.and_, "or": operator.or_, "xor": operator.xor, "left": operator.lshift, "right": operator.rshift,
-    "negative": operator.neg, "abs": abs, "not": lambda x: not x, "divide": _divided,
-    "remainder": lambda x, y: x - y * _divided(x, y),
+    "negative": operator.neg, "abs": abs, "not": lambda x: not x, "divide": _towards_zero,
+    "remainder": lambda x, y: x - y * _towards_zero(x, y),
 }  # fmt: skip
 
 

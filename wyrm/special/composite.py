@@ -78,7 +78,7 @@ def _positions(axis: AxisLike, x: Node) -> tuple[int, ...]:
     return all_axes(axis, x.ndim)
 
 
-def _shifted(x: Node, axis: AxisLike) -> Node:
+def _less_maximum(x: Node, axis: AxisLike) -> Node:
     """Return `x` less its maximum over `axis`, which counts as a constant in derivatives."""
     largest: Node = x.max(axis=_positions(axis, x), keepdims=True)
     return x - where(abs(largest) < math.inf, largest, 0.0).stop_gradient()
@@ -95,7 +95,7 @@ def softmax(x: Operand[S], axis: AxisLike = None) -> Node[Any, S]:
     node = as_node(x)
     if is_integer(axis):
         return node.softmax(axis=axis)
-    powers = _shifted(node, axis).exp()
+    powers = _less_maximum(node, axis).exp()
     return powers / powers.sum(axis=_positions(axis, node), keepdims=True)
 
 
@@ -110,7 +110,7 @@ def log_softmax(x: Operand[S], axis: AxisLike = None) -> Node[Any, S]:
     node = as_node(x)
     if is_integer(axis):
         return node.log_softmax(axis=axis)
-    shifted = _shifted(node, axis)
+    shifted = _less_maximum(node, axis)
     return shifted - shifted.exp().sum(axis=_positions(axis, node), keepdims=True).log()
 
 

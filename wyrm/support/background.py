@@ -36,7 +36,7 @@ class Background:
         """Wait for the job before, then begin this one and return."""
         self.wait()
         # The thread holds no reference to this object, so that `_tell` is called when nobody can ask any more.
-        self._thread = threading.Thread(target=_run, args=(job, self._errors), name=f"wyrm: {self._what}")
+        self._thread = threading.Thread(target=_run_job, args=(job, self._errors), name=f"wyrm: {self._what}")
         self._thread.start()
 
     def wait(self) -> None:
@@ -53,7 +53,7 @@ class Background:
             self.wait()
 
 
-def _run(job: Callable[[], object], errors: list[BaseException]) -> None:
+def _run_job(job: Callable[[], object], errors: list[BaseException]) -> None:
     try:
         job()
     except BaseException as error:

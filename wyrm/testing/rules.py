@@ -248,7 +248,7 @@ def of_rows(each: Alone) -> list[Finding]:
     if each.draws:
         return []
     for count, axes in _row_choices(each):
-        found = _divided(each, count, axes)
+        found = _rows_divided(each, count, axes)
         if found is not None:
             return [found]
     return []
@@ -273,7 +273,7 @@ def _row_choices(each: Alone) -> Iterator[tuple[int, tuple[int | None, ...]]]:
         yield from ((count, axes) for axes in itertools.islice(chosen, _CHOICES))
 
 
-def _divided(each: Alone, count: int, axes: Sequence[int | None]) -> Finding | None:
+def _rows_divided(each: Alone, count: int, axes: Sequence[int | None]) -> Finding | None:
     """Divide the rows of the operands along these axes in two parts, and compare with what the op says."""
     leaves: dict[Any, Any] = {}
     for leaf, axis in zip(each.leaves, axes, strict=True):

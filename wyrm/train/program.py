@@ -354,7 +354,7 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
     def __copy__(self) -> Program[R, E]:
         """Return a program with the same nodes and optimizer that counts its own steps from here on."""
         with self._lock:
-            return _build(self._outputs, *self._form, self.optimizer, self._choices, self.state_dict())
+            return _new_program(self._outputs, *self._form, self.optimizer, self._choices, self.state_dict())
 
     @property
     def _form(self) -> tuple[bool, list[str]]:
@@ -371,7 +371,7 @@ class Program(ExplainsNames, Generic[R, E], metaclass=ExplainsNamesOfClass):
                 memo.setdefault(id(leaf), leaf)
             outputs = [copied(output, memo) for output in self._outputs]
             optimizer = copy.deepcopy(self.optimizer, memo)
-            return _build(outputs, *self._form, optimizer, self._choices, self.state_dict())
+            return _new_program(outputs, *self._form, optimizer, self._choices, self.state_dict())
 
     def __reduce__(self) -> tuple[object, ...]:
         with self._lock:
@@ -593,7 +593,7 @@ def _inside_epoch(what: str) -> OptionError:
     )
 
 
-def _build(
+def _new_program(
     outputs: Sequence[BaseNode],
     single: bool,
     names: Sequence[str],
@@ -609,7 +609,7 @@ def _build(
 
 def _restored(records: Records, roots: Sequence[int], *rest: Any) -> Program[Any, Any]:
     nodes = restore_all(records)
-    return _build([nodes[root] for root in roots], *rest)
+    return _new_program([nodes[root] for root in roots], *rest)
 
 
 _programs: weakref.WeakSet[Program[Any, Any]] = weakref.WeakSet()

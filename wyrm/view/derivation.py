@@ -235,7 +235,7 @@ def to_derivation(output: Node) -> Derivation:
 
 def rows_of(output: Node, notation: Notation) -> list[Row]:
     """Return for each value its equation, its axes, the equation of its gradient, and the user's line."""
-    shown = [node for node in Schedule([output]).nodes if not _is_number(node)]
+    shown = [node for node in Schedule([output]).nodes if not _is_plain_number(node)]
     # Residuals have no gradient of their own: they only help to compute another operand's.
     residuals = {node.parents[position] for node in shown for position in node.residual_parents}
     differentiable = [
@@ -266,7 +266,7 @@ def rows_of(output: Node, notation: Notation) -> list[Row]:
     return rows
 
 
-def _is_number(node: BaseNode) -> bool:
+def _is_plain_number(node: BaseNode) -> bool:
     return isinstance(node, Constant) and node.name is None and node.dims == ()
 
 
@@ -310,7 +310,7 @@ def _expression_of(
         if current in done:
             continue
         if known is not None or current.is_leaf:
-            done[current] = known or notation.name(_number(current))
+            done[current] = known or notation.name(_leaf_text(current))
         elif ready:
             parents = [same[parent] for parent in current.parents]
             operands = [done[parent] for parent in parents]
@@ -324,7 +324,7 @@ def _expression_of(
                         for is_row, text in zip(rows, operands, strict=True)
                     ]
                 is_column = current.op_name() == "transpose" and rows[0]
-                done[current] = operands[0] if is_column else _operation(current, parents, operands, notation)
+                done[current] = operands[0] if is_column else _written_operation(current, parents, operands, notation)
         else:
             stack.append((current, True))
             stack += [(same[parent], False) for parent in current.parents]
@@ -357,7 +357,9 @@ def _is_row(node: BaseNode) -> bool:
     )
 
 
-def _operation(node: BaseNode, parents: Sequence[BaseNode], operands: Sequence[Written], notation: Notation) -> Written:
+def _written_operation(
+    node: BaseNode, parents: Sequence[BaseNode], operands: Sequence[Written], notation: Notation
+) -> Written:
     kind, attributes = node.op_name(), node.attribute_values()
     if kind == "transpose":
         axes, rank = attributes["axes"], len(node.dims)
@@ -379,7 +381,7 @@ def _axis_text(node: BaseNode, position: int) -> str:
     return axis_name(node.dims[position]) or str(position)
 
 
-def _number(leaf: BaseNode) -> str:
+def _leaf_text(leaf: BaseNode) -> str:
     array = stored(leaf).array
     small = array is not None and array.size <= 4
     return leaf.name or (repr(array.tolist()) if array is not None and small else type(leaf).__name__.lower())

@@ -48,7 +48,7 @@ def program_data(
         "buffers": [
             {
                 "name": buffer.name,
-                "bytes": _bytes(buffer, sizes),
+                "bytes": _bytes_of_buffer(buffer, sizes),
                 "first": first,
                 "last": last if last < end else len(calls) - 1,
                 "nodes": sorted(set(computed.get(buffer, ()))),
@@ -84,7 +84,7 @@ def _stage(
     kind = _kind_of_call(call)
     computed = nodes if call.updated is None else [call.updated]
     shown = sorted({number for node in computed for number in owners.get(node, ())})
-    bytes_used = [_bytes(buffer, sizes) for buffer in {buffer.root for buffer in call.buffers}]
+    bytes_used = [_bytes_of_buffer(buffer, sizes) for buffer in {buffer.root for buffer in call.buffers}]
     products = [0 if kind == "check" else multiply_adds(node, sizes) for node in nodes]
     known = [count for count in products if count is not None]
     return {
@@ -114,11 +114,11 @@ def _name_of_call(call: Invocation, kind: str, nodes: Sequence[BaseNode]) -> str
     names = list(dict.fromkeys(node.op_name() for node in nodes))
     listed = ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")
     if isinstance(call.item, Loop):
-        return f"loop over {', '.join(_axes(call.item))}: {listed}"
+        return f"loop over {', '.join(_axes_of_loop(call.item))}: {listed}"
     return {"check": f"check the indices of {listed}", "scalars": f"scalars: {listed}"}.get(kind, listed)
 
 
-def _axes(loop: Loop) -> Iterator[str]:
+def _axes_of_loop(loop: Loop) -> Iterator[str]:
     """Yield the axes of a loop and of the longest chain of loops inside."""
     item: Item | None = loop
     while isinstance(item, Loop):
@@ -130,7 +130,7 @@ def _axis_name(axis: Axis) -> str:
     return type(axis).__name__ if isinstance(axis, Dim) else str(axis)
 
 
-def _bytes(buffer: ArrayBuffer, sizes: Mapping[type[Dim], int]) -> int:
+def _bytes_of_buffer(buffer: ArrayBuffer, sizes: Mapping[type[Dim], int]) -> int:
     try:
         return math.prod(resolve(buffer.dims, sizes)) * buffer.dtype.itemsize
     except ShapeError:
@@ -289,7 +289,7 @@ class GraphData:
         for number, node in enumerate(self.nodes):
             role = self._unfolded.roles.get(node)
             kind = _node_kind(node) if role is None else OPERATION
-            elements = _elements(node.dims)
+            elements = _count_of_elements(node.dims)
             place = node.origin[:2]
             if place not in lines:
                 location = location_of(node.origin)
@@ -394,7 +394,7 @@ def _formula(node: BaseNode) -> str:
     return f"{op_name(node)}({', '.join([*operands, *attributes])})"
 
 
-def _elements(dims: Dims) -> int:
+def _count_of_elements(dims: Dims) -> int:
     """Return the number of elements, -1 if data decides it."""
     count = known_size(dims)
     return -1 if count is None else count

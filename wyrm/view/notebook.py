@@ -150,16 +150,16 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], total: Sequence[st
     >>> table((), [("<x>",)])
     '<table><tbody><tr><td style="...">&lt;x&gt;</td></tr></tbody></table>'
     """
-    body = "".join(_line(row, "td", numbers) for row in rows)
-    foot = f"<tfoot>{_line(total, 'th', numbers)}</tfoot>" if total else ""
+    body = "".join(_table_line(row, "td", numbers) for row in rows)
+    foot = f"<tfoot>{_table_line(total, 'th', numbers)}</tfoot>" if total else ""
     return encodable(f"<table>{_head(head, numbers)}<tbody>{body}</tbody>{foot}</table>")
 
 
 def _head(titles: Sequence[str], numbers: int) -> str:
-    return f"<thead>{_line(titles, 'th', numbers)}</thead>" if titles else ""
+    return f"<thead>{_table_line(titles, 'th', numbers)}</thead>" if titles else ""
 
 
-def _line(cells: Sequence[str], tag: str, numbers: int) -> str:
+def _table_line(cells: Sequence[str], tag: str, numbers: int) -> str:
     styles = [_LEFT] * (len(cells) - numbers) + [_RIGHT] * numbers
     written = (f'<{tag} style="{style}">{escape(cell)}</{tag}>' for cell, style in zip(cells, styles, strict=True))
     return f"<tr>{''.join(written)}</tr>"

@@ -96,7 +96,7 @@ def _is_finite(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
-def _is_number(value: object) -> bool:
+def _is_number_or_name(value: object) -> bool:
     return _is_finite(value) or (isinstance(value, str) and value in _NOT_FINITE)
 
 
@@ -141,7 +141,7 @@ def _dict_of(check: Callable[[object], bool]) -> Callable[[object], bool]:
 def _is_histogram(value: object) -> bool:
     """Return whether a value is [lowest, highest, counts, number of elements that are not finite]."""
     return (
-        isinstance(value, list) and len(value) == 4 and _is_number(value[0]) and _is_number(value[1])
+        isinstance(value, list) and len(value) == 4 and _is_number_or_name(value[0]) and _is_number_or_name(value[1])
         and _list_of(_is_count)(value[2]) and len(value[2]) <= _MOST_BINS and _is_count(value[3])
     )  # fmt: skip
 
@@ -180,23 +180,23 @@ _FIELDS: dict[str, dict[str, Callable[[object], bool]]] = {
         "config": _or_none(_dict_of(_is_option)),
     },
     # The values of a step, as trainings wrote them before format 2.
-    "values": {"values": _dict_of(_is_number)},
+    "values": {"values": _dict_of(_is_number_or_name)},
     # Columns of points, each of one or more steps up to the named one: their means by name, and where points join
     # several values the lowest and the highest.
     "points": {
         "steps": _column_of(_is_count),
         "epochs": _column_of(_is_finite),
         "seconds": _column_of(_is_finite),
-        "means": _dict_of(_column_of(_is_number)),
-        "low": _or_none(_dict_of(_column_of(_is_number))),
-        "high": _or_none(_dict_of(_column_of(_is_number))),
+        "means": _dict_of(_column_of(_is_number_or_name)),
+        "low": _or_none(_dict_of(_column_of(_is_number_or_name))),
+        "high": _or_none(_dict_of(_column_of(_is_number_or_name))),
     },
     # By module: norms of the weights, norms of the gradients on a batch of `rows` rows, and the change in `over` steps
     # relative to the weights. `dead` has the numbers of dead units and of all units, by activation.
     "modules": {
-        "weights": _list_of(_is_number),
-        "gradients": _or_none(_list_of(_is_number)),
-        "updates": _or_none(_list_of(_is_number)),
+        "weights": _list_of(_is_number_or_name),
+        "gradients": _or_none(_list_of(_is_number_or_name)),
+        "updates": _or_none(_list_of(_is_number_or_name)),
         "rows": _or_none(_is_count),
         "over": _or_none(_is_count),
         "dead": _dict_of(_is_pair),

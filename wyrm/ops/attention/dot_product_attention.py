@@ -80,7 +80,7 @@ def scaled_dot_product_attention(
     (1, 2, 3, 4)
     """
     query, key, value = in_one_type(query, key, value)
-    _check(query, key, value)
+    _check_operands(query, key, value)
     allowed = bias = None
     if mask is not None:
         given = _mask(mask if isinstance(mask, Node) else as_constant(mask, _mask_dtype(mask, query)), query, key)
@@ -118,7 +118,7 @@ def _mask(mask: Node, query: Node, key: Node) -> Node:
     return of_heads
 
 
-def _check(query: Node, key: Node, value: Node) -> None:
+def _check_operands(query: Node, key: Node, value: Node) -> None:
     """Raise an error for operands that do not match."""
     rank = query.ndim
     for node in (query, key, value):

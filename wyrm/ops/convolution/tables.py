@@ -287,7 +287,7 @@ class _Sums:
             order = [number[q, place] for first, end, place in jobs for q in range(first, end)]
             positions += [weights[tap] + apart for tap in order]
             own, own_ends = _in_parts(
-                [(first * channels * volume + _flat(place, sizes), (end - first) * channels, 0)
+                [(first * channels * volume + _row_major(place, sizes), (end - first) * channels, 0)
                  for first, end, place in jobs], volume,
             )  # fmt: skip
             steps, ends = [*steps, *own], [*ends, *own_ends]
@@ -300,7 +300,7 @@ class _Sums:
             place = sum(map(len, masks))
             for tap in order:
                 masks.append(_mask_of(reads[tap], span, source))
-                direct.append((_flat(reads[tap], source), channels, place))
+                direct.append((_row_major(reads[tap], source), channels, place))
                 place += len(masks[-1])
             direct, direct_ends = _in_parts(direct, space)
         moved, shifts, firsts, all_steps, all_direct = (
@@ -342,7 +342,7 @@ def weight_gradient_tables(
     pitches = [n + more for n, more in zip(tile, box.halo, strict=True)]
     jobs, positions, order = [], [], {tap: number for number, tap in enumerate(box.taps[0])}
     for first, end, place in _jobs(box.taps[0]):
-        jobs.append((first * channels, (end - first) * channels, _flat(place, pitches)))
+        jobs.append((first * channels, (end - first) * channels, _row_major(place, pitches)))
         positions += [
             channel * len(taps) + order[phase, place] for phase in range(first, end) for channel in range(channels)
         ]
@@ -379,7 +379,7 @@ def input_gradient_tables(
             ])
             for tap in own
         ])  # fmt: skip
-        weights.append([_flat(tap, [window.size for window in windows]) for tap in own])
+        weights.append([_row_major(tap, [window.size for window in windows]) for tap in own])
         shifts.append(_triple([
             at - w.before + start * w.stride for at, w, start in zip(phase, windows, first, strict=True)
         ]))  # fmt: skip
@@ -388,7 +388,7 @@ def input_gradient_tables(
     return sums.tables(_Costs(source, (1, 1, 1), rows, channels, itemsize))
 
 
-def _flat(index: Sequence[int], sizes: Sequence[int]) -> int:
+def _row_major(index: Sequence[int], sizes: Sequence[int]) -> int:
     """Return the row-major position of an index."""
     position = 0
     for each, size in zip(index, sizes, strict=True):

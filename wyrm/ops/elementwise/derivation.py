@@ -232,13 +232,13 @@ def _maker(step: _Step, at: Sequence[int], numbers: Container[int]) -> _Make:
     # Most steps have two operands. What follows does the same as `_node_of_call`, in less time.
     first, second = at
     if constant[0]:
-        return lambda values: binary(op, _constant(values[first], values[second], values[0]), values[second])
+        return lambda values: binary(op, _constant_like(values[first], values[second], values[0]), values[second])
     if constant[1]:
-        return lambda values: binary(op, values[first], _constant(values[second], values[first], values[0]))
+        return lambda values: binary(op, values[first], _constant_like(values[second], values[first], values[0]))
     return lambda values: binary(op, values[first], values[second])
 
 
-def _constant(value: float, beside: Node, gradient: Node) -> Node:
+def _constant_like(value: float, beside: Node, gradient: Node) -> Node:
     """Return a constant of the dtype of a node beside it, or of the gradient beside a mask."""
     return as_constant(value, beside.dtype if beside.dtype.kind == "f" else gradient.dtype)
 

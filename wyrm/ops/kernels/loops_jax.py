@@ -13,7 +13,7 @@ from wyrm.support.imports import jax, jnp
 
 def varying_as(value: Any, like: Any) -> Any:
     """Return a value that varies over the devices that another one, or a type, varies over."""
-    missing = tuple(_axes(like) - _axes(value))
+    missing = tuple(_mesh_axes(like) - _mesh_axes(value))
     return jax.lax.pcast(value, missing, to="varying") if missing else value
 
 
@@ -26,9 +26,9 @@ def steady(step: Callable[[Any], Any], state: Any) -> Any:
         return state
     while True:
         following = jax.eval_shape(partial(step, state))
-        before = list(map(_axes, jax.tree.leaves(state)))
+        before = list(map(_mesh_axes, jax.tree.leaves(state)))
         state = jax.tree.map(varying_as, state, following)
-        if before == list(map(_axes, jax.tree.leaves(state))):
+        if before == list(map(_mesh_axes, jax.tree.leaves(state))):
             return state
 
 
@@ -44,7 +44,7 @@ def scan(
     return results
 
 
-def _axes(value: Any) -> frozenset[str]:
+def _mesh_axes(value: Any) -> frozenset[str]:
     """Return the axes of a mesh that a value, or the result of `jax.eval_shape`, varies over."""
     described = value if isinstance(value, jax.ShapeDtypeStruct) else jax.typeof(value)
     manual: Any = getattr(described, "manual_axis_type", None)
@@ -143,25 +143,25 @@ def on_host(
     # The call gets and returns words of 32 bits: it may run in a thread of XLA's, in which JAX has no 64-bit types.
     kinds = [np.dtype(operand.dtype) for operand in operands]
     words = [_words(operand, kind) for operand, kind in zip(operands, kinds, strict=True)]
-    result = jax.ShapeDtypeStruct((*shape, 2) if dtype.itemsize == 8 else shape, _word(dtype))
+    result = jax.ShapeDtypeStruct((*shape, 2) if dtype.itemsize == 8 else shape, _word_dtype(dtype))
 
     def call(*given: Any) -> Any:
         arrays = (_array_of_words(np.asarray(x), kind) for x, kind in zip(given, kinds, strict=True))
         found = np.asarray(compute(*arrays), dtype)
-        many = found.view(_word(dtype)) if found.ndim else found.reshape(1).view(_word(dtype))
+        many = found.view(_word_dtype(dtype)) if found.ndim else found.reshape(1).view(_word_dtype(dtype))
         return many.reshape((*found.shape, 2) if dtype.itemsize == 8 else found.shape)
 
     found = jax.pure_callback(call, result, *words, vmap_method=vmap_method)
-    return found if _word(dtype) == dtype else jax.lax.bitcast_convert_type(found, dtype)
+    return found if _word_dtype(dtype) == dtype else jax.lax.bitcast_convert_type(found, dtype)
 
 
-def _word(dtype: np.dtype) -> np.dtype:
+def _word_dtype(dtype: np.dtype) -> np.dtype:
     """Return the dtype of the words that hold numbers of a dtype."""
     return np.dtype(np.uint32) if dtype.itemsize >= 4 else dtype
 
 
 def _words(operand: Any, dtype: np.dtype) -> Any:
-    return operand if _word(dtype) == dtype else jax.lax.bitcast_convert_type(operand, _word(dtype))
+    return operand if _word_dtype(dtype) == dtype else jax.lax.bitcast_convert_type(operand, _word_dtype(dtype))
 
 
 def _array_of_words(words: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -84,10 +84,10 @@ def extend(made: dict[BaseNode, Any], order: Sequence[BaseNode], parts: PartsOf)
         if node in made:
             continue
         with located_at(node.origin):
-            made[node] = _flat(node, [made[parent] for parent in node.parents], parts)
+            made[node] = _flat_node(node, [made[parent] for parent in node.parents], parts)
 
 
-def _flat(node: BaseNode, operands: list[Any], parts: PartsOf) -> Any:
+def _flat_node(node: BaseNode, operands: list[Any], parts: PartsOf) -> Any:
     if node.is_leaf:
         return node if ragged_axis(node.dims) is None else parts_of(node).values
     if axis_of(node) is not None:

@@ -68,14 +68,14 @@ def words_of(value: Any, kind: Kind) -> list[int]:
                 words += [stride // size for stride in value.strides[: axes if layout == "any" else axes - 1]]
             return words
         case NumKind(type, _):
-            return [_word(value, type.kind, type.bits)]
+            return [_word_of_number(value, type.kind, type.bits)]
         case GroupKind(items):
             return [word for each, item in zip(value, items, strict=True) for word in words_of(each, item)]
         case _:
             raise NotCompiled(f"{kind} cannot be passed as an argument")
 
 
-def _word(value: Any, kind: str, bits: int) -> int:
+def _word_of_number(value: Any, kind: str, bits: int) -> int:
     if kind == "f":
         packed = struct.pack("<f", value) + b"\0\0\0\0" if bits == 32 else struct.pack("<d", value)
         return int.from_bytes(packed, "little", signed=True)
@@ -162,10 +162,10 @@ class CachedTable:
 
 def table_of(machine: LoadedFunction, arguments: Sequence[object], kinds: Sequence[Kind]) -> NDArray[np.int64]:
     """Return the table of a call: the words of the arguments, those of the constants, and space for the results."""
-    return _table(machine, [words_of(each, kind) for each, kind in zip(arguments, kinds, strict=True)])
+    return _table_of_words(machine, [words_of(each, kind) for each, kind in zip(arguments, kinds, strict=True)])
 
 
-def _table(machine: LoadedFunction, words: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+def _table_of_words(machine: LoadedFunction, words: Sequence[Sequence[int]]) -> NDArray[np.int64]:
     every = [word for each in words for word in each]
     return np.array([*every, *machine.constants, *[0] * len(machine.results)], np.int64)
 
@@ -201,7 +201,7 @@ class BoundFunction:
         self._kinds = kinds = tuple(map(kind_of_argument, self.arguments))
         self._machine = function.machine(kinds)
         every = [words_of(each, kind) for each, kind in zip(self.arguments, kinds, strict=True)]
-        self._table = _table(self._machine, every)
+        self._table = _table_of_words(self._machine, every)
         # The table of arguments, which a call reads.
         self.words: memoryview[int] = self._table.data
         self._address = address_of(self._table)

@@ -163,7 +163,7 @@ class Instructions:
             return given
         source, target = llvm_type(own), llvm_type(to)
         if to == BOOL:
-            zero = _constant(0, own)
+            zero = _literal_text(0, own)
             return self._new(
                 f"fcmp une {source} {given}, {zero}" if own.kind == "f" else f"icmp ne {source} {given}, {zero}"
             )
@@ -240,10 +240,10 @@ def _sign(type: ScalarType) -> str:
 
 def constant(number: Number) -> str:
     """Return a constant."""
-    return _constant(number.value, number.type)
+    return _literal_text(number.value, number.type)
 
 
-def _constant(value: float | int | bool, type: ScalarType) -> str:
+def _literal_text(value: float | int | bool, type: ScalarType) -> str:
     if type == BOOL:
         return "true" if value else "false"
     if type.kind != "f":

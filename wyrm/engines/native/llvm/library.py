@@ -61,14 +61,14 @@ _INTEGER = NumKind(INT64)
 _lock = threading.RLock()
 
 
-def _after_fork() -> None:
+def _replace_lock() -> None:
     """Replace the lock: a thread that held it during the fork does not exist in the child."""
     global _lock
     _lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=_replace_lock)
 
 # Machine code that this process has loaded: the symbols of shared modules, and the entry points of programs by symbol.
 _provided: set[str] = set()
@@ -148,7 +148,7 @@ def _load(function: Routine, kinds: tuple[Kind, ...], target: Target | None) -> 
     deliver()
     with (
         second_process(early=function.calls_shared and cache.store().is_nearly_empty()) as second,
-        Compilation(lambda unit: machine_code(unit.text, unit.level), _keep, second) as compilation,
+        Compilation(lambda unit: machine_code(unit.text, unit.level), _keep_code, second) as compilation,
     ):
         modules = Modules(compilation, target)
         compiled = modules.translation.specialized(function, kinds)
@@ -208,7 +208,7 @@ def _provide_outside(functions: Iterable[OutsideFunction]) -> None:
             _provided.add(each.symbol)
 
 
-def _keep(unit: Unit, code: bytes) -> None:
+def _keep_code(unit: Unit, code: bytes) -> None:
     cache.store().write(f"{unit.symbol}.machine", code)
 
 

@@ -31,14 +31,14 @@ from wyrm.ops.products import narrow_product, product
 DOTS_BELOW = 64
 
 
-def _loops(function: Any) -> KernelFunction:
+def _loops_kernel(function: Any) -> KernelFunction:
     return KernelFunction(function, distinct=True, fused=True)
 
 
 # --- loops ------------------------------------------------------------------------------------------------------------
 
 
-@_loops
+@_loops_kernel
 def dots(
     x: np.ndarray, y: np.ndarray, out: np.ndarray, rows: int, columns: int, first: int, length: int, beta: int
 ) -> None:
@@ -66,7 +66,7 @@ def dots(
             out[i, k] = out[i, k] + a if beta else a
 
 
-@_loops
+@_loops_kernel
 def by_four_dots(x: np.ndarray, y: np.ndarray, out: np.ndarray, rows: int, columns: int, inner: int, beta: int) -> None:
     """Compute `out = beta * out + x @ y.T` for x and y with contiguous rows of any length.
 
@@ -77,7 +77,7 @@ def by_four_dots(x: np.ndarray, y: np.ndarray, out: np.ndarray, rows: int, colum
         dots(x, y, out, rows, columns, first, min(LONGEST_SUM, inner - first), adds)
 
 
-@_loops
+@_loops_kernel
 def with_any_strides(
     x: np.ndarray, y: np.ndarray, out: np.ndarray, rows: int, columns: int, inner: int, beta: int
 ) -> None:

@@ -152,10 +152,10 @@ def second_process(early: bool) -> SecondProcess:
     return _taken() or SecondProcess(early)
 
 
-def _after_fork() -> None:
+def _forget_process() -> None:
     """Forget the process: it belongs to the parent."""
     _First.process, _First.lock = None, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=_forget_process)

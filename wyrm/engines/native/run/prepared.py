@@ -241,9 +241,11 @@ class PreparedEpoch:
         count = len(order) // batch
         if count:
             calls += self._stripes(self._binding(batch, 0), (0, 1))
-            calls.append(_call(self._steps(batch, 0, count, first, order, self._numbers[first:])))
+            calls.append(_call_of_steps(self._steps(batch, 0, count, first, order, self._numbers[first:])))
         if rest := len(order) % batch:
-            calls.append(_call(self._steps(rest, 0, 1, first + count, order[count * batch :], self._numbers[-1:])))
+            calls.append(
+                _call_of_steps(self._steps(rest, 0, 1, first + count, order[count * batch :], self._numbers[-1:]))
+            )
         return calls
 
     def _parts(self, snapshot: Snapshot, thread: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -304,7 +306,7 @@ class PreparedEpoch:
                 steps.function.words[place] = address_of(numbers)
                 steps.function.words[place + 1] = len(numbers)
                 done += steps.count
-                yield _call(steps)
+                yield _call_of_steps(steps)
 
     def _places_of_words(self) -> list[tuple[memoryview[int], int]]:
         """Return where the words of `_words_of` belong."""
@@ -349,5 +351,5 @@ def words_address(words: memoryview[int], place: int) -> int:
     return address_of(np.asarray(words)) + place * words.itemsize
 
 
-def _call(steps: Steps) -> Call:
+def _call_of_steps(steps: Steps) -> Call:
     return Call(steps.function, steps.count)

@@ -249,7 +249,10 @@ def divide(rows: int, threads: int, keys: Sequence[NDArray[np.int64]] | None = N
         order, starts = np.empty(rows, np.int64), np.empty(stripes * stripes + 1, np.int64)
         compiled(by_block)(keys[0], keys[-1], stripes, np.empty(rows, np.uint32), starts, order)
         phases = [
-            [_blocks(starts, stripes, threads, thread, (thread + phase) % threads) for thread in range(threads)]
+            [
+                _blocks_of_thread(starts, stripes, threads, thread, (thread + phase) % threads)
+                for thread in range(threads)
+            ]
             for phase in range(threads)
         ]
         # With a single key only the blocks on the diagonal have rows.
@@ -270,7 +273,7 @@ def _finer(rows: int, threads: int, table_bytes: int) -> int:
     return max(1, min(ideal, limit, _MOST_STRIPES // threads) - 1 | 1)
 
 
-def _blocks(starts: NDArray[np.int64], stripes: int, threads: int, first: int, second: int) -> list[RowRange]:
+def _blocks_of_thread(starts: NDArray[np.int64], stripes: int, threads: int, first: int, second: int) -> list[RowRange]:
     """Return the non-empty blocks that cross the stripes of thread `first` with the stripes of thread `second`."""
     return [
         RowRange(int(starts[i * stripes + j]), int(starts[i * stripes + j + 1]), j)

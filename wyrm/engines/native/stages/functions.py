@@ -267,7 +267,7 @@ class _Function:
         """Return whether all that a loop leaves behind is the total of one value in a variable."""
         if [each.value for each in loop.starts] != [value] or not value.register:
             return False
-        inner = {each.value for block in _blocks(loop) for each in block.starts}
+        inner = {each.value for block in _loops_inside(loop) for each in block.starts}
         return all(
             each.value is not None
             and each.value.register
@@ -302,7 +302,7 @@ class _Function:
             expression, depth = self._generated(target, reference.index, path)
         else:
             buffer = target.buffer if isinstance(target, Computed) else target
-            constant = _constant(buffer)
+            constant = _constant_number(buffer)
             if constant is not None:
                 return _cast(constant, reference), 0
             index, depth = [], 0
@@ -383,12 +383,12 @@ def _indexes_rows(statement: ElementStatement) -> bool:
     return statement.rows is not None or any(integers_in(index[0]) for index in rows)
 
 
-def _blocks(block: Loop) -> Iterator[Loop]:
+def _loops_inside(block: Loop) -> Iterator[Loop]:
     """Yield a loop and those inside of it."""
     yield block
     for item in block.items:
         if isinstance(item, Loop):
-            yield from _blocks(item)
+            yield from _loops_inside(item)
 
 
 def is_large(axes: Sequence[Axis]) -> bool:
@@ -415,7 +415,7 @@ def _cast(expression: Expression, reference: Reference) -> Expression:
     return expression
 
 
-def _constant(buffer: ArrayBuffer) -> Literal | None:
+def _constant_number(buffer: ArrayBuffer) -> Literal | None:
     """Return the value of a constant scalar, else None."""
     if not isinstance(buffer.leaf, Constant | IndexConstant) or buffer.dims:
         return None

@@ -323,7 +323,9 @@ class Binding:
         if argument.position < 0:
             return evaluation(call.node, operands, out, self.sizes)
         if call not in self._calls:
-            self._calls[call] = found = _arguments(call, argument.scan, operands, out, self.sizes, self._largest)
+            self._calls[call] = found = _arguments_of_call(
+                call, argument.scan, operands, out, self.sizes, self._largest
+            )
             known = set(map(id, map(_memory, (*operands, out))))
             new = {id(memory): memory for memory in map(_memory, filter(_is_array, found))}
             self.own_bytes += sum(memory.nbytes for key, memory in new.items() if key not in known)
@@ -343,7 +345,7 @@ class Binding:
         return self._wholes[call]
 
 
-def _arguments(
+def _arguments_of_call(
     call: KernelCall,
     scan: ScanSource | None,
     operands: list[np.ndarray],

@@ -70,13 +70,13 @@ def dependences_of(call: KernelCall) -> Dependences | None:
         return None
     (axis,) = entries
     try:
-        few, many = (_arguments(call, axis, number) for number in (_FEW, _MANY))
+        few, many = (_arguments_for_entries(call, axis, number) for number in (_FEW, _MANY))
         return [_dependence(x, y) for x, y in zip(few, many, strict=True)]
     except (ValueError, TypeError, WyrmError, MemoryError):  # an op that takes no arrays of these sizes
         return None
 
 
-def _arguments(call: KernelCall, entries: type[Dim], number: int) -> tuple[Any, ...]:
+def _arguments_for_entries(call: KernelCall, entries: type[Dim], number: int) -> tuple[Any, ...]:
     """Return the arguments of a kernel for arrays with this number of entries."""
     form, numbers = LOOPS.of(call.node), count(_OTHER, 2)
     assert form.kernel is not None
@@ -85,7 +85,7 @@ def _arguments(call: KernelCall, entries: type[Dim], number: int) -> tuple[Any, 
         for name in open_axes(buffer.dims):
             if name not in sizes:
                 sizes[name] = number if name is entries else next(numbers)
-    arrays = [_array(buffer, sizes) for buffer in (*call.operands, call.out)]
+    arrays = [_array_like(buffer, sizes) for buffer in (*call.operands, call.out)]
     with noting_scratch() as memory:
         arguments = tuple(form.kernel_arguments(call.node, arrays[:-1], arrays[-1]))
     for array in memory:  # what it holds means nothing
@@ -93,12 +93,12 @@ def _arguments(call: KernelCall, entries: type[Dim], number: int) -> tuple[Any, 
     return arguments
 
 
-def _array(buffer: ArrayBuffer, sizes: Mapping[type[Dim], int]) -> np.ndarray:
+def _array_like(buffer: ArrayBuffer, sizes: Mapping[type[Dim], int]) -> np.ndarray:
     """Return an array like that of a buffer, of any numbers."""
     shape = resolve(buffer.dims, sizes)
     if buffer.base is None or buffer.view is None:
         return np.zeros(shape, buffer.dtype)
-    base = _array(buffer.base, sizes)
+    base = _array_like(buffer.base, sizes)
     view: np.ndarray = buffer.view.evaluate_for(sizes)(NUMPY, base, *buffer.view.parents[1:], shape=shape)
     return view
 

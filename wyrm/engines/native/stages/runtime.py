@@ -290,7 +290,7 @@ class OpKernels:
         if function.__code__.co_freevars:
             raise RegistrationError(
                 f"the kernel {kernel} uses {', '.join(function.__code__.co_freevars)} of the function that encloses "
-                f"{function.__name__} ({_place(function)}); a kernel may only use its arguments and the names of its "
+                f"{function.__name__} ({_where(function)}); a kernel may only use its arguments and the names of its "
                 f"module: pass numbers through kernel_arguments"
             )
         if inspect.getsourcefile(function) is None:
@@ -317,10 +317,10 @@ class OpKernels:
         module = isinstance(value, ModuleType) and value.__name__ in _MODULES
         if not (module or isinstance(value, bool | int | float | str | np.generic | tuple | type)):
             raise RegistrationError(
-                f"the kernel {kernel} uses {used}, a {type(value).__name__} ({_place(function)}); a kernel may use np, "
+                f"the kernel {kernel} uses {used}, a {type(value).__name__} ({_where(function)}); a kernel may use np, "
                 f"math, numbers, texts, functions under the same rules, and any function decorated with numba.njit"
             )
 
 
-def _place(function: FunctionType) -> str:
+def _where(function: FunctionType) -> str:
     return f"{function.__name__}, {function.__code__.co_filename}:{function.__code__.co_firstlineno}"

@@ -104,7 +104,7 @@ class _Code:
         self.outputs: list[Expression] = [values[output] for output in schedule.outputs]
 
 
-def _read(names: Iterable[str]) -> list[Statement]:
+def _read_numbers(names: Iterable[str]) -> list[Statement]:
     """Return the statements that read numbers into variables, whose names end with an underscore."""
     return [Let(f"{name}_", Element(name, ())) for name in names]
 
@@ -132,7 +132,7 @@ def added_sum(name: str, graph: Subgraph, dtype: np.dtype, row_axes: int = 0, ad
     array, *numbers = [str(leaf.name) for leaf in graph.inputs]
     code = _of_element(graph, dtype, _ELEMENT[row_axes])
     added = Store("total", (), code.outputs[0], adds)
-    body = (*_read(numbers), *code.before, _loop(code.each, array, row_axes), added)
+    body = (*_read_numbers(numbers), *code.before, _loop(code.each, array, row_axes), added)
     return ArrayFunction(name, (array, *numbers, "total", *(["count"] if row_axes else [])), body)
 
 
@@ -145,7 +145,7 @@ def sum_of_rows(name: str, graph: Subgraph, dtype: np.dtype) -> ArrayFunction:
     code = _of_element(graph, dtype, (_ROW, _J))
     loop = CountedLoop("j", ArraySize(array, 1), tuple(code.each))
     rows = CountedLoop("row", ArraySize(array, 0), (*code.before, loop, Store("sums", (_ROW,), code.outputs[0])))
-    return ArrayFunction(name, (array, *numbers, "sums"), (*_read(numbers), rows))
+    return ArrayFunction(name, (array, *numbers, "sums"), (*_read_numbers(numbers), rows))
 
 
 def _of_element(graph: Subgraph, dtype: np.dtype, index: tuple[Name, ...]) -> _Code:
@@ -213,7 +213,7 @@ def update(name: str, rule: UpdateRule, row_axes: int, row_size: int | None) -> 
     row = Let("row", Apply("natural", (Element("rows", (_K,)),)))
     over = gradient if row_axes else parameter
     body: tuple[Statement, ...] = (
-        *_read(hyperparameters), *code.before, _loop(each, over, row_axes, [row], row_size)
+        *_read_numbers(hyperparameters), *code.before, _loop(each, over, row_axes, [row], row_size)
     )  # fmt: skip
     if rule.idle_at_zero is not None:
         body = (When(Apply("not_equal", (Element(rule.idle_at_zero, ()), number(0.0, dtype))), body),)
