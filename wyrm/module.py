@@ -145,7 +145,7 @@ class Module(ExplainsNames):
         modules among the arguments. Raise `ValueError` where two have the same path, as the keys `1` and `"1"` of one
         dict give.
         """
-        return self._named(Parameter, "parameters")
+        return self._named_of_kind(Parameter, "parameters")
 
     def named_buffers(self) -> list[tuple[str, Buffer]]:
         """Return pairs of path and buffer, in the order of definition.
@@ -153,13 +153,13 @@ class Module(ExplainsNames):
         >>> [name for name, _ in wy.nn.BatchNorm(3).named_buffers()]
         ['running_mean', 'running_var']
         """
-        return self._named(Buffer, "buffers")
+        return self._named_of_kind(Buffer, "buffers")
 
     def named_narrow_weights(self) -> list[tuple[str, NarrowWeight]]:
         """Return pairs of path and weight in narrow numbers, in the order of definition; see `quantize`."""
-        return self._named(NarrowWeight, "narrow weights")
+        return self._named_of_kind(NarrowWeight, "narrow weights")
 
-    def _named(self, kind: type, what: str) -> list[tuple[str, Any]]:
+    def _named_of_kind(self, kind: type, what: str) -> list[tuple[str, Any]]:
         found: dict[str, Any] = {}
         replacements = _replacement_ids(self) if kind is Parameter else ()
         for path, value in _each(self):

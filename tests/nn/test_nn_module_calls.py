@@ -155,7 +155,7 @@ def test_vmap_functions_loops_and_checkpoints_keep_the_paths() -> None:
     assert {"block.inner", "block"} <= set(paths(gradient))
     traced = wy.function(outer)
     traced(np.ones(2, np.float32))
-    assert {"block.inner", "block"} <= set(paths(*traced._known().trace.outputs))
+    assert {"block.inner", "block"} <= set(paths(*traced._last_call().trace.outputs))
 
 
 def test_no_node_keeps_a_module_alive() -> None:

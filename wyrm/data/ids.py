@@ -49,7 +49,7 @@ class Ids:
         return ids
 
     @cached_property
-    def _numbers(self) -> dict[Hashable, int]:
+    def _numbers_by_id(self) -> dict[Hashable, int]:
         given = self.values.tolist()
         numbers = dict(zip(given, range(len(given)), strict=True))
         if len(numbers) < len(given):
@@ -61,7 +61,7 @@ class Ids:
         return len(self.values)
 
     def __contains__(self, value: object) -> bool:
-        return isinstance(value, Hashable) and value in self._numbers
+        return isinstance(value, Hashable) and value in self._numbers_by_id
 
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self.values[:3].tolist()))
@@ -85,7 +85,7 @@ class Ids:
         """
         single = isinstance(values, _SINGLE) or not hasattr(values, "__iter__") or getattr(values, "ndim", 1) == 0
         given = [values] if single else column_of("ids", values).tolist()
-        numbers = [self._numbers.get(each, -1) for each in given]
+        numbers = [self._numbers_by_id.get(each, -1) for each in given]
         if unknown is None and -1 in numbers:
             absent, numeric = given[numbers.index(-1)], self.values.dtype.kind in "iuf"
             kind = f", which are {self.values.dtype} and no texts" if numeric and isinstance(absent, str) else ""

@@ -80,7 +80,7 @@ class Totals:
                 continue
             if self._known[output] is Combination.MIXED:
                 with suppress(_Unknown):
-                    parts, self._functions[position] = self._function(output, constant)
+                    parts, self._functions[position] = self._parts_of_output(output, constant)
                     present = set(self.nodes)
                     new = [part for part in parts if part not in present]
                     self.nodes += new
@@ -88,7 +88,7 @@ class Totals:
             else:
                 self._kinds[position] = _mean_or_sum(self._known[output])
 
-    def _function(
+    def _parts_of_output(
         self, output: BaseNode, constant: dict[BaseNode, bool]
     ) -> tuple[dict[BaseNode, Combination], list[BaseNode]]:
         """Return the means and sums that an output is a function of, and the nodes of the function, parents first."""

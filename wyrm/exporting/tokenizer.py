@@ -110,8 +110,8 @@ def _around(tokenizer: ExportedTokenizer) -> tuple[list[int], list[int]]:
 
 def _texts(contents: Mapping[str, Any], vocabulary: Mapping[str, int]) -> dict[str, Any]:
     """Return how texts are divided and encoded, and the function that gives the bytes of a token."""
-    normalizers = _steps(contents["normalizer"], "normalizers")
-    steps = _steps(contents["pre_tokenizer"], "pretokenizers")
+    normalizers = _parts_of(contents["normalizer"], "normalizers")
+    steps = _parts_of(contents["pre_tokenizer"], "pretokenizers")
     found: dict[str, Any] = {"composed": False, "prepend": "", "splits": [], "spaces": False}
     is_bytes = any(each["type"] == "ByteLevel" for each in steps)
     for each in normalizers:
@@ -163,7 +163,7 @@ def _texts(contents: Mapping[str, Any], vocabulary: Mapping[str, int]) -> dict[s
     }  # fmt: skip
 
 
-def _steps(part: Any, several: str) -> list[dict[str, Any]]:
+def _parts_of(part: Any, several: str) -> list[dict[str, Any]]:
     """Return the parts of a sequence of the tokenizer."""
     if part is None:
         return []

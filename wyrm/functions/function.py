@@ -107,7 +107,7 @@ class Function(Generic[P, R]):
         if any(isinstance(leaf, BaseNode) for leaf in leaves):
             return self.function(*self._fresh_arguments(args), **kwargs)
         with self._lock:
-            call = self._call(leaves, structure, kwargs)
+            call = self._specialized(leaves, structure, kwargs)
             return call.trace.of(leaves) if call.trace.open else call.call(call(leaves))
 
     def _fresh_arguments(self, args: Sequence[object]) -> Any:
@@ -142,7 +142,7 @@ class Function(Generic[P, R]):
                     f"function itself with nodes to get the nodes of its result"
                 )
         with self._lock:
-            trace = self._call(leaves, structure, kwargs).trace
+            trace = self._specialized(leaves, structure, kwargs).trace
         if trace.open:
             raise ShapeError(
                 f"{name_of(self.function)} closes over an argument of another function that is being traced, so it has "
@@ -241,7 +241,9 @@ class Function(Generic[P, R]):
             parts.append(structure)
         return leaves, PyTreeDef(tuple, (), tuple(parts))
 
-    def _call(self, leaves: Sequence[TreeLeaf], structure: PyTreeDef, static: dict[str, object]) -> SpecializedFunction:
+    def _specialized(
+        self, leaves: Sequence[TreeLeaf], structure: PyTreeDef, static: dict[str, object]
+    ) -> SpecializedFunction:
         kinds = tuple(kinds_of(leaves, lambda: self._leaf_names(structure)))
         key: Hashable = (
             structure,
@@ -279,15 +281,15 @@ class Function(Generic[P, R]):
     @property
     def graph(self) -> str:
         """The nodes of the last call, one per line. Raise `MissingValue` before the first call."""
-        schedule = Schedule(self._known().trace.outputs)
+        schedule = Schedule(self._last_call().trace.outputs)
         return text_of(schedule.nodes, schedule.parents)
 
     @property
     def source(self) -> str:
         """The source generated for the last call. Raise `MissingValue` before the first call."""
-        return self._known().compiled.source
+        return self._last_call().compiled.source
 
-    def _known(self) -> SpecializedFunction:
+    def _last_call(self) -> SpecializedFunction:
         if self._last is None:
             raise MissingValue(
                 f"{name_of(self.function)} has not been called yet, so it has no trace to show: call it first"

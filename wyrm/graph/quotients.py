@@ -28,18 +28,18 @@ class Quotient(Derived):
         return (self.times * sizes[0] + self.plus) // self.over
 
     def like(self, other: Derived) -> bool:
-        return isinstance(other, Quotient) and self._numbers == other._numbers
+        return isinstance(other, Quotient) and self._coefficients == other._coefficients
 
     def of(self, parts: Iterable[Axis]) -> Axis:
         (part,) = parts
-        return scaled(part, *self._numbers)
+        return scaled(part, *self._coefficients)
 
     @property
-    def _numbers(self) -> tuple[int, int, int]:
+    def _coefficients(self) -> tuple[int, int, int]:
         return self.times, self.plus, self.over
 
     def __hash__(self) -> int:
-        return hash((Quotient, self.parts, self._numbers))
+        return hash((Quotient, self.parts, self._coefficients))
 
     def __repr__(self) -> str:
         (part,) = self.parts
@@ -53,7 +53,7 @@ class Quotient(Derived):
         return f"({text})//{self.over}" if self.plus else f"{text}//{self.over}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Quotient, (self.parts, *self._numbers)
+        return Quotient, (self.parts, *self._coefficients)
 
 
 class Least(Derived):

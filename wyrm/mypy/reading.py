@@ -275,14 +275,14 @@ class Reader(AxisReader):
             return self.node(type_)
         if is_axis(type_):
             return self._axis(type_)
-        return self._number(type_.type.fullname)
+        return self._type_of_number(type_.type.fullname)
 
     def _constant(self, value: object) -> object:
         if isinstance(value, int):
             self.largest = max(self.largest, abs(value))
         return value
 
-    def _number(self, fullname: str) -> Any:
+    def _type_of_number(self, fullname: str) -> Any:
         """Return a number for a type of numbers or arrays; which one, and which axes, is not known."""
         if fullname == "builtins.float" or fullname.startswith("numpy.float"):
             self.guessed = True

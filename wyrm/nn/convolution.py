@@ -295,7 +295,7 @@ class _Convolution(Module, Generic[In, Out]):
     weight: Parameter
     bias: Parameter[tuple[Out]] | None
 
-    def _begin(
+    def _make_parameters(
         self,
         in_channels: object,
         out_channels: object,
@@ -342,7 +342,7 @@ class _Convolution(Module, Generic[In, Out]):
             values = initialized(name, "bias_initializer", bias_initializer, (int(axes[1]),), random, dtype)
             self.bias = Parameter(values, axes[1:], name="bias", dtype=dtype)
 
-    def _apply(self, x: Node) -> Any:
+    def _convolve(self, x: Node) -> Any:
         """Return the convolution of `x`; raise `ShapeError` unless it has the layer's channels."""
         x = operand(x, self.weight)
         name = type(self).__name__
@@ -374,7 +374,7 @@ class Convolution1d(_Convolution[In, Out]):
 
         Raise `ShapeError` for other channels and for options that do not fit the sizes, `DTypeError` for another dtype.
         """
-        result: Tensor[B, Out, Any] = self._apply(x)
+        result: Tensor[B, Out, Any] = self._convolve(x)
         return result
 
 
@@ -386,7 +386,7 @@ class Convolution2d(_Convolution[In, Out]):
 
         Raise `ShapeError` for other channels and for options that do not fit the sizes, `DTypeError` for another dtype.
         """
-        result: Tensor[B, Out, Any, Any] = self._apply(x)
+        result: Tensor[B, Out, Any, Any] = self._convolve(x)
         return result
 
 
@@ -398,7 +398,7 @@ class Convolution3d(_Convolution[In, Out]):
 
         Raise `ShapeError` for other channels and for options that do not fit the sizes, `DTypeError` for another dtype.
         """
-        result: Tensor[B, Out, Any, Any, Any] = self._apply(x)
+        result: Tensor[B, Out, Any, Any, Any] = self._convolve(x)
         return result
 
 
@@ -413,7 +413,7 @@ class Conv1d(Convolution1d[In, Out]):
         self: Conv1d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
         stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[ConvOptions],
     ) -> None:  # fmt: skip
-        self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
+        self._make_parameters(in_channels, out_channels, kernel_size, stride, padding, **options)
 
 
 class Conv2d(Convolution2d[In, Out]):
@@ -439,7 +439,7 @@ class Conv2d(Convolution2d[In, Out]):
         self: Conv2d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
         stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[ConvOptions],
     ) -> None:  # fmt: skip
-        self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
+        self._make_parameters(in_channels, out_channels, kernel_size, stride, padding, **options)
 
 
 class Conv3d(Convolution3d[In, Out]):
@@ -453,7 +453,7 @@ class Conv3d(Convolution3d[In, Out]):
         self: Conv3d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
         stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[ConvOptions],
     ) -> None:  # fmt: skip
-        self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
+        self._make_parameters(in_channels, out_channels, kernel_size, stride, padding, **options)
 
 
 class ConvTranspose1d(Convolution1d[In, Out]):
@@ -469,7 +469,7 @@ class ConvTranspose1d(Convolution1d[In, Out]):
         self: ConvTranspose1d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
         stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[TransposedOptions],
     ) -> None:  # fmt: skip
-        self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
+        self._make_parameters(in_channels, out_channels, kernel_size, stride, padding, **options)
 
 
 class ConvTranspose2d(Convolution2d[In, Out]):
@@ -489,7 +489,7 @@ class ConvTranspose2d(Convolution2d[In, Out]):
         self: ConvTranspose2d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
         stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[TransposedOptions],
     ) -> None:  # fmt: skip
-        self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
+        self._make_parameters(in_channels, out_channels, kernel_size, stride, padding, **options)
 
 
 class ConvTranspose3d(Convolution3d[In, Out]):
@@ -505,4 +505,4 @@ class ConvTranspose3d(Convolution3d[In, Out]):
         self: ConvTranspose3d[M, N], in_channels: M | Unnamed[M], out_channels: N | Unnamed[N], kernel_size: PerAxis,
         stride: PerAxis = 1, padding: Padding = 0, **options: Unpack[TransposedOptions],
     ) -> None:  # fmt: skip
-        self._begin(in_channels, out_channels, kernel_size, stride, padding, **options)
+        self._make_parameters(in_channels, out_channels, kernel_size, stride, padding, **options)

@@ -495,7 +495,7 @@ class _ChannelNorm(Module, Generic[Features]):
         self.channels, self.epsilon, ones, zeros = checked
         self.weight, self.bias = (ones, zeros) if affine else (None, None)
 
-    def _check(self, x: Node) -> None:
+    def _check_channels(self, x: Node) -> None:
         """Raise `ShapeError` unless `x` has the axes (batch, channels, *sizes), with the layer's channels."""
         layer = type(self).__name__
         _check_axes(layer, x, self._least, self._rank)
@@ -528,7 +528,7 @@ class GroupNorm(_ChannelNorm[Features]):
 
     def __call__(self, x: Tensor[B, Features, *Bs]) -> Tensor[B, Features, *Bs]:
         """Return `x` normalized, of the same axes; raise `ShapeError` for other axes or channels."""
-        self._check(x)
+        self._check_channels(x)
         return group_norm(x, self.num_groups, self.weight, self.bias, self.epsilon)
 
     def __repr__(self) -> str:
@@ -559,7 +559,7 @@ class InstanceNorm(_ChannelNorm[Features]):
 
     def __call__(self, x: Tensor[B, Features, *Bs]) -> Tensor[B, Features, *Bs]:
         """Return `x` normalized, of the same axes; raise `ShapeError` for other axes or channels."""
-        self._check(x)
+        self._check_channels(x)
         return instance_norm(x, self.weight, self.bias, self.epsilon)
 
     def __repr__(self) -> str:

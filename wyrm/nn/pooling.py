@@ -301,11 +301,11 @@ class _Pooling(Module):
     # The number of spatial axes.
     rank: int
 
-    def _check(self, kernel_size: PerAxis, stride: PerAxis | None, padding: Padding, dilation: PerAxis) -> None:
+    def _check_options(self, kernel_size: PerAxis, stride: PerAxis | None, padding: Padding, dilation: PerAxis) -> None:
         step = kernel_size if stride is None else stride
         window_options(type(self).__name__, self.rank, kernel_size, step, padding, dilation)
 
-    def _apply(self, x: Node) -> Node[Any, Any]:
+    def _pool(self, x: Node) -> Node[Any, Any]:
         return type(self).pool(type(self).__name__, self.rank, x, **self.options)
 
     def __repr__(self) -> str:
@@ -317,7 +317,7 @@ class Pooling1d(_Pooling):
 
     def __call__(self, x: Tensor[B, C, W]) -> Tensor[B, C, Any]:
         """Return the pooled `x`, (batch, channels, width)."""
-        return self._apply(x)
+        return self._pool(x)
 
 
 class Pooling2d(_Pooling):
@@ -325,7 +325,7 @@ class Pooling2d(_Pooling):
 
     def __call__(self, x: Tensor[B, C, H, W]) -> Tensor[B, C, Any, Any]:
         """Return the pooled `x`, (batch, channels, height, width)."""
-        return self._apply(x)
+        return self._pool(x)
 
 
 class Pooling3d(_Pooling):
@@ -333,7 +333,7 @@ class Pooling3d(_Pooling):
 
     def __call__(self, x: Tensor[B, C, D, H, W]) -> Tensor[B, C, Any, Any, Any]:
         """Return the pooled `x`, (batch, channels, depth, height, width)."""
-        return self._apply(x)
+        return self._pool(x)
 
 
 class _MaxPool(_Pooling):
@@ -347,7 +347,7 @@ class _MaxPool(_Pooling):
         dilation: PerAxis = 1,
         ceil_mode: bool = False,
     ) -> None:
-        self._check(kernel_size, stride, padding, dilation)
+        self._check_options(kernel_size, stride, padding, dilation)
         self.options: dict[str, Any] = {
             "kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation": dilation,
             "ceil_mode": ceil_mode,
@@ -365,7 +365,7 @@ class _AvgPool(_Pooling):
         ceil_mode: bool = False,
         count_include_pad: bool = True,
     ) -> None:
-        self._check(kernel_size, stride, padding, 1)
+        self._check_options(kernel_size, stride, padding, 1)
         self.options: dict[str, Any] = {
             "kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode": ceil_mode,
             "count_include_pad": count_include_pad,

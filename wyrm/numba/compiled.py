@@ -78,7 +78,7 @@ class NumbaFunction:
         for target, array in zip(targets, given.values(), strict=True):
             target[...] = array
         runner.call(self._binding, runner.graph.no_columns, self._head)
-        self._count()
+        self._count_call()
         found = tuple(output.copy() if output.ndim else output[()] for output in self.native[5])
         return found[0] if len(found) == 1 else found
 
@@ -115,7 +115,7 @@ class NumbaFunction:
             raise ShapeError(f"{self.__name__} takes an array of shape {own.shape}, as its example, not {array.shape}")
         return array
 
-    def _count(self) -> None:
+    def _count_call(self) -> None:
         """Count a call, if there are random nodes: the next one draws anew."""
         _, table, step, *_ = self.native
         if step >= 0:

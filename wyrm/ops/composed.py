@@ -134,13 +134,13 @@ class Composed(Node[P_co, Axes], abstract=True):
         return composition
 
     def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
-        self._check(self._open_sizes(shapes))
+        self._check_composition(self._open_sizes(shapes))
 
     def check_sizes_for(self, sizes: Mapping[type[Dim], int]) -> Callable[..., None]:
         own = type(self).check_sizes is Composed.check_sizes
-        return (lambda shapes, shape: self._check(sizes)) if own else self.check_sizes
+        return (lambda shapes, shape: self._check_composition(sizes)) if own else self.check_sizes
 
-    def _check(self, sizes: Mapping[type[Dim], int]) -> None:
+    def _check_composition(self, sizes: Mapping[type[Dim], int]) -> None:
         """Check the sizes of the nodes of the composition whose axes are all known."""
         checking = self.composition().checking
         if not checking:

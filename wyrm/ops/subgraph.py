@@ -86,7 +86,7 @@ class Subgraph:
         self.outputs: tuple[Any, ...] = tuple(outputs)
 
     @cached_property
-    def _steps(self) -> tuple[list[_Step], list[int]]:
+    def _functions_and_places(self) -> tuple[list[_Step], list[int]]:
         """The functions that compute the values after those of the inputs, and the places of the outputs among all."""
         steps: list[_Step] = []
         place: dict[BaseNode, int] = {leaf: position for position, leaf in enumerate(self.inputs)}
@@ -131,7 +131,7 @@ class Subgraph:
         """Return the outputs for the values of the inputs and the sizes of axes, computed with an array namespace."""
         if xp is NUMPY:
             found: list[Any] = [*values]
-            steps, places = self._steps
+            steps, places = self._functions_and_places
             for step in steps:
                 found.append(step(sizes, found))
             return [_dense(found[place]) for place in places]

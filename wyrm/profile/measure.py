@@ -236,7 +236,7 @@ class RecordingEngine(NativeEngine):
 
     def __init__(self, graph: NativeGraph, runner: RecordingRunner) -> None:
         self._recorder = runner.recorder
-        self._begin(graph, runner)
+        self._begin_runs(graph, runner)
         self.pool: Pool = _RecordingPool(self._recorder)
 
     def barrier(self, threads: int, stop: Stop) -> Barrier:

@@ -205,7 +205,7 @@ class Counter:
                 self.tally.exact = False  # the number of its operations is not known
 
     def _for(self, loop: For) -> None:
-        count = self._known(self._value(loop.count))
+        count = self._known_integer(self._value(loop.count))
         if count is None:
             count = 1
             self.tally.exact = False
@@ -282,7 +282,7 @@ class Counter:
         try:
             while True:
                 self._run(loop.before)
-                condition = self._known(self._value(loop.condition))
+                condition = self._known_integer(self._value(loop.condition))
                 if condition is None or self._left <= 0:
                     # Data decides the number of iterations: one is counted.
                     self.tally.exact = False
@@ -302,7 +302,7 @@ class Counter:
             self._through -= 1
 
     def _if(self, statement: If) -> None:
-        condition = self._known(self._value(statement.condition))
+        condition = self._known_integer(self._value(statement.condition))
         if condition is not None:
             self._run(statement.body if condition else statement.otherwise)
             return
@@ -334,13 +334,13 @@ class Counter:
     def _product(self, values: Sequence[KnownValue], type: ScalarType) -> None:
         """Count a matrix product, given the words of three views, and whether it adds to the third."""
         (x, rows, inner), (y, _, columns), (out, *_), adds = values[:3], values[5:8], values[10:13], values[15]
-        sizes = [self._known(size) for size in (rows, inner, columns)]
+        sizes = [self._known_integer(size) for size in (rows, inner, columns)]
         if None in sizes:
             self.tally.exact = False
             return
         m, k, n = (int(size or 0) for size in sizes)
         flops = 2.0 * m * n * k
-        self._count(flops, type)
+        self._count_flops(flops, type)
         self.tally.products += flops
         self._touch(self.tally.read, x, m * k * type.itemsize)
         self._touch(self.tally.read, y, k * n * type.itemsize)
@@ -351,12 +351,12 @@ class Counter:
     def _shifted_sums(self, values: Sequence[KnownValue], type: ScalarType) -> None:
         """Count sums of shifted rows, given the operands of `ShiftedSums`."""
         rows, columns, _, weights, terms, _, _, box, _, _, out, _ = values
-        sizes = [self._known(size) for size in (rows, columns, terms)]
+        sizes = [self._known_integer(size) for size in (rows, columns, terms)]
         if None in sizes:
             self.tally.exact = False
             return
         m, n, k = (int(size or 0) for size in sizes)
-        self._count(2.0 * m * n * k, type)
+        self._count_flops(2.0 * m * n * k, type)
         self.tally.products += 2.0 * m * n * k
         self._touch(self.tally.read, weights, m * k * type.itemsize)
         self._touch(self.tally.read, box, n * k * type.itemsize)
@@ -364,14 +364,14 @@ class Counter:
 
     # --- expressions ----------------------------------------------------------------------------------------------
 
-    def _known(self, value: KnownValue) -> int | None:
+    def _known_integer(self, value: KnownValue) -> int | None:
         """Return an integer, or None if it depends on data; raise `_NeedsIterations` if it depends on the iteration."""
         if value is Unknown.ITERATION:
             raise _NeedsIterations
         self._decided = self._decided or isinstance(value, _Unsteady)
         return int(value) if isinstance(value, int | float) else None
 
-    def _count(self, flops: float, type: ScalarType) -> None:
+    def _count_flops(self, flops: float, type: ScalarType) -> None:
         self.tally.flops[type.bits] = self.tally.flops.get(type.bits, 0.0) + flops
 
     def _touch(self, counts: dict[str, float], array: KnownValue, size: float) -> None:
@@ -416,7 +416,7 @@ class Counter:
             return Unknown.DATA
         if kind.kind == "f":
             if operation.name not in _FREE:
-                self._count(1.0, kind)
+                self._count_flops(1.0, kind)
             return Unknown.DATA
         if any(each is Unknown.DATA for each in operands):
             return Unknown.DATA

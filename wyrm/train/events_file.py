@@ -59,16 +59,16 @@ class EventsFile:
 
     def scalar(self, tag: str, value: float, step: int) -> None:
         """Write a number, in a sixth of the time of TensorBoard's general function."""
-        self._write("scalar", tag, self._number(float_val=[np.float32(value)]), step)
+        self._write_tensor("scalar", tag, self._number(float_val=[np.float32(value)]), step)
 
     def histogram(self, tag: str, low: float, high: float, counts: Sequence[int], step: int) -> None:
         """Write the counts of equal bins from `low` to `high`."""
-        self._write("histogram", tag, self._tensor(_edges_and_counts(low, high, counts)), step)
+        self._write_tensor("histogram", tag, self._tensor(_edges_and_counts(low, high, counts)), step)
 
     def text(self, tag: str, text: str, step: int) -> None:
         """Write text with its lines as they are: TensorBoard shows Markdown, in which indented lines keep them."""
         indented = encodable(textwrap.indent(text, "    ", lambda line: True))
-        self._write("text", tag, self._tensor(np.array([indented.encode()], dtype=object)), step)
+        self._write_tensor("text", tag, self._tensor(np.array([indented.encode()], dtype=object)), step)
 
     def flush(self) -> None:
         """Let TensorBoard see what is written."""
@@ -78,7 +78,7 @@ class EventsFile:
         """Close the file."""
         self._file.close()
 
-    def _write(self, kind: str, tag: str, tensor: Any, step: int) -> None:
+    def _write_tensor(self, kind: str, tag: str, tensor: Any, step: int) -> None:
         tagged = self._summary.Value(tag=encodable(tag), metadata=self._metadata[kind], tensor=tensor)
         self._add(wall_time=time.time(), step=step, summary=self._summary(value=[tagged]))
 

@@ -363,7 +363,7 @@ class Checkpoint(Monitor):
             raise CheckpointError(f"{os.fspath(path)!r} was not saved by wy.train.Checkpoint, so it has no history")
         # Before the parameters change.
         checked_counts(saved["program"])
-        state = self.checkpoints.load(path, self._named(run), run.optimizer)
+        state = self.checkpoints.load(path, self._named_parameters(run), run.optimizer)
         run.program.load_state_dict(state["program"])
         run.program._engine.position.load(state.get("position"))
         run.restored = state.get("callbacks", {})
@@ -427,7 +427,7 @@ class Checkpoint(Monitor):
         run.program._engine.gather()
         if run.program._engine.processes[0] == 0:
             self.checkpoints.save(
-                program["steps"], self._named(run), run.optimizer, state, score, wait=not self.background
+                program["steps"], self._named_parameters(run), run.optimizer, state, score, wait=not self.background
             )  # fmt: skip
         self._saved_at = time.perf_counter()
 
@@ -440,7 +440,7 @@ class Checkpoint(Monitor):
             if not self._is_within:
                 raise
 
-    def _named(self, run: Run) -> Any:
+    def _named_parameters(self, run: Run) -> Any:
         return self.parameters if self.parameters is not None else named(run.program.trained)
 
 

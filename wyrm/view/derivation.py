@@ -428,7 +428,7 @@ def show(function: Function | Kernel[Any, Any], *args: object, **kwargs: object)
             f"{name_of(function)} has not been called yet, so its arguments have no shapes: give them, as in "
             f"wy.show({', '.join([name_of(function), *_argument_names(function)])}), or call it first"
         )
-    outputs = function.trace(*args, **kwargs).outputs if args or kwargs else function._known().trace.outputs
+    outputs = function.trace(*args, **kwargs).outputs if args or kwargs else function._last_call().trace.outputs
     if len(outputs) != 1:
         raise ShapeError(f"show needs a single result array; {name_of(function)} returns {len(outputs)}")
     derivation = to_derivation(outputs[0])

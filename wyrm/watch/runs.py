@@ -85,7 +85,7 @@ class Runs:
             status = _status(root)
             statuses = {os.fspath(root): status} if status is not None else _folders_in(root)
             for path, status in statuses.items():
-                begun[path] = self._begin(path, status)
+                begun[path] = self._beginning(path, status)
             for path in sorted(statuses, key=lambda path: (begun[path][1], path)):
                 identity = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
                 folder, status = Path(path), statuses[path]
@@ -95,7 +95,7 @@ class Runs:
         self._begun = begun
         return dict(list(found.items())[-_MOST_RUNS:])
 
-    def _begin(self, path: str, status: os.stat_result) -> tuple[tuple[int, int, int], float]:
+    def _beginning(self, path: str, status: os.stat_result) -> tuple[tuple[int, int, int], float]:
         """Return what identifies the contents of a run's file, and the time of its first record; 0 if it is damaged."""
         contents = status.st_ino, status.st_size, status.st_mtime_ns
         known = self._begun.get(path)

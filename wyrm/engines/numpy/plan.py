@@ -127,7 +127,7 @@ class EvaluationPlan:
                 if shape is None:
                     shape = shapes[id(dims)] = schedule.shape(node, sizes)
                 if function is None:
-                    cell = self._prepare(node, i, shape, [cells[p] for p in parents])
+                    cell = self._prepared_cell(node, i, shape, [cells[p] for p in parents])
                     if node.gives_rows:
                         sparse.add(i)
                 else:
@@ -214,7 +214,7 @@ class EvaluationPlan:
 
     # --- preparation ----------------------------------------------------------------------------------------------
 
-    def _prepare(self, node: BaseNode, i: int, shape: tuple[int, ...], operands: list[Cell]) -> Cell:
+    def _prepared_cell(self, node: BaseNode, i: int, shape: tuple[int, ...], operands: list[Cell]) -> Cell:
         """Return the cell of a node, shared with another plan or new, and append the calls that compute it."""
         calls = self._calls
         if not node.takes_rows:

@@ -149,11 +149,11 @@ class LoopBody(Subgraph):
     """The graph of a step; texts tell bodies apart by numbers."""
 
     @cached_property
-    def _number(self) -> int:
+    def _number_of_body(self) -> int:
         return next(_numbers)
 
     def __repr__(self) -> str:
-        return f"body {self._number}"
+        return f"body {self._number_of_body}"
 
     def __reduce__(self) -> tuple[object, ...]:
         return partial(LoopBody, checked=self.checked), (self.inputs, self.outputs)

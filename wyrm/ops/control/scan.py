@@ -234,13 +234,13 @@ class _Loop:
         self.length = steps.length_for(lowering.sizes)
 
     @property
-    def _count(self) -> int:
+    def _count_of_results(self) -> int:
         """The number of carries and stacked outputs."""
         return len(self.steps.outputs) - self.steps.summed
 
     def step(self, carry: Sequence[Any], rows: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any], Any]:
         """Return the next carries, outputs to stack, outputs to sum, and whether to continue."""
-        body, carried, count = self.steps.body, self.steps.carried, self._count
+        body, carried, count = self.steps.body, self.steps.carried, self._count_of_results
         known = dict(zip(body.inputs, [*carry, *rows, *self._invariants], strict=True))
         outputs = self._lowering.outputs(body.outputs, known)
         goes_on = outputs.pop() if self.steps.stops else True
@@ -249,7 +249,7 @@ class _Loop:
 
     def zeros(self, stacked: bool) -> list[Any]:
         """Return zeros for the outputs to stack, or for those to sum."""
-        steps, count = self.steps, self._count
+        steps, count = self.steps, self._count_of_results
         outputs = steps.outputs[steps.carried : count] if stacked else steps.outputs[count:]
         length = (self.length,) if stacked else ()
         return [jnp.zeros((*length, *resolve(x.dims, self._lowering.sizes)), self._dtype) for x in outputs]

@@ -234,7 +234,7 @@ class Updates(Generic[S]):
         >>> wy.Constant([1.0, 2.0, 3.0]).at[[0, 2]].set(0.0).forward().tolist()
         [0.0, 2.0, 0.0]
         """
-        positions, flat = self._flat(values)
+        positions, flat = self._flat_update(values)
         x: Any = self.node
         if all(map(_is_single, self.key if isinstance(self.key, tuple) else (self.key,))):
             return Replaced(x.ravel(), flat, positions).reshape(x.dims)
@@ -250,13 +250,13 @@ class Updates(Generic[S]):
         >>> wy.Constant([1.0, 2.0, 3.0]).at[[0, 0]].add(1.0).forward().tolist()
         [3.0, 2.0, 3.0]
         """
-        positions, flat = self._flat(values)
+        positions, flat = self._flat_update(values)
         x: Any = self.node
         placed: Any = PlaceAlongAxis(flat, positions, 0, (int(x.size),))
         result: Node = x + placed.reshape(x.dims)
         return result
 
-    def _flat(self, values: Node | Array | Number | Sequence[Number]) -> tuple[IndexNode, Node]:
+    def _flat_update(self, values: Node | Array | Number | Sequence[Number]) -> tuple[IndexNode, Node]:
         """Return the selected positions among all elements, and a value for each, along one axis."""
         x: Any = self.node
         if isinstance(self.key, Node) and self.key.dtype.kind == "b":

@@ -108,10 +108,10 @@ class Resample(Node[tuple[Node], Axes]):
             raise ShapeError(f"axis {self.axis} is out of range for the axes {format_dims(x.dims)} of {label(x)}")
         sizes = axis_size(x.dims[self.axis]), axis_size(self.to)
         if sizes[0] is not None and sizes[1] is not None:
-            self._check(sizes[0], sizes[1])
+            self._check_size(sizes[0], sizes[1])
         return (*x.dims[: self.axis], self.to, *x.dims[self.axis + 1 :])
 
-    def _check(self, size: int, to: int) -> None:
+    def _check_size(self, size: int, to: int) -> None:
         """Raise `ShapeError` unless the axis and that of the result may have these sizes."""
         axes = self.parents[0].dims[self.axis], self.to
         axis, old, new = (axes[1], to, size) if self.back else (axes[0], size, to)
@@ -123,7 +123,7 @@ class Resample(Node[tuple[Node], Axes]):
 
     def check_sizes(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> None:
         try:
-            self._check(shapes[0][self.axis], shape[self.axis])
+            self._check_size(shapes[0][self.axis], shape[self.axis])
         except ShapeError as error:
             raise ShapeError(explain(self, f"{error} in this run")) from None
 

@@ -65,7 +65,7 @@ class CallTable:
         """Add a table of calls; return a call that makes them all, and returns the first status other than 0."""
         entries = []
         for call in calls:
-            entries.append(f"{_CALL} {{ ptr @{self._function(call)}, i64 {len(self._places)} }}")
+            entries.append(f"{_CALL} {{ ptr @{self._function_of_call(call)}, i64 {len(self._places)} }}")
             self._places += [words[each.name] for each in call.arguments if isinstance(each, Variable)]
         name = f"calls{len(self._tables)}"
         self._tables.append(f"@{name} = internal constant [{len(entries)} x {_CALL}] [{', '.join(entries)}]")
@@ -77,7 +77,7 @@ class CallTable:
         found = [*self._functions.values(), *([_each_call()] if self._tables else [])]
         return {each.name.replace(" ", "_"): each for each in found}
 
-    def _function(self, call: Invoke) -> str:
+    def _function_of_call(self, call: Invoke) -> str:
         constants = tuple(constant(each) if isinstance(each, Number) else None for each in call.arguments)
         if (call.function, constants) not in self._functions:
             places = count()

@@ -324,7 +324,7 @@ class _FunctionEmitter(Instructions):
         for each in call.arguments:
             value, type = self._value(each), llvm_type(each.type)
             if not call.by_value and not isinstance(each.type, PointerType):
-                value, type = self._address(type, value), "ptr"
+                value, type = self._address_of_slot(type, value), "ptr"
             given.append((type, value))
         returned = "void" if call.result is None else llvm_type(call.result.type)
         if isinstance(call.function, str):
@@ -338,7 +338,7 @@ class _FunctionEmitter(Instructions):
         else:
             self._put(call.result, self._new(text))
 
-    def _address(self, type: str, value: str) -> str:
+    def _address_of_slot(self, type: str, value: str) -> str:
         """Return the address of a new stack slot that holds a value."""
         self._count += 1
         slot = f"%g{self._count}"

@@ -157,7 +157,7 @@ def _load(function: Routine, kinds: tuple[Kind, ...], target: Target | None) -> 
     codes = [found[unit.symbol] for unit in units]
     symbols = [unit.symbol for unit in units]
     constants = [word for each in numbers for word in words_of(each.value, NumKind(each.type))]
-    results = [(each.type.kind, each.type.bits) for each in _numbers(function, compiled.result)]
+    results = [(each.type.kind, each.type.bits) for each in _scalar_kinds(function, compiled.result)]
     single = not isinstance(compiled.result, GroupKind)
     rest = constants, results, single, modules.translation.errors, compiled.stores
     outside = modules.translation.outside.values()
@@ -166,7 +166,7 @@ def _load(function: Routine, kinds: tuple[Kind, ...], target: Target | None) -> 
     return _loaded(symbols, codes, *rest)
 
 
-def _numbers(function: Routine, result: Kind | None) -> list[NumKind]:
+def _scalar_kinds(function: Routine, result: Kind | None) -> list[NumKind]:
     """Return the kinds of the scalars that a function returns; raise `NotCompiled` if it returns anything else."""
     if result is None:
         return []

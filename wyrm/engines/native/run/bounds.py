@@ -156,14 +156,14 @@ class RuleBounds:
             values[place] = numbers[name]
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             for place in self._leaves:
-                if not self._put(values, place, values[place]):
+                if not self._put_bounds(values, place, values[place]):
                     return None
             for place, function, arguments in self._calls:
-                if not self._put(values, place, function(*[values[each] for each in arguments])):
+                if not self._put_bounds(values, place, function(*[values[each] for each in arguments])):
                     return None
         return values
 
-    def _put(self, values: list[Interval], place: int, interval: Interval) -> bool:
+    def _put_bounds(self, values: list[Interval], place: int, interval: Interval) -> bool:
         """Store bounds as the dtype has them; return whether they are in its range.
 
         Rounding keeps the order of numbers, so rounded bounds are those of rounded values. Denormal ones may be 0.
@@ -182,7 +182,7 @@ class RuleBounds:
         for call in parse(node.formula):
             arguments = tuple(self._place(each, node, parents, places) for each in call.arguments)
             place = self._new(_UNBOUNDED)
-            self._calls.append((place, self._function(call, arguments), arguments))
+            self._calls.append((place, self._function_of_intervals(call, arguments), arguments))
             places.append(place)
         return places[-1]
 
@@ -198,7 +198,7 @@ class RuleBounds:
                 return self._new(_exactly(argument))
         raise AssertionError(f"{argument} is no argument of a formula")
 
-    def _function(self, call: FormulaCall, arguments: tuple[int, ...]) -> _Function:
+    def _function_of_intervals(self, call: FormulaCall, arguments: tuple[int, ...]) -> _Function:
         if call.function == "multiply" and arguments[0] == arguments[1]:
             return _square
         if call.function == "power" and self._known[arguments[1]] == (2.0, 2.0):

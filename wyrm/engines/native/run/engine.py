@@ -84,9 +84,9 @@ class NativeEngine(Engine):
     ) -> None:
         start_for_first_program()
         graph = with_collector_paused(NativeGraph, outputs, optimizer)
-        self._begin(graph, NativeRunner(graph, "auto" if evaluates else loop, compute_dtype=compute_dtype))
+        self._begin_runs(graph, NativeRunner(graph, "auto" if evaluates else loop, compute_dtype=compute_dtype))
 
-    def _begin(self, graph: NativeGraph, runner: NativeRunner) -> None:
+    def _begin_runs(self, graph: NativeGraph, runner: NativeRunner) -> None:
         super().__init__(graph)
         self.runner = runner
         self.pace: Pace = Pace()  # that of one thread

@@ -199,7 +199,7 @@ class NativeEpoch:
             prepared.run([self.seed], self.stop)
         finally:
             engine.pace.took(prepared.longest, time.perf_counter() - start)
-            self._count(prepared.totals[0], prepared.batches)
+            self._count_steps(prepared.totals[0], prepared.batches)
             self.epoch.show()
         ended = prepared.ended_by()
         if ended is None:
@@ -282,7 +282,7 @@ class NativeEpoch:
         try:
             engine.runner.call(bound, self.flat, Head(0, count, batch, step + first, rows, totals, numbers[first:]))
         finally:
-            steps = self._count(totals[None], np.array([float(batch)]))
+            steps = self._count_steps(totals[None], np.array([float(batch)]))
         if batch == self.batch:
             engine.pace.took(count, time.perf_counter() - start)
         done = int(totals[1])
@@ -295,7 +295,7 @@ class NativeEpoch:
         self.failed_at, self.failing_rows = steps, rows
         self.stop.set()
 
-    def _count(self, totals: NDArray[np.float64], batches: NDArray[np.float64]) -> int:
+    def _count_steps(self, totals: NDArray[np.float64], batches: NDArray[np.float64]) -> int:
         """Count the steps of calls, from the totals and the batch size of each; return those of all threads so far."""
         with self.engine.count_lock:
             done = self.epoch.count(batches, *_parts(totals))

@@ -125,7 +125,9 @@ class _StepBounds:
                 return True
             self._known = None
             self._between = [_around(number) for number in numbers]
-            self._left = self._steps(self._measured(exactly=False)) or self._steps(measured := self._measured())
+            self._left = self._steps_with_bounds(self._measured(exactly=False)) or self._steps_with_bounds(
+                measured := self._measured()
+            )
             if not self._left:
                 self._known, self._next = measured, self._after_step(measured, numbers)
                 return self._next is not None
@@ -145,7 +147,7 @@ class _StepBounds:
     def _are_between(self, numbers: list[float]) -> bool:
         return all(low <= each <= high for each, (low, high) in zip(numbers, self._between, strict=True))
 
-    def _steps(self, before: Mapping[UpdateRule, list[Interval]]) -> int:
+    def _steps_with_bounds(self, before: Mapping[UpdateRule, list[Interval]]) -> int:
         """Return for how many steps all rules have bounds."""
         given = self._by_name(self._between)
         return min(bounds.steps(before[rule], _GRADIENTS, given) for rule, (bounds, _) in self._rules.items())

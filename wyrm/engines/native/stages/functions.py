@@ -175,7 +175,7 @@ class _Function:
             return Literal(size)
         return Name(self.use(self.writer.extent(axis)))
 
-    def _number(self, value: float | np.floating) -> Expression:
+    def _number_or_size(self, value: float | np.floating) -> Expression:
         """Return a number that a function takes; a count, such as that of the items to draw from, is an argument."""
         if isinstance(value, int) and value > 1:
             return Name(self.use(self.writer.extent(value)))
@@ -209,10 +209,10 @@ class _Function:
             comment = comment_of(f"{value.node.op_name()} {format_dims(value.node.dims)}")
             after += self.totals.end(accumulator, self.variable(value), comment)
             if accumulator.result_index is None and value in self.writer.stored:
-                after.append(self._store(value))
+                after.append(self._store_value(value))
         return [*before, *around, *after]
 
-    def _store(self, value: Computed) -> Store:
+    def _store_value(self, value: Computed) -> Store:
         index = tuple(map(expression_of, loop_index(value.buffer.dims)))
         return Store(self.use(value.buffer), index, Name(self.variable(value)))
 
@@ -223,7 +223,7 @@ class _Function:
         operands = [self.read(operand, path)[0] for operand in statement.operands]
         statements = self._compute(statement, operands, path, comment_of(f"{node.op_name()} {format_dims(node.dims)}"))
         if value is not None and value.register and value.chain[-1] is statement and value in self.writer.stored:
-            statements.append(self._store(value))
+            statements.append(self._store_value(value))
         pending, self.pending = self.pending, []
         return [*pending, *statements]
 
@@ -235,7 +235,7 @@ class _Function:
             return self._add_to_rows(statement, operands, path)
         assert value is not None
         if statement.kind == "write":
-            position = tuple(self._entry(entry, path)[0] for entry in statement.target_index)
+            position = tuple(self._index_entry(entry, path)[0] for entry in statement.target_index)
             return [Store(self.use(value.buffer), position, operands[0], statement.adds, comment)]
         if statement.kind == "reduce":
             return self._reduce(statement, operands, path, comment)
@@ -283,10 +283,10 @@ class _Function:
         rows = statement.rows
         assert rows is not None
         positions, table, count, sums = (self.use(s) for s in (rows.positions, rows.rows, rows.count, rows.sums))
-        row, depth = self._entry(statement.target_index[0], path)
+        row, depth = self._index_entry(statement.target_index[0], path)
         claimed = CallResult(claim, (row, Name(positions), Name(table), Name(count)))
         position = self._hoisted(claimed, table, path, depth)
-        index = [position, *(self._entry(entry, path)[0] for entry in statement.target_index[1:])]
+        index = [position, *(self._index_entry(entry, path)[0] for entry in statement.target_index[1:])]
         comment = comment_of(f"into the gradient of {rows.sums.name.removeprefix('sums_of_')}")
         return [Store(sums, tuple(index), operands[0], adds=True, comment=comment)]
 
@@ -307,7 +307,7 @@ class _Function:
                 return _cast(constant, reference), 0
             index, depth = [], 0
             for entry in reference.index:
-                entry_index, inner_depth = self._entry(entry, path)
+                entry_index, inner_depth = self._index_entry(entry, path)
                 index.append(entry_index)
                 depth = max(depth, inner_depth)
             expression = self._hoisted(Element(self.use(buffer), tuple(index)), buffer.name, path, depth)
@@ -334,11 +334,11 @@ class _Function:
             row = flat((IndexLiteral(1), *(IndexLiteral(0) for _ in sizes[1:])), sizes)
             before = Apply("multiply", (Convert(arguments.pop(), INT64), expression_of(row, leaves)))
             arguments[0] = Apply("add", (arguments[0], before))
-        arguments += map(self._number, form.flat_index_arguments(node))
+        arguments += map(self._number_or_size, form.flat_index_arguments(node))
         function = self.writer.op_kernels.add(form.by_flat_index, form.by_flat_index.__name__)
         return self._hoisted(CallResult(function, tuple(arguments)), target.name, path, depth), depth
 
-    def _entry(self, entry: IndexExpression, path: list[Block]) -> tuple[Expression, int]:
+    def _index_entry(self, entry: IndexExpression, path: list[Block]) -> tuple[Expression, int]:
         """Return an index entry as an expression, and the depth at which it is known."""
         leaves, depth = self._leaves(entry, path)
         return expression_of(entry, leaves), depth

@@ -268,7 +268,7 @@ class LoopTree:
 
     def _copy(self, node: BaseNode) -> ArrayBuffer:
         if node not in self._copies:
-            self._copies[node] = self._element(node, [self.read(node, loop_index(node.dims))], "copy")
+            self._copies[node] = self._element_statement(node, [self.read(node, loop_index(node.dims))], "copy")
         self.as_arrays.add(self._copies[node])
         return self._copies[node].buffer
 
@@ -351,7 +351,7 @@ class LoopTree:
             first = max(first, item.position + (0 if inside else 1))
         return first
 
-    def _loops(self, dims: Dims, needed: list[Dependency], statement: ElementStatement) -> list[Loop]:
+    def _nested_loops(self, dims: Dims, needed: list[Dependency], statement: ElementStatement) -> list[Loop]:
         """Return nested loops over the axes of `dims`, after or around the dependencies; new ones are appended."""
         axes = tuple(dims[position] for position in loop_axes(dims))
         vector = statement.kind == "element" and calls_fast(statement.node)
@@ -400,7 +400,9 @@ class LoopTree:
         needed = [*dependencies(statement.operands), *((value, None) for value in after)]
         if statement.target_index:
             needed += dependencies([Reference(self.leaf_of(statement), statement.target_index)])
-        path: list[Block] = [*self._loops(dims, needed, statement)] if loop_axes(dims) else [self._scalar_block(needed)]
+        path: list[Block] = (
+            [*self._nested_loops(dims, needed, statement)] if loop_axes(dims) else [self._scalar_block(needed)]
+        )
         path[-1].append(statement)
         return path
 
@@ -425,7 +427,7 @@ class LoopTree:
                 self.read(self.schedule.representative[parent], aligned_index(parent.dims, loop_index(node.dims)))
                 for parent in node.parents
             ]
-            self.values[node] = self._element(node, operands)
+            self.values[node] = self._element_statement(node, operands)
         elif form.reducer is not None:
             self._add_reduction(node)
         elif form.gather_index(node, loop_index(node.dims)) is not None or (
@@ -439,7 +441,7 @@ class LoopTree:
         else:
             self._add_call(node)
 
-    def _element(self, node: BaseNode, operands: list[Reference], kind: str = "element") -> Computed:
+    def _element_statement(self, node: BaseNode, operands: list[Reference], kind: str = "element") -> Computed:
         value = Computed(node, self._new_buffer(node), [], loop_axes(node.dims), register=True)
         statement = ElementStatement(node=node, kind=kind, operands=operands, value=value)
         value.chain = [*self._insert(node.dims, statement), statement]
@@ -456,7 +458,7 @@ class LoopTree:
         ]
         reduced = [depth for depth, axis in enumerate(axes) if axis in folded]
         if not reduced:  # each result reduces a single element
-            self.values[node] = self._element(node, operands, "reduce")
+            self.values[node] = self._element_statement(node, operands, "reduce")
             return
         first = reduced[0]
         register = reduced == list(range(first, len(axes)))

@@ -267,7 +267,7 @@ class OpKernels:
             self.of_numba[python_function(function).__name__] = name
             return numba_kernel(function, name)
         assert isinstance(function, FunctionType)
-        self._check(function, name)
+        self._check_kernel(function, name)
         kernel = kernel_of(function, name)
         if kernel not in self.kernels:
             self.kernels.append(kernel)
@@ -283,7 +283,7 @@ class OpKernels:
             texts.append(re.sub(rf"^def {function.__name__}\b", f"def {name}", text, count=1, flags=re.MULTILINE))
         return texts
 
-    def _check(self, function: FunctionType, kernel: str) -> None:
+    def _check_kernel(self, function: FunctionType, kernel: str) -> None:
         if function in self._checked:
             return
         self._checked[function] = None
@@ -307,7 +307,7 @@ class OpKernels:
         self.calls_lapack |= value is lapack
         if isinstance(value, FunctionType):
             if value not in _BUILTINS:
-                self._check(value, kernel)
+                self._check_kernel(value, kernel)
             return
         if is_njit(value):
             numba_kernel(value)

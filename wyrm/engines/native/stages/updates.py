@@ -356,7 +356,7 @@ class UpdateCalls:
         calls = [move(rule, parameter, gradient, rows)]
         averaging: UpdateRule | None = self.optimizer.average_rule(parameter)
         if averaging is not None:
-            average, new = self._state(parameter, AVERAGE, 1), self._flat(self.tree.leaf(parameter), 1)
+            average, new = self._state(parameter, AVERAGE, 1), self._flat_argument(self.tree.leaf(parameter), 1)
             arguments: list[Argument] = [average, new, *self._numbers_of(averaging, parameter.dtype)]
             routine, comment = self._rule_routine(averaging, parameter.dims), f"the average of {label(parameter)}"
             calls.append(Invocation(routine, arguments, set(), comment, updated=parameter))
@@ -369,7 +369,7 @@ class UpdateCalls:
         if total not in self.counts:
             self.counts.append(total)
         if row_axes == 0 and is_large(array.dims) and len(array.dims) > 1:
-            flat = self._flat(array, 2)
+            flat = self._flat_argument(array, 2)
             counts = CountsArgument(self.tree.name("counts"), flat)
             routine = self._routine("count_in_rows", sum_of_rows, beyond, dtype)
             routine.divided = routine.is_independent
@@ -378,7 +378,7 @@ class UpdateCalls:
                 Invocation(routine, [flat, largest, counts], {array}, array.name),
                 Invocation(add, [counts, total], set(), array.name),
             ]
-        given: list[Argument] = [self._flat(array, max(1, row_axes)), largest, total]
+        given: list[Argument] = [self._flat_argument(array, max(1, row_axes)), largest, total]
         given += [] if rows is None else [rows.count]
         routine = self._routine("count_beyond", added_sum, beyond, dtype, row_axes)
         return [Invocation(routine, given, {array}, array.name)]
@@ -397,7 +397,7 @@ class UpdateCalls:
         routine = self._rule_routine(rule, parameter.dims, row_axes)
         axes, buffer = max(1, row_axes), self.tree.leaf(parameter)
         states = [self._state(parameter, state, axes) for state in rule.state]
-        arguments: list[Argument] = [self._flat(buffer, axes), self._flat(gradient, axes), *states]
+        arguments: list[Argument] = [self._flat_argument(buffer, axes), self._flat_argument(gradient, axes), *states]
         arguments += self._numbers_of(rule, parameter.dtype)
         if rows is not None:
             arguments += [rows.rows, rows.count]
@@ -423,10 +423,10 @@ class UpdateCalls:
         if rule not in self.rules:
             self.rules[rule] = self._rule_source(rule)
         source, buffer = self.rules[rule], self.tree.leaf(parameter)
-        changed: dict[BaseNode, FlatArgument | StateArgument] = {rule.parameter: self._flat(buffer, 1)}
+        changed: dict[BaseNode, FlatArgument | StateArgument] = {rule.parameter: self._flat_argument(buffer, 1)}
         changed |= {leaf: self._state(parameter, state, 1) for state, leaf in rule.state.items()}
         given: dict[BaseNode, FlatArgument | StateArgument | OptimizerNumber] = {
-            **changed, rule.gradient: self._flat(gradient, 1)
+            **changed, rule.gradient: self._flat_argument(gradient, 1)
         }  # fmt: skip
         given |= zip(rule.hyperparameters.values(), self._numbers_of(rule, parameter.dtype), strict=True)
         call = WholeCall(source, given)
@@ -438,7 +438,7 @@ class UpdateCalls:
         """Return the call that gives a buffer its new value."""
         memory = self.tree.leaf(buffer)
         comment = f"{memory.name} {format_dims(buffer.dims)}"
-        given = [self._flat(becomes, 1), self._flat(memory, 1)]
+        given = [self._flat_argument(becomes, 1), self._flat_argument(memory, 1)]
         return Invocation(copied, given, {becomes}, comment, updated=buffer)
 
     def scale(self, max_norm: float) -> list[Invocation]:
@@ -450,7 +450,7 @@ class UpdateCalls:
             row_axes = 0 if rows is None else min(2, len(dims))
             options = global_norm(_WIDE).squares, gradient.dtype, row_axes, bool(calls)
             routine = self._routine(f"squares_{gradient.dtype}", added_sum, *options)
-            arguments: list[Argument] = [self._flat(gradient, max(1, row_axes)), total]
+            arguments: list[Argument] = [self._flat_argument(gradient, max(1, row_axes)), total]
             arguments += [] if rows is None else [rows.count]
             calls.append(Invocation(routine, arguments, {gradient}, gradient.name))
         for dtype in {gradient.dtype: None for invocation in calls for gradient in invocation.buffers}:
@@ -458,7 +458,7 @@ class UpdateCalls:
             calls.append(Invocation(routine, [total, self._number(GRADIENT_SCALE, dtype)], set()))
         return calls
 
-    def _flat(self, buffer: ArrayBuffer, axes: int) -> FlatArgument:
+    def _flat_argument(self, buffer: ArrayBuffer, axes: int) -> FlatArgument:
         return FlatArgument(self.tree.name(f"flat_{buffer.name}"), buffer, axes)
 
     def _state(self, parameter: BaseNode, state: str, axes: int) -> StateArgument:

@@ -284,7 +284,7 @@ class Source:
         row_step = Apply("add", (Name("first"), k))
         start = Apply("multiply", (row_step, Name("batch")))
         statements += self._let_entries(start)
-        for buffer, counted in self._counted().items():
+        for buffer, counted in self._counted_dims().items():
             count = None if counted is None else self._size(Times(counted))
             if count is not None:
                 statements.append(Store(self._use(buffer).name, (), count))
@@ -368,7 +368,7 @@ class Source:
         sizes = [self._size(part) or self._use(self._writer.extent(part)) for part in axis.parts]
         return reduce(lambda x, y: Apply("multiply", (x, y)), sizes)
 
-    def _counted(self) -> dict[ArrayBuffer, Dims | None]:
+    def _counted_dims(self) -> dict[ArrayBuffer, Dims | None]:
         """Return the numbers that the number of entries decides, with the axes whose elements each counts."""
         buffers = self.tree.buffers.values() if self._offsets else ()
         return {each: each.fixed.counted_dims() for each in buffers if each.fixed is not None and counts_entries(each)}
@@ -381,7 +381,7 @@ class Source:
         packed = {each.root for each in of_loops + [x for call in called for x in call.buffers] if is_packed(each.root)}
         return (
             bool(self._offsets)
-            and None not in self._counted().values()
+            and None not in self._counted_dims().values()
             and all(map(self._is_resized, called))
             and all(map(has_entries_first, of_loops))
             and packed <= {each.item.out.root for each in called if isinstance(each.item, KernelCall) and each.scan}
