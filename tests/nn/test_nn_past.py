@@ -304,3 +304,24 @@ def test_objects_that_are_no_modules_generate_too() -> None:
             return model.logits(tokens, past)
 
     assert list(generate(Plain(), [1, 2], 9, seed=3)) == list(generate(model, [1, 2], 9, seed=3))
+
+
+def test_passes_of_prompts_write_keys_and_values_to_memory_that_they_had_before() -> None:
+    """A copy of each output would ask the system for new pages in each pass."""
+    model = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=VOCABULARY, n_positions=256, n_embd=64, n_layer=2, n_head=4)).eval()
+    decoder, tokens = CachedDecoder(model), np.arange(200)[None] % VOCABULARY
+    program, places = decoder._read.program, list[list[tuple[tuple[int, ...], int]]]()
+
+    def noted(given: Any) -> Any:
+        results = program(given)
+        assert all(each.flags.c_contiguous for each in results)
+        places.append([(each.shape, each.ctypes.data) for each in results])
+        return results
+
+    replaced: Any = noted
+    decoder._read._program = replaced
+    for _ in range(4):
+        decoder.reset()
+        decoder.read(tokens)
+    assert [shape for shape, _ in places[0]] == [(1, 2, 200, 4, 16)] * 2
+    assert places[2] == places[3]

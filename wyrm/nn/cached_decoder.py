@@ -146,7 +146,7 @@ class DecoderPass:
         self.past.finish()
         self.with_logits: bool = with_logits
         self.outputs: list[Node] = [logits] if with_logits else []
-        self.outputs += [node for slot in memory.slots for node in self.past.kept[slot]]
+        self.outputs += [self.past.kept[slot] for slot in memory.slots]
         self._compute_dtype: ComputeDType | None = compute_dtype
         self._slots = memory.slots
         self._leaves = {node for node in topological_order(self.outputs) if node.is_leaf}
@@ -185,17 +185,14 @@ class DecoderPass:
         logits = next(found) if self.with_logits else None
         same = rows is None and bool((lengths == lengths[0]).all())
         chosen = np.arange(len(tokens)) if rows is None else rows
-        for slot in self._slots:
+        for slot, new in zip(self._slots, found, strict=True):
             held = bound_array(slot.held)
             if not slot.by_position:
-                held[chosen] = next(found)[chosen]
-                continue
-            for part in range(2):
-                new = next(found)
-                if same:  # faster than the choice of rows
-                    held[:, part, lengths[0] : lengths[0] + new.shape[1]] = new
-                else:
-                    held[chosen[:, None], part, places[chosen]] = new[chosen]
+                held[chosen] = new[chosen]
+            elif same:  # faster than the choice of rows
+                held[:, :, lengths[0] : lengths[0] + new.shape[2]] = new
+            else:
+                held[chosen[:, None], :, places[chosen]] = new[chosen].swapaxes(1, 2)
         return logits
 
 
