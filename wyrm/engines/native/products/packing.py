@@ -47,7 +47,10 @@ def pack_rows(vectors: Vectors) -> str:
                 for vector in range(vectors.vectors):
                     index = vector * vectors.width
                     vectors.store(to, vectors.load(to, source, number * vectors.columns + index), place, index)
-            return [vectors.address(to, source, "%br"), *(vectors.address(to, each, vectors.columns) for each in starts)]
+            return [
+                vectors.address(to, source, "%br"),
+                *(vectors.address(to, each, vectors.columns) for each in starts),
+            ]
 
         carried = [("ptr", vectors.address(to, "%b", first)), *(("ptr", each) for each in places[:-1])]
         to.loop("%depth", 1, row, carried)
