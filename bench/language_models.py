@@ -71,8 +71,7 @@ def wyrm_work(shape: str, storage: str, threads: int, prompt: int) -> Callable[[
 
     def read() -> object:
         decoder.reset()
-        decoder.read(tokens[None, : prompt - 1])
-        return decoder.step(tokens[prompt - 1 : prompt])
+        return decoder.logits_after(tokens[None, :prompt])
 
     def follow() -> object:
         decoder.reset()

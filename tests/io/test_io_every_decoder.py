@@ -11,7 +11,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.io import decoder_files, hugging_face
-from wyrm.nn import GPT2, Decoder
+from wyrm.nn import GPT2, CachedDecoder, Decoder
 
 # Models of each family.
 COUNT = 30
@@ -169,3 +169,21 @@ def test_any_model_of_a_family_is_the_same_here(family: str, seed: int, tmp_path
     assert have.keys() == slopes.keys()
     wrong = [name for name, want in slopes.items() if not close(have[name], want)]
     assert not wrong, other.config
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_pass_of_a_prompt_has_the_logits_of_its_last_token(family: str, seed: int, tmp_path: Path) -> None:
+    other = theirs(family, seed)
+    torch = pytest.importorskip("torch")
+    other.save_pretrained(tmp_path)
+    exact = family == "gpt2"
+    model: Any = GPT2.from_pretrained(tmp_path, dtype=np.float64) if exact else Decoder.from_pretrained(tmp_path)
+    text = np.random.default_rng(seed).integers(0, other.config.vocab_size, 20)
+    with torch.no_grad():
+        logits = other(torch.from_numpy(text[None])).logits.numpy()
+    decoder = CachedDecoder(model)
+    assert close(decoder.logits_after([text[:19]]), logits[:, 18])
+    assert decoder._ask.is_compiled
+    # The next token is a step behind what the pass kept.
+    assert close(decoder.logits_after([text]), logits[:, 19])

@@ -12,7 +12,10 @@ import pytest
 
 import wyrm as wy
 from wyrm.errors import DTypeError, OptionError, ShapeError
+from wyrm.graph.axes import axis_size
+from wyrm.graph.traversal import topological_order
 from wyrm.nn import CachedDecoder, generate
+from wyrm.ops.products.product import MatMul
 
 ANY: Any = wy.nn
 VOCABULARY, LONGEST = 11, 30
@@ -304,3 +307,62 @@ def test_objects_that_are_no_modules_generate_too() -> None:
             return model.logits(tokens, past)
 
     assert list(generate(Plain(), [1, 2], 9, seed=3)) == list(generate(model, [1, 2], 9, seed=3))
+
+
+def test_passes_of_prompts_write_keys_and_values_to_memory_that_they_had_before() -> None:
+    """A copy of each output would ask the system for new pages in each pass."""
+    model = wy.nn.GPT2(wy.nn.GPT2Config(vocab_size=VOCABULARY, n_positions=256, n_embd=64, n_layer=2, n_head=4)).eval()
+    decoder, tokens = CachedDecoder(model), np.arange(200)[None] % VOCABULARY
+    program, places = decoder._read.program, list[list[tuple[tuple[int, ...], int]]]()
+
+    def noted(given: Any) -> Any:
+        results = program(given)
+        assert all(each.flags.c_contiguous for each in results)
+        places.append([(each.shape, each.ctypes.data) for each in results])
+        return results
+
+    replaced: Any = noted
+    decoder._read._program = replaced
+    for _ in range(4):
+        decoder.reset()
+        decoder.read(tokens)
+    assert [shape for shape, _ in places[0]] == [(1, 2, 200, 4, 16)] * 2
+    assert places[2] == places[3]
+
+
+class Softened(Attentive):
+    """A language model whose last node needs the logits of all tokens, as far as its decoder knows."""
+
+    def logits(self, tokens: Any, past: Any = None) -> Any:
+        return super().logits(tokens, past).log_softmax()
+
+
+def test_the_last_pass_of_a_prompt_computes_the_logits_of_its_last_token_alone() -> None:
+    """Nor does it compute what the last block makes of the other tokens: no later one reads it."""
+    config = wy.nn.DecoderConfig(
+        vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24,
+        max_position_embeddings=LONGEST,
+    )  # fmt: skip
+    decoder = CachedDecoder(wy.nn.Decoder(config).eval())
+    products = [node for node in topological_order(decoder._ask.outputs) if isinstance(node, MatMul)]
+    times = [axis_size(node.dims[1]) for node in products]
+    # Of both blocks the keys, values and queries, of the first one its output and the feed-forward part.
+    assert times.count(None) == 2 + 1 + 3
+    # Of the second one its output and the feed-forward part, and then the vocabulary.
+    assert times.count(1) == 1 + 3 + 1
+
+
+@pytest.mark.parametrize("kind", [Attentive, Softened])
+def test_a_text_has_the_logits_of_its_tokens_and_a_step(kind: Any) -> None:
+    model = kind(ANY.MultiHeadAttention(8, 2, rotary=True))
+    decoder, other = CachedDecoder(model), CachedDecoder(model)
+    assert decoder._ask.with_logits == (kind is Attentive)
+    # A text of few tokens, one of many, one that goes on, and one that goes on from the beginning of another.
+    for text in (TEXTS[0, :4], TEXTS[0, :20], TEXTS[0, :25], TEXTS[0, :26], [*TEXTS[0, :9], *TEXTS[1, :9]]):
+        given = np.array(text)
+        other.reset()
+        other.read(given[None, :-1])
+        np.testing.assert_allclose(decoder.logits_after([given]), other.step(given[-1:]), rtol=1e-5, atol=1e-6)
+        assert decoder.lengths.tolist() == [len(given)]
+    assert decoder._ask.is_compiled == decoder._ask.with_logits
+    assert decoder._read.is_compiled != decoder._ask.with_logits

@@ -78,14 +78,13 @@ class ExportedDecoder:
 
 @dataclass(frozen=True)
 class Kept:
-    """Where an output of a pass goes: to a part of a region, of `shape`, `place` bytes behind its beginning.
+    """Where an output of a pass goes: to a region, of `shape`.
 
-    Keys and values, `by_position`, go to a cache of (positions, width), a state over the earlier one.
+    Keys and values, `by_position`, go to a cache of (2, positions, width), a state over the earlier one.
     """
 
     new: ArrayPlace
     region: Region
-    place: int
     shape: tuple[int, ...]
     dtype: np.dtype
     by_position: bool
@@ -137,15 +136,11 @@ def plan_generation(decoder: ExportedDecoder, code: Code, places: ArrayRegions) 
         run = place_run(taken.graph, code, places, BatchSizes(1), Axes(None, {}), given=taken.graph.inputs)
         tokens, positions, length = (run.fed.get(each) for each in program.inputs)
         assert tokens is not None
-        new, kept = iter(run.outputs[program.with_logits :]), list[Kept]()
-        for slot in decoder.slots:
+        kept = list[Kept]()
+        for slot, new in zip(decoder.slots, run.outputs[program.with_logits :], strict=True):
             array = bound_array(slot.held)
-            region = places.share(array, Kind.EXPANDED)
-            if slot.by_position:
-                shape, part = (array.shape[2], array[0, 0, 0].size), array.nbytes // 2
-                kept += [Kept(next(new), region, i * part, shape, array.dtype, True) for i in range(2)]
-            else:
-                kept.append(Kept(next(new), region, 0, array.shape, array.dtype, False))
+            shape = (*array.shape[1:3], array[0, 0, 0].size) if slot.by_position else array.shape
+            kept.append(Kept(new, places.share(array, Kind.EXPANDED), shape, array.dtype, slot.by_position))
         last = 0 if limits.longest is None else longest - 1
         return PlannedPass(taken.time, run, tokens, positions, length, run.outputs[0], tuple(kept), last)
 
@@ -305,7 +300,7 @@ def _take(model: Model, taken: PlannedPass, block: Any, given: Any, length: int)
 @kernel
 def _keep(each: Kept, block: Any, table: Any, length: int, count: int) -> None:
     """Keep an output of a pass: the keys or values of `count` positions, or a state."""
-    held = array_at(block, each.region.offset + each.place, each.dtype, each.shape)
+    held = array_at(block, each.region.offset, each.dtype, each.shape)
     new = view_at(block, table, each.new)
     if each.by_position:
         keep_positions(new, held, length, count)

@@ -131,12 +131,13 @@ def expand_int8(data: np.ndarray, scales: np.ndarray, out: np.ndarray) -> None:
 
 
 def keep_positions(new: np.ndarray, cache: np.ndarray, first: int, count: int) -> None:
-    """Write the keys or values of `count` positions, from `first` on, to a cache of (positions, width).
+    """Write the keys and values of `count` positions, from `first` on, to a cache of (2, positions, width).
 
-    `new`, (1, positions, heads, features), may have more positions, and any strides.
+    `new`, (1, 2, positions, heads, features), may have more positions, and any strides.
     """
-    features = new.shape[3]
-    for i in range(count):
-        for head in range(new.shape[2]):
-            for j in range(features):
-                cache[first + i, head * features + j] = new[0, i, head, j]
+    features = new.shape[4]
+    for part in range(2):
+        for i in range(count):
+            for head in range(new.shape[3]):
+                for j in range(features):
+                    cache[part, first + i, head * features + j] = new[0, part, i, head, j]

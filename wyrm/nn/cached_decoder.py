@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from wyrm.engines.dtypes import ComputeDType, check_dtype
 from wyrm.errors import DTypeError, IndexOutOfRange, OptionError, ShapeError
 from wyrm.graph.arrays import as_array
-from wyrm.graph.axes import Axis, Dim, One
+from wyrm.graph.axes import Axis, Dim, One, axis_size
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.node import Node
@@ -24,6 +25,10 @@ from wyrm.graph.storage import bound_array, stored
 from wyrm.graph.traversal import topological_order
 from wyrm.module import Module
 from wyrm.nn.past import Memory, Past
+from wyrm.ops.elementwise.elementwise import Elementwise
+from wyrm.ops.normalization.normalization import LayerNorm, RMSNorm
+from wyrm.ops.products.linear_gelu import LinearGelu
+from wyrm.ops.products.product import MatMul
 from wyrm.support.options import whole
 from wyrm.train.compiling import compile
 
@@ -119,14 +124,55 @@ def _evaluating(model: object) -> Iterator[None]:
 # The most tokens of all sequences that a pass takes. A pass reads all weights from memory and lays them out for its
 # products, which takes as long for few tokens as for many.
 PASS = 512
+# Ops whose rows are functions of the rows of their first operand, and of others that are matrices and vectors.
+_OF_ROWS = (MatMul, LinearGelu, LayerNorm, RMSNorm)
 # Fewer tokens are read one by one unless there is a program for more already, which takes as long to make.
 _FEW = 12
+
+
+def _at_last(logits: Node, kept: Sequence[Node]) -> Node | None:
+    """Return the logits of the last position, (batch, 1, vocab_size), computed for it alone where `kept` needs no more.
+
+    None if that is not known of the product with the vocabulary, whose logits of all positions would take long.
+    """
+    time, needed, found, products = logits.dims[1], set(topological_order(kept)), dict[Node, Node](), list[Node]()
+
+    def has_time(node: BaseNode, rank: int) -> bool:
+        return node.ndim == rank and [axis for axis, dim in enumerate(node.dims) if dim is time] == [1]
+
+    def is_repeated(node: BaseNode, rank: int) -> bool:
+        """Return whether a node of this rank repeats an operand of an elementwise op along the second axis."""
+        axis = node.ndim - rank + 1
+        return axis < 0 or axis_size(node.dims[axis]) == 1
+
+    def by_positions(node: BaseNode) -> bool:
+        rank, (first, *others) = node.ndim, node.parents or (node,)
+        if node in needed or rank < 3:
+            return False
+        if isinstance(node, Elementwise):
+            return all(has_time(each, rank) or is_repeated(each, rank) for each in node.parents)
+        return isinstance(node, _OF_ROWS) and has_time(first, rank) and all(each.ndim <= 2 for each in others)
+
+    def at_last(node: Any) -> Node:
+        if node not in found:
+            if by_positions(node):
+                products.extend([node] if isinstance(node, MatMul) else [])
+                found[node] = node.rebuild(
+                    [at_last(each) if has_time(each, node.ndim) else each for each in node.parents]
+                )
+            else:
+                found[node] = node[:, -1:]
+        return found[node]
+
+    last = at_last(logits)
+    return last if products else None
 
 
 class DecoderPass:
     """The graph of new tokens of each sequence behind earlier ones, and its program.
 
-    The outputs of the program are the logits, if `with_logits`, and what each slot keeps.
+    The outputs of the program are the logits of the last of them, `with_logits`, and what each slot keeps. There are no
+    logits where a model's would be computed for all of several tokens.
     """
 
     def __init__(
@@ -144,19 +190,28 @@ class DecoderPass:
                 f"{memory.model}.logits must return the axes (batch, time, vocab_size), {wanted} here, not {found}"
             )
         self.past.finish()
-        self.with_logits: bool = with_logits
-        self.outputs: list[Node] = [logits] if with_logits else []
-        self.outputs += [node for slot in memory.slots for node in self.past.kept[slot]]
+        kept = [self.past.kept[slot] for slot in memory.slots]
+        last = logits if axis_size(time) == 1 else _at_last(logits, kept) if with_logits else None
+        self.with_logits: bool = last is not None
+        self.outputs: list[Node] = [*([] if last is None else [last]), *kept]
         self._compute_dtype: ComputeDType | None = compute_dtype
         self._slots = memory.slots
-        self._leaves = {node for node in topological_order(self.outputs) if node.is_leaf}
         self._program: Program[Any, Any] | None = None
+        # What the program reads.
+        self._leaves: set[BaseNode] = set()
+
+    def without_logits(self) -> DecoderPass:
+        """Return the pass that keeps the same and computes no logits."""
+        result = copy(self)
+        result.outputs, result.with_logits, result._program = self.outputs[self.with_logits :], False, None
+        return result
 
     @property
     def program(self) -> Program[Any, Any]:
         """The compiled program, made at its first use."""
         if self._program is None:
             self._program = compile(self.outputs, compute_dtype=self._compute_dtype)
+            self._leaves = {node for node in topological_order(self.outputs) if node.is_leaf}
         return self._program
 
     @property
@@ -172,30 +227,27 @@ class DecoderPass:
     def run(
         self, tokens: NDArray[np.int64], lengths: NDArray[np.int64], rows: NDArray[np.intp] | None = None
     ) -> np.ndarray | None:
-        """Take tokens, (batch, time), behind earlier ones of these `lengths`, (batch,); return the logits.
+        """Take tokens, (batch, time), behind earlier ones of these `lengths`; return the logits after the last of each.
 
         What later tokens need is kept of the sequences `rows`, or of all. A graph that does not read the positions or
         the numbers of earlier tokens is not given them.
         """
         places = lengths[:, None] + np.arange(tokens.shape[1])
-        given = (tokens, places, lengths.astype(np.float64))
+        given, program = (tokens, places, lengths.astype(np.float64)), self.program
         found = iter(
-            self.program({node: value for node, value in zip(self.inputs, given, strict=True) if node in self._leaves})
+            program({node: each for node, each in zip(self.inputs, given, strict=True) if node in self._leaves})
         )
         logits = next(found) if self.with_logits else None
         same = rows is None and bool((lengths == lengths[0]).all())
         chosen = np.arange(len(tokens)) if rows is None else rows
-        for slot in self._slots:
+        for slot, new in zip(self._slots, found, strict=True):
             held = bound_array(slot.held)
             if not slot.by_position:
-                held[chosen] = next(found)[chosen]
-                continue
-            for part in range(2):
-                new = next(found)
-                if same:  # faster than the choice of rows
-                    held[:, part, lengths[0] : lengths[0] + new.shape[1]] = new
-                else:
-                    held[chosen[:, None], part, places[chosen]] = new[chosen]
+                held[chosen] = new[chosen]
+            elif same:  # faster than the choice of rows
+                held[:, :, lengths[0] : lengths[0] + new.shape[2]] = new
+            else:
+                held[chosen[:, None], :, places[chosen]] = new[chosen].swapaxes(1, 2)
         return logits
 
 
@@ -241,10 +293,11 @@ class CachedDecoder:
         self.batch_size: int = whole("batch_size", batch_size, 1)
         self._memory = Memory(type(model).__name__, self.batch_size, self.limits.longest)
         # The graph for prompts comes first: its time axis, of a name, shows what a model confuses with another one.
-        self._read, self._step = (
-            DecoderPass(model, self.limits, self._memory, time, with_logits=with_logits, compute_dtype=compute_dtype)
-            for time, with_logits in ((New(), False), (One(), True))
+        self._ask, self._step = (
+            DecoderPass(model, self.limits, self._memory, time, with_logits=True, compute_dtype=compute_dtype)
+            for time in (New(), One())
         )
+        self._read: DecoderPass = self._ask.without_logits()
         held = {slot.held for slot in self._memory.slots}
         leaves = [leaf for leaf in topological_order(self._step.outputs) if leaf not in held]
         self._leaves = [stored(leaf) for leaf in leaves if isinstance(leaf, Parameter | Buffer)]
@@ -302,14 +355,18 @@ class CachedDecoder:
         Raise `ShapeError` for more tokens than are left of the longest sequence, `IndexOutOfRange` for one outside the
         vocabulary; the sequences are then as before.
         """
-        rows = np.arange(self.batch_size)
-        given = self._tokens_of("read", tokens, ("batch_size", "time"), rows)
-        one_by_one = not self._read.is_compiled and given.shape[1] < _FEW
-        passes, size = (self._step, 1) if one_by_one else (self._read, max(_FEW, PASS // self.batch_size))
-        for start in range(0, given.shape[1], size):
-            part = given[:, start : start + size]
-            passes.run(part, self._lengths)
-            self._note(part, rows)
+        given = self._tokens_of("read", tokens, ("batch_size", "time"), np.arange(self.batch_size))
+        compiled = [each for each in (self._read, self._ask) if each.is_compiled]
+        self._take(given, compiled[0] if compiled else self._step if given.shape[1] < _FEW else self._read)
+
+    def _take(self, tokens: NDArray[np.int64], passes: DecoderPass) -> np.ndarray | None:
+        """Take tokens of each sequence in several passes; return the logits of the last one."""
+        size, logits = 1 if passes is self._step else max(_FEW, PASS // self.batch_size), None
+        for start in range(0, tokens.shape[1], size):
+            part = tokens[:, start : start + size]
+            logits = passes.run(part, self._lengths)
+            self._note(part, np.arange(self.batch_size))
+        return logits
 
     def logits_after(
         self,
@@ -321,7 +378,7 @@ class CachedDecoder:
         `tokens` has the whole text of each sequence, or of the sequences `rows`; texts may have different lengths. The
         tokens that one begins with are not read again where any sequence of the decoder has them, with these values of
         the parameters. A recurrent model knows a sequence only as a whole: it reads all of one that does not go on from
-        the tokens so far. The last tokens of all texts take a step together.
+        the tokens so far. The last tokens of several texts take a step together.
 
         Raise the errors of `step` and `read`, and `ShapeError` for a text without a token.
         """
@@ -334,11 +391,10 @@ class CachedDecoder:
             )
         texts = [self._whole_text(each) for each in tokens]
         latest = self._latest()
+        if self._reader is None:
+            return self._logits_of(self._known(0, texts[0], latest), texts[0])
         for row, text in zip(chosen.tolist(), texts, strict=True):
-            same = self._known(row, text, latest)
-            if self._reader is None:
-                self._read_from(same, text)
-            elif not self._lengths[row] == same == len(text) - 1:
+            if not self._lengths[row] == self._known(row, text, latest) == len(text) - 1:
                 self._read_alone(row, text, latest)
         return self.step(np.array([text[-1] for text in texts]), chosen.tolist())
 
@@ -382,10 +438,17 @@ class CachedDecoder:
         same = int(differ[0]) if differ.size else most
         return 0 if same < length and self._memory.has_states else same
 
-    def _read_from(self, same: int, text: NDArray[np.int64]) -> None:
-        """Read all of a text but its last token behind the `same` tokens of it that the only sequence has."""
+    def _logits_of(self, same: int, text: NDArray[np.int64]) -> np.ndarray:
+        """Return the logits after a text, of which the only sequence has the `same` tokens."""
         self._lengths[0] = same
-        self.read(text[None, same:-1])
+        rest = text[None, same:]
+        many = self._ask.is_compiled or (not self._read.is_compiled and rest.shape[1] > _FEW)
+        logits = self._take(rest, self._ask) if self._ask.with_logits and many and rest.shape[1] > 1 else None
+        if logits is None:
+            self.read(rest[:, :-1])
+            return self.step(rest[0, -1:])
+        result: np.ndarray = logits[:, -1]
+        return result
 
     def _read_alone(self, row: int, text: NDArray[np.int64], latest: int) -> None:
         """Begin a sequence with all of a text but its last token.
@@ -398,7 +461,8 @@ class CachedDecoder:
         best = int(np.argmax(known))
         if known[best] > reader._known(0, text, latest):
             reader._copy_tokens(0, self, best, known[best])
-        reader._read_from(reader._known(0, text, latest), text)
+        reader._lengths[0] = reader._known(0, text, latest)
+        reader.read(text[None, reader.length : -1])
         self._copy_tokens(row, reader, 0, len(text) - 1)
 
     def _copy_tokens(self, row: int, source: CachedDecoder, source_row: int, length: int) -> None:

@@ -19,6 +19,7 @@ from wyrm.graph.shapes import same_sizes
 from wyrm.graph.storage import stored
 from wyrm.ops.attention.cached_attention import CachedAttention, CachedStep
 from wyrm.ops.elementwise.comparison import where
+from wyrm.ops.indexing.joining import stack
 from wyrm.support.memory import aligned
 
 Tree = TypeVar("Tree")
@@ -75,8 +76,8 @@ class Past:
     def __init__(self, memory: Memory, time: Axis) -> None:
         self.positions: IndexNode = IndexInput(dims=(memory.batch, time), name="positions")
         self.length: Node = Input(dims=(memory.batch,), name="length", dtype=np.float64)
-        # What the pass keeps: the new keys and values, or the new state, of each slot.
-        self.kept: dict[Slot, tuple[Node, ...]] = {}
+        # What each slot keeps: the new keys and values, (batch, 2, time, heads, features), or the new state.
+        self.kept: dict[Slot, Node] = {}
         self._memory = memory
         self._makes_slots = not memory.slots
         self._used = 0
@@ -118,7 +119,7 @@ class Past:
             raise ShapeError(f"past.attend: the axes of heads and features of {describe(key)} need sizes")
         slot = self._slot(True, (memory.batch, 2, memory.longest, heads, features), key)
         attention = CachedStep if axis_size(time) == 1 else CachedAttention
-        self.kept[slot] = (key, value)
+        self.kept[slot] = stack([key, value], axis=1)
         return attention(query, key, value, slot.held, self._held_positions(memory.longest), scale=scale, window=window)
 
     def _held_positions(self, longest: int) -> Node:
@@ -178,7 +179,7 @@ class Past:
             if not isinstance(value, Node) or not same_sizes(value.dims, old.dims) or value.dtype != old.dtype:
                 found = describe(value) if isinstance(value, Node) else repr(value)
                 raise ShapeError(f"past.keep: the new state must be like {describe(old)}, not {found}")
-            self.kept[slot] = (value,)
+            self.kept[slot] = value
 
     def finish(self) -> None:
         """Raise `ShapeError` unless the graph uses all slots, and there are any."""

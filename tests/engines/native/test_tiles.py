@@ -209,6 +209,18 @@ def test_a_step_of_the_highest_tile_has_its_addresses_in_registers() -> None:
     assert len(re.findall(r"\(%r[bs]p\)|\(%rbx\)", steps[0])) <= 4
 
 
+def test_two_panels_are_packed_together_and_rows_that_lie_in_other_pages_are_fetched() -> None:
+    target = target_of("x86_64-linux-gnu", "x86-64-v4")
+    module = llvm.parse_assembly(matrix.text(target, FLOAT32, None))
+    code = target.machine(3).emit_assembly(module).partition("\npack_rows:")[2].partition(".Lfunc_end")[0]
+    loops = [each for each in re.split(r"^\.LBB\w+:", code, flags=re.MULTILINE) if "prefetch" in each]
+    assert len(loops) == 1
+    # Two panels have four vectors, which are four cache lines.
+    assert loops[0].count("prefetcht0") == 4
+    assert len(re.findall(r"\tvmov\w+\t\S*\(.*\), %zmm", loops[0])) == 4
+    assert len(re.findall(r"\tvmov\w+\t%zmm\d+, ", loops[0])) == 4
+
+
 def test_infinities_and_nan_are_those_of_numpy(products: Any) -> None:
     multiply = products("narrow", np.float64)
     x, y = np.ones((9, 9)), np.ones((9, 9))

@@ -15,6 +15,9 @@ from wyrm.engines.native.products.writer import Writer
 # The tiles of the left operand that are packed together: the rows of a tile are a part of a cache line, and each column
 # lies in another page.
 TILES_TOGETHER = 4
+# The panels of the right operand that are packed together, and how many rows before they are read their parts of a row
+# are fetched: each row lies in another page, where a processor fetches nothing by itself.
+_PANELS_TOGETHER, _ROWS_AHEAD = 2, 16
 
 
 def pack_rows(vectors: Vectors) -> str:
@@ -27,6 +30,31 @@ def pack_rows(vectors: Vectors) -> str:
         return _pack_rows_of_blocks(vectors)
     to = Writer()
     steps = vectors.steps(to, "%depth")
+    together = 1 if vectors.widens or vectors.terms > 1 else _PANELS_TOGETHER
+
+    def panels(first: str, target: str) -> list[str]:
+        """Pack whole panels whose parts of a row are read together: each row is in another page."""
+        size, ahead = to.multiply("%depth", vectors.columns), to.multiply("%br", _ROWS_AHEAD)
+        places = [target]
+        for _ in range(together):
+            places.append(vectors.address(to, places[-1], size))
+
+        def row(_index: str, source: str, *starts: str) -> list[str]:
+            later = vectors.address(to, source, ahead)
+            for element in range(0, together * vectors.columns, LINE_BYTES // vectors.bytes):
+                vectors.prefetch(to, later, element, reads=True)
+            for number, place in enumerate(starts):
+                for vector in range(vectors.vectors):
+                    index = vector * vectors.width
+                    vectors.store(to, vectors.load(to, source, number * vectors.columns + index), place, index)
+            return [
+                vectors.address(to, source, "%br"),
+                *(vectors.address(to, each, vectors.columns) for each in starts),
+            ]
+
+        carried = [("ptr", vectors.address(to, "%b", first)), *(("ptr", each) for each in places[:-1])]
+        to.loop("%depth", 1, row, carried)
+        return [places[-1]]
 
     def panel(first: str, target: str) -> list[str]:
         rest = to.subtract("%columns", first)
@@ -66,7 +94,12 @@ def pack_rows(vectors: Vectors) -> str:
         to.branch(to.compare("sge", rest, vectors.columns), lambda: rows(whole=True), lambda: rows(whole=False))
         return [vectors.address(to, target, to.multiply(steps, vectors.columns))]
 
-    to.loop("%columns", vectors.columns, panel, [("ptr", "%to")])
+    packed, done = "%to", "0"
+    if together > 1:
+        group = together * vectors.columns
+        done = to.subtract("%columns", to.new(f"urem i64 %columns, {group}"))
+        (packed,) = to.loop(done, group, panels, [("ptr", "%to")])
+    to.loop("%columns", vectors.columns, panel, [("ptr", packed)], done)
     ahead = ", i64 %ahead" if vectors.widens else ""
     return to.function(f"internal void @pack_rows({_packing_parameters('%br')}{ahead}) noinline nounwind")
 
