@@ -1,4 +1,4 @@
-"""Makes, saves and restores a table on eight simulated devices, and writes what the host's memory held as JSON.
+"""Makes, saves and restores a table and its state on eight simulated devices; writes the host's memory as JSON.
 
 XLA_FLAGS=--xla_force_host_platform_device_count=8 python -m tests.jax.memory_of_checkpoints
 
@@ -34,12 +34,13 @@ class Items(wy.Dim): ...
 
 
 def training(seed: int, rows: int = ROWS) -> Any:
-    """Return a program with a table whose rows the devices divide."""
+    """Return a program with a table whose rows the devices divide, and two states that do not begin with zeros."""
     table = wy.nn.Embedding(Items(rows), WIDTH, seed=seed).weight
     items = wy.IndexInput(dims=(Batch(),), name="items")
     loss = (table.index(items) - 1.0).square().mean()
     options: dict[str, Any] = {"mesh": jax.make_mesh((DEVICES,), ("data",)), "sharding": {Batch: "data", Items: "data"}}
-    return wy.compile(loss, wy.optim.SGD([table], 0.1), engine="jax", **options)
+    optimizer = wy.optim.Adagrad([table], 0.1, initial_accumulator=0.1, average=wy.optim.EMA(0.9))
+    return wy.compile(loss, optimizer, engine="jax", **options)
 
 
 def memory(what: str) -> int:
@@ -61,7 +62,7 @@ def peak(work: Callable[[], object]) -> tuple[int, int]:
 def trained(folder: str, data: dict[str, np.ndarray]) -> tuple[dict[str, tuple[int, int]], list[float]]:
     """Return the memory while a table is made and saved between two steps, and the losses of these."""
     program = training(2)
-    found = {"creation": peak(lambda: jax.block_until_ready(program._engine.state.values()))}
+    found = {"creation": peak(lambda: jax.block_until_ready(program._engine.state.state()))}
     losses = [float(program(data))]
     found["save"] = peak(lambda: wy.jax.save(program, folder))
     return found, [*losses, float(program(data))]
