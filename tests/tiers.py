@@ -312,6 +312,7 @@ EXHAUSTIVE = [
     "jax/test_jax_lowering.py::test_derivatives_where_pieces_meet_are_those_of_the_op",
     "jax/test_jax_lowering.py::test_products_with_the_hessian_of_a_language_model",
     "jax/test_jax_meeting.py::test_those_that_are_missing_are_named_by_all",
+    "jax/test_jax_memory_of_checkpoints.py",
     "jax/test_jax_meeting.py::test_what_is_no_process_is_not_counted",
     "jax/test_jax_meshes.py::test_the_page_on_pipelines_runs_on_four_devices",
     "jax/test_jax_onnx.py::test_an_op_inside_of_a_loop_is_named_by_its_line",

@@ -18,6 +18,7 @@ from tests.io.training_samples import STATE, Model, bits, check_filled_step, nam
 from wyrm import io
 from wyrm.errors import CheckpointError, DTypeError, NotFinite
 from wyrm.io import Checkpoints
+from wyrm.support.files import machine
 
 # --- back and forth ---------------------------------------------------------------------------------------------------
 
@@ -214,8 +215,11 @@ def test_a_later_step_is_not_left_to_be_the_latest(tmp_path: Path) -> None:
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
-    left = [f".wyrm-{number}-0123abcd.tmp" for number in (int(gone.stdout), os.getpid(), 10**30)]
-    others = [f".wyrm-{os.getppid()}-0123abcd.tmp", ".wyrm-x-0123abcd.tmp", "notes.tmp"]
+    here, there = machine(), f"{int(machine(), 16) ^ 1:08x}"
+    left = [f".wyrm-{here}-{number}-0123abcd.tmp" for number in (int(gone.stdout), os.getpid(), 10**30)]
+    # A process that runs, one of another machine that shares the folder, whose number is free here, and no temporaries.
+    others = [f".wyrm-{here}-{os.getppid()}-0123abcd.tmp", f".wyrm-{there}-{int(gone.stdout)}-0123abcd.tmp"]
+    others += [f".wyrm-{here}-x-0123abcd.tmp", "notes.tmp"]
     for name in left + others:
         (tmp_path / name).mkdir()
         (tmp_path / name / "contents").write_bytes(b"half of it")

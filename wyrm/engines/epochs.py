@@ -277,7 +277,7 @@ def train_epochs(
         epoch.skipped = done.batches
         several = [] if most == 1 or epoch.skipped else engine.train_several(columns, epoch, most)
         if not several:
-            with bar(columns.rows - done.rows, options.progress) as epoch.bar:
+            with bar(columns.rows - done.rows, options.progress, engine.processes[0]) as epoch.bar:
                 engine.train(columns, epoch)
         found = several or [epoch.done]
         engine.epochs += len(found)
@@ -326,7 +326,7 @@ def _train_on_batches(engine: Engine, epoch: Epoch, batches: Any) -> None:
     # The rows of the last batch, if the loader knows them.
     last: int | None = getattr(batches, "last_batch_size", None)
     with (
-        bar(row_count(batches), options.progress) as epoch.bar,
+        bar(row_count(batches), options.progress, engine.processes[0]) as epoch.bar,
         engine.position.epoch({"batches": "of a loader"}, len(totals.nodes)) as done,
     ):
         for chunk in chunks(islice(batches, done.batches, None), engine.graph.inputs, options.accumulate):

@@ -14,7 +14,7 @@ from wyrm.graph.leaves import Input
 from wyrm.graph.node import Node
 from wyrm.graph.parameters import Parameter
 from wyrm.graph.rows import RowSparse
-from wyrm.graph.storage import stored
+from wyrm.graph.storage import Undrawn, stored
 
 # The factor that limits the global norm of the gradients: a number of the rules, which a program computes each step.
 GRADIENT_SCALE = "gradient__scale"
@@ -97,6 +97,10 @@ class OptimizerInterface(Protocol):
 
     def state_of(self, parameter: Parameter) -> Mapping[str, np.ndarray]:
         """Return the arrays of a parameter's state."""
+        ...
+
+    def first_state_of(self, parameter: Parameter) -> Mapping[str, np.ndarray | Undrawn]:
+        """Return the arrays of a parameter's state for a copy on a device; what nobody has read is not drawn."""
         ...
 
     def hold_on_device(self, newer: Callable[[], None]) -> None:

@@ -54,10 +54,13 @@ def checked_bar(shown: Any) -> bool | Bar | LossBar:
     raise DTypeError(f"progress must be True, False or a bar with a method update(rows), not {shown!r}")
 
 
-def bar(rows: int | None, shown: bool | Bar | LossBar) -> AbstractContextManager[LossBar]:
-    """Return a bar for `rows` rows, the given bar, or one that shows nothing and costs nothing."""
+def bar(rows: int | None, shown: bool | Bar | LossBar, process: int) -> AbstractContextManager[LossBar]:
+    """Return a bar for `rows` rows, the given bar, or one that shows nothing and costs nothing.
+
+    Of several processes that train together, the first one alone, `process` 0, shows a bar of its own.
+    """
     if isinstance(shown, bool):
-        return shown_bar()(total=rows) if shown else nullcontext(NoBar())
+        return shown_bar()(total=rows) if shown and process == 0 else nullcontext(NoBar())
     return nullcontext(loss_bar(shown))
 
 

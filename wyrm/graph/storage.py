@@ -21,7 +21,7 @@ from wyrm.graph.rows import RowSparse
 from wyrm.graph.shapes import remedy, wrong_rank
 from wyrm.graph.typing import DTypeLike, FloatArray, Size
 from wyrm.graph.weak_types import FLOATS, chosen
-from wyrm.support.memory import ALIGNMENT, aligned, aligned_empty, provide_pages
+from wyrm.support.memory import ALIGNMENT, LARGE, aligned, aligned_empty, provide_pages
 
 # How the axes of a leaf are declared.
 DeclaredDims: TypeAlias = Axis | type[Dim] | Sequence[Size | Dim | type[Dim]] | None
@@ -143,6 +143,28 @@ class Undrawn:
         drawn = np.empty((high - low, *self.shape[1:]), self.dtype)
         self.fill(drawn.reshape(-1), low * math.prod(self.shape[1:]))
         return drawn
+
+
+def constant(shape: tuple[int, ...], dtype: np.dtype, value: float) -> np.ndarray | Undrawn:
+    """Return an array that is filled with a value; a large one of another value than zero is filled on first use.
+
+    >>> from wyrm.graph.storage import constant
+    >>> constant((2,), np.dtype(float), 0.5).tolist(), type(constant((500, 500), np.dtype(float), 0.5)).__name__
+    ([0.5, 0.5], 'Undrawn')
+    """
+    if value == 0.0 or math.prod(shape) * dtype.itemsize < LARGE:
+        return aligned(shape, dtype, value)
+
+    def fill(out: np.ndarray, start: int) -> None:
+        out[...] = value
+
+    return Undrawn(shape, dtype, fill)
+
+
+def draw(arrays: Iterable[dict[str, Any]]) -> None:
+    """Replace what nobody has read by arrays, in place."""
+    for each in arrays:
+        each.update({name: np.asarray(array) for name, array in each.items() if type(array) is Undrawn})
 
 
 class FirstValues:
@@ -361,6 +383,15 @@ def bound_array(leaf: BaseNode) -> np.ndarray:
     if array is None:
         raise not_set(leaf, f"bind some with {leaf.name or 'input'}.set(value)")
     return array
+
+
+def first_copy(leaf: BaseNode) -> np.ndarray | Undrawn:
+    """Return a copy of the array of a leaf, or if nobody has read its first values, what draws them."""
+    newer = stored(leaf).newer
+    if isinstance(newer, FirstValues):
+        return newer.undrawn
+    array = bound_array(leaf)
+    return aligned(array.shape, array.dtype, array)
 
 
 def not_set(leaf: BaseNode, remedy: str) -> NotSet:

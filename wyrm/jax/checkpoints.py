@@ -14,8 +14,10 @@ from wyrm.engines.jax.state import State
 from wyrm.errors import CheckpointError, DTypeError
 from wyrm.graph.base import BaseNode, label
 from wyrm.jax.lowering import checked_path, jax_engine
+from wyrm.jax.orbax_arrays import restoring, saving
 from wyrm.jax.orbax_folders import folder_of, opened, wait, writing
 from wyrm.support.imports import jax, jnp
+from wyrm.support.interrupts import deferred
 from wyrm.support.options import flag, whole
 from wyrm.train.program import Program
 
@@ -50,7 +52,8 @@ def save(
     `state`, any JSON values. It is named by the optimizer's steps. Every process calls `save` and writes the parts of
     the arrays that its devices hold, with Orbax; the folder must be on a file system that all processes share, or the
     address of one in an object store, such as "gs://bucket/run", which Orbax opens. A checkpoint
-    appears when it is complete, and then all but the last `keep` are removed.
+    appears when it is complete, and then all but the last `keep` are removed. Arrays are not compressed: those of CPUs
+    are written from their place, and those of other devices copied to the host first.
 
     With `wait=False` the call returns when the arrays are copied, and threads write the copy: what is written is the
     state at the call, and a step may follow at once. One checkpoint is written at a time. `wy.jax.wait`, the next
@@ -103,7 +106,7 @@ def save(
             )
         arrays = _arrays(program, engine.state.state()).tree()
         arguments = orbax.args.Composite(
-            arrays=orbax.args.StandardSave(_copied(arrays) if background else arrays),
+            arrays=saving(_copied(arrays) if background else arrays),
             counters=orbax.args.JsonSave(counters),
         )
         # `force` ignores Orbax's own interval between checkpoints.
@@ -120,7 +123,8 @@ def restore(program: Program[Any, Any], folder: str | os.PathLike[str], *, step:
 
     Every process calls it and reads the parts of the arrays that its devices hold, so the number of processes and
     devices, the mesh and the sharding may be others than those that saved. The next steps are those of a training
-    without a break; an epoch that was not finished goes on where it was.
+    without a break; an epoch that was not finished goes on where it was. The host has the part of one device at a time.
+    A program that has trained keeps its arrays until all others are read; the devices of a new one have one set alone.
 
     Raise `CheckpointError` if there is no such checkpoint, if it cannot be read, or if it is of another program or
     optimizer; nothing has changed then.
@@ -149,10 +153,10 @@ def restore(program: Program[Any, Any], folder: str | os.PathLike[str], *, step:
         with _reading(path):
             stored = manager.item_metadata(found).arrays.tree
         _check_arrays(path, wanted, stored, _padded(engine, program), counters.get(_ROWS, {}))
-        # Orbax pads arrays and takes off padding, as another mesh needs it.
-        item = orbax.args.StandardRestore(_abstract(wanted), strict=False)
-        arguments = orbax.args.Composite(arrays=item)
-        with _reading(path):
+        arguments = orbax.args.Composite(arrays=restoring(wanted))
+        # asyncio installs a handler of Ctrl-C unless there is one, and before Python 3.11.8 and 3.12.2 it writes the
+        # result of a task, that is the arrays, into a text that nobody reads, to remove it.
+        with _reading(path), deferred:
             tree = manager.restore(found, args=arguments).arrays
     program.load_state_dict(counters["program"])
     optimizer.load_step_counts(counters["optimizer_steps"])
@@ -183,7 +187,8 @@ def gather(program: Program[Any, Any]) -> None:
     """Copy all trained parameters, buffers and the optimizer's state to the memory of each process.
 
     Every process calls it. Then each one can read the arrays, as `wy.io.save` does to write a safetensors file, also
-    those that were divided over processes. The next step divides them again.
+    those that were divided over processes. The next step divides them again. Each host needs memory for all of them:
+    `bytes_in_all` of `program.sharding`, and as much again for each state that the optimizer has of a parameter.
 
     >>> x = wy.Parameter(1.0, name="x")
     >>> program = wy.compile(x.square(), wy.optim.SGD([x], 0.25), engine="jax")
@@ -224,11 +229,6 @@ def _padded(engine: JaxEngine, program: Program[Any, Any]) -> dict[str, int]:
 def _copied(tree: Any) -> Any:
     """Return the arrays that the next step overwrites, copied where Orbax would read them in their place: on a CPU."""
     return jax.tree.map(jnp.copy, tree) if jax.default_backend() == "cpu" else tree
-
-
-def _abstract(tree: Any) -> Any:
-    """Return shapes, dtypes and placements of a pytree of arrays."""
-    return jax.tree.map(lambda array: jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=array.sharding), tree)
 
 
 def _check_arrays(

@@ -12,6 +12,7 @@ from typing import Any
 
 from wyrm.engines.jax.processes import computing
 from wyrm.errors import CheckpointError, OptionError, ProcessLost
+from wyrm.jax.orbax_arrays import arrays_handler
 from wyrm.support.imports import unread
 
 ARRAYS, COUNTERS = "arrays", "counters"
@@ -93,7 +94,7 @@ def opened(folder: str | os.PathLike[str], keep: int | None = None, *, backgroun
     options = orbax.CheckpointManagerOptions(
         max_to_keep=keep, create=writes, cleanup_tmp_directories=writes, enable_async_checkpointing=background
     )
-    handlers = {ARRAYS: orbax.StandardCheckpointHandler(), COUNTERS: orbax.JsonCheckpointHandler()}
+    handlers = {ARRAYS: arrays_handler(), COUNTERS: orbax.JsonCheckpointHandler()}
     with told(folder, f"the checkpoints in {os.fspath(folder)!r} cannot be used"):
         manager = orbax.CheckpointManager(place, options=options, item_handlers=handlers)
         kept = False

@@ -57,7 +57,7 @@ class Combined(Optimizer):
         check_step_options(self)
         self.steps: int = 0
         self._rules = {}
-        states = [state for optimizer in given for state in optimizer._state]
+        states = [state for optimizer in given for state in optimizer._arrays]
         self._join([member for optimizer in given for member in optimizer.groups], states)
         for optimizer in given:
             optimizer._is_member, optimizer._state = True, []

@@ -30,7 +30,7 @@ from wyrm.graph.leaves import Input
 from wyrm.graph.node import Node
 from wyrm.graph.parameters import Parameter, ResizableParameter
 from wyrm.graph.rows import RowSparse
-from wyrm.graph.storage import CHANGES, bound_array, held_shape, stored, touch
+from wyrm.graph.storage import CHANGES, Undrawn, bound_array, constant, draw, first_copy, held_shape, stored, touch
 from wyrm.graph.typing import FloatArray
 from wyrm.optim.clipping import all_finite, limited, summed
 from wyrm.optim.options import (
@@ -54,7 +54,6 @@ from wyrm.optim.options import (
 from wyrm.optim.rule import Named, Rule, Update, Values, averaging_rule, blend, decayed, flushed, norm
 from wyrm.support.foreign_names import ExplainsNames, ForeignName, keywords_of
 from wyrm.support.interrupts import deferred
-from wyrm.support.memory import aligned
 from wyrm.support.options import MOST_STEPS, number
 
 if TYPE_CHECKING:
@@ -170,8 +169,9 @@ class _Kept:
     # The learning rate while `numbers_of` computes, which has called the schedule already.
     _rate_ahead: float | NDArray[np.float64] | None = None
     steps: int
-    # For each parameter: its state by name, its number of steps, and its group.
-    _arrays: list[dict[str, np.ndarray]]
+    # For each parameter: its state by name, its number of steps, and its group. Of the state, some may be `Undrawn`.
+    _arrays: list[dict[str, Any]]
+    _may_be_undrawn = True
     _counts: list[int]
     _group_of: list[int]
     _position: dict[Parameter, int]
@@ -281,7 +281,7 @@ class Optimizer(_Kept, ExplainsNames):
         every, groups = split_groups(type(self).__name__, self.parameters)
         if groups:
             members = [self._member(group) for group in groups]
-            self._join(members, [state for member in members for state in member._state])
+            self._join(members, [state for member in members for state in member._arrays])
             return
         self.parameters = checked_parameters(type(self).__name__, every)
         self._start_with([self._new_state(parameter) for parameter in self.parameters], [0] * len(self.parameters))
@@ -334,7 +334,7 @@ class Optimizer(_Kept, ExplainsNames):
         member._rate_factor = factor if follows else None
         return member
 
-    def _join(self, members: Sequence[Optimizer], state: list[dict[str, np.ndarray]]) -> None:
+    def _join(self, members: Sequence[Optimizer], state: list[dict[str, Any]]) -> None:
         """Take over the parameters and the state of the optimizers of groups."""
         check_distinct(type(self).__name__, [member.parameters for member in members])
         self._members = tuple(members)
@@ -347,7 +347,7 @@ class Optimizer(_Kept, ExplainsNames):
         for member in members:
             member._state = []
 
-    def _start_with(self, state: list[dict[str, np.ndarray]], groups: list[int]) -> None:
+    def _start_with(self, state: list[dict[str, Any]], groups: list[int]) -> None:
         """Start with this state of the parameters, which are in these groups."""
         self._position = {parameter: i for i, parameter in enumerate(self.parameters)}
         self._state, self._group_of = state, groups
@@ -361,9 +361,9 @@ class Optimizer(_Kept, ExplainsNames):
         if resizable and not all(group.elementwise for group in self.groups):
             raise OptionError(f"{type(self).__name__} has a rule over whole parameters, so that their sizes are fixed")
 
-    def _begin_average(self, parameter: Parameter, state: dict[str, np.ndarray]) -> None:
+    def _begin_average(self, parameter: Parameter, state: dict[str, Any]) -> None:
         if self.average is not None:
-            state[AVERAGE] = aligned(_shape_of(parameter), parameter.dtype, bound_array(parameter))
+            state[AVERAGE] = first_copy(parameter)
 
     def _rate_changed(self) -> None:
         for member in self._members:
@@ -398,10 +398,10 @@ class Optimizer(_Kept, ExplainsNames):
         """The groups of parameters as optimizers with options of their own; without groups, this optimizer alone."""
         return self._members or (self,)
 
-    def _new_state(self, parameter: Parameter) -> dict[str, np.ndarray]:
+    def _new_state(self, parameter: Parameter) -> dict[str, Any]:
         start = self.initial_state()
         return {
-            name: aligned(shape, parameter.dtype, start[name])
+            name: constant(shape, parameter.dtype, start[name])
             for name, shape in self.state_shapes(_shape_of(parameter)).items()
         }
 
@@ -447,7 +447,10 @@ class Optimizer(_Kept, ExplainsNames):
                 self._sizes = self._sizes | {i: _shape_of(parameter)}  # copies of the optimizer have their own
                 self._arrays[i] = self.groups[self._group_of[i]]._new_state(parameter)
                 self._begin_average(parameter, self._arrays[i])
-                self._counts[i] = 0
+                self._counts[i], self._may_be_undrawn = 0, True
+        if self._may_be_undrawn:
+            draw(self._arrays)
+            self._may_be_undrawn = False
         return self._arrays
 
     @_state.setter
@@ -459,7 +462,7 @@ class Optimizer(_Kept, ExplainsNames):
 
         The program that held it before gives it back first.
         """
-        if self._newer != newer:
+        if self._newer is not None and self._newer != newer:
             _ = self._state
         self._newer = newer
 
@@ -715,13 +718,17 @@ class Optimizer(_Kept, ExplainsNames):
         """Return the state arrays of a parameter, by name; a program updates them in place."""
         return self._state[self._position[parameter]]
 
+    def first_state_of(self, parameter: Parameter) -> Mapping[str, np.ndarray | Undrawn]:
+        """Return the state arrays of a parameter for a copy on a device, where it draws what nobody has read here."""
+        return self.state_of(parameter) if self._newer or self._sizes else self._arrays[self._position[parameter]]
+
     def numbers_on_device(self, count: int, parameters: Sequence[Parameter]) -> dict[str, NDArray[np.float64]]:
         """Return `numbers` for a program that holds the state on a device, and leave it there."""
-        newer, self._newer = self._newer, None
+        (newer, undrawn), self._newer, self._may_be_undrawn = (self._newer, self._may_be_undrawn), None, False
         try:
             return self.numbers(count, parameters)
         finally:
-            self._newer = newer
+            self._newer, self._may_be_undrawn = newer, undrawn or self._may_be_undrawn
 
     def advance(self, count: int, parameters: Sequence[Parameter] | None = None) -> None:
         """Add `count` to the step counts of these parameters, by default all; a negative `count` undoes steps."""

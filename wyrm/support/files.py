@@ -7,6 +7,7 @@ import re
 import secrets
 import shutil
 import stat
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,8 @@ from pathlib import Path
 from wyrm.errors import DTypeError
 
 FilePath = str | os.PathLike[str]
-_TEMPORARY = re.compile(r"\.wyrm-([0-9]+)-[0-9a-f]{8}\.tmp")
+# By machine, because others that share a folder number their processes as this one does.
+_TEMPORARY = re.compile(r"\.wyrm-([0-9a-f]{8})-([0-9]+)-[0-9a-f]{8}\.tmp")
 _being_written: set[Path] = set()  # by this process
 
 
@@ -40,7 +42,7 @@ def replacing(path: FilePath) -> Iterator[Path]:
     target = Path(os.path.realpath(path))
     # A directory, because the writer may put its own temporary files beside the file. Its name cannot be guessed and
     # only this user may enter it, so no link planted by another user is followed.
-    directory = target.with_name(f".wyrm-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    directory = target.with_name(f".wyrm-{machine()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
     temporary = directory / "contents"
     _being_written.add(directory)
     try:
@@ -61,11 +63,19 @@ def replacing(path: FilePath) -> Iterator[Path]:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove the temporary files in `directory` of processes that ended while writing."""
+    """Remove the temporary files in `directory` of processes of this machine that ended while writing."""
     for place in directory.iterdir():
         found = _TEMPORARY.fullmatch(place.name)
-        if found and Path(os.path.realpath(place)) not in _being_written and not _runs_elsewhere(int(found[1])):
+        if found is None or found[1] != machine() or Path(os.path.realpath(place)) in _being_written:
+            continue
+        if not _runs_elsewhere(int(found[2])):
             shutil.rmtree(place, ignore_errors=True)  # those of another user stay, which only takes space
+
+
+def machine() -> str:
+    """Return eight digits that stand for this machine, from its name in the network."""
+    name = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
+    return f"{zlib.crc32(name.encode()):08x}"
 
 
 def _runs_elsewhere(process: int) -> bool:

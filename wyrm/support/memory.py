@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 # Bytes of a cache line, and of the longest vectors: a vector that crosses two lines takes twice as long.
 ALIGNMENT = 64
 # Arrays of at least this many bytes get their pages of memory at once.
-_LARGE = 2**20
+LARGE = 2**20
 # Bytes of the arrays for other sizes of data that a function or a program keeps for the next call with them.
 KEPT_BYTES = 2**27
 
@@ -40,7 +40,7 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 def provide_pages(*arrays: np.ndarray) -> None:
     """Let the system provide the pages of large arrays now, all at once, which is faster than one by one later."""
-    large = [array for array in arrays if array.nbytes >= _LARGE]
+    large = [array for array in arrays if array.nbytes >= LARGE]
     if large:
         from wyrm.support import pages  # `import wyrm` allocates no large array
 
@@ -61,7 +61,7 @@ def aligned(shape: tuple[int, ...], dtype: np.dtype, value: float | np.ndarray =
     be used.
     """
     size = math.prod(shape) * dtype.itemsize
-    zero = size >= _LARGE and not isinstance(value, np.ndarray) and value == 0
+    zero = size >= LARGE and not isinstance(value, np.ndarray) and value == 0
     array = aligned_bytes(size, zero=zero).view(dtype).reshape(shape)
     if not zero:
         array[...] = value

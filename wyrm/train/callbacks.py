@@ -336,17 +336,22 @@ class ProgressBar(Callback):
         self._bar: Any = None
 
     def on_start(self, run: Run) -> None:
-        """Show the bar."""
+        """Show the bar: of several processes that train together, the first one does."""
+        if run.program._engine.processes[0] > 0:
+            return
         total = None if run.rows is None else run.rows * run.epochs
         initial = (run.rows or 0) * run.epoch
         self._bar = run.bar = shown_bar()(total=total, initial=initial, unit_scale=True)
 
     def on_epoch_start(self, run: Run) -> None:
         """Show the number of the epoch."""
-        self._bar.begin(f"epoch {run.epoch + 1}/{run.epochs}")
+        if self._bar is not None:
+            self._bar.begin(f"epoch {run.epoch + 1}/{run.epochs}")
 
     def on_epoch_end(self, run: Run, values: Mapping[str, float]) -> None:
         """Show the values of the epoch."""
+        if self._bar is None:
+            return
         shown = {**values, "loss": values.get("mean_loss", values["loss"])}
         hidden = ("learning_rate", "seconds", "mean_loss")
         self._bar.values = {name: f"{value:.4g}" for name, value in shown.items() if name not in hidden}

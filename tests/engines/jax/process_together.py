@@ -120,6 +120,22 @@ def of_fit(folder: str) -> dict[str, Any]:
     return {"trainings": found}
 
 
+def of_watched_fit(folder: str) -> dict[str, Any]:
+    """Return the history of a training that is watched and shows bars; of which bars and runs, each process tells."""
+    _, program, _ = training()
+    run = Path(folder) / f"run-{jax.process_index()}"
+    history = fit(program, columns(), epochs=3, batch_size=BATCH, progress=True, watch=run)
+    mean = program.epoch(columns(), batch_size=BATCH, progress=True)
+    means = [mean, program.epoch([columns_of_process(program)], progress=True)]
+    return {"stopped": history.stopped, "history": dict(history), "means": means}
+
+
+def columns_of_process(program: Any) -> dict[str, np.ndarray]:
+    """Return the part of this process of all rows."""
+    rows = wy.jax.part_of_process(program).rows(ROWS)
+    return {name: column[rows] for name, column in columns().items()}
+
+
 def of_one_left(folder: str) -> dict[str, Any]:
     """Return what the first process computes once all others have left."""
     _, program, _ = training()
@@ -201,6 +217,6 @@ def of_other_data(folder: str) -> dict[str, Any]:
 
 FOUND = {
     "an index": of_an_index, "loaders": of_loaders,
-    "an index in a loop": of_an_index_in_a_loop, "other data": of_other_data,  "fit": of_fit,
-    "one left": of_one_left, "ragged rows": of_ragged_rows,
+    "an index in a loop": of_an_index_in_a_loop, "other data": of_other_data, "fit": of_fit,
+    "watched fit": of_watched_fit, "one left": of_one_left, "ragged rows": of_ragged_rows,
 }  # fmt: skip

@@ -169,6 +169,18 @@ def test_all_processes_decide_the_same_in_fit_and_one_writes(server: Server, tmp
         np.testing.assert_allclose(table, values, rtol=1e-4, atol=1e-5)
 
 
+def test_one_process_shows_bars_and_records_a_run(server: Server, tmp_path: Path) -> None:
+    first, other = server.run(tmp_path, 2, model="watched fit", folder=str(tmp_path))
+    assert [first.code, other.code] == [0, 0], first.text + other.text
+    assert first.found == other.found and first.found["stopped"] == "completed"
+    assert "epoch 3/3" in first.text and first.text.count("100%") >= 3
+    assert "row/s" not in other.text and "%" not in other.text
+    assert (tmp_path / "run-0").is_dir() and not (tmp_path / "run-1").exists()
+    alone = server.found(tmp_path, 1, model="watched fit", folder=str(tmp_path / "alone"))
+    assert first.found["means"] == pytest.approx(alone["means"], rel=1e-4)
+    assert first.found["history"]["loss"] == pytest.approx(alone["history"]["loss"], rel=1e-4)
+
+
 def test_a_process_goes_on_alone_after_the_others_have_ended(server: Server, tmp_path: Path) -> None:
     assert server.found(tmp_path, 2, model="one left") == {"sum": 6.0, "jax": 3.0}
 

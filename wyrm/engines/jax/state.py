@@ -46,8 +46,10 @@ class Placement:
         # Whether the devices belong to several processes, which all do the same steps.
         self.several_processes: bool = sharding is not None and bool(sharding.mesh.is_multi_process)
 
-    def array(self, leaf: BaseNode, array: np.ndarray) -> Any:
+    def array(self, leaf: BaseNode, array: np.ndarray | Undrawn) -> Any:
         """Return a copy of a leaf's array, or of one of its state arrays, on the devices."""
+        if isinstance(array, Undrawn):
+            return self.drawn(leaf, array)
         if self.sharding is None:
             return jax.device_put(narrowed(leaf, array), may_alias=False)
         whole, shape = narrowed(leaf, array), self.sharding.stored_shape(leaf, array.shape)
@@ -212,7 +214,7 @@ class DeviceState:
         values = [place(leaf, tuple(leaf.shape), leaf.dtype) for leaf in self._graph.trained]
         if self._slots is not None or optimizer is None:
             return State(values, self.slots(), None)
-        states = ((parameter, optimizer.state_of(parameter)) for parameter in self._graph.parameters)
+        states = ((parameter, optimizer.first_state_of(parameter)) for parameter in self._graph.parameters)
         slots = [
             {name: place(parameter, array.shape, array.dtype) for name, array in state.items()}
             for parameter, state in states
@@ -232,9 +234,10 @@ class DeviceState:
     def _slot_parts(self) -> list[dict[str, Any]]:
         optimizer = self._graph.optimizer
         if self._slots is None and optimizer is not None:
+            place, states = self._placement.array, map(optimizer.first_state_of, self._graph.parameters)
             self._slots = [
-                {name: self._placement.array(parameter, array) for name, array in optimizer.state_of(parameter).items()}
-                for parameter in self._graph.parameters
+                {name: place(parameter, array) for name, array in state.items()}
+                for parameter, state in zip(self._graph.parameters, states, strict=True)
             ]
             # A later reader of the optimizer's state may change it, so a read drops these arrays.
             optimizer.hold_on_device(self._copy_slots)

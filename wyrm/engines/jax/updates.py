@@ -73,7 +73,7 @@ class Updates:
         self._averaging: list[UpdateRule | None] = [optimizer.average_rule(parameter) for parameter in parameters]
         every = [*self._rules, *(rule for rule in self._averaging if rule is not None)]
         self._schedules = {id(rule): Schedule(rule.outputs) for rule in every}
-        self.slots: list[list[str]] = [list(optimizer.state_of(parameter)) for parameter in parameters]
+        self.slots: list[list[str]] = [list(optimizer.first_state_of(parameter)) for parameter in parameters]
         self._names = [f"{scope_text(label(parameter))}:update~u{i}" for i, parameter in enumerate(parameters)]
         self._exchanges = [exchanges.get(parameter) for parameter in parameters]
 
