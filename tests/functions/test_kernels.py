@@ -23,6 +23,7 @@ from wyrm.errors import (
     RegistrationError,
     ShapeError,
 )
+from wyrm.ops.adjoints.op import KernelOp
 from wyrm.testing import check_grads
 
 SCAN: Any = wy.scan  # of functions of any axes
@@ -370,6 +371,49 @@ def test_a_value_and_its_gradient_run_forward_once(engine: Any) -> None:
         assert both.source.count("math.tanh(") == 2  # once in each sweep
         assert both.source.count("out_1[b] = table_1_was_1") == 1
     np.testing.assert_allclose(both()[0], loss.forward(), rtol=1e-14)
+
+
+def test_the_reference_engine_runs_forward_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    evaluate = KernelOp.evaluate
+
+    def counted(self: Any, *operands: Any, **keywords: Any) -> Any:
+        ran.append(type(self).__name__.removeprefix("KernelProducts"))
+        return evaluate(self, *operands, **keywords)
+
+    monkeypatch.setattr(KernelOp, "evaluate", counted)
+    x, y = wy.Parameter(random(3, 4)), wy.Parameter(random(4))
+
+    def made() -> Any:
+        return (products(x, y) ** 2).sum()
+
+    def run_of(call: Any) -> list[str]:
+        ran.clear()
+        call()
+        return list(ran)
+
+    once = ["Residuals", "Gradient"]
+    loss = made()
+    value, slope = wy.run([loss, wy.grad(loss, x)])
+    assert run_of(lambda: wy.run([loss, wy.grad(loss, x)])) == once
+    assert run_of(loss.forward) == [""]
+    assert run_of(loss.backward) == once
+    assert loss.value == value
+    np.testing.assert_array_equal(x.gradient, slope)
+    assert run_of(made().backward) == once
+    node = products(x, y)
+    loss = (node * 2.0).sum()
+    loss.backward()
+    for factor in (0.9, 1.1):  # a later step runs forward for both
+        x.set(factor * x.value)
+        x.clear_gradient()
+        assert run_of(loss.forward) == ["Residuals"]
+        assert run_of(loss.backward) == ["Gradient"]
+        products(x.value, y.value, out=(out := np.zeros(3)))
+        np.testing.assert_array_equal(node.value, out)  # nodes hold what the last run computed
+        assert loss.value == (2.0 * out).sum()
+        np.testing.assert_array_equal(x.gradient, wy.grad((products(x, y) * 2.0).sum(), x).forward())
+        np.testing.assert_array_equal(products(x, y).forward(), out)
 
 
 def test_functions_of_jax_run_forward_once_and_have_gradients() -> None:
