@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -488,6 +489,23 @@ def test_graphs_with_kernels_and_kernels_are_pickled() -> None:
 
     with pytest.raises(pickle.PicklingError, match=r"kernel inside cannot be pickled.*at the top of a module"):
         pickle.dumps(inside(y))
+
+
+def test_all_parts_of_a_listing_have_the_lines_of_the_kernel(capsys: pytest.CaptureFixture[str]) -> None:
+    x, s = wy.Parameter(random(4)), wy.Parameter(np.float64(0.4))
+    grown(x, s)
+    wy.show(grown)
+    text = capsys.readouterr().out
+    kernel, *parts = text.split("\ndef grown_")
+    written = [line.split("  #")[0].strip() for line in kernel.splitlines()[2:] if line]
+    assert len(parts) == 2
+    for part in parts:
+        shown = [line.strip().removeprefix("# ").split("  #")[0] for line in part.splitlines()]
+        assert [line for line in written if line not in shown] == []
+    lines = text.splitlines()
+    # A line that stays as it is stands once.
+    assert not any(first.strip() == f"# {then.strip()}" for first, then in pairwise(lines))
+    assert "\n\n    # Backward.\n" in text
 
 
 def test_a_kernel_without_a_source_says_so() -> None:

@@ -274,7 +274,7 @@ class Kernel(Generic[P, R]):
         return value(self.kernel_function, self._kinds())
 
     def listing(self) -> str:
-        """Return the kernel, its adjoint and its tangent as they are compiled, as text.
+        """Return the kernel, its adjoint and its tangent as text, each with the kernel's lines as comments.
 
         Raise `NotDifferentiable` for a kernel whose source is not in a file.
         """

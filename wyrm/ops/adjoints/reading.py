@@ -458,7 +458,7 @@ class Reader:
                 self.fail(f"{ast.unparse(e.func)} is not a function that kernels have", e)
             found: ast.expr = ast.Call(e.func, [self._expanded(each, out) for each in e.args], [])
             if not whole and (uses_value(function) or is_costly(found, self.space)):
-                kept = self.fresh(getattr(function, "__name__", "t")[0])
+                kept = self.fresh(getattr(function, "__name__", "t"))
                 out.append(self._made(kept, found))
                 return name(kept)
             return found
@@ -487,7 +487,7 @@ class Reader:
             if not ahead:
                 values.append(value)
                 continue
-            kept, first = self.fresh("c"), values[0] if len(values) == 1 else ast.BoolOp(e.op, values)
+            kept, first = self.fresh("chosen"), values[0] if len(values) == 1 else ast.BoolOp(e.op, values)
             rest = e.values[position:]
             inner: list[ast.stmt] = []
             last = self._expanded(rest[0] if len(rest) == 1 else ast.BoolOp(e.op, list(rest)), inner)
