@@ -287,7 +287,9 @@ def refused(x: wy.Tensor[Batch]):
     ("call", "error", "text"),
     [
         (lambda x: writes_its_operand(x, 2.0), RegistrationError, "writes to x"),
-        (lambda x: without_annotation(x), ShapeError, "annotate its axes"),
+        (lambda x: without_annotation(x), ShapeError, "got no out: give it or, .* annotate its axes"),
+        (lambda x: smoothed(x), ShapeError, "smoothed got no factor: give it or"),
+        (lambda x: without_annotation(x, np.zeros(4)), RegistrationError, "writes to out, .*: leave it out"),
         (lambda x: other_axis(x), ShapeError, "axis Time of the result out is that of no operand; annotated are Batch"),
         (lambda x: products(x, x), ShapeError, "has 2 axes"),
         (lambda x: refused(x), NotDifferentiable, "return it after the loop"),

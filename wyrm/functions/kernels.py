@@ -132,6 +132,11 @@ class Kernel(Generic[P, R]):
             raise DTypeError(f"{name} takes float operands of one type, not {listed}; convert with .astype")
         dtype = "f4" if floats == {np.dtype(np.float32)} else "f8"
         plan = plan_of(self.kernel_function, operands, fixed, results, dtype, self.room, self.tape_limit)
+        if not plan.outputs and (written := sorted(plan.derived.written & set(given))):
+            raise RegistrationError(
+                f"{name} writes to {written[0]}, which the call gives: leave it out, and annotate its axes, as in "
+                f"{written[0]}: wy.Written[Batch, Time], with axes that the operands are annotated with"
+            )
         if not plan.outputs:
             raise RegistrationError(
                 f"{name} returns nothing and has no parameter for a result: arrays that it writes are its last "
@@ -180,8 +185,8 @@ class Kernel(Generic[P, R]):
             axes = _axes(hints.get(text))
             if axes is None:
                 raise ShapeError(
-                    f"{name}: {text} is left out, so it is a result: annotate its axes, as in {text}: "
-                    f"wy.Written[Batch, Time], with axes that the operands are annotated with"
+                    f"{name} got no {text}: give it or, if it is an array that the kernel writes, annotate its axes, "
+                    f"as in {text}: wy.Written[Batch, Time], with axes that the operands are annotated with"
                 )
             shape: list[tuple[int, int] | int] = []
             for axis in axes:
