@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from wyrm.errors import (
     RegistrationError,
     ShapeError,
 )
+from wyrm.ops.adjoints.op import KernelOp
 from wyrm.testing import check_grads
 
 SCAN: Any = wy.scan  # of functions of any axes
@@ -285,7 +287,9 @@ def refused(x: wy.Tensor[Batch]):
     ("call", "error", "text"),
     [
         (lambda x: writes_its_operand(x, 2.0), RegistrationError, "writes to x"),
-        (lambda x: without_annotation(x), ShapeError, "annotate its axes"),
+        (lambda x: without_annotation(x), ShapeError, "got no out: give it or, .* annotate its axes"),
+        (lambda x: smoothed(x), ShapeError, "smoothed got no factor: give it or"),
+        (lambda x: without_annotation(x, np.zeros(4)), RegistrationError, "writes to out, .*: leave it out"),
         (lambda x: other_axis(x), ShapeError, "axis Time of the result out is that of no operand; annotated are Batch"),
         (lambda x: products(x, x), ShapeError, "has 2 axes"),
         (lambda x: refused(x), NotDifferentiable, "return it after the loop"),
@@ -372,6 +376,49 @@ def test_a_value_and_its_gradient_run_forward_once(engine: Any) -> None:
     np.testing.assert_allclose(both()[0], loss.forward(), rtol=1e-14)
 
 
+def test_the_reference_engine_runs_forward_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    evaluate = KernelOp.evaluate
+
+    def counted(self: Any, *operands: Any, **keywords: Any) -> Any:
+        ran.append(type(self).__name__.removeprefix("KernelProducts"))
+        return evaluate(self, *operands, **keywords)
+
+    monkeypatch.setattr(KernelOp, "evaluate", counted)
+    x, y = wy.Parameter(random(3, 4)), wy.Parameter(random(4))
+
+    def made() -> Any:
+        return (products(x, y) ** 2).sum()
+
+    def run_of(call: Any) -> list[str]:
+        ran.clear()
+        call()
+        return list(ran)
+
+    once = ["Residuals", "Gradient"]
+    loss = made()
+    value, slope = wy.run([loss, wy.grad(loss, x)])
+    assert run_of(lambda: wy.run([loss, wy.grad(loss, x)])) == once
+    assert run_of(loss.forward) == [""]
+    assert run_of(loss.backward) == once
+    assert loss.value == value
+    np.testing.assert_array_equal(x.gradient, slope)
+    assert run_of(made().backward) == once
+    node = products(x, y)
+    loss = (node * 2.0).sum()
+    loss.backward()
+    for factor in (0.9, 1.1):  # a later step runs forward for both
+        x.set(factor * x.value)
+        x.clear_gradient()
+        assert run_of(loss.forward) == ["Residuals"]
+        assert run_of(loss.backward) == ["Gradient"]
+        products(x.value, y.value, out=(out := np.zeros(3)))
+        np.testing.assert_array_equal(node.value, out)  # nodes hold what the last run computed
+        assert loss.value == (2.0 * out).sum()
+        np.testing.assert_array_equal(x.gradient, wy.grad((products(x, y) * 2.0).sum(), x).forward())
+        np.testing.assert_array_equal(products(x, y).forward(), out)
+
+
 def test_functions_of_jax_run_forward_once_and_have_gradients() -> None:
     jax = pytest.importorskip("jax")
     x, y = wy.Parameter(random(3, 4), name="x"), wy.Parameter(random(4), name="y")
@@ -444,6 +491,23 @@ def test_graphs_with_kernels_and_kernels_are_pickled() -> None:
 
     with pytest.raises(pickle.PicklingError, match=r"kernel inside cannot be pickled.*at the top of a module"):
         pickle.dumps(inside(y))
+
+
+def test_all_parts_of_a_listing_have_the_lines_of_the_kernel(capsys: pytest.CaptureFixture[str]) -> None:
+    x, s = wy.Parameter(random(4)), wy.Parameter(np.float64(0.4))
+    grown(x, s)
+    wy.show(grown)
+    text = capsys.readouterr().out
+    kernel, *parts = text.split("\ndef grown_")
+    written = [line.split("  #")[0].strip() for line in kernel.splitlines()[2:] if line]
+    assert len(parts) == 2
+    for part in parts:
+        shown = [line.strip().removeprefix("# ").split("  #")[0] for line in part.splitlines()]
+        assert [line for line in written if line not in shown] == []
+    lines = text.splitlines()
+    # A line that stays as it is stands once.
+    assert not any(first.strip() == f"# {then.strip()}" for first, then in pairwise(lines))
+    assert "\n\n    # Backward.\n" in text
 
 
 def test_a_kernel_without_a_source_says_so() -> None:

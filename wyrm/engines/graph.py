@@ -6,7 +6,7 @@ simpler ones, and equal operations are merged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,7 +21,7 @@ from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.node import Node
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.ragged import Padding, flat_graph
-from wyrm.graph.schedule import Ranges, Schedule
+from wyrm.graph.schedule import Ranges, Schedule, parts_of_residuals
 from wyrm.graph.source_location import located_at
 from wyrm.graph.text import text_of
 from wyrm.graph.traversal import shallow_first, topological_order
@@ -178,21 +178,11 @@ def expand(
 ) -> dict[BaseNode, BaseNode]:
     """Return the replacement of every node that the outputs depend on; `simpler` returns that of a composite op."""
     replacements: dict[BaseNode, BaseNode] = {}
-    order = topological_order(outputs)
-    nodes, present = set(order), {_function_key(node) for node in order if not node.is_leaf}
-    for node in order:
-        with located_at(node.origin):
-            part = LOOPS.of(node).part_of_residuals(node)
-        if part is not None and any(_function_key(other) in present for other in topological_order([part], nodes)):
-            _expand([part], replacements, simpler)
-            replacements[node] = replacements[part]
+    for node, part in parts_of_residuals(topological_order(outputs)).items():
+        _expand([part], replacements, simpler)
+        replacements[node] = replacements[part]
     _expand(outputs, replacements, simpler)
     return replacements
-
-
-def _function_key(node: BaseNode) -> Hashable:
-    """Return a key that is equal for nodes that compute the same function of the same parents."""
-    return type(node), tuple(map(id, node.parents)), repr(node.attribute_values()) if node.parents else id(node)
 
 
 def _expand(

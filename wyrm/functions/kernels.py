@@ -7,10 +7,10 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Generic, ParamSpec, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, overload
 
 import numpy as np
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, TypeVarTuple
 
 from wyrm.errors import DTypeError, OptionError, RegistrationError, ShapeError
 from wyrm.graph.axes import Dim, is_name
@@ -29,11 +29,10 @@ from wyrm.support.options import whole
 
 P = ParamSpec("P")
 R = TypeVar("R")
-# What the parameters of a kernel take.
-A = TypeVar("A")
-B = TypeVar("B")
-C = TypeVar("C")
-D = TypeVar("D")
+# What the operands of a kernel take, and the axes of a second and a third result.
+As = TypeVarTuple("As")
+Cs = TypeVarTuple("Cs")
+Ds = TypeVarTuple("Ds")
 
 
 class Written(Generic[*Bs]):
@@ -133,6 +132,11 @@ class Kernel(Generic[P, R]):
             raise DTypeError(f"{name} takes float operands of one type, not {listed}; convert with .astype")
         dtype = "f4" if floats == {np.dtype(np.float32)} else "f8"
         plan = plan_of(self.kernel_function, operands, fixed, results, dtype, self.room, self.tape_limit)
+        if not plan.outputs and (written := sorted(plan.derived.written & set(given))):
+            raise RegistrationError(
+                f"{name} writes to {written[0]}, which the call gives: leave it out, and annotate its axes, as in "
+                f"{written[0]}: wy.Written[Batch, Time], with axes that the operands are annotated with"
+            )
         if not plan.outputs:
             raise RegistrationError(
                 f"{name} returns nothing and has no parameter for a result: arrays that it writes are its last "
@@ -181,8 +185,8 @@ class Kernel(Generic[P, R]):
             axes = _axes_of_hint(hints.get(text))
             if axes is None:
                 raise ShapeError(
-                    f"{name}: {text} is left out, so it is a result: annotate its axes, as in {text}: "
-                    f"wy.Written[Batch, Time], with axes that the operands are annotated with"
+                    f"{name} got no {text}: give it or, if it is an array that the kernel writes, annotate its axes, "
+                    f"as in {text}: wy.Written[Batch, Time], with axes that the operands are annotated with"
                 )
             shape: list[tuple[int, int] | int] = []
             for axis in axes:
@@ -275,7 +279,7 @@ class Kernel(Generic[P, R]):
         return value(self.kernel_function, self._kinds())
 
     def listing(self) -> str:
-        """Return the kernel, its adjoint and its tangent as they are compiled, as text.
+        """Return the kernel, its adjoint and its tangent as text, each with the kernel's lines as comments.
 
         Raise `NotDifferentiable` for a kernel whose source is not in a file.
         """
@@ -287,6 +291,14 @@ class Kernel(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<wyrm.kernel {self.kernel_function.__name__}({', '.join(self.names)})>"
+
+
+if TYPE_CHECKING:
+
+    class KernelOfArrays(Kernel[..., R], Generic[*As, R]):
+        """A kernel that writes arrays, which a call leaves out: the types of its operands, and its results."""
+
+        def __call__(self, *arguments: *As) -> R: ...
 
 
 def _as_parent(value: Any, beside: Node | None, what: str) -> BaseNode:
@@ -335,35 +347,63 @@ def _check_reads(plan: ValuePlan) -> None:
             )
 
 
-@overload
-def kernel(function: Callable[P, float], /) -> Kernel[P, Tensor[()]]: ...
-@overload
-def kernel(function: Callable[[A, Written[*Bs]], None], /) -> Kernel[[A], Tensor[*Bs]]: ...
-@overload
-def kernel(function: Callable[[A, B, Written[*Bs]], None], /) -> Kernel[[A, B], Tensor[*Bs]]: ...
-@overload
-def kernel(function: Callable[[A, B, C, Written[*Bs]], None], /) -> Kernel[[A, B, C], Tensor[*Bs]]: ...
-@overload
-def kernel(function: Callable[[A, B, C, D, Written[*Bs]], None], /) -> Kernel[[A, B, C, D], Tensor[*Bs]]: ...
-@overload
-def kernel(
-    function: Callable[..., Any],
-    /,
-    *,
-    room: int = ...,
-    batch: type[Dim] | str | None = ...,
-    tape_limit: int | None = ...,
-) -> Kernel[..., Any]: ...
-@overload
-def kernel(
-    function: None = None,
-    /,
-    *,
-    slopes: tuple[Callable[..., Any], ...] | None = None,
-    room: int = ...,
-    batch: type[Dim] | str | None = ...,
-    tape_limit: int | None = ...,
-) -> Callable[[Callable[..., Any]], Kernel[..., Any]]: ...
+class KernelDecorator(Protocol):
+    """What type checkers know of `kernel`: the axes of the operands and results, by the annotations of the function."""
+
+    # What is of several results is of a single one too, behind operands that are results.
+    @overload
+    def __call__(  # pyright: ignore[reportOverlappingOverload]  # as above
+        self, function: Callable[[*As, Written[*Bs], Written[*Cs], Written[*Ds]], None], /
+    ) -> KernelOfArrays[*As, tuple[Tensor[*Bs], Tensor[*Cs], Tensor[*Ds]]]: ...
+    @overload
+    def __call__(  # pyright: ignore[reportOverlappingOverload]  # as above
+        self, function: Callable[[*As, Written[*Bs], Written[*Cs]], None], /
+    ) -> KernelOfArrays[*As, tuple[Tensor[*Bs], Tensor[*Cs]]]: ...
+    @overload
+    def __call__(self, function: Callable[[*As, Written[*Bs]], None], /) -> KernelOfArrays[*As, Tensor[*Bs]]: ...
+    @overload
+    def __call__(  # pyright: ignore[reportOverlappingOverload]  # as above
+        self, function: Callable[[*As, Written[*Bs]], float], /
+    ) -> KernelOfArrays[*As, tuple[Tensor[()], Tensor[*Bs]]]: ...
+    @overload
+    def __call__(self, function: Callable[P, float], /) -> Kernel[P, Tensor[()]]: ...
+    @overload
+    def __call__(self, function: Callable[P, tuple[float, float]], /) -> Kernel[P, tuple[Tensor[()], Tensor[()]]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[P, tuple[float, float, float]], /
+    ) -> Kernel[P, tuple[Tensor[()], Tensor[()], Tensor[()]]]: ...
+    @overload
+    def __call__(
+        self,
+        function: Callable[..., Any],
+        /,
+        *,
+        slopes: tuple[Callable[..., Any], ...] | None = ...,
+        room: int = ...,
+        batch: type[Dim] | str | None = ...,
+        tape_limit: int | None = ...,
+    ) -> Kernel[..., Any]: ...
+    @overload
+    def __call__(
+        self,
+        function: None = None,
+        /,
+        *,
+        slopes: tuple[Callable[..., Any], ...] | None = ...,
+        room: int = ...,
+        batch: type[Dim] | str | None = ...,
+        tape_limit: int | None = ...,
+    ) -> KernelDecorator: ...
+
+
+def _of_overloads(function: Callable[..., Any]) -> KernelDecorator:
+    """Return the function, which type checkers take for its overloads, with options and without."""
+    found: Any = function
+    return found  # type: ignore[no-any-return]  # as above
+
+
+@_of_overloads
 def kernel(
     function: Any = None, /, *, slopes: tuple[Any, ...] | None = None, room: int = ROOM,
     batch: type[Dim] | str | None = None, tape_limit: int | None = None,

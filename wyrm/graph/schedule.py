@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count, pairwise
 from types import MappingProxyType
@@ -27,6 +27,7 @@ from wyrm.graph.index_operands import (
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS, LoopForm
 from wyrm.graph.quotients import named_multiple
+from wyrm.graph.source_location import located_at
 from wyrm.graph.storage import held_shape, stored
 from wyrm.graph.traversal import topological_order
 from wyrm.support.texts import exact
@@ -38,6 +39,31 @@ _numbers = count()
 # Axes of these classes have a size and no name.
 _NAMELESS = (Dim, One)
 _NO_SHAPES: Mapping[BaseNode, tuple[int, ...]] = MappingProxyType({})
+_NONE: Mapping[BaseNode, BaseNode] = MappingProxyType({})
+
+
+def parts_of_residuals(order: Collection[BaseNode]) -> dict[BaseNode, BaseNode]:
+    """Return the nodes of an order whose values residuals in it hold, and the parts of these that are the values."""
+    ops = {
+        op for op in set(map(type, order)) if type(LOOPS.of_op(op)).part_of_residuals is not LoopForm.part_of_residuals
+    }
+    if not ops:
+        return {}
+    nodes, present = set(order), {_function_key(node) for node in order if not node.is_leaf}
+    found: dict[BaseNode, BaseNode] = {}
+    for node in order:
+        if type(node) not in ops:
+            continue
+        with located_at(node.origin):
+            part = LOOPS.of(node).part_of_residuals(node)
+        if part is not None and any(_function_key(other) in present for other in topological_order([part], nodes)):
+            found[node] = part
+    return found
+
+
+def _function_key(node: BaseNode) -> Hashable:
+    """Return a key that is equal for nodes that compute the same function of the same parents."""
+    return type(node), tuple(map(id, node.parents)), repr(node.attribute_values()) if node.parents else id(node)
 
 
 class Schedule:
@@ -59,6 +85,7 @@ class Schedule:
         outputs: Sequence[BaseNode],
         original_outputs: Sequence[BaseNode] | None = None,
         after: Schedule | None = None,
+        parts: Mapping[BaseNode, BaseNode] = _NONE,
     ) -> None:
         self.position: dict[BaseNode, int] = {} if after is None else dict(after.position)
         self.nodes: list[BaseNode] = [] if after is None else list(after.nodes)
@@ -70,7 +97,7 @@ class Schedule:
         self.sizes: dict[type[Dim], int] = sizes
         self._representative: dict[BaseNode, BaseNode] | None = None
         done = len(self.nodes)
-        self._add(order)
+        self._add_with(parts, order) if parts else self._add(order)
         self.leaves: list[BaseNode] = [] if after is None else list(after.leaves)
         self.leaves += [node for node in self.nodes[done:] if node.is_leaf]
         # The leaves with a derived axis that gets its size from data.
@@ -117,6 +144,17 @@ class Schedule:
             if index == new:
                 nodes.append(node)
                 parent_positions.append(parents)
+
+    def _add_with(self, parts: Mapping[BaseNode, BaseNode], order: Iterable[BaseNode]) -> None:
+        for node in order:
+            part = parts.get(node)
+            self._add([node] if part is None else topological_order([part], self.position))
+            if part is not None:
+                self.position[node] = self.position[part]
+
+    def computes(self, node: BaseNode) -> bool:
+        """Return whether the schedule has a node, or one that equals it, and no part of residuals in its place."""
+        return node in self.position and type(self.nodes[self.position[node]]) is type(node)
 
     @property
     def stages(self) -> list[tuple[int, int]]:
@@ -254,9 +292,6 @@ def _one_size_per_name(
                 )
             source.setdefault(type(axis), node)
     return sizes, source
-
-
-_NONE: Mapping[BaseNode, BaseNode] = MappingProxyType({})
 
 
 class Limit(NamedTuple):

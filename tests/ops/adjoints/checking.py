@@ -25,6 +25,11 @@ def tapes_of(derived: Derived) -> list[str]:
     return [*(text for text, _ in derived.tapes), *(each.name for each in derived.work)]
 
 
+def code_of(derived: Derived) -> str:
+    """Return the source without its comments."""
+    return "".join(line for line in derived.source.splitlines(keepends=True) if not line.lstrip().startswith("#"))
+
+
 def memory(derived: Derived, arguments: Sequence[Any]) -> dict[str, np.ndarray]:
     """Return the arrays of a derived kernel: scratch, its cotangents and tapes, by name."""
     found: dict[str, np.ndarray] = {}

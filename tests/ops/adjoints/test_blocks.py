@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from tests.ops.adjoints.test_programs import SMOOTH, case_of, error
 from wyrm.errors import IndexOutOfRange, OptionError
 from wyrm.ops.adjoints import blocks
 from wyrm.ops.adjoints.derived import adjoint, forward_and_backward, kind_of_value
+from wyrm.ops.adjoints.op import residuals_of
 
 
 @pytest.fixture(autouse=True)
@@ -224,6 +226,44 @@ def test_a_gradient_that_keeps_the_limit_has_no_blocks() -> None:
         for size in (100, 1_000)
     }
     assert levels == {100: 0, 1_000: 1}
+
+
+@pytest.mark.parametrize("kernel", [filtered, filtered_at_once])
+def test_the_plan_of_a_program_says_the_bytes_that_a_call_allocates(kernel: Any) -> None:
+    x, noise = wy.Input(dims=(Time(),), dtype=np.float64), wy.Parameter(np.float64(0.5))
+    loss = kernel(x, noise)
+    program = wy.compile([loss, wy.grad(loss, noise)])
+    program({x: observations(10)})
+    before, data = program.plan.peak_bytes, {x: observations(100_000)}
+    tracemalloc.start()
+    program(data)
+    allocated, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    said = program.plan.peak_bytes - before
+    tapes = loss.plan.gradient_for([parent.dims for parent in loss.parents])
+    needed = tapes.tape_bytes([(100_000,), ()])
+    assert allocated == pytest.approx(said, rel=0.01, abs=20_000)
+    others = 2 * data[x].nbytes  # x, and its gradient
+    assert said == pytest.approx(needed + others, abs=1_000)
+    assert needed == (1_600_064 if kernel is filtered_at_once else pytest.approx(12_800, rel=0.1))
+    memory = program.profile(data, steps=1, memory=True).memory
+    assert memory is not None
+    assert memory.block_bytes + memory.own_bytes == pytest.approx(said, rel=0.01, abs=20_000)
+
+
+@pytest.mark.parametrize("limit", [None, 0])
+@pytest.mark.parametrize("name", ["soft_dtw", "hidden_markov", "kalman", "edit_distance", "integrate_and_fire"])
+def test_tapes_of_known_length_are_used_to_the_end(name: str, limit: int | None) -> None:
+    function, make = PROGRAMS[name]
+    operands = [wy.Parameter(np.asarray(each)) for each in make(12)]
+    loss: Any = wy.kernel(function, tape_limit=limit)(*operands)
+    plan = loss.plan.gradient_for([each.dims for each in operands])
+    shapes = [each.shape for each in operands]
+    _, memory = plan.taken_apart(residuals_of(plan)(*operands).forward(), shapes)
+    places = dict(zip(("tape", "tape32", "choices", "notes"), memory["notes"], strict=False))
+    assert {each.name: each.shape for each in plan.tapes(shapes)} == {
+        each.name: (places[each.name],) for each in plan.tapes(shapes)
+    }
 
 
 def test_second_derivatives() -> None:

@@ -90,6 +90,49 @@ def over_an_array(x):
     return total
 
 
+def returns_on_one_path(x):
+    if x[0] > 0.0:
+        return x[0]
+
+
+def negative_part(v):
+    if v < 0.0:
+        return v
+
+
+def calls_what_returns_on_one_path(x):
+    return negative_part(x[0]) * 2.0
+
+
+def turns_of_floats(x, turns):
+    total = 0.0
+    for _ in range(turns):
+        total += x[0]
+    return total
+
+
+def index_of_floats(x, place):
+    return x[place]
+
+
+def more_axes_than_there_are(x):
+    n, m = x.shape
+    return x[0] * n * m
+
+
+def more_indices_than_axes(x):
+    return x[0, 0]
+
+
+def of_a_list(x):
+    table = [0.0] * x.size
+    return x[0] + table[0]
+
+
+def of_a_method(x):
+    return x.sum()
+
+
 def with_a_size_of_its_own(x):
     total = 0
     for i in range(x.size):
@@ -114,6 +157,14 @@ def with_a_size_of_its_own(x):
         (adds_whole_arrays, [VECTOR, VECTOR], 1, "write a loop over its elements"),
         (reads_before, [VECTOR], 1, "missing is read before it is assigned"),
         (over_an_array, [VECTOR], 2, "write for i in range"),
+        (returns_on_one_path, [VECTOR], 2, "write a return there, too"),
+        (calls_what_returns_on_one_path, [VECTOR], None, "write a return there, too"),
+        (turns_of_floats, [VECTOR, 3.0], 2, "range takes integers: write int(turns)"),
+        (index_of_floats, [VECTOR, 1.0], 1, "write int(place) in x[place]"),
+        (more_axes_than_there_are, [VECTOR], 1, "x has one axis, and x.shape[1] is read"),
+        (more_indices_than_axes, [VECTOR], 1, "x has one axis, and x[0, 0] has 2 indices"),
+        (of_a_list, [VECTOR], 1, "np.zeros(n)"),
+        (of_a_method, [VECTOR], 1, "write a loop over the elements"),
         (with_a_size_of_its_own, [VECTOR], None, "depends on what the kernel computes"),
     ],
 )
@@ -126,6 +177,24 @@ def test_refusals_name_the_line_and_what_to_write(
     assert word in text
     if line is not None:
         assert f"test_refusals.py:{kernel.__code__.co_firstlineno + line}" in text
+
+
+def nested_returns(x):
+    if x[0] > 1.0:
+        if x[1] > 1.0:
+            return x[0] * x[1]
+    elif x[1] > 0.0:
+        return 2.0 * x[1]
+    if x[2] > 0.0:
+        return x[2] * x[2]
+    else:
+        return x[0]
+
+
+@pytest.mark.parametrize("x", [[2.0, 2.0, 1.0], [2.0, 0.5, 3.0], [0.5, 0.5, 1.0], [0.5, -1.0, 2.0], [0.5, -1.0, -2.0]])
+def test_returns_in_branches_that_all_return_are_followed(x: list[float]) -> None:
+    case = Case(nested_returns, [np.array(x)])
+    assert case.reverse() == pytest.approx(case.expected(), rel=1e-13)
 
 
 def overwritten(x):

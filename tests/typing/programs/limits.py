@@ -172,3 +172,19 @@ class Base:
     def evaluate(self, xp: Any, *operands: Any, **options: Any) -> Any: ...
 class Derived(Base):
     def evaluate(self, xp: Any, x: Any, *, shape: int) -> Any: ...  # refused by: pyrefly
+
+#@ parameters_of_any_number_before_another
+# A callable's last parameter is not told from those before it, of any number.
+P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
+Us = TypeVarTuple("Us")
+class Last(Generic[*Us]): ...
+@overload
+def without_last(function: Callable[[*Ts, Last[*Us]], float]) -> Callable[[*Ts], Last[*Us]]: ...
+@overload
+def without_last(function: Callable[P, float]) -> Callable[P, float]: ...
+def without_last(function: Any) -> Any:
+    return function
+def measured(x: int, last: Last[int]) -> float:
+    return 0.0
+without_last(measured)(1)  # refused by: ty

@@ -22,7 +22,7 @@ from wyrm.graph.op import cell_of, runs_nodes, set_cell
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.ragged import RaggedArray, flat_graph, rows_of_lengths
 from wyrm.graph.rows import RowSparse
-from wyrm.graph.schedule import Schedule
+from wyrm.graph.schedule import Schedule, parts_of_residuals
 from wyrm.graph.source_location import located_at
 from wyrm.graph.storage import CHANGES, Storage, bound_array, frozen, store, stored
 from wyrm.ops.control.updating import updates_among
@@ -46,10 +46,13 @@ class ReferenceRunner:
         self._last: EvaluationPlan | None = None
         # The graph of flat arrays that runs in place of one with rows of different lengths.
         self.flat: Flattened | None = flat_graph(outputs)
+        self._outputs = outputs if self.flat is None else [self.flat.node[output] for output in outputs]
+        schedule = Schedule(self._outputs)
+        if parts := parts_of_residuals(schedule.position):
+            schedule = Schedule(self._outputs, parts=parts)
         if self.flat is None:
-            self._take(Schedule(outputs))
+            self._take(schedule)
             return
-        schedule = Schedule([self.flat.node[output] for output in outputs])
         schedule.position |= {output: schedule.position[self.flat.node[output]] for output in outputs}
         self._take(schedule)
 
@@ -61,9 +64,19 @@ class ReferenceRunner:
         ]
 
     def add_stage(self, outputs: Sequence[BaseNode]) -> None:
-        """Add a stage with more outputs, which reuses the values of the earlier stages."""
+        """Add a stage with more outputs, which reuses the values of the earlier stages.
+
+        Values that residuals of this stage hold as well are computed with these, once, from now on.
+        """
         schedule = Schedule(outputs, after=self.schedule)
+        parts = parts_of_residuals(schedule.position)
+        begins_anew = any(map(schedule.computes, parts))
+        if begins_anew:
+            schedule = Schedule(outputs, after=Schedule(self._outputs, parts=parts), parts=parts)
         with deferred:
+            if begins_anew:
+                self._plans.clear()
+                self._last = None
             self._take(schedule)
 
     def plan(self) -> EvaluationPlan:

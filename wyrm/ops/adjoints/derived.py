@@ -46,6 +46,7 @@ from wyrm.ops.adjoints.writing import (
     Sizes,
     function_source,
     sizes,
+    with_lines,
     with_short_names,
     written,
 )
@@ -454,7 +455,7 @@ class _Adjoint(_Made):
 
     def whole(self) -> Derived:
         kernel = self.kernel
-        forward = written(kernel.body, at_end=self._guarded(False))
+        forward = written(kernel.body, with_lines(kernel.lines), self._guarded(False))
         back = self.backward_code(False)
         starts = [each for tape, _ in self.tapes if tape.used for each in statements_of(f"{tape.place} = 0")]
         values = [each for i, text in enumerate(kernel.results) for each in statements_of(f"value_of_{i} = {text}")]
@@ -463,7 +464,7 @@ class _Adjoint(_Made):
         return self._derived("adjoint", body, forward=True, backward=True)
 
     def forward(self) -> Derived:
-        body = written(self.kernel.body, self.around, self._guarded(True))
+        body = written(self.kernel.body, with_lines(self.kernel.lines, self.around), self._guarded(True))
         notes = self.reverse.integers
         starts = [f"{tape.place} = {len(self.tapes) if tape is notes else 0}" for tape, _ in self.tapes]
         ends = [f"{notes.array}[{i}] = {tape.place}" for i, (tape, _) in enumerate(self.tapes)]
@@ -557,7 +558,13 @@ class _Value(_Made):
 
     def whole(self) -> Derived:
         kernel = self.kernel
-        return self.derived("value", written(kernel.body), kernel.results, self.sizes(()), results=len(kernel.results))
+        return self.derived(
+            "value",
+            written(kernel.body, with_lines(kernel.lines)),
+            kernel.results,
+            self.sizes(()),
+            results=len(kernel.results),
+        )
 
 
 class _Tangent(_Made):
@@ -568,7 +575,7 @@ class _Tangent(_Made):
         self.slopes = varied(kernel, self.wrt)
         self.prefix = kernel.prefix()
         active = self.slopes.active
-        body = written(kernel.body, self._around)
+        body = written(kernel.body, with_lines(kernel.lines, self._around))
         own = self.shadows(active)
         floats = [each for each in kernel.results if kernel.kinds[each].is_float]
         out = [*kernel.results, *(f"{self.prefix}{each}" if each in active else "0.0" for each in floats)]

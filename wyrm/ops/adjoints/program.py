@@ -191,13 +191,18 @@ def comment(text: str) -> list[ast.stmt]:
 
 
 def with_comments(source: str) -> str:
-    """Return a source in which comments are written as such."""
-    lines = []
+    """Return a source in which comments are written as such, but for those that only repeat the next line."""
+    lines: list[str] = []
+    said = ""
     for line in source.splitlines(keepends=True):
         start = line.lstrip()
+        if said and said == start.rstrip():
+            lines.pop()
+        said = ""
         if start[1:].startswith(_COMMENT):
             text: str = ast.literal_eval(start)
-            line = f"{line[: len(line) - len(start)]}# {text.removeprefix(_COMMENT)}\n"
+            said = text.removeprefix(_COMMENT)
+            line = f"{line[: len(line) - len(start)]}# {said}\n"
         lines.append(line)
     return "".join(lines)
 

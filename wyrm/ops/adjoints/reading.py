@@ -137,8 +137,14 @@ class Reader:
     def _function(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         """Return the body of a function in the simple form."""
         state = _Leaving(self.fresh("left"), None)
-        found, _ = self._block(body, state)
+        found, ending = self._block(body, state)
+        self._check_returns(state, ending)
         return [self._made(state.left, number(False)), *found]
+
+    def _check_returns(self, state: _Leaving, ending: int) -> None:
+        """Refuse a function that returns on one path, and comes to its end on another."""
+        if state.results and ending != _LEAVES:
+            self.fail("one path returns a value, and another one comes to the end without: write a return there, too")
 
     def _block(self, block: Sequence[ast.stmt], state: _Leaving) -> tuple[list[ast.stmt], int]:
         out: list[ast.stmt] = []
@@ -224,7 +230,7 @@ class Reader:
         guard = ast.If(ast.UnaryOp(ast.Not(), name(state.left)), after, [])
         guard.where = where  # type: ignore[attr-defined]  # as above
         out.append(guard)
-        return _MAY_LEAVE
+        return last if last == _LEAVES else _MAY_LEAVE
 
     def _loop(self, s: ast.For | ast.While, out: list[ast.stmt]) -> None:
         if s.orelse:
@@ -404,7 +410,8 @@ class Reader:
         self._resolve(tree, function, renamed)
         state = _Leaving(self.fresh("left"), None, outer=False)
         self._inside.append(function)
-        body, _ = self._block(tree.body, state)
+        body, ending = self._block(tree.body, state)
+        self._check_returns(state, ending)
         self._inside.pop()
         self.where = where
         out += [self._made(state.left, number(False)), *body]
@@ -455,10 +462,10 @@ class Reader:
                 self._call(e, [kept], out)
                 return name(kept)
             if function is None:
-                self.fail(f"{ast.unparse(e.func)} is not a function that kernels have", e)
+                self.fail(f"{ast.unparse(e.func)} is not a function of numbers: write a loop over the elements", e)
             found: ast.expr = ast.Call(e.func, [self._expanded(each, out) for each in e.args], [])
             if not whole and (uses_value(function) or is_costly(found, self.space)):
-                kept = self.fresh(getattr(function, "__name__", "t")[0])
+                kept = self.fresh(getattr(function, "__name__", "t"))
                 out.append(self._made(kept, found))
                 return name(kept)
             return found
@@ -470,6 +477,8 @@ class Reader:
             return self._joined(e, out)
         if isinstance(e, ast.NamedExpr | ast.Lambda | ast.ListComp | ast.GeneratorExp | ast.Starred | ast.Dict):
             self.fail(f"kernels have no {type(e).__name__.lower()}", e)
+        if isinstance(e, ast.List):
+            self.fail("kernels have no lists: make an array at the start of the kernel, as in np.zeros(n)", e)
         changed = copy.copy(e)
         for field, value in ast.iter_fields(e):
             if isinstance(value, ast.expr):
@@ -487,7 +496,7 @@ class Reader:
             if not ahead:
                 values.append(value)
                 continue
-            kept, first = self.fresh("c"), values[0] if len(values) == 1 else ast.BoolOp(e.op, values)
+            kept, first = self.fresh("chosen"), values[0] if len(values) == 1 else ast.BoolOp(e.op, values)
             rest = e.values[position:]
             inner: list[ast.stmt] = []
             last = self._expanded(rest[0] if len(rest) == 1 else ast.BoolOp(e.op, list(rest)), inner)

@@ -87,10 +87,10 @@ class Reverse:
         self.prefix: str = kernel.prefix()
         self.slopes: Slopes = Slopes(kernel, self._active())
         self._find_homes()
-        self.floats = {"f8": Tape(kernel.fresh("tape"), kernel.fresh("k"))}
-        self.floats["f4"] = Tape(kernel.fresh("tape32"), kernel.fresh("k32"))
-        self.integers: Tape = Tape(kernel.fresh("notes"), kernel.fresh("m"))
-        self.bools: Tape = Tape(kernel.fresh("choices"), kernel.fresh("c"))
+        self.floats = {"f8": Tape(kernel.fresh("tape"), kernel.fresh("place"))}
+        self.floats["f4"] = Tape(kernel.fresh("tape32"), kernel.fresh("place32"))
+        self.integers: Tape = Tape(kernel.fresh("notes"), kernel.fresh("note"))
+        self.bools: Tape = Tape(kernel.fresh("choices"), kernel.fresh("choice"))
         backward, needed = self._derived()
         if self._leave_shares(needed):
             backward, needed = self._derived()
@@ -200,7 +200,7 @@ class Reverse:
             for inner in () if isinstance(each, Loop) and each.blocks is not None else blocks_of(each):
                 self._hoisted(inner)
             if isinstance(each, Branch) and (self._fleeting(each.test, each) or self.jumps.is_rounded(each.test)):
-                test = self.kernel.new("c", Kind("b"))
+                test = self.kernel.new("chosen", Kind("b"))
                 out.append(self._let(test, each.test, each))
                 each.test = name(test)
             elif isinstance(each, Let | Put) and self._holds_floats(each.name):
@@ -279,7 +279,7 @@ class Reverse:
 
     def _without_jumps(self, e: ast.expr, at: Statement, out: Block) -> ast.expr:
         if self.jumps.jumps(e):
-            kept = self.kernel.new("c" if self.kernel.kind(e).type == "b" else "kept", self.kernel.kind(e))
+            kept = self.kernel.new("chosen" if self.kernel.kind(e).type == "b" else "kept", self.kernel.kind(e))
             out.append(self._let(kept, self._without_loads(duplicate(e), at, out), at))
             return name(kept)
         changed = duplicate(e)

@@ -240,7 +240,7 @@ class _Conversion:
         return found
 
     def _check_numbers(self, e: ast.AST) -> None:
-        """Refuse arithmetic of whole arrays."""
+        """Refuse arithmetic of whole arrays, and indices and axes that an array does not have."""
         for each in ast.walk(e):
             operands: list[ast.expr] = []
             match each:
@@ -256,12 +256,27 @@ class _Conversion:
                     operands = given
                 case ast.Subscript(value=value) if base(value) is None:
                     self.fail(f"{ast.unparse(value)}: functions of whole arrays have no adjoint; write a loop")
+                case ast.Subscript(value=ast.Attribute(value=array, attr="shape"), slice=ast.Constant(value=int(axis))):
+                    axes = self.kernel.kind(array).axes
+                    if axes is not None and not -axes <= axis < axes:
+                        self.fail(f"{ast.unparse(array)} has {_counted(axes)}, and {ast.unparse(each)} is read")
+                case ast.Subscript(value=value):
+                    self._check_indices(each, self.kernel.kind(value).axes)
             for operand in operands:
                 if self.kernel.kind(operand).is_array:
                     self.fail(
                         f"{ast.unparse(operand)} is a whole array: write a loop over its elements\n"
                         f"    {ast.unparse(each)}"
                     )
+
+    def _check_indices(self, element: ast.Subscript, axes: int | None) -> None:
+        given = [each for each in indices(element) if not (isinstance(each, ast.Constant) and each.value is ...)]
+        if axes is not None and len(given) > axes:
+            array = ast.unparse(element.value)
+            self.fail(f"{array} has {_counted(axes)}, and {ast.unparse(element)} has {len(given)} indices")
+        for each in given:
+            if not isinstance(each, ast.Slice) and self.kernel.kind(each).is_float:
+                self.fail(f"an index is an integer: write int({ast.unparse(each)}) in {ast.unparse(element)}")
 
     def _assign(self, text: str, value: ast.expr, env: dict[str, str], out: Block) -> None:
         kind = self.kinds[text]
@@ -416,6 +431,9 @@ class _Conversion:
 
     def _bounds(self, given: Sequence[ast.expr], env: Mapping[str, str], out: Block) -> tuple[ast.expr, ...]:
         found = [self._read(each, env) for each in given]
+        for each, read in zip(given, found, strict=True):
+            if self.kernel.kind(read).is_float:
+                self.fail(f"range takes integers: write int({ast.unparse(each)}), or give an integer for it")
         if len(found) == 1:
             found = [number(0), *found]
         if len(found) == 2:
@@ -426,6 +444,10 @@ class _Conversion:
                 out.append(self.kernel.let(self.where, kept, each))
                 found[i] = name(kept)
         return tuple(found)
+
+
+def _counted(axes: int) -> str:
+    return "one axis" if axes == 1 else f"{axes} axes"
 
 
 def _is_simple(e: ast.expr) -> bool:

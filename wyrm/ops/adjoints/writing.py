@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from wyrm.ops.adjoints.program import (
@@ -21,6 +21,7 @@ from wyrm.ops.adjoints.program import (
     Turns,
     While,
     blocks_of,
+    comment,
     duplicate,
     loads,
     name,
@@ -44,6 +45,21 @@ AtEnd = Callable[[Block], list[ast.stmt]]
 def nothing_around(_: Statement) -> tuple[list[ast.stmt], list[ast.stmt]]:
     """Write nothing around a statement."""
     return [], []
+
+
+def with_lines(lines: Mapping[str, str], around: Around = nothing_around) -> Around:
+    """Write the user's line, as a comment, before the statements that come from it."""
+    said = ""
+
+    def found(s: Statement) -> tuple[list[ast.stmt], list[ast.stmt]]:
+        nonlocal said
+        before, after = around(s)
+        if s.where == said or (isinstance(s, Put) and s.role != "start"):
+            return before, after
+        said = s.where
+        return [*comment(lines.get(said, "")), *before], after
+
+    return found
 
 
 def written(block: Block, around: Around = nothing_around, at_end: AtEnd = lambda _: []) -> list[ast.stmt]:
@@ -116,7 +132,7 @@ def function_source(
     lines = [f"def {text}({', '.join(parameters)}):"]
     for each in body:
         if isinstance(each, str):
-            lines.append(f"    # {each}")
+            lines += ["", f"    # {each}"] if len(lines) > 1 else [f"    # {each}"]
         else:
             lines.append(textwrap.indent(ast.unparse(ast.fix_missing_locations(each)), "    "))
     if results:
