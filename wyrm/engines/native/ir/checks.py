@@ -172,7 +172,7 @@ class _Scope:
             case Variable(_, type) if type == INT64:
                 if value in self._known:
                     return self._known[value]
-                return None if value in self._changed else Sum(frozenset({(value, 1)}))
+                return None if value in self._changed else Sum(((value, 1),))
             case Number(int() as constant, type) if type == INT64:
                 return Sum(constant=constant)
             case Operation("add" | "step" | "subtract" as name, (x, y), type) if type == INT64:

@@ -132,7 +132,7 @@ class Builder:
     def fail(self, message: str) -> None:
         """Add a statement that ends the program with an `IndexError`."""
         code = code_of(message)
-        self._errors[code.value] = message
+        self._errors[int(code.value)] = message
         self.fails = True
         self.add(Fail(code))
 
