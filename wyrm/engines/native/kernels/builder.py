@@ -131,10 +131,10 @@ class Builder:
 
     def fail(self, message: str) -> None:
         """Add a statement that ends the program with an `IndexError`."""
-        code = code_of(message)
-        self._errors[int(code.value)] = message
+        code = zlib.crc32(message.encode()) & 0x7FFFFFFF | 1  # stable across programs
+        self._errors[code] = message
         self.fails = True
-        self.add(Fail(code))
+        self.add(Fail(Number(code, INT32)))
 
     def fail_where(self, condition: Expression, message: str) -> None:
         """End the program with an error if a condition holds."""
@@ -162,11 +162,6 @@ class Builder:
         loop = self.statements[-1]
         assert isinstance(loop, For)
         self.statements[-1] = replace(loop, work=work)
-
-
-def code_of(message: str) -> Number:
-    """Return the code of an error, which is the same in all programs."""
-    return Number(zlib.crc32(message.encode()) & 0x7FFFFFFF | 1, INT32)
 
 
 def loads(expression: Expression) -> bool:

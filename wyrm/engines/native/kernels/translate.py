@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from wyrm.engines.native.ir.checks import hoisted
 from wyrm.engines.native.ir.program import (
     CODE,
     Assign,
@@ -36,7 +35,7 @@ from wyrm.engines.native.ir.program import (
     every,
 )
 from wyrm.engines.native.ir.types import PointerType
-from wyrm.engines.native.kernels.builder import OUT_OF_BOUNDS, Builder, code_of
+from wyrm.engines.native.kernels.builder import Builder
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.indexing import root_of
 from wyrm.engines.native.kernels.njit import OutsideFunction
@@ -151,14 +150,11 @@ class Translation:
             raise body.unsettled
         if known.result is not None and not (returns and body.returns == {True}):
             raise NotCompiled(f"{function.__name__} returns a value on one path and none on another", function.where())
-        statements = tuple(builder.statements)
-        if function.guarded and not self.checked:
-            statements = hoisted(statements, code_of(OUT_OF_BOUNDS), lambda name: self.functions[name].function.fails)
         loop_function = LoopFunction(
             self._name(function.__name__),
             tuple(parameters),
             tuple(type for _, type in ([] if known.result is None else types_of(known.result))),
-            statements,
+            tuple(builder.statements),
             cleared=tuple(each for name in body.cleared for each in variables_of(name, known.kinds[name])),
             distinct=function.distinct and no_alias,
             alone=function.alone,
