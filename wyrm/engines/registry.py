@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from wyrm.errors import OptionError
+from wyrm.support.memory import with_collector_paused
 from wyrm.support.options import choice
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ _known: dict[str, type[Engine] | str] = {
     "native": "wyrm.engines.native.run.engine:NativeEngine",
     "jax": "wyrm.engines.jax.engine:JaxEngine",
 }
+# What starts before an engine is imported: "module:name" of a function.
+_starts = {"native": "wyrm.engines.native.llvm.second_process:start_for_first_program"}
 _OWN = frozenset(_known)
 # The folders of modules whose packages have been read.
 _read: list[str] = []
@@ -82,14 +85,21 @@ def _imported(name: str, entry: str) -> type[Engine]:
     """Return the class at "module:name"; raise `OptionError`, which names engine and entry, if there is none."""
     from wyrm.engines.engine import Engine
 
-    module, _, attribute = entry.partition(":")
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        if name in _starts:
+            _at(_starts[name])()
+        found = with_collector_paused(_at, entry)
     except (ImportError, AttributeError, ValueError) as error:
         raise OptionError(f"engine {name!r} is registered as {entry!r}, which cannot be imported: {error}") from error
     if not (isinstance(found, type) and issubclass(found, Engine)):
         raise OptionError(f"engine {name!r} is registered as {entry!r}, which is no subclass of wy.engines.Engine")
     return found
+
+
+def _at(entry: str) -> Any:
+    """Return what is at "module:name"."""
+    module, _, attribute = entry.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:

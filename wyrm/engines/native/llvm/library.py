@@ -16,7 +16,18 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from wyrm.engines.native.ir.program import LoopFunction, Number, ShiftedSums, TiledProduct, every
+from wyrm.engines.native.ir.program import (
+    Assign,
+    For,
+    Invoke,
+    LoopFunction,
+    Number,
+    Return,
+    ShiftedSums,
+    TiledProduct,
+    Variable,
+    every,
+)
 from wyrm.engines.native.ir.types import INT64, ScalarType
 from wyrm.engines.native.kernels.functions import Routine
 from wyrm.engines.native.kernels.njit import OutsideFunction
@@ -280,8 +291,10 @@ class Modules:
         translation, known = self.translation, self._known
         self._complete(name)
         outside = {each: (self._shared(each), known[each]) for each in translation.shared_by(name)}
-        at_use = entry and translation.functions[name].source.calls_apart
         needed = translation.needed(name)
+        # A function that only calls others gains nothing from optimization.
+        only_calls = len(needed) == 1 and _only_calls(known[name])
+        at_use = entry and (translation.functions[name].source.calls_apart or only_calls)
         functions = single = [known[each] for each in needed]
         if self.target.allocates:
             functions = [each for function in single for each in shared_loops(function, self.target)]
@@ -319,6 +332,13 @@ class Modules:
             return
         CompilationCount.compiled += 1
         self._compilation.add(unit)
+
+
+def _only_calls(function: LoopFunction) -> bool:
+    """Return whether a function calls others, maybe in a loop, and does nothing else that takes time."""
+    return all(isinstance(each, Invoke | For | Return | Assign) for each in every(function.body)) and not any(
+        isinstance(each, Assign) and not isinstance(each.value, Number | Variable) for each in every(function.body)
+    )
 
 
 class Listing:

@@ -43,7 +43,7 @@ class SecondProcess:
         process, self._process = self._process, None
         if process is not None:
             process.kill()
-            process.communicate()
+            threading.Thread(target=process.communicate, daemon=True).start()
 
     @property
     def runs(self) -> bool:
@@ -60,7 +60,7 @@ class SecondProcess:
             program = str(Path(__file__).with_name("optimize.py"))
             with suppress(OSError):
                 self._process = subprocess.Popen(
-                    [sys.executable, "-P", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                    [sys.executable, "-P", "-S", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL, start_new_session=True,
                     env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
                 )  # fmt: skip
@@ -121,7 +121,7 @@ _UNUSED = 20.0
 
 
 def start_for_first_program() -> None:
-    """Start the process if this is the first program here and the cache is empty: many modules will be compiled."""
+    """Start the process, before the first program here, if the cache is empty: many modules will be compiled."""
     if _First.asked:
         return
     _First.asked = True

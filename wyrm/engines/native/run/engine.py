@@ -18,7 +18,6 @@ from wyrm.engines.engine import TOO_LARGE, Engine, ProgramPlan
 from wyrm.engines.epochs import Done, Epoch, EpochOptions, Pace
 from wyrm.engines.native import LoopOption, NativeOptions
 from wyrm.engines.native.llvm.lapack import limited
-from wyrm.engines.native.llvm.second_process import start_for_first_program
 from wyrm.engines.native.run.calls import BoundCall, FixedShapeProgram
 from wyrm.engines.native.run.data_parallel import DataParallelStep, parts_of
 from wyrm.engines.native.run.epoch import NativeEpoch
@@ -82,7 +81,6 @@ class NativeEngine(Engine):
         loop: LoopOption = "auto",
         compute_dtype: str | None = None,
     ) -> None:
-        start_for_first_program()
         graph = with_collector_paused(NativeGraph, outputs, optimizer)
         self._begin_runs(graph, NativeRunner(graph, "auto" if evaluates else loop, compute_dtype=compute_dtype))
 

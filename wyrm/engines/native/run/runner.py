@@ -124,15 +124,17 @@ class NativeRunner:
         """Return the function `run`."""
         if self._loaded is None:
             with deferred, self._refusals():
-                from wyrm.engines.native.llvm.library import CompiledFunction
-
-                if self.compiled:
-                    self._loaded = CompiledFunction(self._routine, self._announcement, self._target)
-                else:
-                    from wyrm.engines.native.run.in_python import Interpreter
-
-                    self._loaded = partial(Interpreter(self._called_by_python).run, self._routine.code)
+                self._loaded = with_collector_paused(self._load)
         return self._loaded
+
+    def _load(self) -> Any:
+        from wyrm.engines.native.llvm.library import CompiledFunction
+
+        if self.compiled:
+            return CompiledFunction(self._routine, self._announcement, self._target)
+        from wyrm.engines.native.run.in_python import Interpreter
+
+        return partial(Interpreter(self._called_by_python).run, self._routine.code)
 
     def _called_by_python(self, function: Callee, arguments: list[Any], variables: dict[str, Any]) -> Any:
         if isinstance(function, PythonCall):
