@@ -124,7 +124,6 @@ MUTANTS = [
     _of(Move._of_wholes, "for k in moving) for i in", "for k in moving[:1]) for i in"),
     _of(Move.link, "-high, -low", "low, high", "views", 2),
     _of(Move.link, "low - start, high - start", "low, high"),
-    _of(Move.made, "numbers.pop(pair)", "numbers[pair]"),
     _of(reading._flattened, "if factors == analysis.factors(parts)", "if factors"),
     _of(extremes.highest, "not any(not analysis.tidy(zone).bounds for zone in rows)", "False", "views", 19),
     _of(extremes._span_of_formula, "x | turned(y)", "x | y"),

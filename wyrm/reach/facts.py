@@ -10,6 +10,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -18,7 +19,6 @@ import numpy as np
 from wyrm.graph.axes import axis_size
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexConstant
-from wyrm.graph.index_maps import loop_indices
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.source_location import located_at
@@ -31,7 +31,7 @@ from wyrm.reach.moves import Move
 from wyrm.reach.reading import gathered, reshaped, scattered
 from wyrm.reach.relations import Relation, is_plain, related
 from wyrm.reach.rules import KEPT, LOW, REACH, Entry, Reached, own_names
-from wyrm.reach.ways import How, Way
+from wyrm.reach.ways import How, Way, entries_of, targets_of
 from wyrm.reach.zones import (
     ANY_SIZE,
     SOURCE,
@@ -131,16 +131,13 @@ class Analysis(Atoms):
             return simpler
         if form.reducer is not None:
             return self.reduced(node, operands, form.reduce_axes(node))
-        entries = form.gather_index(node, loop_indices(node.ndim))
+        entries = entries_of(node)
         if entries is not None:
             return gathered(self, node, operands, entries)
         if node.same_elements:
             return reshaped(self, node, operands[0])
-        if form.by_flat_index is None:
-            targets = [form.scatter_index(node, k, loop_indices(parent.ndim)) for k, parent in enumerate(node.parents)]
-            if any(target is not None for target in targets):
-                return scattered(self, node, operands, targets, form.starts_from_zero)
-        return None
+        targets = targets_of(node)
+        return scattered(self, node, operands, targets, form.starts_from_zero) if targets else None
 
     # --- what rules build on --------------------------------------------------------------------------------------
 
@@ -195,7 +192,7 @@ class Analysis(Atoms):
                     break
                 origin = origin.origin
             zones.append(Zone(zone.bounds, node, origin, zone.mask))
-        return found.replaced(zones=zones)
+        return replace(found, zones=zones)
 
     def moved(
         self,
@@ -284,7 +281,7 @@ class Analysis(Atoms):
         lists: list[list[Entry]] = [[()] * node.ndim for _ in operands]
         same, met = set[int](), Counter(pair for way in ways for pair in set(way.operands))
         for way in ways:
-            if way.how is How.SAME and way.result is not None:
+            if way.how in (How.SAME, How.DRAWN) and way.result is not None:
                 same.add(way.result)
                 for k, d in way.operands:
                     lists[k][way.result] = operands[k].axes[d] if met[k, d] == 1 else ()
@@ -327,7 +324,7 @@ class Analysis(Atoms):
         low = lowered(x)
         if low is None:
             return None
-        return highest(self, node, x, Analysis.without(self, node, x.replaced(zones=low), gone, True).zones, low)
+        return highest(self, node, x, Analysis.without(self, node, replace(x, zones=low), gone, True).zones, low)
 
     def along(
         self, node: BaseNode, operands: Sequence[Reached], axis: int, low: float = -inf, high: float = inf

@@ -56,7 +56,7 @@ class Move:
 
     def made(self, node: BaseNode, axes: Sequence[Entry] = ()) -> Reached:
         """Return what is known of the operand at the positions of the result of `node`."""
-        bounds, wholes = self._of_wholes()
+        bounds, wholes = self._of_wholes() if self._shifts else ([], [])
         gone = [*self._links, *wholes]
         found = self.analysis.moved(node, self.operand, self._names, self._bounds + bounds, gone, axes)
         numbers = found.numbers or {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -127,15 +128,24 @@ def _axes_of_gather(
     """Return the axes of a gather, and those of the operand that stay as they are or only turn round."""
     axes, taken = dict[int, Entry](), set[int]()
     for k, (entry, axis) in enumerate(zip(entries, node.parents[0].dims, strict=True)):
-        loops, size = [leaf.depth for leaf in entry.leaves() if isinstance(leaf, LoopIndex)], size_of(axis)
-        if len(loops) == 1 and loops[0] not in axes and size == size_of(node.dims[loops[0]]):
-            trial = analysis.fresh(size)
-            numbers = _numbers_of(analysis, entry, {loops[0]: (trial,)}, {})
-            turns = numbers == {(size[0], trial): (size[1] - 1, size[1] - 1)} and len(x.axes[k]) == 1
-            if turns or numbers == {(trial, ZERO): (0, 0)}:
-                axes[loops[0]] = (-x.axes[k][0],) if turns else x.axes[k]
-                taken.add(k)
+        size = size_of(axis)
+        loops = [leaf.depth for leaf in entry.leaves() if isinstance(leaf, LoopIndex)]
+        if len(loops) != 1 or loops[0] in axes or size_of(node.dims[loops[0]]) != size:
+            continue
+        if isinstance(entry, LoopIndex):
+            axes[loops[0]] = x.axes[k]
+        elif len(x.axes[k]) == 1 and _turns(analysis, entry, loops[0], size):
+            axes[loops[0]] = (-x.axes[k][0],)
+        else:
+            continue
+        taken.add(k)
     return tuple(axes.get(k, fresh) for k, fresh in enumerate(analysis.axes(node.dims))), taken
+
+
+def _turns(analysis: Analysis, entry: IndexExpression, depth: int, size: Size) -> bool:
+    """Return whether an index counts from the end, by the loop at `depth`, along an axis of a size."""
+    place, (variable, number) = analysis.fresh(size), size
+    return _numbers_of(analysis, entry, {depth: (place,)}, {}) == {(variable, place): (number - 1, number - 1)}
 
 
 def _alternatives(
@@ -184,7 +194,7 @@ def scattered(
     made, states = Reached(axes), []
     for (x, target), own in zip(written, names, strict=True):
         known = {value: x.values.get(value, EVERYWHERE) for value in values}
-        move = Move(analysis, x.replaced(values=known), own)
+        move = Move(analysis, replace(x, values=known), own)
         places = [tuple(map(move.place, atoms)) if len(atoms) == 1 else atoms for atoms in x.axes]
         for k in set(range(node.ndim)) - same:
             if axes[k]:
