@@ -20,10 +20,10 @@ from wyrm.ops.control.scan_reach import _Loop
 from wyrm.ops.products.product import _MatMulReach
 from wyrm.ops.shaping.arange import _ArangeReach
 from wyrm.reach import constants, extremes, formulas, reading, relations, ways, zones
+from wyrm.reach.axis import SizeAnalysis
 from wyrm.reach.facts import Analysis
 from wyrm.reach.moves import Move
 from wyrm.reach.rules import Along, Leading
-from wyrm.reach.sizes import SizeAnalysis
 from wyrm.reach.symmetry import SymmetryAnalysis
 from wyrm.reach.zones import Atoms
 
