@@ -146,6 +146,8 @@ def _of_rows(node: BaseNode, parents: list[RowDependence], axes: list[int], batc
         composition = node.composition()
         inputs = node.parents if composition is None else composition.inputs
         output = LOOPS.of(node).decompose(node) if composition is None else composition.outputs[0]
+        if output is None:
+            return Combination.MIXED
         return _found_for([output], dict(zip(inputs, parents, strict=True)), (), batch)[output]
     own = {(k, row) for k, row in enumerate(parents) if isinstance(row, int)}
     met = [way for way in ways if not own.isdisjoint(way.operands)]

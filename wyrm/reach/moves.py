@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from wyrm.graph.base import BaseNode
 from wyrm.reach.formulas import summed
 from wyrm.reach.rules import Entry, Numbers, Reached
-from wyrm.reach.zones import ZERO, Bound, linked
+from wyrm.reach.zones import ZERO, Bound, Variable, linked
 
 if TYPE_CHECKING:
     from wyrm.reach.facts import Analysis
@@ -40,7 +40,8 @@ class Move:
 
         The position is one of the operand and the bounds are by those of the result, or the other way round.
         """
-        start, plus, minus = 0, position, ZERO
+        plus: Variable = position
+        minus, start = ZERO, 0
         if position < 0:
             (plus, last), minus = self.analysis.sizes[-position], -position
             start = last - 1

@@ -193,8 +193,7 @@ def scattered(
     values = (0.0,) if starts_from_zero else (0.0, 1.0, -inf, LOW)
     made, states = Reached(axes), []
     for (x, target), own in zip(written, names, strict=True):
-        known = {value: x.values.get(value, EVERYWHERE) for value in values}
-        move = Move(analysis, replace(x, values=known), own)
+        move = Move(analysis, replace(x, values={**x.values, "any": EVERYWHERE}), own)
         places = [tuple(map(move.place, atoms)) if len(atoms) == 1 else atoms for atoms in x.axes]
         for k in set(range(node.ndim)) - same:
             if axes[k]:
@@ -205,7 +204,9 @@ def scattered(
         if where is None:  # integers that say where
             made.zones += analysis.image(node, x.zones, {})
     if not any(target.adds for _, target in written):
-        made.values = {v: analysis.united([z for each in states for z in each.values[v]]) for v in values}
+        made.values = {
+            v: analysis.united([z for each in states for z in each.values.get(v, each.values["any"])]) for v in values
+        }
     return made
 
 

@@ -58,7 +58,7 @@ class _ParameterDraws(KeyedDraws, abstract=True):
 class _ParameterReach(Reach):
     """A number is drawn by its place and its parameter."""
 
-    def ways(self, node: _ParameterDraws[Any]) -> list[Way]:
+    def ways(self, node: _ParameterDraws) -> list[Way]:
         return ways_by(node, [(1, range(node.ndim))], {k: How.ANY if k else How.DRAWN for k in range(node.ndim)})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from hashlib import sha256
 from typing import Any, TypeAlias, TypedDict, overload
 from weakref import ReferenceType, WeakValueDictionary, ref
@@ -407,7 +407,7 @@ class _RandomIndexReach(Reach):
         last = len(node.parents) - 1
         rank = node.parents[last].ndim
         axes = [*range(rank)] if node.compressed else [*range(rank - 1), None]
-        how = {k: How.ANY if k else How.DRAWN for k in range(node.ndim)}
+        how: dict[Hashable, How] = {k: How.ANY if k else How.DRAWN for k in range(node.ndim)}
         return ways_by(node, [(last, axes)] if node.rejects else [], how)
 
 
