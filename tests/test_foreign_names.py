@@ -350,7 +350,6 @@ def test_no_name_that_is_there_has_an_answer(place: str) -> None:
 
 INTERNAL = [
     "part_of_residuals",
-    "by_rows",
     "dtype_rule",
     "evaluate",
     "construct",

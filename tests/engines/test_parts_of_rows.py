@@ -12,6 +12,7 @@ import wyrm as wy
 from wyrm.engines.combination import Combination, combinations_of
 from wyrm.engines.graph import simplified
 from wyrm.graph.traversal import topological_order
+from wyrm.ops.random.sampled_tokens import SampledTokens
 
 
 class Batch(wy.Dim): ...
@@ -49,7 +50,9 @@ class Data:
         batch = Batch()
         self.x: Any = wy.Input(dims=(batch, 6), name="x")
         self.steps: Any = wy.Input(dims=(batch, Steps(5), 6), name="steps")
+        self.labels: Any = wy.IndexInput(dims=(batch,), name="labels")
         self.weight: Any = wy.Parameter(np.linspace(-1.0, 1.0, 36, dtype=np.float32).reshape(6, 6), name="weight")
+        self.inputs: Any = {self.x, self.steps, self.labels}
 
 
 def mean(node: Any) -> Any:
@@ -73,6 +76,15 @@ CASES: list[tuple[Callable[[Data], Any], Combination]] = [
     (lambda d: mean(wy.std(d.steps, axis=1)), Combination.MEAN),
     (lambda d: mean(Halves(d.x, False)), Combination.MEAN),
     (lambda d: mean(d.x.dropout(0.5)), Combination.MEAN),
+    (lambda d: mean(wy.nn.MultiHeadAttention(6, 2, dropout=0.5)(d.steps)), Combination.MEAN),
+    (lambda d: mean(wy.nn.LSTM(6, 4)(d.steps).sequence), Combination.MEAN),
+    (lambda d: mean(wy.random.gamma(d.x.dims, d.x.square() + 1.0, 1)), Combination.MEAN),
+    (lambda d: mean(wy.random.index(5, d.x.dims[:1], exclude=d.labels[:, None]).astype(np.float32)), Combination.MEAN),
+    (lambda d: mean(SampledTokens(d.x, d.x[:, 0]).astype(np.float32)), Combination.MEAN),
+    (lambda d: wy.linear_cross_entropy(d.x, d.weight, d.labels), Combination.MEAN),
+    (lambda d: wy.linear_cross_entropy(d.x, d.weight, d.labels, ignore_index=0), Combination.MIXED),
+    (lambda d: mean(d.x.T.dropout(0.5)), Combination.MIXED),
+    (lambda d: mean(wy.nn.MultiHeadAttention(6, 2)(d.x.reshape((1, d.x.dims[0], 6)))), Combination.MIXED),
     (lambda d: mean(Halves(d.x, True)), Combination.MIXED),
     (lambda d: mean(Numbered(d.x)), Combination.MIXED),
     (lambda d: mean(wy.sort(d.x, 0)), Combination.MIXED),
@@ -90,7 +102,7 @@ CASES: list[tuple[Callable[[Data], Any], Combination]] = [
 def test_parts_of_the_rows_combine(build: Callable[[Data], Any], expected: Combination) -> None:
     data = Data()
     loss = build(data)
-    columns = frozenset(leaf for leaf in topological_order([loss]) if isinstance(leaf, wy.Input))
+    columns = frozenset(leaf for leaf in topological_order([loss]) if leaf in data.inputs)
     assert combinations_of([loss], columns, simplified) == [expected]
 
 

@@ -20,9 +20,10 @@ from wyrm.ops.control.scan_reach import _Loop
 from wyrm.ops.products.product import _MatMulReach
 from wyrm.ops.shaping.arange import _ArangeReach
 from wyrm.reach import constants, extremes, formulas, reading, relations, ways, zones
+from wyrm.reach.axis import SizeAnalysis
 from wyrm.reach.facts import Analysis
+from wyrm.reach.moves import Move
 from wyrm.reach.rules import Along, Leading
-from wyrm.reach.sizes import SizeAnalysis
 from wyrm.reach.symmetry import SymmetryAnalysis
 from wyrm.reach.zones import Atoms
 
@@ -119,9 +120,10 @@ MUTANTS = [
     _of(Atoms.whole_of, "self.wholes[parts]\n", "next(iter(self.wholes.values()))\n", "views", 50),
     _of(Atoms.moved_whole, "self.whole_of((new, factors), size)", "whole", "views", 50),
     _of(Atoms.factors, "found[-1] * number", "found[-1]", "views", 32),
-    _of(Analysis.shifted_wholes, "new)], low, high)", "new)], -high, -low)", "views", 2),
-    _of(Analysis.shifted_wholes, "for k in moving) for i in", "for k in moving[:1]) for i in"),
-    _of(reading.scattered, "-high, -low", "low, high", "views", 2),
+    _of(Move._of_wholes, "new)], low, high)", "new)], -high, -low)", "views", 2),
+    _of(Move._of_wholes, "for k in moving) for i in", "for k in moving[:1]) for i in"),
+    _of(Move.link, "-high, -low", "low, high", "views", 2),
+    _of(Move.link, "low - start, high - start", "low, high"),
     _of(reading._flattened, "if factors == analysis.factors(parts)", "if factors"),
     _of(extremes.highest, "not any(not analysis.tidy(zone).bounds for zone in rows)", "False", "views", 19),
     _of(extremes._span_of_formula, "x | turned(y)", "x | y"),
@@ -144,7 +146,7 @@ MUTANTS = [
     _of(SymmetryAnalysis._start_of, "np.array_equal(array, np.arange(len(array)))", "True"),
     _of(Analysis.without, "out = set(gone)", "out = set(gone) - {1}"),
     _of(Analysis.along, "low, high = -high, -low", "pass"),
-    _of(Analysis.along, "linked([atom], [new], low, high)", "linked([new], [atom], low, high)"),
+    _of(Analysis.along, "(low, high)}", "(-high, -low)}"),
     _of(Analysis.windowed, "window.extent - 1 - window.before", "window.extent - 2 - window.before"),
     _of(Analysis.windowed, "multiple(axes[-1][0], window.stride)", "axes[-1][0]"),
     _of(Analysis.everything, "for z in self.image(node, each.zones, {})", "for z in []"),

@@ -539,3 +539,27 @@ def test_an_axis_that_lost_its_name_is_given_it() -> None:
         wy.prove(x.reshape((x.dims[0], 6, 8)).cumsum(1)).causal(Time)
     with pytest.raises(ShapeError, match=r"lacks that axis$"):
         wy.prove(x.sum(1)).causal(Time)
+
+
+def test_a_message_names_the_function_that_users_write() -> None:
+    x = data()
+    for y, name in ((wy.sort(x, 1), "sort"), (x.sort(axis=1), "sort"), (wy.nn.ewma(x[:, ::-1], 0.5, axis=1), "ewma")):
+        message = refused(partial(wy.prove(y).causal, Time))
+        assert re.search(rf"lost by {name} at test_claims.py:\d+: ", message), message
+        assert re.search(rf"causal\(Time\) of {name} ", message), message
+        assert "take_along_axis" not in message and "recurrence" not in message
+
+
+def test_a_message_names_the_op_where_no_function_was_called() -> None:
+    x: Any = data()
+    layer: Any = wy.nn.GRU(Width(8), Width(4))
+
+    class Model(wy.nn.Module):
+        def __init__(self) -> None:
+            self.sort = wy.nn.GRU(Width(8), Width(4))
+
+        def __call__(self, x: Any) -> Any:
+            return self.sort(x[:, ::-1]).sequence
+
+    for y, name in ((x @ x.swapaxes(1, 2) @ x, "matmul"), (layer(x[:, ::-1]).sequence, "gru"), (Model()(x), "gru")):
+        assert f"causal(Time) of {name} (Batch()" in refused(partial(wy.prove(y).causal, Time))

@@ -168,8 +168,14 @@ class Centered(wy.Unary):
     def batched(self, operands: Any, mapped: Any) -> Any:
         return None
 
-    def by_rows(self, rows: Any) -> Any:
-        return "rows"
+
+@wy.REACH.register(Centered)
+class Apart(wy.reach.Reach):
+    def ways(self, node: Any) -> Any:
+        return wy.reach.ways_by(node, [(0, range(node.ndim))])
+
+    def reached(self, node: Any, operands: Any, analysis: Any) -> Any:
+        return analysis.everything(node, operands)
 
 
 class Forgetful(wy.Unary):
@@ -217,7 +223,7 @@ CASES: dict[Any, list[tuple[str, str]]] = {
     OfAnotherShape: [("OfAnotherShape.evaluate", "reference")],
     Both: [("Both.evaluate", "reference")],
     Batched: [("Batched.batched", "vmap")],
-    Centered: [("Centered.by_rows", "rows")],
+    Centered: [("Apart.ways", "rows")],
 }
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from enum import Enum
 
-from wyrm.graph.axes import Derived, Dim, Dims, axis_size, open_axes, ragged_axis
+from wyrm.graph.axes import Derived, Dim, Dims, axis_size, open_axes
 from wyrm.graph.base import BaseNode
-from wyrm.graph.index_maps import loop_indices
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.quotients import Least, Quotient
 from wyrm.graph.traversal import topological_order
 from wyrm.reach.rules import ways_of
-from wyrm.reach.ways import How
+from wyrm.reach.ways import How, entries_of
 
 
 class Combination(Enum):
@@ -130,8 +129,7 @@ def _of_totals(node: BaseNode, parents: list[RowDependence]) -> RowDependence:
     if node.formula in _LINEAR_IN_X and len(parents) == 2:
         by_number = parents[1] is Combination.SAME or (_LINEAR_IN_X[node.formula] and parents[0] is Combination.SAME)
         return kind if by_number else Combination.MIXED
-    entries = LOOPS.of(node).gather_index(node, loop_indices(node.ndim))
-    passes = len(parents) == 1 and (node.formula == "-x" or entries is not None)
+    passes = len(parents) == 1 and (node.formula == "-x" or entries_of(node) is not None)
     return kind if passes or node.same_elements else Combination.MIXED
 
 
@@ -139,35 +137,27 @@ def _of_rows(node: BaseNode, parents: list[RowDependence], axes: list[int], batc
     """Return how a node depends on the rows if some of its operands have an element for each row."""
     if any(parent in (Combination.MEAN, Combination.SUM) for parent in parents):
         return Combination.MIXED
-    rows = [parent if isinstance(parent, int) else None for parent in parents]
-    by_rows = node.by_rows(rows)
-    if by_rows is not None:
-        return Combination.MEAN if by_rows == "mean" else axes[0] if axes else Combination.MIXED
     if node.formula:
         return axes[0] if axes else Combination.MIXED
-    if node.same_elements and rows[0] == 0 and axes[:1] == [0]:
+    if node.same_elements and parents[0] == 0 and axes[:1] == [0]:
         return 0  # rows stay in order if their axis is the outermost one, before and after
     ways = ways_of(node)
     if ways is None:
         composition = node.composition()
-        if composition is None:
+        inputs = node.parents if composition is None else composition.inputs
+        output = LOOPS.of(node).decompose(node) if composition is None else composition.outputs[0]
+        if output is None:
             return Combination.MIXED
-        found = dict(zip(composition.inputs, parents, strict=True))
-        return _found_for([composition.outputs[0]], found, (), batch)[composition.outputs[0]]
-    own = {(k, row) for k, row in enumerate(rows) if row is not None}
+        return _found_for([output], dict(zip(inputs, parents, strict=True)), (), batch)[output]
+    own = {(k, row) for k, row in enumerate(parents) if isinstance(row, int)}
     met = [way for way in ways if not own.isdisjoint(way.operands)]
     if len(met) != 1:
         return Combination.MIXED
-    if met[0].how is How.SAME:
-        return axes[0] if axes and axes == [met[0].result] else Combination.MIXED
-    return _total(node) if met[0].how is How.REDUCED and not axes else Combination.MIXED
-
-
-def _total(node: BaseNode) -> Combination:
-    """Return how reductions over parts of the rows combine."""
+    (way,) = met
+    if way.how in (How.SAME, How.DRAWN):
+        return axes[0] if axes and axes == [way.result] else Combination.MIXED
+    if way.how is How.AVERAGED and not axes:
+        return Combination.MEAN
     reducer = LOOPS.of(node).reducer
-    if reducer is None or reducer.start != 0.0 or not reducer.step.startswith("total + "):
-        return Combination.MIXED
-    if reducer.finish and any(ragged_axis(parent.dims) is not None for parent in node.parents):
-        return Combination.MIXED  # a mean over the entries of rows of different lengths
-    return {"": Combination.SUM, "total / count": Combination.MEAN}.get(reducer.finish, Combination.MIXED)
+    is_sum = reducer is not None and reducer.step.startswith("total + ") and reducer.start == 0.0 and not reducer.finish
+    return Combination.SUM if is_sum and way.how is How.REDUCED and not axes else Combination.MIXED

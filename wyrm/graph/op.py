@@ -178,17 +178,6 @@ class Op:
         """Return the operands whose integers index an axis; see `HasIndexOperands`."""
         return ()
 
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        """Return how the value depends on rows of data, unless its formula, composition, loop form or rule shows it.
-
-        That is so for an op that draws numbers, whose rows count, and for a loop.
-
-        `rows` has for each parent the axis with an element for each row, or None if the parent is the same for all
-        rows. The answer is "rows" if each row of the result depends only on that row of the parents, "mean" for a mean
-        over independent rows, and None if rows depend on each other or it is unknown.
-        """
-        return None
-
     def weight_of_rows(self) -> Node | None:
         """Return the sum of the weights of its rows as a node, for an op that is a mean over rows with weights.
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
+from itertools import islice
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 from weakref import ref
@@ -103,6 +105,26 @@ def location_of(origin: Origin) -> SourceLocation:
         return SourceLocation(code, offset)
     lines = (line for start, stop, line in code.co_lines() if start <= offset < stop and line is not None)
     return SourceLocation(code.co_filename, next(lines, code.co_firstlineno))
+
+
+def called_at(origin: Origin) -> str:
+    """Return the name of the function or method that the user's code calls there; empty for modules and operators."""
+    code, offset, call_of_module = origin
+    if isinstance(code, str):
+        return ""
+    first, last, start, end = next(islice(code.co_positions(), offset // 2, None), (None,) * 4)
+    if first is None or last is None or start is None or end is None:
+        return ""
+    lines = [linecache.getline(code.co_filename, line).encode() for line in range(first, last + 1)]
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][start:]
+    try:
+        call = ast.parse(b"".join(lines), mode="eval").body
+    except SyntaxError:  # the file has changed
+        return ""
+    function = call.func if isinstance(call, ast.Call) else None
+    name: str = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return "" if call_of_module is not None and call_of_module.name == name else name
 
 
 def place_of(function: Callable[..., object]) -> str:

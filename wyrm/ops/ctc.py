@@ -176,7 +176,7 @@ class _AlignmentReach(Reach):
 
     def ways(self, node: _Alignment[Any]) -> list[Way]:
         places = [(k, [0, *[None] * (parent.ndim - 1)]) for k, parent in enumerate(node.parents)]
-        return ways_by(node, places, {k: k for k in range(node.ndim)}, dict.fromkeys(range(1, node.ndim), How.ANY))
+        return ways_by(node, places, dict.fromkeys(range(1, node.ndim), How.ANY))
 
 
 class CTC(_Alignment[Axes]):

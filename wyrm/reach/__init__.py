@@ -1,7 +1,7 @@
 """Proofs of what can reach what: which positions of an input an element may depend on, known before anything runs.
 
 `wyrm.prove` is in `claims`, and the message of a claim that is not proved in `refusals`. A proof asks an analysis:
-`facts` finds for each node on which positions of the inputs its elements may depend, `sizes` whether they depend on the
+`facts` finds for each node on which positions of the inputs its elements may depend, `axis` whether they depend on the
 size of an axis, `symmetry` whether they depend on the order along it.
 
 An analysis goes through a graph node by node. `rules` has what an op may say of itself, `ways` how its axes

@@ -15,9 +15,9 @@ from wyrm.graph.leaves import Input
 from wyrm.graph.node import Node
 from wyrm.graph.quotients import expression_of
 from wyrm.graph.traversal import topological_order
+from wyrm.reach.axis import SizeAnalysis
 from wyrm.reach.facts import Analysis
 from wyrm.reach.refusals import Fits, described, explained, never
-from wyrm.reach.sizes import SizeAnalysis
 from wyrm.reach.symmetry import SymmetryAnalysis
 from wyrm.reach.zones import SOURCE, Bounds
 

@@ -15,7 +15,7 @@ from wyrm.errors import DependenceWarning
 from wyrm.graph.axes import Dim, axis_size
 from wyrm.graph.base import BaseNode, describe, label
 from wyrm.graph.index_leaves import IndexInput
-from wyrm.graph.index_maps import IndexLoad, loop_indices
+from wyrm.graph.index_maps import IndexLoad
 from wyrm.graph.leaves import Input
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.node import IndexNode
@@ -25,6 +25,7 @@ from wyrm.graph.traversal import topological_order
 from wyrm.reach.facts import Analysis
 from wyrm.reach.refusals import explained, lost_at, origins
 from wyrm.reach.rules import REACH, Along, Reached, SamePlace
+from wyrm.reach.ways import entries_of
 from wyrm.reach.zones import SOURCE, Bounds, Zone
 
 # Formulas in which data beside a prediction may be a weight or a mask.
@@ -85,7 +86,7 @@ def _only_moves(node: BaseNode) -> bool:
     rule = REACH.of(node)
     if node.formula or (isinstance(rule, SamePlace) and (isinstance(node, IndexNode) or node.dtype.kind == "f")):
         return not node.formula
-    entries = LOOPS.of(node).gather_index(node, loop_indices(node.ndim))
+    entries = entries_of(node)
     return entries is not None and not any(isinstance(leaf, IndexLoad) for each in entries for leaf in each.leaves())
 
 

@@ -6,15 +6,16 @@ Numbers of data and parameters are taken to be far less than `LARGE_SCORE`, whic
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wyrm.graph.base import BaseNode
-from wyrm.graph.index_maps import loop_indices
 from wyrm.graph.loop_form import LOOPS
 from wyrm.reach.rules import HIGH, LOW, Reached, Span
+from wyrm.reach.ways import entries_of, targets_of
 from wyrm.reach.zones import Zone
 
 if TYPE_CHECKING:
@@ -84,12 +85,10 @@ def _moves(node: BaseNode) -> bool:
     form = LOOPS.of(node)
     if form.reducer is not None:
         return form.reducer.step in ("maximum(total, x)", "minimum(total, x)")
-    if node.same_elements or form.gather_index(node, loop_indices(node.ndim)) is not None:
+    if node.same_elements or entries_of(node) is not None:
         return True
-    if form.by_flat_index is not None:
-        return False
-    targets = [form.scatter_index(node, k, loop_indices(parent.ndim)) for k, parent in enumerate(node.parents)]
-    return any(target is not None for target in targets) and not any(t is not None and t.adds for t in targets)
+    targets = targets_of(node)
+    return bool(targets) and not any(target is not None and target.adds for target in targets)
 
 
 def lowered(x: Reached) -> list[Zone] | None:
@@ -113,7 +112,7 @@ def highest(analysis: Analysis, node: BaseNode, x: Reached, rows: Sequence[Zone]
         return None
     infinite = x.values.get(-inf)
     masked = low if infinite is None else analysis.met(low, infinite)
-    return x.replaced(zones=analysis.met(x.zones, low), values={**x.values, -inf: masked})
+    return replace(x, zones=analysis.met(x.zones, low), values={**x.values, -inf: masked})
 
 
 def without_weight(analysis: Analysis, node: BaseNode, x: Reached) -> list[Zone] | None:

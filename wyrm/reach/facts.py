@@ -10,6 +10,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -18,7 +19,6 @@ import numpy as np
 from wyrm.graph.axes import axis_size
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexConstant
-from wyrm.graph.index_maps import loop_indices
 from wyrm.graph.leaves import Constant
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.source_location import located_at
@@ -27,13 +27,15 @@ from wyrm.graph.traversal import topological_order
 from wyrm.reach.constants import known_constant
 from wyrm.reach.extremes import FRACTION, NUMBER, highest, lowered, span_of
 from wyrm.reach.formulas import known_of_formula, reduces_to
+from wyrm.reach.moves import Move
 from wyrm.reach.reading import gathered, reshaped, scattered
 from wyrm.reach.relations import Relation, is_plain, related
 from wyrm.reach.rules import KEPT, LOW, REACH, Entry, Reached, own_names
-from wyrm.reach.ways import How, Way
+from wyrm.reach.ways import How, Way, entries_of, targets_of
 from wyrm.reach.zones import (
     ANY_SIZE,
     SOURCE,
+    ZERO,
     Atoms,
     Bound,
     Parts,
@@ -41,7 +43,6 @@ from wyrm.reach.zones import (
     Zone,
     atom_of,
     equated,
-    linked,
     multiple,
     renamed,
     size_of,
@@ -130,16 +131,13 @@ class Analysis(Atoms):
             return simpler
         if form.reducer is not None:
             return self.reduced(node, operands, form.reduce_axes(node))
-        entries = form.gather_index(node, loop_indices(node.ndim))
+        entries = entries_of(node)
         if entries is not None:
             return gathered(self, node, operands, entries)
         if node.same_elements:
             return reshaped(self, node, operands[0])
-        if form.by_flat_index is None:
-            targets = [form.scatter_index(node, k, loop_indices(parent.ndim)) for k, parent in enumerate(node.parents)]
-            if any(target is not None for target in targets):
-                return scattered(self, node, operands, targets, form.starts_from_zero)
-        return None
+        targets = targets_of(node)
+        return scattered(self, node, operands, targets, form.starts_from_zero) if targets else None
 
     # --- what rules build on --------------------------------------------------------------------------------------
 
@@ -194,7 +192,7 @@ class Analysis(Atoms):
                     break
                 origin = origin.origin
             zones.append(Zone(zone.bounds, node, origin, zone.mask))
-        return found.replaced(zones=zones)
+        return replace(found, zones=zones)
 
     def moved(
         self,
@@ -234,28 +232,6 @@ class Analysis(Atoms):
             if whole not in names and all(atom in names or atom in self.kept for atom in parts):
                 found[whole] = self.moved_whole(whole, factors, parts, tuple(names.get(atom, atom) for atom in parts))
         return found
-
-    def shifted_wholes(
-        self, operand: Reached, names: Mapping[int, int], shifts: Mapping[Any, tuple[int, float, float]]
-    ) -> tuple[list[Bound], list[int]]:
-        """Return bounds of divided axes of which parts move, and the atoms that these replace.
-
-        `names` are those of the atoms of the operand. For an atom among them, `shifts` has that of the result, and the
-        least and the greatest difference of the two.
-        """
-        extra, temporary = list[Bound](), list[int]()
-        for (parts, factors), whole in self.wholes_of(operand).items():
-            old = tuple(names.get(atom, atom) for atom in parts if atom in names or atom in self.kept)
-            moving = [k for k, atom in enumerate(old) if atom in shifts]
-            if len(old) < len(parts) or not moving:
-                continue
-            before = self.moved_whole(whole, factors, parts, old)
-            temporary.append(before)
-            if all(factors[k] is not None for k in moving):
-                low, high = (sum(shifts[old[k]][i] * (factors[k] or 0) for k in moving) for i in (1, 2))
-                new = tuple(shifts[atom][0] if atom in shifts else atom for atom in old)
-                extra += linked([before], [self.moved_whole(whole, factors, parts, new)], low, high)
-        return extra, temporary
 
     def joined(self, operands: Sequence[Reached], lists: Sequence[Sequence[Entry]], rank: int) -> Joined:
         """Return the axes that operands broadcast to, and by operand the names that its atoms have there.
@@ -305,7 +281,7 @@ class Analysis(Atoms):
         lists: list[list[Entry]] = [[()] * node.ndim for _ in operands]
         same, met = set[int](), Counter(pair for way in ways for pair in set(way.operands))
         for way in ways:
-            if way.how is How.SAME and way.result is not None:
+            if way.how in (How.SAME, How.DRAWN) and way.result is not None:
                 same.add(way.result)
                 for k, d in way.operands:
                     lists[k][way.result] = operands[k].axes[d] if met[k, d] == 1 else ()
@@ -348,7 +324,7 @@ class Analysis(Atoms):
         low = lowered(x)
         if low is None:
             return None
-        return highest(self, node, x, Analysis.without(self, node, x.replaced(zones=low), gone, True).zones, low)
+        return highest(self, node, x, Analysis.without(self, node, replace(x, zones=low), gone, True).zones, low)
 
     def along(
         self, node: BaseNode, operands: Sequence[Reached], axis: int, low: float = -inf, high: float = inf
@@ -362,39 +338,30 @@ class Analysis(Atoms):
         if not entry:
             zones = [z for each, own in zip(operands, names, strict=True) for z in self.image(node, each.zones, own)]
             return Reached(axes, zones + others)
-        whole, old = len(entry) == 1, set(map(abs, entry))
-        new, (size, reverse) = 0, (size_of(node.dims[axis]), entry[0] < 0)
-        new = self.fresh(size)
-        if not whole:  # nothing is known of windows along a flattened axis
-            low, high, reverse = -inf, inf, False
+        old, new, reverse = set(map(abs, entry)), self.fresh(size_of(node.dims[axis])), entry[0] < 0
         if reverse:
             low, high = -high, -low
         result = Reached((*axes[:axis], (-new if reverse else new,), *axes[axis + 1 :]), others)
         for operand, own in zip(operands, names, strict=True):
-            temporary = [atom for atom in own.values() if atom in old]
-            extra = [bound for atom in temporary for bound in linked([atom], [new], low, high)] if whole else []
-            if whole:
-                more, wholes = self.shifted_wholes(operand, own, dict.fromkeys(temporary, (new, low, high)))
-                own, extra, temporary = self.with_wholes(operand, own), extra + more, temporary + wholes
-            result.zones += self.image(node, operand.zones, own, extra, temporary)
+            kept = {atom: name for atom, name in own.items() if name not in old}
+            move = Move(self, Reached(operand.axes, operand.zones), kept)
+            for atom in own if len(entry) == 1 else ():  # nothing is known of windows along a flattened axis
+                if atom not in kept:
+                    move.link(move.place(atom), {(new, ZERO): (low, high)})
+            result.zones += move.made(node).zones
         return result
 
     def windowed(self, node: BaseNode, operands: Sequence[Reached], windows: Sequence[Any]) -> Reached:
         """Return what is known of an op whose elements depend on a window of the first operand; see `Windowed`."""
         x, *others = operands
-        axes, names, extra, temporary = list[Entry](), Names(), list[Bound](), list[int]()
+        kept = (entry for entry, window in zip(x.axes, windows, strict=True) if window == KEPT)
+        axes, move = list[Entry](), Move(self, Reached(x.axes, x.zones), own_names(kept))
         for entry, window, axis in zip(x.axes, windows, node.dims, strict=True):
-            if window == KEPT:
-                axes.append(entry)
-                names.update(_names(entry, entry))
-                continue
-            axes += self.axes((axis,))
-            if window is not None and len(entry) == 1 and entry[0] > 0 and axes[-1]:
-                place = names[entry[0]] = self.fresh(self.sizes[entry[0]])
-                temporary.append(place)
+            axes += [entry] if window == KEPT else self.axes((axis,))
+            if window not in (None, KEPT) and len(entry) == 1 and entry[0] > 0 and axes[-1]:
                 step = multiple(axes[-1][0], window.stride)
-                extra += linked([place], [step], -window.before, window.extent - 1 - window.before)
-        zones = self.image(node, x.zones, names, extra, temporary)
+                move.link(move.place(entry[0]), {(step, ZERO): (-window.before, window.extent - 1 - window.before)})
+        zones = move.made(node).zones
         return Reached(tuple(axes), zones + [z for each in others for z in self.image(node, each.zones, {})])
 
 

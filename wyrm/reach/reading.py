@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from wyrm.graph.index_maps import (
 )
 from wyrm.graph.loop_form import ScatterTarget
 from wyrm.reach.formulas import summed
+from wyrm.reach.moves import Move
 from wyrm.reach.rules import LOW, Entry, Numbers, Reached, own_names
 from wyrm.reach.ways import factors, factors_of, grouped
 from wyrm.reach.zones import (
@@ -32,9 +34,9 @@ from wyrm.reach.zones import (
     Bound,
     Multiple,
     Size,
-    Variable,
     linked,
     multiple,
+    renamed,
     size_of,
 )
 
@@ -43,8 +45,6 @@ if TYPE_CHECKING:
 
 Loads = Mapping[IndexLoad, Numbers]
 _UNKNOWN: Numbers = {}
-# For an atom, that which it becomes, with the least and the greatest difference.
-Shifts = dict[Variable, tuple[int, float, float]]
 
 
 def _numbers_of(
@@ -108,34 +108,17 @@ def gathered(analysis: Analysis, node: BaseNode, operands: Sequence[Reached], en
         moved = analysis.moved(node, integers, names)
         loads[load] = moved.numbers or _UNKNOWN
         zones += moved.zones
-    names, temporary = own_names(x.axes[k] for k in taken), list[int]()
-    own: dict[int, tuple[list[Variable], list[Variable], int]] = {}  # the position along an axis of the operand
-    for k, atoms in enumerate(x.axes):
-        if k not in taken and len(atoms) == 1:
-            variable, number = size = analysis.sizes[abs(atoms[0])]
-            old = names[abs(atoms[0])] = analysis.fresh(size)
-            temporary.append(old)
-            own[k] = ([old], [], 0) if atoms[0] > 0 else ([variable], [old], number - 1)
     found = []
     for where, chosen in _alternatives(loads, operands, axes):
-        extra, shifts = list(where), Shifts()
-        for k, (plus, minus, number) in own.items():
-            for (u, v), (low, high) in _numbers_of(analysis, entries[k], axes, chosen).items():
-                extra += linked([*plus, v], [*minus, u], low - number, high - number)
-                if type(u) is int and v == ZERO and not minus:
-                    shifts[plus[0]] = u, low, high
-        more, wholes = analysis.shifted_wholes(x, names, shifts)
-        found.append(analysis.moved(node, x, names, extra + more, temporary + wholes, axes))
+        move = Move(analysis, x, own_names(x.axes[k] for k in taken), where)
+        for k, entry in enumerate(entries):
+            if k not in taken and len(x.axes[k]) == 1:
+                move.link(move.place(x.axes[k][0]), _numbers_of(analysis, entry, axes, chosen))
+        found.append(move.made(node, axes))
     made = found[0]
     made.zones = [zone for each in found for zone in each.zones] + zones
     made.values = {value: analysis.united([z for each in found for z in each.values[value]]) for value in made.values}
-    numbers = dict(made.numbers or {}) if node.dtype.kind == "i" and len(found) == 1 else {}
-    for k, (plus, minus, _) in own.items():  # the integers at a position are those at one of the operand
-        for pair in [pair for pair in numbers if not set(pair).isdisjoint((*plus, *minus))]:
-            limits = numbers.pop(pair)
-            if pair == (plus[0], ZERO) and not minus:
-                numbers |= summed(_numbers_of(analysis, entries[k], axes, loads), {(ZERO, ZERO): limits}, 1)
-    made.numbers = numbers or None
+    made.numbers = made.numbers if node.dtype.kind == "i" and len(found) == 1 else None
     return made
 
 
@@ -143,47 +126,43 @@ def _axes_of_gather(
     analysis: Analysis, node: BaseNode, x: Reached, entries: IndexMap
 ) -> tuple[tuple[Entry, ...], set[int]]:
     """Return the axes of a gather, and those of the operand that stay as they are or only turn round."""
-    dims, first, taken = node.dims, node.parents[0].dims, set[int]()
-    axes: list[Entry | None] = [None] * node.ndim
-    for k, entry in enumerate(entries):
-        size = size_of(first[k])
-        if isinstance(entry, LoopIndex) and axes[entry.depth] is None and size == size_of(dims[entry.depth]):
-            axes[entry.depth] = x.axes[k]
-            taken.add(k)
-            continue
+    axes, taken = dict[int, Entry](), set[int]()
+    for k, (entry, axis) in enumerate(zip(entries, node.parents[0].dims, strict=True)):
+        size = size_of(axis)
         loops = [leaf.depth for leaf in entry.leaves() if isinstance(leaf, LoopIndex)]
-        if len(loops) == len(x.axes[k]) == 1 and axes[loops[0]] is None and size == size_of(dims[loops[0]]):
-            variable, number = size
-            trial = analysis.fresh(size)
-            turned = {(variable, trial): (number - 1, number - 1)}
-            if _numbers_of(analysis, entry, {loops[0]: (trial,)}, {}) == turned:
-                axes[loops[0]] = (-x.axes[k][0],)
-                taken.add(k)
-    fresh = [() if axis_size(axis) == 1 else (analysis.fresh(size_of(axis)),) for axis in dims]
-    return tuple(new if entry is None else entry for entry, new in zip(axes, fresh, strict=True)), taken
+        if len(loops) != 1 or loops[0] in axes or size_of(node.dims[loops[0]]) != size:
+            continue
+        if isinstance(entry, LoopIndex):
+            axes[loops[0]] = x.axes[k]
+        elif len(x.axes[k]) == 1 and _turns(analysis, entry, loops[0], size):
+            axes[loops[0]] = (-x.axes[k][0],)
+        else:
+            continue
+        taken.add(k)
+    return tuple(axes.get(k, fresh) for k, fresh in enumerate(analysis.axes(node.dims))), taken
+
+
+def _turns(analysis: Analysis, entry: IndexExpression, depth: int, size: Size) -> bool:
+    """Return whether an index counts from the end, by the loop at `depth`, along an axis of a size."""
+    place, (variable, number) = analysis.fresh(size), size
+    return _numbers_of(analysis, entry, {depth: (place,)}, {}) == {(variable, place): (number - 1, number - 1)}
 
 
 def _alternatives(
     loads: Loads, operands: Sequence[Reached], axes: Sequence[Entry]
 ) -> Sequence[tuple[list[Bound], Loads]]:
     """Return the parts of a single constant index with their bounds, else the bounds of all indices."""
-    if len(loads) == 1:
-        (load,) = loads
-        place, cases = load.position, operands[load.parent].cases
-        if cases and len(place) == 1 and isinstance(place[0], LoopIndex) and len(axes[place[0].depth]) == 1:
-            (old,), (new,) = operands[load.parent].axes[0], axes[place[0].depth]
-
-            def to(variable: Variable) -> Variable:
-                return new if variable == old else variable
-
-            if new > 0:
-                return [
-                    (
-                        [(to(u), to(v), limit) for u, v, limit in where],
-                        {load: {(to(u), to(v)): limits for (u, v), limits in numbers.items()}},
-                    )
-                    for where, numbers in cases
-                ]
+    for load in loads if len(loads) == 1 else ():
+        index, place = operands[load.parent], load.position[0] if len(load.position) == 1 else None
+        if index.cases and isinstance(place, LoopIndex) and len(axes[place.depth]) == 1 and axes[place.depth][0] > 0:
+            to = {index.axes[0][0]: axes[place.depth][0]}
+            return [
+                (
+                    [(renamed(u, to), renamed(v, to), limit) for u, v, limit in where],
+                    {load: {(renamed(u, to), renamed(v, to)): limits for (u, v), limits in numbers.items()}},
+                )
+                for where, numbers in index.cases
+            ]
     return [([], loads)]
 
 
@@ -214,31 +193,20 @@ def scattered(
     values = (0.0,) if starts_from_zero else (0.0, 1.0, -inf, LOW)
     made, states = Reached(axes), []
     for (x, target), own in zip(written, names, strict=True):
-        extra, temporary, places, shifts = list[Bound](), list[int](), dict[int, Entry](), Shifts()
-        for d, atoms in enumerate(x.axes):
-            if len(atoms) == 1 and abs(atoms[0]) not in own:
-                place = own[abs(atoms[0])] = analysis.fresh(analysis.sizes[abs(atoms[0])])
-                temporary.append(place)
-            places[d] = (own[abs(atoms[0])] * (1 if atoms[0] > 0 else -1),) if len(atoms) == 1 else atoms
+        move = Move(analysis, replace(x, values={**x.values, "any": EVERYWHERE}), own)
+        places = [tuple(map(move.place, atoms)) if len(atoms) == 1 else atoms for atoms in x.axes]
         for k in set(range(node.ndim)) - same:
             if axes[k]:
-                for (u, v), (low, high) in _numbers_of(analysis, target.position[k], places, {}).items():
-                    extra += linked([axes[k][0], v], [u], low, high)
-                    if v == ZERO:
-                        shifts[u] = axes[k][0], -high, -low
-        more, wholes = analysis.shifted_wholes(x, own, shifts)
-        extra, temporary = extra + more, temporary + wholes
-        state = analysis.moved(node, x, own, extra, temporary)
-        anywhere = analysis.image(node, EVERYWHERE, own, extra, temporary)
-        for value in values:
-            state.values.setdefault(value, anywhere)
-        states.append(state)
+                move.link(axes[k][0], _numbers_of(analysis, target.position[k], places, {}))
+        states.append(move.made(node))
     made.zones = [zone for state in states for zone in state.zones]
     for x, where in zip(operands, targets, strict=True):
         if where is None:  # integers that say where
             made.zones += analysis.image(node, x.zones, {})
     if not any(target.adds for _, target in written):
-        made.values = {v: analysis.united([z for each in states for z in each.values[v]]) for v in values}
+        made.values = {
+            v: analysis.united([z for each in states for z in each.values.get(v, each.values["any"])]) for v in values
+        }
     return made
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from math import inf
+from types import FunctionType
 
 from wyrm.graph.base import BaseNode, describe, label
-from wyrm.graph.index_maps import IndexLiteral, SumOfIndices, loop_indices
+from wyrm.graph.index_maps import IndexLiteral, SumOfIndices
 from wyrm.graph.leaves import Input
 from wyrm.graph.loop_form import LOOPS
+from wyrm.graph.node import Node
+from wyrm.graph.source_location import called_at
 from wyrm.graph.traversal import topological_order
 from wyrm.reach.facts import Analysis
 from wyrm.reach.rules import REACH, Along
+from wyrm.reach.ways import entries_of
 from wyrm.reach.zones import SOURCE, Bounds, Zone
 
 # Whether bounds are within a claim, whose atom is given.
@@ -83,7 +88,13 @@ def _passes(node: BaseNode) -> bool:
 
 
 def _written(node: BaseNode) -> str:
-    """Return what users write for an op."""
+    """Return what users write for an op: the function of ours that they call where it was built, or the op itself."""
+    called = called_at(node.origin)
+    if called and not called.startswith("_"):
+        rooms = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == "wyrm"]
+        places = [Node, *(module for module in rooms if called in getattr(module, "__all__", ()))]
+        if any(isinstance(getattr(place, called, None), FunctionType) for place in places):
+            return called
     return node.written or node.op_name()
 
 
@@ -144,16 +155,15 @@ def _helps(
 
 def _help_of(lost: BaseNode, analysis: Analysis) -> str:
     """Return what would help with an op after which a claim does not hold."""
-    name, form = _written(lost), LOOPS.of(lost)
+    name = _written(lost)
     known = [analysis.known[parent] for parent in lost.parents if parent in analysis.known]
     turned = getattr(getattr(lost, "steps", lost), "reverse", False)
     backward = turned != any(a < 0 for each in known for entry in each.axes for a in entry)
     if backward and (hasattr(lost, "steps") or isinstance(REACH.of(lost), Along) or lost.composition() is not None):
         return f"{name} goes from the last position to the first: the axis was reversed before, or reverse=True says so"
-    entries = form.gather_index(lost, loop_indices(lost.ndim))
     starts = [
         leaf.value
-        for entry in entries or ()
+        for entry in entries_of(lost) or ()
         for leaf in entry.leaves()
         if isinstance(entry, SumOfIndices) and isinstance(leaf, IndexLiteral)
     ]

@@ -6,9 +6,9 @@ without a rule is taken to depend on everything, which is always right.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
 from math import inf
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.op import NUMPY
 from wyrm.graph.registration import Rules
-from wyrm.reach.ways import How, Way, aligned, along, nothing_said, ways_by, ways_of_form
+from wyrm.reach.ways import How, Way, aligned, nothing_said, ways_by, ways_of_form
 
 if TYPE_CHECKING:
     from wyrm.graph.base import BaseNode
@@ -39,6 +39,7 @@ def own_names(axes: Iterable[Entry]) -> dict[int, int]:
     return {abs(atom): abs(atom) for entry in axes for atom in entry}
 
 
+@dataclass(slots=True, eq=False)
 class Reached:
     """What is known of a node: its axes, and the zones outside of which its elements do not depend on the source.
 
@@ -48,35 +49,15 @@ class Reached:
     `parts` and `after` are what is known of the parts of a loop's residuals.
     """
 
-    __slots__ = ("after", "axes", "cases", "fixed", "numbers", "parts", "span", "values", "zones")
-
-    def __init__(
-        self,
-        axes: tuple[Entry, ...],
-        zones: Sequence[Zone] = (),
-        values: Mapping[float | str, list[Zone]] = MappingProxyType({}),
-        numbers: Numbers | None = None,
-    ) -> None:
-        self.axes: tuple[Entry, ...] = axes
-        self.zones: list[Zone] = list(zones)
-        self.values: dict[float | str, list[Zone]] = dict(values)
-        self.numbers: Numbers | None = numbers
-        self.cases: Sequence[tuple[list[Bound], Numbers]] = ()
-        self.span: Span | None = None
-        self.fixed: bool = False
-        self.parts: Sequence[Reached] = ()
-        self.after: Sequence[Reached] = ()
-
-    def replaced(
-        self, *, zones: Sequence[Zone] | None = None, values: Mapping[float | str, list[Zone]] | None = None
-    ) -> Reached:
-        """Return this with other zones or values."""
-        found = Reached(self.axes, self.zones, self.values, self.numbers)
-        found.cases, found.parts, found.after = self.cases, self.parts, self.after
-        found.span, found.fixed = self.span, self.fixed
-        found.zones = found.zones if zones is None else list(zones)
-        found.values = found.values if values is None else dict(values)
-        return found
+    axes: tuple[Entry, ...]
+    zones: list[Zone] = field(default_factory=list)
+    values: dict[float | str, list[Zone]] = field(default_factory=dict)
+    numbers: Numbers | None = None
+    cases: Sequence[tuple[list[Bound], Numbers]] = ()
+    span: Span | None = None
+    fixed: bool = False
+    parts: Sequence[Reached] = ()
+    after: Sequence[Reached] = ()
 
     @property
     def atoms(self) -> dict[int, int]:
@@ -110,7 +91,7 @@ class Reach:
 
         Unless a rule says more, an element depends on all positions but along axes whose positions stay the same.
         """
-        ways = self.ways(node)
+        ways = None if self.composes else self.ways(node)
         return None if ways is None else analysis.by_ways(node, operands, ways)
 
     def ways(self, node: Any) -> list[Way] | None:
@@ -151,7 +132,8 @@ class Along(Reach):
 
     def ways(self, node: Any) -> list[Way] | None:
         earlier = self.high is not None and self.high <= 0 and not getattr(node, "reverse", False)
-        return along(node, self.axis(node), How.COUNTED if earlier else How.ANY)
+        places = [(k, range(x.ndim)) for k, x in enumerate(node.parents) if x.ndim == node.ndim]
+        return ways_by(node, places, {self.axis(node): How.COUNTED if earlier else How.ANY})
 
     def axis(self, node: Any) -> int:
         """Return the position of the axis."""
@@ -178,7 +160,7 @@ class Leading(Reach):
             (k, [*range(rank - own, rank), *[None] * (parent.ndim - own)])
             for k, (own, parent) in enumerate(zip(ranks, node.parents, strict=True))
         ]
-        return ways_by(node, places, {k: k for k in range(node.ndim)}, dict.fromkeys(range(rank, node.ndim), How.ANY))
+        return ways_by(node, places, dict.fromkeys(range(rank, node.ndim), How.ANY))
 
 
 KEPT: Final = "kept"
@@ -207,8 +189,7 @@ class Windowed(Reach):
             if window != KEPT:
                 earlier = window is not None and window.extent - 1 - window.before <= 0
                 how[k] = How.COUNTED if earlier else How.ANY
-        places = [(k, [None] * parent.ndim if k else range(parent.ndim)) for k, parent in enumerate(node.parents)]
-        return ways_by(node, places, {k: k for k in range(node.ndim)}, how)
+        return ways_by(node, [(0, range(node.parents[0].ndim))], how)
 
     def reached(self, node: Any, operands: Sequence[Reached], analysis: Analysis) -> Reached | None:
         return analysis.windowed(node, operands, self.windows(node))

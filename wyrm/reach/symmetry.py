@@ -9,11 +9,10 @@ from wyrm.graph.base import BaseNode
 from wyrm.graph.index_leaves import IndexConstant, IndexInput
 from wyrm.graph.index_maps import IndexLoad, LoopIndex, loop_indices
 from wyrm.graph.leaves import Constant, Input
-from wyrm.graph.loop_form import LOOPS
 from wyrm.graph.storage import stored
 from wyrm.reach.axis import AxisAnalysis
 from wyrm.reach.rules import REACH, Reached
-from wyrm.reach.ways import How, Way
+from wyrm.reach.ways import How, Way, entries_of
 from wyrm.reach.zones import Zone
 
 
@@ -79,14 +78,14 @@ class SymmetryAnalysis(AxisAnalysis):
             return False
         x, places = node.parents
         along = [k for k, axis in enumerate(x.dims) if self.is_made_of(axis)]
-        loops, entries = loop_indices(node.ndim), LOOPS.of(node).gather_index(node, loop_indices(node.ndim))
+        loops, entries = loop_indices(node.ndim), entries_of(node)
         if not entries or len(along) != 1 or not self.is_of(x.dims[along[0]]) or self.known[x].zones:
             return False
         (k,) = along
         if entries != (*loops[:k], IndexLoad(1, loops), *loops[k + 1 :]):
             return False
         while not REACH.of(places).sorts:  # some of the positions
-            loops, entries = loop_indices(places.ndim), LOOPS.of(places).gather_index(places, loop_indices(places.ndim))
+            loops, entries = loop_indices(places.ndim), entries_of(places)
             if not entries or len(places.parents) != 1 or any(e != loops[d] for d, e in enumerate(entries) if d != k):
                 return False
             (places,) = places.parents
@@ -95,7 +94,7 @@ class SymmetryAnalysis(AxisAnalysis):
     def _start_of(self, node: BaseNode) -> BaseNode | None:
         """Return from where a node counts positions along the permuted axis; None if it is no such node."""
         while not node.is_leaf and not REACH.of(node).counts:
-            entries = LOOPS.of(node).gather_index(node, loop_indices(node.ndim))
+            entries = entries_of(node)
             kept = entries and isinstance(entries[0], LoopIndex) and self.is_of(node.dims[entries[0].depth])
             if not (node.same_value or (len(node.parents) == len(node.parents[0].dims) == 1 and kept)):
                 return None

@@ -13,7 +13,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from wyrm.graph.axes import Axis, Dims, Times, axis_size
+from wyrm.graph.axes import Axis, Dims, Times, axis_size, ragged_axis
 from wyrm.graph.base import BaseNode
 from wyrm.graph.index_maps import AxisLength, IndexLiteral, IndexLoad, IndexMap, LoopIndex, SumOfIndices, loop_indices
 from wyrm.graph.loop_form import LOOPS, ScatterTarget
@@ -35,11 +35,15 @@ class How(IntEnum):
 
     SAME = 0
     """A position depends on itself alone, and all are treated alike."""
-    REDUCED = 1
+    AVERAGED = 1
+    """The result is the mean of what is computed of each position alone."""
+    REDUCED = 2
     """All positions are reduced, in any order."""
-    COUNTED = 2
+    DRAWN = 3
+    """A position depends on itself alone and on random numbers, which are drawn by its place in the whole data."""
+    COUNTED = 4
     """Positions count from the first one: further ones behind the last change nothing of what was before."""
-    ANY = 3
+    ANY = 5
     """Nothing is said."""
 
 
@@ -58,17 +62,20 @@ class Way(NamedTuple):
 def ways_by(
     node: BaseNode,
     places: Sequence[Places],
-    results: Mapping[Hashable, int],
     how: Mapping[Hashable, How] = MappingProxyType({}),
+    results: Mapping[Hashable, int] | None = None,
     beside: Mapping[Hashable, Dims] = MappingProxyType({}),
 ) -> list[Way]:
     """Return the ways of an op by the places where axes of its operands and of its result meet.
 
-    At places that `how` lacks, positions are the `SAME`; `beside` has further axes.
+    Nothing is said of operands that `places` lacks. At places that `how` lacks, positions are the `SAME`. Axis k of the
+    result is at place k, unless `results` has the axes by their places; `beside` has further axes.
     """
+    results = {k: k for k in range(node.ndim)} if results is None else results
     met: dict[Hashable, list[tuple[int, int]]] = {place: [] for place in results}
+    others = set(range(len(node.parents))) - {k for k, _ in places}
     nothing = set[Hashable]()
-    for k, own in places:
+    for k, own in [*places, *((k, [None] * node.parents[k].ndim) for k in others)]:
         for d, place in enumerate(own):
             if place is None:
                 place = "nothing", k, d
@@ -80,7 +87,7 @@ def ways_by(
         dims = tuple(node.parents[k].dims[d] for k, d in operands) + beside.get(place, ())
         dims += () if result is None else (node.dims[result],)
         said = How.ANY if place in nothing else how.get(place, How.SAME)
-        if said is How.COUNTED and any(map(_is_flat, dims)):
+        if said in (How.DRAWN, How.COUNTED) and any(map(_is_flat, dims)):
             said = How.ANY  # positions of a flattened axis count by the sizes of its parts
         found.append(Way(said, dims, operands, result))
     return found
@@ -96,19 +103,26 @@ def aligned(node: BaseNode, rank: int | None = None, how: Mapping[Hashable, How]
     rank = node.ndim if rank is None else rank
     kept = [place for place in range(rank) if rank == node.ndim or place not in how]
     places = [(k, range(rank - parent.ndim, rank)) for k, parent in enumerate(node.parents)]
-    return ways_by(node, places, {place: k for k, place in enumerate(kept)}, how)
+    return ways_by(node, places, how, {place: k for k, place in enumerate(kept)})
 
 
-def along(node: BaseNode, axis: int, how: How) -> list[Way]:
-    """Return the ways of an op along one axis; nothing is said of operands with fewer axes."""
-    places = [(k, range(x.ndim) if x.ndim == node.ndim else [None] * x.ndim) for k, x in enumerate(node.parents)]
-    return ways_by(node, places, {k: k for k in range(node.ndim)}, {axis: how})
+def nothing_said(node: BaseNode, first: How = How.ANY) -> list[Way]:
+    """Return the ways of an op of which nothing is known, but perhaps of the first axis of the result."""
+    return ways_by(node, [], {k: How.ANY if k else first for k in range(node.ndim)})
 
 
-def nothing_said(node: BaseNode) -> list[Way]:
-    """Return the ways of an op of which nothing is known."""
-    places = [(k, [None] * parent.ndim) for k, parent in enumerate(node.parents)]
-    return ways_by(node, places, {k: k for k in range(node.ndim)}, dict.fromkeys(range(node.ndim), How.ANY))
+def entries_of(node: BaseNode) -> IndexMap | None:
+    """Return where in the first operand of an op its elements are, by its own axes; None if no index map says it."""
+    return LOOPS.of(node).gather_index(node, loop_indices(node.ndim))
+
+
+def targets_of(node: BaseNode) -> list[ScatterTarget | None]:
+    """Return where in the result of an op the elements of each operand are written; empty if none are."""
+    form = LOOPS.of(node)
+    if form.by_flat_index is not None:
+        return []
+    targets = [form.scatter_index(node, k, loop_indices(parent.ndim)) for k, parent in enumerate(node.parents)]
+    return targets if any(target is not None for target in targets) else []
 
 
 def ways_of_form(node: BaseNode, parts: Sequence[tuple[int, Size]] | None = None) -> list[Way]:
@@ -116,19 +130,23 @@ def ways_of_form(node: BaseNode, parts: Sequence[tuple[int, Size]] | None = None
     form = LOOPS.of(node)
     if form.reducer is not None:
         said = How.REDUCED if form.reducer.step in _ANY_ORDER else How.COUNTED
+        if form.reducer.finish == "total / count" and form.reducer.step.startswith("total + ") and not _is_ragged(node):
+            said = How.AVERAGED
         return aligned(node, max(parent.ndim for parent in node.parents), dict.fromkeys(form.reduce_axes(node), said))
-    entries = form.gather_index(node, loop_indices(node.ndim))
+    entries = entries_of(node)
     if entries is not None:
         return _ways_of_gather(node, entries)
     if node.same_elements:
         return _ways_of_reshape(node, parts)
-    if form.by_flat_index is not None:
-        how: dict[Hashable, How] = {k: How.ANY if k else How.COUNTED for k in range(node.ndim)}
-        places = [(k, [None] * parent.ndim) for k, parent in enumerate(node.parents)]
-        return ways_by(node, places, {k: k for k in range(node.ndim)}, how)
-    targets = [form.scatter_index(node, k, loop_indices(parent.ndim)) for k, parent in enumerate(node.parents)]
-    known = [target for target in targets if target is not None]
-    return _ways_of_scatter(node, known) if known and len(known) == len(targets) else nothing_said(node)
+    targets = targets_of(node)
+    if targets and None not in targets:
+        return _ways_of_scatter(node, [target for target in targets if target is not None])
+    return nothing_said(node, How.ANY if form.by_flat_index is None else How.COUNTED)
+
+
+def _is_ragged(node: BaseNode) -> bool:
+    """Return whether rows of different lengths are read, whose elements do not count alike."""
+    return any(ragged_axis(parent.dims) is not None for parent in node.parents)
 
 
 def _ways_of_gather(node: BaseNode, entries: IndexMap) -> list[Way]:
@@ -150,7 +168,8 @@ def _ways_of_gather(node: BaseNode, entries: IndexMap) -> list[Way]:
             beside[place] = tuple(node.dims[leaf.depth] for leaf in leaves if isinstance(leaf, LoopIndex))
             lengths += [Way(How.ANY, (leaf.axis,)) for leaf in leaves if isinstance(leaf, AxisLength)]
         places.append((k, own))
-    return ways_by(node, places, {k: k for k in range(node.ndim)}, how, beside) + lengths
+    places += [(k, ()) for k in range(1, len(node.parents))]  # what is not read
+    return ways_by(node, places, how, beside=beside) + lengths
 
 
 def _ways_of_scatter(node: BaseNode, targets: Sequence[ScatterTarget]) -> list[Way]:
@@ -173,7 +192,7 @@ def _ways_of_scatter(node: BaseNode, targets: Sequence[ScatterTarget]) -> list[W
                     said = How.ANY  # others write behind its last element
             how[d] = max(said, how.get(d, How.SAME))
         places.append((k, own))
-    return ways_by(node, places, {k: k for k in range(node.ndim)}, how)
+    return ways_by(node, places, how)
 
 
 def _after(entry: Any) -> tuple[int, LoopIndex | None]:

@@ -185,8 +185,13 @@ class Atoms:
             self._implied[variable] = found
         return found
 
-    def closed(self, bounds: Bounds) -> Bounds | None:
-        """Return the tightest bounds between all variables, with the implied ones; None if no values satisfy them."""
+    def closed(self, bounds: Bounds, pairs: Iterable[tuple[Variable, Variable]] = ()) -> Bounds | None:
+        """Return the tightest bounds between all variables, with the implied ones; None if no values satisfy them.
+
+        The variables are those of the bounds and of `pairs`.
+        """
+        if pairs:
+            bounds = {**dict.fromkeys(pairs, _LARGE), **bounds}
         edges, seen, todo = dict(bounds), set[Variable](), {x for key in bounds for x in key}
         while todo:
             variable = todo.pop()
@@ -208,16 +213,14 @@ class Atoms:
         """Return whether `u - v <= limit` follows from bounds."""
         if bounds.get((u, v), inf) <= limit:
             return True
-        # The bound `_LARGE` always holds; it makes the variables known.
-        edges = self.closed({**bounds, (u, v): min(bounds.get((u, v), inf), _LARGE)})
+        edges = self.closed(bounds, [(u, v)])
         return edges is None or edges.get((u, v), inf) <= limit
 
     def window(self, zones: Iterable[Zone], place: Variable) -> tuple[float, float]:
         """Return how far before and after a position `place` zones go, infinity for the first and the last one."""
         pairs = (place, SOURCE), (SOURCE, place)
-        far: Bounds = dict.fromkeys(pairs, _LARGE)
-        always = self.closed(far) or far
-        edges = [self.closed({**far, **zone.bounds}) or always for zone in zones]
+        always = self.closed({}, pairs) or dict.fromkeys(pairs, _LARGE)
+        edges = [self.closed(zone.bounds, pairs) or always for zone in zones]
         limits = [max(each[pair] for each in edges) for pair in pairs]
         back, ahead = (
             inf if limit >= min(always[pair], _LARGE // 10) else limit
@@ -258,8 +261,7 @@ class Atoms:
         """Return one zone that contains several."""
         first = zones[0]
         pairs = {pair for zone in zones for u, v in zone.bounds for pair in ((u, v), (v, u))}
-        far: Bounds = dict.fromkeys(pairs, _LARGE)  # bounds that always hold, so that all variables are known
-        closed = [c for c in (self.closed({**far, **zone.bounds}) for zone in zones) if c is not None]
+        closed = [c for c in (self.closed(zone.bounds, pairs) for zone in zones) if c is not None]
         if not closed:
             return first
         keys = {key for zone in zones for key in zone.bounds} | {key for c in closed for key in c if SOURCE in key}

@@ -65,8 +65,8 @@ def check_op(
 
     An op says the same thing several times: what it computes in NumPy (`formula` or `evaluate`), in native code (the
     members of its `LoopForm`, such as `kernel`) and in JAX (`JaxForm.lower`); its gradient (`vjp`); how it computes a
-    batch (`batched`, for `vmap`), how rows of data combine (`by_rows`), and what its elements do not depend on
-    (`REACH`). These are compared:
+    batch (`batched`, for `vmap`), how rows of data combine and what its elements do not depend on (`REACH`).
+    These are compared:
 
     - values of the reference engine and of `engines` (native, and JAX where it is installed, by default), in each of
       float32 and float64 that the op takes, and the gradients and the ops in them;

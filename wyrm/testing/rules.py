@@ -291,7 +291,7 @@ def _rows_divided(each: Alone, count: int, axes: Sequence[int | None]) -> Findin
         return None
     if dependence is Combination.MIXED:
         return None
-    rule = f"{type(node).__name__}.by_rows" if copy.by_rows(rows) is not None else _shown_by(node)
+    rule = _shown_by(node)
     try:
         (whole,) = reference([copy])
         parts, weights = [], []
@@ -337,7 +337,8 @@ def _shown_by(node: BaseNode) -> str:
         return f"{type(form).__name__}.reducer"
     if node.formula or node.same_elements:
         return f"{type(node).__name__}.{'formula' if node.formula else 'same_elements'}"
-    return type(form).__name__
+    rule = REACH.of(node)
+    return type(form).__name__ if rule.ways(node) is None else f"{type(rule).__name__}.ways"
 
 
 def weights_like(values: Sequence[np.ndarray], nodes: Sequence[BaseNode], seed: int) -> list[Any]:

@@ -35,7 +35,7 @@ from wyrm.ops.random.dropout_mask import WORD, check_rate, drop_threshold, dropo
 from wyrm.ops.random.philox import STEP, stream_or_next
 from wyrm.reach import zones as at
 from wyrm.reach.rules import REACH, Reach, Reached
-from wyrm.reach.ways import How, Places, Way, nothing_said, ways_by
+from wyrm.reach.ways import How, Places, Way, ways_by
 from wyrm.reach.zones import Bound, Zone
 
 if TYPE_CHECKING:
@@ -421,10 +421,6 @@ class Attention(_Attention[Axes], Composed[tuple[Node, *tuple[Any, ...]], Axes])
         )
         return composed
 
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        parts = set(rows[: 1 if self.packed else 3])
-        return "rows" if len(parts) == 1 and all(row in (0, None) for row in rows) else None
-
     def vjp(self, gradient: Node) -> tuple[Gradient, ...]:
         return self.vjp_by(gradient, [True] * len(self.parents))
 
@@ -466,18 +462,17 @@ class _AttentionReach(Reach):
 
     def ways(self, node: Attention) -> list[Way]:
         mask, bias, step = node.masks(range(len(node.parents)))
-        if step is not None:
-            return nothing_said(node)
-        said = How.COUNTED if node.causal else How.ANY if node.alibi else None
         how: dict[Hashable, How] = {"key": How.REDUCED}
-        if said is not None:
-            how = dict.fromkeys(("query", "key"), said)
+        if step is not None:
+            how = {"row": How.DRAWN, **dict.fromkeys(("query", "key", "heads", "columns"), How.ANY)}
+        elif node.causal or node.alibi:
+            how = dict.fromkeys(("query", "key"), How.COUNTED if node.causal else How.ANY)
         parts = [0, 0] if node.packed else range(3)  # `qkv` is read in all roles
         places: list[Places] = [
             (k, ["row", "key" if i else "query", *[None] * (node.parents[k].ndim - 2)]) for i, k in enumerate(parts)
         ]
         places += [(k, ["row", None, "query", "key"]) for k in (mask, bias) if k is not None]
-        return ways_by(node, places, {"row": 0, "query": 1, "heads": 2, "columns": 3}, how)
+        return ways_by(node, places, how, {"row": 0, "query": 1, "heads": 2, "columns": 3})
 
     def help(self, node: Attention) -> str:
         return "" if node.causal else "causal=True keeps each position from later ones; a mask says more"

@@ -80,7 +80,7 @@ class _ToDigitsReach(Reach):
     """Each digit depends on its integer."""
 
     def ways(self, node: ToDigits) -> list[Way]:
-        return ways_by(node, [(0, range(node.ndim - 1))], {k: k for k in range(node.ndim - 1)})
+        return ways_by(node, [(0, range(node.ndim - 1))], results={k: k for k in range(node.ndim - 1)})
 
 
 JAX.register(ToDigits)(ToDigitsForm)
@@ -118,7 +118,7 @@ class _FromDigitsReach(Reach):
     """An integer depends on its digits."""
 
     def ways(self, node: FromDigits) -> list[Way]:
-        return ways_by(node, [(0, [*range(node.ndim), None])], {k: k for k in range(node.ndim)})
+        return ways_by(node, [(0, [*range(node.ndim), None])])
 
 
 @LOOPS.register(FromDigits)

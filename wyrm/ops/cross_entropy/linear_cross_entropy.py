@@ -41,6 +41,8 @@ from wyrm.ops.indexing.joining import concatenate
 from wyrm.ops.indexing.narrow_rows import widened
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.shaping.arange import positions
+from wyrm.reach.rules import REACH, Reach
+from wyrm.reach.ways import How, Places, Way, ways_by
 
 # Bytes of logits in a block of rows, or those of the weight if these are more: each block packs the weight twice, and
 # reads and writes its gradient.
@@ -166,10 +168,6 @@ class LinearCrossEntropy(_LinearCrossEntropy[Axes]):
     def compose(self, *operands: Any) -> Node:
         return self.loss_and_slopes(*operands)[0]
 
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        # With ignored labels or weights, the mean over a batch is not the mean of the means over its parts.
-        return "mean" if list(rows) == [0, None, 0] and self.ignore_index is None else None
-
     def weight_of_rows(self) -> Node | None:
         labels, *given = self.parents[2:]
         if self.ignore_index is None:
@@ -196,6 +194,19 @@ class LinearCrossEntropy(_LinearCrossEntropy[Axes]):
         total = (weights * counted).sum()
         gradient: Node = (losses - counted * self.erase()) / where(total.equal(0.0), 1.0, total)
         return gradient
+
+
+@REACH.register(LinearCrossEntropy)
+class _LinearCrossEntropyReach(Reach):
+    """The mean over the rows, unless some count more than others."""
+
+    composes = True
+
+    def ways(self, node: LinearCrossEntropy) -> list[Way] | None:
+        if node.ignore_index is not None or len(node.parents) > 3:
+            return None
+        places: list[Places] = [(0, ["row", "term"]), (1, ["class", "term"]), (2, ["row"])]
+        return ways_by(node, places, {"row": How.AVERAGED, "term": How.ANY, "class": How.ANY})
 
 
 @LOOPS.register(LinearCrossEntropy)

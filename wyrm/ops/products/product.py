@@ -228,7 +228,7 @@ class _MatMulReach(Reach):
             (0, [*range(rank - max(0, x - 2), rank), *["rows", "terms"][-x:]]),
             (1, [*range(rank - max(0, y - 2), rank), *["terms", "columns"][:y]]),
         ]
-        return ways_by(node, places, {place: k for k, place in enumerate((*range(rank), *own))}, {"terms": How.REDUCED})
+        return ways_by(node, places, {"terms": How.REDUCED}, {place: k for k, place in enumerate((*range(rank), *own))})
 
     def reached(self, node: MatMul, operands: Sequence[Reached], analysis: Analysis) -> Reached:
         x, y = (list(each.axes) for each in operands)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Generic, Literal
+from typing import Any, Generic
 
 import numpy as np
 
@@ -181,9 +181,6 @@ class _Dropout(Draws, Node[Any, Axes], abstract=True):
             raise ShapeError(f"rate must be in [0, 1), not {self.rate}")
         dims: Dims = self.parents[0].dims
         return dims
-
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if all(row == 0 for row in rows[:-1]) else None
 
     def batched(self, operands: Sequence[Node], mapped: Sequence[bool]) -> Node | None:
         # All rows have the mask of this node; `drawn_by_rows` has a mask for each row.

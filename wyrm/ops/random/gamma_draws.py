@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from wyrm.ops.random.draws_jax import positions
 from wyrm.ops.random.dropout import positions_of
 from wyrm.ops.random.rejection import ATTEMPTS, boost_at, gamma_attempt, poisson_attempt
 from wyrm.ops.random.standard_draws import uniform_at
+from wyrm.reach.rules import REACH, Reach
+from wyrm.reach.ways import How, Way, ways_by
 
 # Rates below this are drawn by inversion.
 FEW = 10.0
@@ -46,13 +48,18 @@ class _ParameterDraws(KeyedDraws, abstract=True):
             raise ShapeError(f"the parameter must have the axes of the draws, {format_dims(dims)}")
         return tuple(map(unify, dims, parameter))
 
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if rows[1] == 0 else None
-
     def drawn_by_rows(self, operands: Sequence[Node], mapped: Sequence[bool], axis: Axis) -> BaseNode:
         key, parameter = operands
         whole = parameter if mapped[1] else parameter.broadcast_to((axis, *parameter.dims))
         return self.rebuild((key, whole), to=(axis, *self.to))
+
+
+@REACH.register(_ParameterDraws)
+class _ParameterReach(Reach):
+    """A number is drawn by its place and its parameter."""
+
+    def ways(self, node: _ParameterDraws) -> list[Way]:
+        return ways_by(node, [(1, range(node.ndim))], {k: How.ANY if k else How.DRAWN for k in range(node.ndim)})
 
 
 class _ParameterLoops(KeyedLoops, ByKernel):

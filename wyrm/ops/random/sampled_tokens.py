@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from wyrm.ops.batching import spread
 from wyrm.ops.elementwise.elementwise import Axes
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.random.token_kernels import sample_rows
+from wyrm.reach.rules import REACH, Reach
+from wyrm.reach.ways import Way, ways_by
 
 
 class SampledTokens(IndexNode[Axes]):
@@ -72,9 +74,6 @@ class SampledTokens(IndexNode[Axes]):
             raise DTypeError("takes a mask of the tokens that a penalty is for, and with a penalty alone")
         return super().dtype_rule()
 
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if len(set(rows)) == 1 and rows[0] != self.parents[0].ndim - 1 else None
-
     def batched(self, operands: Sequence[Any], mapped: Sequence[bool]) -> Any:
         return self.rebuild(spread(operands, mapped))
 
@@ -105,6 +104,14 @@ class SampledTokens(IndexNode[Axes]):
         wanted = xp.where(draws * totals[..., -1] < totals[..., -1], draws * totals[..., -1], 0.0)
         place: Any = xp.argmax(totals > wanted[..., None], axis=-1)
         return place if order is None else xp.take_along_axis(order, place[..., None], axis=-1)[..., 0]
+
+
+@REACH.register(SampledTokens)
+class _SampledTokensReach(Reach):
+    """A token depends on the scores, the draw and the mask of its row."""
+
+    def ways(self, node: SampledTokens) -> list[Way]:
+        return ways_by(node, [(k, [*range(node.ndim), None][: x.ndim]) for k, x in enumerate(node.parents)])
 
 
 @LOOPS.register(SampledTokens)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from hashlib import sha256
-from typing import Any, Literal, TypeAlias, TypedDict, overload
+from typing import Any, TypeAlias, TypedDict, overload
 from weakref import ReferenceType, WeakValueDictionary, ref
 
 import numpy as np
@@ -45,6 +45,8 @@ from wyrm.ops.kernels.sums import inlined, natural
 from wyrm.ops.random.alias import HALF, alias_table, row_of, rows_of, striped_table
 from wyrm.ops.random.draws_jax import RandomIndexForm
 from wyrm.ops.random.philox import STEP, WORD, Draws, philox, philox_block, places_before, random_bits, stream_or_next
+from wyrm.reach.rules import REACH, Reach
+from wyrm.reach.ways import How, Way, ways_by
 from wyrm.support.item_rows import CompressedRows, item_rows
 
 # A row is drawn again while it is excluded, at most so often; then the rows after it are tried, at most so many.
@@ -396,8 +398,17 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
             raise ShapeError(f"{describe(self)}: the users must differ between the rows of vmap, or be absent")
         return self.rebuild(operands, to=(axis, *self.to))
 
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        return "rows" if all(row is None for row in rows[:-1]) else None
+
+@REACH.register(RandomIndex)
+class _RandomIndexReach(Reach):
+    """A row is drawn by its place, and again where it is among those that are excluded there."""
+
+    def ways(self, node: RandomIndex) -> list[Way]:
+        last = len(node.parents) - 1
+        rank = node.parents[last].ndim
+        axes = [*range(rank)] if node.compressed else [*range(rank - 1), None]
+        how: dict[Hashable, How] = {k: How.ANY if k else How.DRAWN for k in range(node.ndim)}
+        return ways_by(node, [(last, axes)] if node.rejects else [], how)
 
 
 @LOOPS.register(RandomIndex)

@@ -8,7 +8,7 @@ fused: kernels do them in native code.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from wyrm.ops.elementwise.elementwise import Axes, common_dtype, unmasked_dtype
 from wyrm.ops.indexing.joining import stack
 from wyrm.ops.kernels.native import scratch
 from wyrm.ops.shaping.shape import zeros_like
+from wyrm.reach.rules import REACH, Reach
+from wyrm.reach.ways import How, Places, Way, ways_by
 
 # Least batch * time for which the backward pass copies the transposed weights.
 TRANSPOSE_FROM = 256
@@ -130,10 +132,6 @@ class Residuals(_OverTime[Axes], abstract=True):
 
         return over_time(step, states, [projected, *resets]).output(0).swapaxes(0, 1)
 
-    def by_rows(self, rows: Sequence[int | None]) -> Literal["rows", "mean"] | None:
-        shared = rows[1 : 4 - self.cell.states]
-        return "rows" if all(row is None for row in shared) and all(row in (0, None) for row in rows) else None
-
     def dtype_rule(self) -> np.dtype:
         for mask in self.parents[4:]:
             if mask.dtype.kind != "b":
@@ -161,6 +159,18 @@ class Residuals(_OverTime[Axes], abstract=True):
         if axis_size(time) == 0:
             raise ShapeError(f"the time axis has size 0; {self.cell.layer} needs at least one step")
         return batch, time, width
+
+
+@REACH.register(Residuals)
+class _ResidualsReach(Reach):
+    """Sequences stay apart; the loop over the steps says the rest."""
+
+    composes = True
+
+    def ways(self, node: Residuals[Any]) -> list[Way]:
+        places: list[Places] = [(0, [0, 1, None]), *((k, [0, None]) for k in range(4 - node.cell.states, 4))]
+        places += [(k, [0, 1]) for k in range(4, len(node.parents))]
+        return ways_by(node, places, {1: How.COUNTED, 2: How.ANY, 3: How.ANY})
 
 
 class ResidualsLoops(ByKernel):

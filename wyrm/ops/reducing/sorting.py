@@ -238,7 +238,7 @@ class _SearchSortedReach(Reach):
 
     def ways(self, node: SearchSorted) -> list[Way]:
         rows = [*range(node.batch), *[None] * (node.parents[0].ndim - node.batch)]
-        return ways_by(node, [(0, rows), (1, range(node.ndim))], {k: k for k in range(node.ndim)})
+        return ways_by(node, [(0, rows), (1, range(node.ndim))])
 
 
 @JAX.register(SearchSorted)
