@@ -275,7 +275,7 @@ def test_the_kernel_draws_the_same(
         monkeypatch.setattr(sampling, "_SMALL_BITS", 0)
         monkeypatch.setattr(sampling, "_BITS_BESIDE_COLUMNS", 0)
     node = drawn(shape, **options)
-    assert sampling._bits(node).size == (USERS * 2 if with_bits and options.get("reject") else 0)
+    assert sampling._bits(node, node.table_size).size == (USERS * 2 if with_bits and options.get("reject") else 0)
     for step in (0, 2**31, 2**33 + 1):
         wy.random.set_step(step)
         expected = node.forward()
