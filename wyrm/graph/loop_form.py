@@ -18,6 +18,7 @@ from wyrm.graph.registration import Rules
 from wyrm.graph.typing import Array
 
 if TYPE_CHECKING:
+    from wyrm.graph.axes import Axis
     from wyrm.graph.base import BaseNode
     from wyrm.ops.control.loop_body import Iteration
 

@@ -11,10 +11,10 @@ from typing_extensions import TypeVar, TypeVarTuple
 from wyrm.errors import ShapeError
 from wyrm.graph.axes import Dim, axis_size
 from wyrm.graph.base import describe
-from wyrm.graph.leaves import as_constant, constant_beside
+from wyrm.graph.leaves import constant_beside
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.traversal import topological_order
-from wyrm.graph.typing import Array, IntegerArray, Size
+from wyrm.graph.typing import Array, FloatArray, IntegerArray, Size
 from wyrm.losses.loss import (
     Each,
     Total,
@@ -30,10 +30,7 @@ from wyrm.losses.loss import (
 from wyrm.ops.cross_entropy.labels import CountedLabels, as_node, check_axes, sample_weights
 from wyrm.ops.cross_entropy.softmax import LossReduction
 from wyrm.ops.elementwise.comparison import where
-from wyrm.ops.elementwise.gamma import Digamma
-from wyrm.ops.elementwise.rounding import Floor
 from wyrm.ops.indexing.index import Index, as_indices
-from wyrm.ops.reducing.counting import size_of_axis
 from wyrm.ops.reducing.positions import first_true
 from wyrm.ops.shaping.arange import positions
 from wyrm.support.foreign_names import explains_keywords
@@ -480,38 +477,43 @@ def warp(
     0.75
     """
     count = axis_size(num_items) if isinstance(num_items, Dim) else int(num_items)
-    if count is not None and count < 2:
+    if count is None or count < 2:
         raise ShapeError(f"warp: num_items must be a size of at least 2, not {num_items!r}")
     drawn = None if items is None else as_indices(items)
+    given: Any = negative if drawn is None else drawn
+    if callable(negative) != (drawn is not None):
+        raise ValueError("warp: a function from items to scores needs items, the drawn ones, and items need a function")
+    draws = axis_size(given.dims[-1])
+    weights = constant_beside(rank_weights(count, count if draws is None else draws + 1), positive.dtype)
+    return warp_by_weights(positive, negative, weights, drawn, margin)
+
+
+def rank_weights(count: int, draws: int) -> FloatArray:
+    """Return 1 + 1/2 + ... + 1/r for each of `draws` draws among `count` items, with r the rank that it tells."""
+    sums = np.cumsum(1.0 / np.maximum(np.arange(count), 1)) - 1.0
+    found: FloatArray = sums[(count - 1) // np.arange(1, draws + 1)]
+    return found
+
+
+def warp_by_weights(
+    positive: Node, negative: Node | Callable[[IndexNode], Node], weights: Node, drawn: IndexNode | None, margin: float
+) -> Node:
+    """Return the loss of `warp` by a table of the weights of draws, so that the code is the same for any catalogue."""
+    scores: Any = negative
     if callable(negative) and drawn is not None:
         positive, scores = _scores_of("warp", negative, drawn, positive)
-    elif callable(negative) or drawn is not None:
-        raise ValueError("warp: a function from items to scores needs items, the drawn ones, and items need a function")
-    else:
-        scores = negative
     tries: Any = scores.shape[-1]
     # This order lets compiled code know the threshold before the loop over scores, which ends at the first one above.
     first = first_true(positive.expand_dims(-1) - margin < scores)
-    weight = _weight_of_first(first, axis_size(scores.dims[-1]), count, num_items, positive.dtype)
+    # A table for any number of draws has as many weights as there are items.
+    known = axis_size(scores.dims[-1]) is not None
+    weight = Index(weights, first if known else first.minimum(int(weights.shape[0]) - 1))
     place = (first % tries).expand_dims(-1)
     if callable(negative) and drawn is not None:
         _, score = _scores_of("warp", negative, drawn.take_along_axis(place, axis=-1), positive)
     else:
         score = scores.take_along_axis(place, axis=-1)
     return where(first != tries, weight * (margin - positive + score.squeeze(-1)), 0.0)
-
-
-def _weight_of_first(first: Any, draws: int | None, count: int | None, items: Any, dtype: np.dtype) -> Node:
-    """Return 1 + 1/2 + ... + 1/r, with r the rank where draw number `first` is the first one above the threshold."""
-    if count is None:  # the sums by the function that continues them
-        counted = size_of_axis(items, beside=as_constant(0.0, np.float64))
-        ranks: Any = (counted - 1.0) / (first.astype(np.float64) + 1.0)
-        found: Node = (Digamma(Floor(ranks) + 1.0) + np.euler_gamma).astype(dtype)
-        return found
-    # Numbers in a table, so that the code is the same for any catalogue.
-    sums = np.cumsum(1.0 / np.maximum(np.arange(count), 1)) - 1.0
-    weights = sums[(count - 1) // np.arange(1, (count if draws is None else draws + 1) + 1)]
-    return Index(constant_beside(weights, dtype), first.minimum(count - 1) if draws is None else first)
 
 
 @overload

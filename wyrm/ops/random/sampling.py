@@ -18,9 +18,9 @@ from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Axis, Dim, Dims, Entries, axis_size, unify
 from wyrm.graph.base import BaseNode, describe
 from wyrm.graph.index_leaves import HeldIndices, IndexConstant
-from wyrm.graph.leaves import as_constant
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX
+from wyrm.graph.leaves import as_constant
 from wyrm.graph.loop_form import LOOPS, Decomposed, DrawsRows, KernelArgument
 from wyrm.graph.node import IndexNode
 from wyrm.graph.op import ArrayNamespace
@@ -201,8 +201,8 @@ def sampling_kernel(
     """Fill `out` with rows below `size`: uniformly if `table` is empty, without rejection if `columns` is empty.
 
     `out` has `draws` elements for each user. User u excludes the row `columns[u]` of a matrix, in any order, if
-    `spans` is empty; else those from `spans[rows[u], 0]` to before `spans[rows[u], 1]`, distinct and in ascending order,
-    or with `bits` those whose bit is set in row `rows[u]` of a matrix of bytes, the lowest bit of a byte first.
+    `spans` is empty; else those at `spans[rows[u], 0]` to `spans[rows[u], 1] - 1`, distinct and in ascending order, or
+    with `bits` those whose bit is set in row `rows[u]` of a matrix of bytes, the lowest bit of a byte first.
 
     `before`, if it is not empty, is the number of places before the first one, of `elements` draws each.
 
@@ -269,7 +269,9 @@ def sampling_kernel(
 _WORDS_AT_ONCE, _MAX_STEPS = 1024, 64
 
 
-Excluded: TypeAlias = "IndexNode | ArrayLike | CompressedRows | RaggedArray | Sequence[ArrayLike]"
+Excluded: TypeAlias = (
+    "IndexNode | tuple[HeldIndices, HeldIndices] | ArrayLike | CompressedRows | RaggedArray | Sequence[ArrayLike]"
+)
 
 
 class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode[Axes]):
@@ -488,7 +490,7 @@ def _bits(node: RandomIndex, size: int) -> NDArray[np.uint8]:
     counts[counts >= size] = 0  # who excludes all rows gets any
     user = np.repeat(np.arange(users), counts)
     columns = listed[np.arange(len(user)) + np.repeat(starts - np.cumsum(counts) + counts, counts)]
-    there = (0 <= columns) & (columns < size)
+    there = (columns >= 0) & (columns < size)
     user, columns = user[there], columns[there]
     bits = np.zeros(users * width, np.uint8)
     np.bitwise_or.at(bits, user * width + (columns >> 3), np.left_shift(1, columns & 7).astype(np.uint8))
