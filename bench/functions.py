@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -77,6 +78,20 @@ def _mygrad(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callabl
         first, *data = arguments
         tensor = mygrad.tensor(first)
         function(tensor, *data, mygrad).backward()
+
+    return timed(work)
+
+
+def _logistic_by_hand() -> Callable[[], Measurement]:
+    """Return the value and the gradient of `logistic` as few calls of NumPy, with the labels multiplied in before."""
+    signed = -_LABELS[:, None] * _X
+    columns = np.ascontiguousarray(signed.T)
+
+    def work() -> tuple[Any, Any]:
+        power = np.exp(signed @ _WEIGHTS)
+        total = 1.0 + power
+        value = np.log(total).sum() / ROWS + 0.01 * (_WEIGHTS @ _WEIGHTS)
+        return value, columns @ (power / total) / ROWS + 0.02 * _WEIGHTS
 
     return timed(work)
 
@@ -167,6 +182,7 @@ def cases() -> list[Case]:
         Case("functions", name, {who: partial(make, function, arguments) for who, make in peers.items()}, floors=floors)
         for name, function, arguments in work
     ]
+    found[0] = replace(found[0], contenders={**found[0].contenders, "numpy, by hand": _logistic_by_hand})
     traced = {"wyrm": _wyrm_trace, "jax": _jax_trace}
     loops = {"wyrm": _wyrm_scan, "jax lax.scan": _jax_scan}
     small = [

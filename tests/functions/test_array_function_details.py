@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wyrm as wy
-from wyrm.errors import IndexOutOfRange, ShapeError
+from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
 from wyrm.testing import check_grads
 
 X = np.random.default_rng(3).permutation((np.arange(60) - 29.75) * 0.07).reshape(3, 4, 5)
@@ -265,6 +265,7 @@ def test_axes_whose_size_data_decides() -> None:
         (lambda x: wy.diff(x, -1), ValueError, "n must be at least 0"),
         (lambda x: wy.gradient(x, 1.0, 2.0), ShapeError, "2 spacings for 3 axes"),
         (lambda x: wy.gradient(x, np.ones(3), axis=1), ShapeError, r"\(3,\) coordinates for axis 1 of 4 elements"),
+        (lambda x: wy.gradient(x, np.ones(4, bool), axis=1), DTypeError, "axis 1 must be numbers, not a mask"),
         (lambda x: wy.gradient(x[:1]), ShapeError, "axis 0 needs 2 elements or more, not 1"),
         (lambda x: wy.trapezoid(x[0, 0, 0]), ShapeError, "has no axes"),
         (lambda x: wy.interp(1.0, x[0, 0], x[0, :, 0]), ShapeError, "one axis of the same size"),

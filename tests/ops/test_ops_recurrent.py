@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -233,3 +234,34 @@ def test_two_float_types_do_not_mix() -> None:
     projected, weights, hidden, _ = leaves(operands(np.float32, False, False))
     with pytest.raises(DTypeError, match="do not mix"):
         LSTM(projected, weights, hidden, wy.Input(dims=(3, 6), dtype=np.float64))
+
+
+@pytest.mark.parametrize(
+    ("name", "exact", "most"), [("log", np.log, 0.8), ("log1p", np.log1p, 1.4), ("tanh", np.tanh, 2.7)]
+)
+def test_fast_functions_of_wide_numbers(name: str, exact: Any, most: float) -> None:
+    random = np.random.default_rng(0)
+    sizes = np.concatenate([
+        random.integers(0, 0x7FF0000000000000, 100_000).view(np.float64), random.uniform(0, 4, 100_000),
+        1.0 + random.normal(size=50_000) * 1e-3, 10.0 ** random.uniform(-20, 20, 50_000),
+    ])  # fmt: skip
+    edges = [0.0, 5e-324, 1e-310, 2.2250738585072014e-308, 2.0**-60, 1 - 2.0**-53, 1.0, 1 + 2.0**-52, 1.7e308, np.inf]
+    x = np.concatenate([sizes, -sizes, edges, np.negative(edges), [np.nan]])
+    out = np.empty_like(x)
+    compiled(getattr(fast_math, f"float64_{name}"), elementwise=True)(x, out)
+    with np.errstate(all="ignore"):
+        wanted = exact(x.astype(np.longdouble))
+    rounded = wanted.astype(np.float64)
+    special = (rounded == 0.0) | ~np.isfinite(rounded)
+    np.testing.assert_array_equal(out[special], rounded[special])
+    zeros = rounded == 0.0
+    np.testing.assert_array_equal(np.signbit(out[zeros]), np.signbit(rounded[zeros]))
+    errors = np.abs(out[~special] - wanted[~special]) / np.spacing(np.abs(rounded[~special]))
+    assert errors.max() < most + (0.0 if np.finfo(wanted.dtype).nmant > 52 else 1.0)
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "log1p", "tanh", "softplus"])
+def test_programs_of_wide_numbers_call_no_exponential_of_the_c_library(name: str) -> None:
+    program = wy.compile(getattr(wy.Input(np.ones(64)), name)())
+    assert "double" in program.llvm
+    assert not re.findall(r"double @(?:llvm\.)?(?:exp|log|log1p|tanh)\b", program.llvm)

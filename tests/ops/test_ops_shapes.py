@@ -103,6 +103,21 @@ def test_a_batch_without_elements_has_no_such_reduction(name: str) -> None:
     assert getattr(wy.Constant(np.zeros((0, 3))), name)(axis=1).forward().shape == (0,)
 
 
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_a_mask_without_elements_has_no_extreme(name: str) -> None:
+    with pytest.raises(ShapeError, match="over an axis of size 0"):
+        getattr(wy.Constant(np.zeros((2, 0), bool)), name)(axis=1)
+    rows: Any = wy.Input(dims=(Batch(), 3), dtype=bool)
+    node = getattr(rows, name)(axis=0)
+    rows.set(np.zeros((0, 3), bool))
+    with pytest.raises(ShapeError, match="over an axis of size 0, which the data of this run has"):
+        node.forward()
+    for mask in (np.array([[True, False, True]]), np.array([[True, False, True], [True, True, False]])):
+        rows.set(mask)
+        assert node.dtype == bool
+        np.testing.assert_array_equal(node.forward(), getattr(mask, name)(axis=0))
+
+
 def test_other_ops_take_a_batch_without_elements() -> None:
     x = images()
     x.set(np.zeros((0, 4, 6)))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from wyrm.errors import ShapeError
+from wyrm.errors import DTypeError, ShapeError
 from wyrm.functions.operands import Operand, S, as_node, as_nodes
 from wyrm.functions.rearranging import pad
 from wyrm.graph.axes import AxisLike, all_axes, axis_size, normalize_axis
@@ -70,7 +70,8 @@ def gradient(f: Operand, *varargs: Operand, axis: AxisLike = None, edge_order: L
 
     `varargs` is the spacing: nothing for 1, one number for all axes, or for each axis a number or the coordinates.
     `axis` is an axis, several, or all by default. One axis gives a node, several a tuple. `edge_order` is the order of
-    the differences at the ends. Raise `ShapeError` for an axis with too few elements, or spacings that do not fit.
+    the differences at the ends. Raise `ShapeError` for an axis with too few elements, or spacings that do not fit, and
+    `DTypeError` for a mask as a spacing.
 
     >>> wy.gradient([1.0, 2.0, 4.0, 7.0]).forward().tolist()
     [1.0, 1.5, 2.5, 3.0]
@@ -98,6 +99,8 @@ def _slope(x: Node, axis: int, spacing: Operand, edge_order: int) -> Node:
     if size < edge_order + 1:
         raise ShapeError(f"gradient: {describe(x)}: axis {axis} needs {edge_order + 1} elements or more, not {size}")
     _, h = as_nodes(x, spacing)
+    if as_node(spacing).dtype.kind == "b":
+        raise DTypeError(f"gradient: {describe(x)}: the spacing of axis {axis} must be numbers, not a mask")
 
     def part(start: int | None, stop: int | None) -> Node:
         elements: Node = x[_along(axis, start, stop)]

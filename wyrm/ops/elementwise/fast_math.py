@@ -1,8 +1,8 @@
-"""Exponential functions and logarithms of float32 in plain arithmetic, which a compiler can vectorize.
+"""Exponential functions and logarithms in plain arithmetic, which a compiler can vectorize.
 
 A loop that calls `math.exp` is scalar; a loop that calls these functions computes eight or sixteen elements at once.
-The error bounds, in units in the last place (ulp) of the exact result, were measured on every 101st float32 number.
-Compiled code keeps the order of operations written here. For float64, the functions of NumPy are used.
+The error bounds, in units in the last place (ulp) of the exact result, were measured on every 101st float32 number,
+and on a million float64 numbers. Compiled code keeps the order of operations written here.
 """
 
 from __future__ import annotations
@@ -160,6 +160,114 @@ def float32_log(x: np.floating) -> np.floating:
     return x if x == np.float32(np.inf) else inside
 
 
+# --- float64 ----------------------------------------------------------------------------------------------------------
+
+# A sum with it has no digits after the point, and its last bits are those of the nearest integer.
+_SHIFT = 1.5 * 2**52
+# log(2) in two parts: the first has few digits, so its multiples are exact (Cody and Waite, 1980).
+_LOG_2_HIGH, _LOG_2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
+
+
+def _float64_expm1_near_zero(x: float) -> float:
+    """Return `exp(x) - 1` for float64 x of at most log(2) / 2 in size, within 1 ulp."""
+    square = x * x
+    fourth = square * square
+    # The polynomial nearest to (exp(x) - 1 - x) / x**2, in parts that do not wait for each other (Estrin).
+    first = (0.5000000000000001 + x * 0.16666666666666669) + square * (0.04166666666662413 + x * 0.008333333333330062)
+    second = (0.0013888888917213717 + x * 0.00019841269863053618) + square * (
+        2.4801521295954376e-05 + x * 2.7557268459997064e-06
+    )
+    third = 2.7620088445409746e-07 + x * 2.510038549551032e-08
+    return (first + fourth * (second + fourth * third)) * square + x
+
+
+def float64_exp(x: float) -> float:
+    """Return `exp(x)` for any float64 x, within 1.1 ulp where the result is a normal number.
+
+    >>> float64_exp(0.0), float64_exp(-800.0)
+    (1.0, 0.0)
+    """
+    bounded = -746.0 if x < -746.0 else 710.0 if x > 710.0 else x
+    shifted = bounded * LOG2_E + _SHIFT
+    whole = shifted - _SHIFT
+    rest = bounded - whole * _LOG_2_HIGH
+    rest = rest - whole * _LOG_2_LOW
+    result = _float64_expm1_near_zero(rest) + 1.0
+    # 2 ** whole as a product of two powers: 2 ** 1024 and 2 ** -1076 are not float64. They are built from their bits.
+    power = (np.float64(shifted).view(np.int64) << 12) >> 12
+    half = power >> 1
+    scaled = result * np.int64((half + 1023) << 52).view(np.float64)
+    return float(scaled * np.int64((power - half + 1023) << 52).view(np.float64))
+
+
+def float64_tanh(x: float) -> float:
+    """Return the hyperbolic tangent of float64 x, within 2.7 ulp."""
+    size = abs(x)
+    bounded = -50.0 if size > 25.0 else -2.0 * size
+    shifted = bounded * LOG2_E + _SHIFT
+    whole = shifted - _SHIFT
+    rest = bounded - whole * _LOG_2_HIGH
+    rest = rest - whole * _LOG_2_LOW
+    power = (np.float64(shifted).view(np.int64) << 12) >> 12
+    scale = np.int64((power + 1023) << 52).view(np.float64)
+    # exp(-2 |x|) - 1, which has all digits of a small x.
+    less = scale * _float64_expm1_near_zero(rest) + (scale - 1.0)
+    quotient = less / (2.0 + less)
+    result = -quotient if x > 0.0 else quotient
+    return x if x == 0.0 else result
+
+
+# The bits of a float64 are a sign, an exponent of 11 bits and a mantissa of 52. With the bits of sqrt(1/2) subtracted
+# and the mantissa masked out, those of x are k * 2**52, where x / 2**k is from sqrt(1/2) to sqrt(2).
+_BITS_OF_ROOT, _WIDE_EXPONENT_MASK, _WIDE_BITS_OF_FOUR = 0x3FE6A09E667F3BCD, -0x10000000000000, 0x4010000000000000
+_BITS_OF_2_TO_52 = 0x4330000000000000
+# Coefficients of the logarithm of FreeBSD's C library.
+LOGARITHM = (
+    6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01, 2.222219843214978396e-01,
+    1.818357216161805012e-01, 1.531383769920937332e-01, 1.479819860511658591e-01,
+)  # fmt: skip
+
+
+def _float64_log_of(power: np.floating, f: np.floating) -> Any:
+    """Return `power * log(2) + log(1 + f)` for 1 + f from sqrt(1/2) to sqrt(2)."""
+    c = LOGARITHM
+    s = f / (2.0 + f)
+    square = s * s
+    fourth = square * square
+    even = fourth * (c[1] + fourth * (c[3] + fourth * c[5]))
+    odd = square * (c[0] + fourth * (c[2] + fourth * (c[4] + fourth * c[6])))
+    half = 0.5 * f * f
+    return power * _LOG_2_HIGH - ((half - (s * (half + (even + odd)) + power * _LOG_2_LOW)) - f)
+
+
+def float64_log(x: np.floating) -> Any:
+    """Return the natural logarithm of float64 x, within 1 ulp."""
+    bits = np.float64(x).view(np.int64)
+    # The bits of a number below the normal ones are its multiple of 2 ** -1074; with those of 2 ** 52 they are a float.
+    small = bits < 0x10000000000000
+    whole = np.int64(bits | _BITS_OF_2_TO_52).view(np.float64) - 4503599627370496.0
+    bits = np.float64(whole).view(np.int64) if small else bits
+    power = np.int64((bits - _BITS_OF_ROOT) & _WIDE_EXPONENT_MASK)
+    near = np.int64(bits - power).view(np.float64) - 1.0
+    exponent = np.float64(np.int32(power >> 52))
+    result = _float64_log_of(exponent - 1074.0 if small else exponent, near)
+    outside = -np.inf if x == 0.0 else np.nan
+    inside = result if x > 0.0 else outside
+    return x if x == np.inf else inside
+
+
+def float64_log1p(x: np.floating) -> Any:
+    """Return `log(1 + x)` for float64 x, within 1.4 ulp."""
+    # 1 + x = 2**k (1 + f), where f is computed from x: 1 + x has lost digits of a small x.
+    power = np.int64((np.float64(1.0 + x).view(np.int64) - _BITS_OF_ROOT) & _WIDE_EXPONENT_MASK)
+    scaled = np.int64(np.float64(x).view(np.int64) - power).view(np.float64)
+    rest = np.int64(_WIDE_BITS_OF_FOUR - power).view(np.float64) * 0.25 - 1.0
+    result = _float64_log_of(np.float64(np.int32(power >> 52)), scaled + rest)
+    outside = -np.inf if x == -1.0 else np.nan
+    inside = result if x > -1.0 else outside
+    return x if x == 0.0 or x == np.inf else inside
+
+
 # --- for both precisions: the compiler selects the branch by the dtype of the argument --------------------------------
 
 
@@ -174,8 +282,8 @@ def exp2_negative(x: np.floating) -> np.floating:
 
 
 def tanh(x: np.floating) -> np.floating:
-    """Return the hyperbolic tangent, for float32 within 1.5 ulp."""
-    return float32_tanh(x) if x.dtype == np.float32 else np.tanh(x)
+    """Return the hyperbolic tangent, for float32 within 1.5 ulp, for float64 within 2.7."""
+    return float32_tanh(x) if x.dtype == np.float32 else float64_tanh(x)
 
 
 def float64_sigmoid(x: np.floating) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.ops.elementwise.fast_math import LOGARITHM
 from wyrm.ops.kernels.sums import of_xla
 
 # --- random words -----------------------------------------------------------------------------------------------------
@@ -67,12 +68,8 @@ def integer_at(position: Any, first: Any, second: Any, low: int, size: Any) -> A
 
 # --- logarithms -------------------------------------------------------------------------------------------------------
 
-# Coefficients of the logarithm of FreeBSD's C library, of `logf` and of `log`.
+# Coefficients of the logarithm of FreeBSD's C library, of `logf`.
 _LOG32 = tuple(map(np.float32, (0.66666662693, 0.40000972152, 0.28498786688, 0.24279078841)))
-_LOG64 = (
-    6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01, 2.222219843214978396e-01,
-    1.818357216161805012e-01, 1.531383769920937332e-01, 1.479819860511658591e-01,
-)  # fmt: skip
 
 
 def _logarithm(excess: Any, exponent: Any) -> Any:
@@ -86,7 +83,7 @@ def _logarithm(excess: Any, exponent: Any) -> Any:
         return (
             ratio * (half + series) + exponent * np.float32(9.0580006145e-06) - half + excess
         ) + exponent * np.float32(6.9313812256e-01)
-    d = _LOG64
+    d = LOGARITHM
     series = z * (d[0] + z * (d[1] + z * (d[2] + z * (d[3] + z * (d[4] + z * (d[5] + z * d[6]))))))
     return (
         ratio * (half + series) + exponent * 1.90821492927058770002e-10 - half + excess

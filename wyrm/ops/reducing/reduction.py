@@ -14,7 +14,6 @@ from wyrm.graph.typing import FloatArray
 from wyrm.ops.elementwise.conversion import weak_floats
 from wyrm.ops.elementwise.elementwise import Axes, Left_co
 from wyrm.ops.kernels.sums import summed
-from wyrm.ops.reducing import counting
 from wyrm.ops.reducing.base import Reduction, ReductionLoops
 from wyrm.ops.reducing.counting import CountTrue
 
@@ -104,6 +103,10 @@ LOOPS.register(Mean)(ReductionLoops(Reducer(0.0, "total + x", "total / count")))
 class _Extreme(Reduction[Left_co, Axes], abstract=True):
     __slots__ = ()
 
+    @classmethod
+    def of_mask(cls, x: Node, *arguments: Any, **keywords: Any) -> Any:
+        return of_floats(cls, x, arguments, keywords).not_equal(0.0)
+
     def vjp(self, gradient: Node) -> tuple[Node, ...]:
         (x,) = self.parents
         ties = x.equal(self.spread(self)).astype(self.dtype)
@@ -124,10 +127,6 @@ class Max(_Extreme[Left_co, Axes]):
     _own: Max[Any, Axes]
     method = "max"
 
-    @classmethod
-    def of_mask(cls, x: Node, *arguments: Any, **keywords: Any) -> Any:
-        return counting.any(x, *arguments, **keywords)
-
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return xp.max(operands[0], axis=self.axis, keepdims=self.keepdims)
 
@@ -147,10 +146,6 @@ class Min(_Extreme[Left_co, Axes]):
     __slots__ = ()
     _own: Min[Any, Axes]
     method = "min"
-
-    @classmethod
-    def of_mask(cls, x: Node, *arguments: Any, **keywords: Any) -> Any:
-        return counting.all(x, *arguments, **keywords)
 
     def evaluate(self, xp: ArrayNamespace, *operands: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return xp.min(operands[0], axis=self.axis, keepdims=self.keepdims)

@@ -13,10 +13,10 @@ import pytest
 
 from tests.engines.native.kernels.running import compiled, translated
 from wyrm.engines.jax.kernels.forms import called
-from wyrm.engines.native.kernels.exponential import float64_exp
 from wyrm.engines.native.kernels.functions import kernel_of
 from wyrm.engines.native.llvm.emit import emit
 from wyrm.engines.native.llvm.optimize import optimized
+from wyrm.ops.elementwise.fast_math import float64_exp
 from wyrm.ops.random import gamma_draws
 
 

@@ -49,15 +49,17 @@ from wyrm.engines.native.ir.program import (
     every,
 )
 from wyrm.engines.native.ir.types import BOOL, FLOAT32, FLOAT64, INT64, PointerType, ScalarType
-from wyrm.engines.native.kernels.exponential import float64_exp
 from wyrm.engines.native.kernels.translate import Translation
 from wyrm.engines.native.kernels.values import NotCompiled
+from wyrm.ops.elementwise import fast_math
 from wyrm.ops.kernels.loops_jax import steady
 from wyrm.support.frozen import frozen
 from wyrm.support.imports import jax, jnp
 
 # Loops of at most so many turns, and turns times statements, are written out.
 _MOST_TURNS, _MOST_STATEMENTS = 16, 200
+# Functions of float64 that XLA has operations for.
+_FLOAT64 = {fast_math.float64_exp: "exp", fast_math.float64_tanh: "tanh"}
 # Whether a function still runs, has left the loop, and has returned; `@0` is its first result.
 _LIVE, _LEFT, _RETURNED = "@live", "@left", "@returned"
 # Whether a loop has another turn, and whether a `raise` was met.
@@ -142,8 +144,8 @@ class Emitter:
         python = getattr(found.source, "function", None)
         if python is not None and function.results == (FLOAT32,) and getattr(python, "of_xla", False):
             return [apply(python.__name__, arguments, FLOAT32)]
-        if python is float64_exp:
-            return [apply("exp", arguments, FLOAT64)]
+        if python in _FLOAT64:
+            return [apply(_FLOAT64[python], arguments, FLOAT64)]
         around = self.variables, self._function, self._sums
         self.variables = {each.name: _zero(each.type) for each in function.cleared if isinstance(each.type, ScalarType)}
         self.variables |= dict(zip((each.name for each in function.parameters), arguments, strict=True))

@@ -12,7 +12,7 @@ from wyrm.engines.native.ir.program import Expression, Number, Operation, TiledP
 from wyrm.engines.native.ir.types import BOOL, FLOAT32, FLOAT64, INT64
 from wyrm.engines.native.kernels import indexing, njit
 from wyrm.engines.native.kernels.arithmetic import as_type, bits_of, truth
-from wyrm.engines.native.kernels.exponential import EXP
+from wyrm.engines.native.kernels.functions import kernel_of
 from wyrm.engines.native.kernels.functions_of_numbers import function_of, of_several
 from wyrm.engines.native.kernels.values import (
     KernelValue,
@@ -28,12 +28,15 @@ from wyrm.engines.native.kernels.values import (
     literal,
 )
 from wyrm.graph.loop_form import is_njit
+from wyrm.ops.elementwise.fast_math import float64_exp
 
 if TYPE_CHECKING:
     from wyrm.engines.native.kernels.expressions import Expressions
 
 Builtin = Callable[["Expressions", Sequence[KernelValue]], KernelValue]
 _BUILTINS: dict[object, Builtin] = {}
+# It is part of the loop that calls it: around a call of the C library, what registers hold goes to memory.
+_EXP = kernel_of(float64_exp)
 
 
 def builtin(function: object) -> Callable[[Builtin], Builtin]:
@@ -88,7 +91,7 @@ def call(body: Expressions, function: object, arguments: Sequence[KernelValue], 
     if function in (math.exp, np.exp) and not body.function.exact:
         (x,) = given
         if (x.weak or x.type != FLOAT32) and not isinstance(x.expression, Number):
-            return body.invoke(EXP, [as_type(x, FLOAT64)])
+            return body.invoke(_EXP, [as_type(x, FLOAT64)])
     found = function_of(body.builder, function, given)
     if found is None:
         raise NotCompiled(f"kernels have no {text} of {len(arguments)} scalars; write it as a loop or a function")

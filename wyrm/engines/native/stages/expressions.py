@@ -26,16 +26,25 @@ from wyrm.graph.index_maps import (
     SumOfIndices,
 )
 from wyrm.ops.elementwise import incomplete_kernels, special_kernels
-from wyrm.ops.elementwise.fast_math import float32_exp, float32_log, float32_log1p, float32_tanh
+from wyrm.ops.elementwise.fast_math import (
+    float32_exp,
+    float32_log,
+    float32_log1p,
+    float32_tanh,
+    float64_exp,
+    float64_log,
+    float64_log1p,
+    float64_tanh,
+)
 from wyrm.ops.elementwise.formula import SPECIAL, Attribute, FormulaCall, interpret, parse
 from wyrm.ops.elementwise.formula import EarlierCall as Earlier
 
-# float32 functions written so that LLVM vectorizes the loops that call them.
+# Functions written so that LLVM vectorizes the loops that call them, for float32 and for float64.
 FAST = {
-    "exp": kernel_of(float32_exp),
-    "log": kernel_of(float32_log),
-    "log1p": kernel_of(float32_log1p),
-    "tanh": kernel_of(float32_tanh),
+    "exp": (kernel_of(float32_exp), kernel_of(float64_exp)),
+    "log": (kernel_of(float32_log), kernel_of(float64_log)),
+    "log1p": (kernel_of(float32_log1p), kernel_of(float64_log1p)),
+    "tanh": (kernel_of(float32_tanh), kernel_of(float64_tanh)),
 }
 # Functions of `scipy.special` that the C math library lacks.
 KERNELS = {
@@ -67,8 +76,7 @@ def float_type(node: BaseNode) -> np.dtype:
 
 def calls_fast(node: BaseNode) -> bool:
     """Return whether a node's formula calls a function that LLVM vectorizes loops with."""
-    calls = parse(node.formula) if node.formula and float_type(node) == np.float32 else ()
-    return any(call.function in FAST for call in calls)
+    return any(call.function in FAST for call in parse(node.formula)) if node.formula else False
 
 
 def adds_up(step: str) -> bool:
@@ -99,8 +107,8 @@ def formula_code(
         if reordered and position == len(calls) - 1:
             total = call.arguments.index(Attribute("total"))
             value = Apply("accumulate", (arguments[total], arguments[1 - total]))
-        elif call.function in FAST and dtype == np.float32:
-            value = CallResult(FAST[call.function], tuple(arguments))
+        elif call.function in FAST:
+            value = CallResult(FAST[call.function][dtype == np.float64], tuple(arguments))
         elif call.function in KERNELS:
             value = CallResult(KERNELS[call.function], tuple(arguments))
         else:
