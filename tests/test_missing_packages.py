@@ -12,23 +12,23 @@ from tests.subprocesses import error_without
 LOSS = "s = wy.Parameter(1.0); x = wy.Input(name='x'); loss = (s * x).square(); optimizer = wy.optim.SGD([s], 0.1); "
 COMMAND = "import runpy; sys.argv = ['wyrm', 'watch', '.']; runpy.run_module('wyrm', run_name='__main__')"
 USES = {
-    "watch: the function": ("starlette uvicorn", "wy.watch.serve(['.'])", "pip install 'wyrm-autodiff[watch]'"),
-    "watch: the command": ("starlette uvicorn", COMMAND, "pip install 'wyrm-autodiff[watch]'"),
-    "watch: one of two": ("starlette", COMMAND, "(starlette is missing): pip install 'wyrm-autodiff[watch]'"),
-    "watch: what uvicorn needs": ("h11", COMMAND, "(h11 is missing): pip install 'wyrm-autodiff[watch]'"),
-    "jax: an engine": ("jax", LOSS + "wy.compile(loss, engine='jax')", "pip install 'wyrm-autodiff[jax]'"),
+    "watch: the function": ("starlette uvicorn", "wy.watch.serve(['.'])", 'pip install "wyrm-autodiff[watch]"'),
+    "watch: the command": ("starlette uvicorn", COMMAND, 'pip install "wyrm-autodiff[watch]"'),
+    "watch: one of two": ("starlette", COMMAND, '(starlette is missing): pip install "wyrm-autodiff[watch]"'),
+    "watch: what uvicorn needs": ("h11", COMMAND, '(h11 is missing): pip install "wyrm-autodiff[watch]"'),
+    "jax: an engine": ("jax", LOSS + "wy.compile(loss, engine='jax')", 'pip install "wyrm-autodiff[jax]"'),
     "jax: lower": ("jax", LOSS + "wy.jax.lower(loss)", 'pip install "wyrm-autodiff[jax]"'),
     "jax: export": ("jax", LOSS + "wy.jax.export(loss)", 'pip install "wyrm-autodiff[jax]"'),
     "jax: initialize": ("jax", "wy.jax.initialize()", 'pip install "wyrm-autodiff[jax]"'),
     "jax: meshes": ("jax", "wy.jax.make_hybrid_mesh({'a': 1}, {'b': 1})", 'pip install "wyrm-autodiff[jax]"'),
-    "jax: checkpoints": ("orbax", "wy.jax.latest_step('.')", "pip install 'wyrm-autodiff[jax]'"),
+    "jax: checkpoints": ("orbax", "wy.jax.latest_step('.')", 'pip install "wyrm-autodiff[jax]"'),
     "onnx": ("jax2onnx onnx", LOSS + "wy.jax.to_onnx(loss, 'file.onnx')", 'pip install "wyrm-autodiff[onnx]"'),
     "numba": ("numba", "wy.numba.callable(lambda x: 2.0 * x, np.zeros(3))", 'pip install "wyrm-autodiff[numba]"'),
     "tensorboard: a callback": (
-        "tensorboard", "wy.train.TensorBoardLogger('run')", "pip install 'wyrm-autodiff[tensorboard]'",
+        "tensorboard", "wy.train.TensorBoardLogger('run')", 'pip install "wyrm-autodiff[tensorboard]"',
     ),
     "tensorboard: a writer": (
-        "tensorboard", "wy.watch.RunWriter('run', tensorboard=True)", "pip install 'wyrm-autodiff[tensorboard]'",
+        "tensorboard", "wy.watch.RunWriter('run', tensorboard=True)", 'pip install "wyrm-autodiff[tensorboard]"',
     ),
     "examples: tokenizers": (
         "tokenizers", "wy.data.Tokenizer.train('abc', vocab_size=260)", "pip install 'wyrm-autodiff[examples]'",
@@ -54,6 +54,8 @@ def test_a_use_without_its_package_says_how_to_install_it(
     monkeypatch.chdir(tmp_path)
     error = error_without(packages, statement)
     assert hint in error.strip().splitlines()[-1]
+    if not use.startswith("examples") and statement != COMMAND:
+        assert error.strip().splitlines()[-1].startswith("wyrm.errors.MissingPackage: ")
     if use.startswith("watch") and statement == COMMAND:
         assert "Traceback" not in error
 

@@ -36,6 +36,10 @@ class OptionError(WyrmError, ValueError):
     """An option that is out of range or not finite."""
 
 
+class MissingPackage(ImportError, OptionError):
+    """An optional package that is not installed: the message has the command that installs it, `name` the package."""
+
+
 class Unavailable(OptionError, AttributeError):
     """A property that an object lacks as it was made or used: the machine code of a program that JAX compiles."""
 

@@ -15,6 +15,7 @@ import pytest
 
 import wyrm as wy
 from wyrm.__main__ import main
+from wyrm.engines.native.llvm import library
 from wyrm.estimators.recommenders import ALS, EASE, Hybrid, Popular, Recommender, SASRec, compare, evaluate
 from wyrm.estimators.recommenders.factors import FactorRecommender, Solver
 from wyrm.estimators.recommenders.history import Rows
@@ -278,7 +279,8 @@ def test_tables_grow_with_the_state_of_the_optimizer_and_old_rows_keep_their_bit
     before, count = dict(model.state), len(data.user_ids)
     history = model._known()
     history.users.add(np.array([f"new{number}" for number in range(1000)]))
-    model._grow(history, model._sides())
+    for side in model._sides():
+        side.grow(len(history.users if side.kind == "user" else history.items))
     for name in ("own", "own.total", "own_bias", "own_bias.total"):
         old, new = before[f"user.{name}"], model.state[f"user.{name}"]
         assert len(new) >= count + 1000
@@ -288,6 +290,27 @@ def test_tables_grow_with_the_state_of_the_optimizer_and_old_rows_keep_their_bit
     assert len(np.unique(drawn)) > 3900
     assert (model.state["user.own.total"][count : count + 1000] == 1.0).all()
     assert (before["user.own.total"][:count] > 1.0).any()
+
+
+@pytest.mark.parametrize("model", [Hybrid("warp", 4, epochs=1), Hybrid("logistic", 4), SASRec(4, length=5, epochs=1)])
+def test_ten_thousand_new_ids_compile_nothing(model: Recommender, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, model = clicks(), fresh(model)
+    model.fit(data).partial_fit({"user_id": ["a", "a"], "item_id": ["i1", "new"]})
+    assert model.recommend("a", 3).scores.shape == (3,)
+    made, prepare = list[object](), library.CompiledFunction.__init__
+
+    def counted(function: Any, *arguments: Any, **options: Any) -> None:
+        made.append(function)
+        prepare(function, *arguments, **options)
+
+    monkeypatch.setattr(library.CompiledFunction, "__init__", counted)
+    monkeypatch.setattr(library, "_load", lambda *_: pytest.fail("code is loaded"))
+    names = [f"new{number}" for number in range(10_000)]
+    users = ["b"] * len(names) if isinstance(model, SASRec) else names
+    other = fresh(model).partial_fit({"user_id": users, "item_id": names})
+    assert len(other.item_ids) == len(model.item_ids) + len(names)
+    assert other.recommend("a", 3).scores.shape == (3,)
+    assert not made
 
 
 def test_rows_that_partial_fit_does_not_meet_keep_their_bits() -> None:

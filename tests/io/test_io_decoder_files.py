@@ -196,7 +196,7 @@ def test_missing_sizes_and_files_are_named(tmp_path: Path) -> None:
 def test_files_of_gguf_without_the_package_say_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gguf", None)
     config = wy.nn.DecoderConfig(vocab_size=8, hidden_size=8, intermediate_size=8, num_attention_heads=2)
-    refusal = r"needs the package gguf: pip install 'wyrm-autodiff\[gguf\]'"
+    refusal = r'needs the package gguf: pip install "wyrm-autodiff\[gguf\]"'
     with pytest.raises(OptionError, match=rf"Decoder\.save_gguf {refusal}"):
         wy.nn.Decoder(replace(config, num_hidden_layers=1)).save_gguf(tmp_path / "model.gguf")
     with pytest.raises(OptionError, match=rf"Decoder\.from_gguf {refusal}"):

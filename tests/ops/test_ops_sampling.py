@@ -13,6 +13,8 @@ from scipy import sparse, stats
 import wyrm as wy
 from tests.native import compiled
 from wyrm.errors import DTypeError, IndexOutOfRange, ShapeError
+from wyrm.graph.index_leaves import HeldIndices
+from wyrm.graph.parameters import ResizableParameter
 from wyrm.graph.schedule import Schedule
 from wyrm.ops.random import sampling
 from wyrm.ops.random.alias import alias_table, striped_table
@@ -194,6 +196,67 @@ def test_a_single_row_that_is_left_is_found_and_who_excludes_all_gets_any(weight
     np.testing.assert_array_equal(run_kernel(SAMPLE, rows), rows.value)
 
 
+class Users(wy.Dim): ...
+
+
+class Excluded(wy.Dim): ...
+
+
+@pytest.mark.parametrize("engine", ["native", "jax"])
+@pytest.mark.parametrize("with_bits", [True, False])
+def test_draws_from_tables_of_any_size_are_those_of_each_size(
+    engine: Any, with_bits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not with_bits:
+        monkeypatch.setattr(sampling, "_SMALL_BITS", 0)
+        monkeypatch.setattr(sampling, "_BITS_BESIDE_COLUMNS", 0)
+    users_of_draws, table = wy.IndexInput(dims=(Batch(),)), ResizableParameter(np.zeros(1, np.float32), (Items(),))
+    spans, columns = HeldIndices(dims=(Users(), 2)), HeldIndices(dims=(Excluded(),))
+    options: dict[str, Any] = {"rows": users_of_draws, "seed": 3, "stream": 1}
+    open_draws = wy.random.index(Items(), (Batch(), 40), exclude=(spans, columns), **options)
+    node = table.index(open_draws)
+    program: Any = wy.compile(node, engine=engine)
+    chosen = np.array([2, 0, 1, 2])
+    # Rows are told by the numbers in them. The third case has other excluded rows, as many as the second.
+    for size, ends, excluded in (
+        (5, [0, 2, 3, 7], [0, 1, 4, 0, 1, 2, 3]),
+        (900, [0, 1, 2, 3], [7, 8, 9]),
+        (900, [0, 1, 2, 3], [1, 2, 3]),
+        (3, [0, 3, 3, 4], [0, 1, 2, 0]),
+    ):
+        table.set(np.arange(size, dtype=np.float32))
+        spans.set(np.stack([ends[:-1], ends[1:]], axis=1))
+        columns.set(excluded)
+        of_size = wy.random.index(size, (Batch(), 40), exclude=(ends, excluded), **options)
+        users_of_draws.set(chosen)
+        with wy.random.at_step(7):
+            expected = of_size.forward()
+            np.testing.assert_array_equal(node.forward(), expected)
+        program.load_state_dict({"steps": 7, "epochs": 0})
+        np.testing.assert_array_equal(program({users_of_draws: chosen}), expected)
+        assert len(np.unique(expected)) > 2
+
+
+@pytest.mark.parametrize("spans", [[[-9, 90]], [[2, 1]], [[0, 2**40]], [[-(2**40), 1]]])
+@pytest.mark.parametrize("columns", [[0, 1, 2], [-5, 3, 99]])
+@pytest.mark.parametrize("with_bits", [True, False])
+def test_excluded_rows_that_there_are_not_reach_no_other_memory(
+    spans: Any, columns: Any, with_bits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not with_bits:
+        monkeypatch.setattr(sampling, "_SMALL_BITS", 0)
+        monkeypatch.setattr(sampling, "_BITS_BESIDE_COLUMNS", 0)
+    table = ResizableParameter(np.arange(4, dtype=np.float32), (Items(),))
+    held = HeldIndices(spans, dims=(Users(), 2)), HeldIndices(columns, dims=(Excluded(),))
+    rows = wy.random.index(Items(), (2, 30), exclude=held, rows=users(0, 0))
+    node = table.index(rows)
+    found: Any = wy.compile(node)({})
+    with wy.random.at_step(0):
+        expected = node.forward()
+    np.testing.assert_array_equal(found, expected)
+    assert set(np.unique(found)) <= {0.0, 1.0, 2.0, 3.0}
+
+
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
 @pytest.mark.parametrize("engine", ["native", "jax"])
 def test_rows_excluded_by_lists_of_each_draw(weights: Any, engine: Any) -> None:
@@ -275,7 +338,7 @@ def test_the_kernel_draws_the_same(
         monkeypatch.setattr(sampling, "_SMALL_BITS", 0)
         monkeypatch.setattr(sampling, "_BITS_BESIDE_COLUMNS", 0)
     node = drawn(shape, **options)
-    assert sampling._bits(node).size == (USERS * 2 if with_bits and options.get("reject") else 0)
+    assert sampling._bits(node, node.table_size).size == (USERS * 2 if with_bits and options.get("reject") else 0)
     for step in (0, 2**31, 2**33 + 1):
         wy.random.set_step(step)
         expected = node.forward()
@@ -400,7 +463,13 @@ PAIR = np.array([0, 1, 2]), np.array([0, 4])
     [
         (ShapeError, r"table_size must be in \[1, 2\*\*32\], not 0", (0, (3,)), {}),
         (ShapeError, r"table_size must be in", (2**32 + 1, (3,)), {}),
-        (ShapeError, r"an axis with a size, not Items\(\)", (Items(), (3,)), {}),
+        (ShapeError, "weights need a table_size that is a number", (Items(), (3,)), {"weights": [1.0]}),
+        (
+            ShapeError,
+            "exclude needs a table_size that is a number",
+            (Items(), (2,)),
+            {"exclude": PAIR, "rows": users(0)},
+        ),
         (ShapeError, "an axis must have at least 0 elements, not -3", (5, (-3,)), {}),
         (ValueError, r"weights\[1\] is -1", (2, (3,)), {"weights": [1, -1]}),
         (ValueError, r"weights\[0\] is nan", (2, (3,)), {"weights": [np.nan, 1.0]}),

@@ -410,7 +410,7 @@ def test_texts_of_recordings_are_texts(tmp_path: Path) -> None:
 
 def test_without_tensorboard_the_option_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard.compat.proto", None)
-    with pytest.raises(ImportError, match=r"needs the package tensorboard: pip install 'wyrm-autodiff\[tensorboard\]'"):
+    with pytest.raises(ImportError, match=r'needs the package tensorboard: pip install "wyrm-autodiff\[tensorboard\]"'):
         RunWriter(tmp_path, tensorboard=True)
     RunWriter(tmp_path).close()
 

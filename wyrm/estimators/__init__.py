@@ -19,7 +19,7 @@ learning rate, seed, data set or size of a layer compiles nothing.
 from importlib.util import find_spec
 from typing import Any
 
-from wyrm.support.imports import lazy_imports
+from wyrm.support.imports import lazy_imports, missing_package
 
 # Imported on first use; `python -m wyrm.declare` writes the same names for type checkers.
 _find, __dir__, __all__ = lazy_imports(
@@ -34,5 +34,5 @@ _find, __dir__, __all__ = lazy_imports(
 
 def __getattr__(name: str) -> Any:
     if name in __all__ and name != "recommenders" and find_spec("sklearn") is None:
-        raise ImportError(f'wyrm.estimators.{name} needs scikit-learn: pip install "wyrm-autodiff[sklearn]"')
+        raise missing_package(f"wyrm.estimators.{name}", "scikit-learn", "sklearn", name="sklearn")
     return _find(name)

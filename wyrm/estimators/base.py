@@ -68,9 +68,9 @@ class Estimator(BaseEstimator):
             raise ValueError("sample_weight must have no weight below 0, and not all weights may be zero")
         return found
 
-    def _penalty(self) -> float:
-        """Return the factor of the penalty that the model's loss adds for the rows of one batch."""
-        return 0.0
+    def _held(self, rows: float) -> dict[str, float]:
+        """Return the factors that the model's loss reads, by name, for batches with this sum of weights."""
+        return {}
 
     # --- training ---------------------------------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class Estimator(BaseEstimator):
                 columns, validation = self._divided(columns, target, seed)
         batch = min(_BATCH if self.batch_size == "auto" else int(self.batch_size), count(columns))
         history = PROGRAMS.train(
-            structure.form, state, columns, rate=self.learning_rate_init, penalty=self._penalty() / (batch * mean),
+            structure.form, state, columns, rate=self.learning_rate_init, held=self._held(batch * mean),
             seed=seed, validation=validation, epochs=epochs or self.max_iter, batch_size=batch, shuffle=self.shuffle,
             threads=self.threads, mode="synchronized", callbacks=callbacks, progress=bool(self.verbose),
         )  # fmt: skip

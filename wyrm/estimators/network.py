@@ -123,7 +123,7 @@ class Form:
         inputs |= {} if numbers is None else {"numbers": numbers}
         inputs |= {} if places is None else {"places": places}
         layers = [each for pair in zip(weights, biases, strict=True) for each in pair]
-        return Model(inputs, training, loss(output), output, [*tables, *layers], penalty)
+        return Model(inputs, training, loss(output), output, [*tables, *layers], {"penalty": penalty})
 
     def _parameter(self, *axes: Any) -> Any:
         """Return a parameter of zeros: `Structure.drawn` has the sizes and values that a training begins with."""

@@ -41,8 +41,8 @@ class NetworkEstimator(Estimator):
     def _kind(self) -> tuple[int, Target]:
         """Return how many scores there are, and of what."""
 
-    def _penalty(self) -> float:
-        return number("alpha", self.alpha, 0.0)
+    def _held(self, rows: float) -> dict[str, float]:
+        return {"penalty": number("alpha", self.alpha, 0.0) / rows}
 
     def _structure(self) -> Structure:
         known, (outputs, target) = self._known, self._kind()

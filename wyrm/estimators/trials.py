@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 from wyrm.graph.base import BaseNode
+from wyrm.graph.index_leaves import IndexInput
 from wyrm.graph.leaves import Input
 from wyrm.graph.node import Node
 from wyrm.graph.parameters import Buffer, Parameter
 from wyrm.graph.traversal import replaced
 from wyrm.nn.seeding import seeded
-from wyrm.optim import Adam
+from wyrm.optim import Adam, Optimizer
 from wyrm.train.callbacks import History
 from wyrm.train.compiling import compile
 from wyrm.train.fitting import fit
@@ -34,8 +35,8 @@ _STEP_BITS = 32
 class Model:
     """The graph of a model: its inputs by name, the loss of a batch with and without dropout, and the output.
 
-    `trained` are the parameters and buffers, whose arrays have this order everywhere. `penalty` is a factor that the
-    loss reads.
+    `trained` are the parameters and buffers, whose arrays have this order everywhere. `held` are leaves that stay while
+    a training lasts, by name: a factor that the loss reads, or a table.
     """
 
     inputs: Mapping[str, BaseNode]
@@ -43,7 +44,8 @@ class Model:
     evaluated: Node
     output: Node
     trained: Sequence[Parameter | Buffer]
-    penalty: Buffer | None = None
+    held: Mapping[str, Input | IndexInput | Buffer] = field(default_factory=dict)
+    optimizer: Callable[[list[Parameter]], Optimizer] = Adam
 
 
 class Buildable(Hashable, Protocol):
@@ -83,7 +85,7 @@ class Trial:
     def __init__(self, model: Model) -> None:
         self._model = model
         parameters = [leaf for leaf in model.trained if isinstance(leaf, Parameter)]
-        self._optimizer = Adam(parameters)
+        self._optimizer = model.optimizer(parameters)
         self._program: Program[Any, Any] = compile(model.loss, self._optimizer)
         self._evaluation: Program[Any, Any] | None = None
 
@@ -93,7 +95,7 @@ class Trial:
         columns: Mapping[str, Any],
         *,
         rate: float,
-        penalty: float,
+        held: Mapping[str, Any],
         seed: int,
         validation: Mapping[str, Any] | None,
         **options: Any,
@@ -107,8 +109,8 @@ class Trial:
         else:
             self._optimizer.load_state_dict(state.moments)
         self._optimizer.learning_rate = rate
-        if model.penalty is not None:
-            model.penalty.set(penalty)
+        for name, value in held.items():
+            model.held[name].set(value)
         # Random nodes draw by the number of the step: the seed chooses where they begin.
         first = seed << _STEP_BITS
         self._program.load_state_dict({"steps": first + state.steps, "epochs": state.epochs})

@@ -136,6 +136,31 @@ class IndexInput(_IndexLeaf[S_co], abstract=True):
         store(self._storage, array)
 
 
+class HeldIndices(IndexInput[S_co], abstract=True):
+    """Integers that stay for many calls of a program, of any size along axes without one, and change by `set` alone.
+
+    The array that they hold is never written to: `set` holds another one, so that a program computes what follows from
+    it, such as the bits of excluded rows, anew.
+
+    >>> class Rows(wy.Dim): ...
+    >>> held = HeldIndices([1, 2], dims=(Rows(),))
+    >>> before = held.value
+    >>> held.set([3, 4, 5])
+    >>> before.tolist(), held.value.tolist()
+    ([1, 2], [3, 4, 5])
+    """
+
+    __slots__ = ()
+
+    def set(self, value: Indices) -> None:
+        """Hold other integers; errors are those of `IndexInput.set`."""
+        array = np.array(index_array(value, self))
+        check_shape(self, array.shape)
+        check_limits(self, array)
+        self._storage.array = None
+        store(self._storage, array)
+
+
 class IndexConstant(_IndexLeaf[S_co], abstract=True):
     """Integers that never change; a list or array of integers used as an index becomes one.
 

@@ -18,6 +18,7 @@ from wyrm.graph.registration import Rules
 from wyrm.graph.typing import Array
 
 if TYPE_CHECKING:
+    from wyrm.graph.axes import Axis
     from wyrm.graph.base import BaseNode
     from wyrm.ops.control.loop_body import Iteration
 
@@ -84,7 +85,7 @@ class _AnyForm:
     def kernel_arguments(self, node: Any, operands: Sequence[Array], out: Array) -> tuple[Any, ...]:
         return (*operands, out)
 
-    def draws_from(self, node: Any) -> int | None:
+    def draws_from(self, node: Any) -> Axis | None:
         return None
 
     def prepare_stripes(self, arguments: tuple[Any, ...], stripes: int) -> None:
@@ -249,8 +250,8 @@ class DrawsRows(ByKernel):
     number of stripes. Threads that draw from different stripes rarely touch the same rows.
     """
 
-    def draws_from(self, node: Any) -> int | None:
-        """Return the size of the table."""
+    def draws_from(self, node: Any) -> Axis | None:
+        """Return the axis of the table's rows, or their number."""
         raise NotImplementedError
 
     def prepare_stripes(self, arguments: tuple[Any, ...], stripes: int) -> None:

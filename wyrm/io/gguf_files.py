@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from wyrm.errors import CheckpointError, OptionError
+from wyrm.errors import CheckpointError
 from wyrm.graph.typing import DTypeLike
 from wyrm.io.checkpoint import not_finite
 from wyrm.io.decoder_files import FAMILIES, arrays_of, family_of, set_arrays, shapes_of
 from wyrm.io.files import replacing
 from wyrm.ops.attention.rotary_layouts import Half, Pair, RotaryWeights
 from wyrm.support.files import FilePath
+from wyrm.support.imports import missing_package
 from wyrm.support.options import choice
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ _LAYER = re.compile(r"layers\.([0-9]+)\.")
 
 def _check_package(caller: str) -> None:
     if find_spec("gguf") is None:
-        raise OptionError(f"Decoder.{caller} needs the package gguf: pip install 'wyrm-autodiff[gguf]'")
+        raise missing_package(f"Decoder.{caller}", "the package gguf", "gguf", name="gguf")
 
 
 def _their_name(name: str) -> str:

@@ -27,7 +27,7 @@ from wyrm.graph.schedule import Schedule
 from wyrm.graph.storage import bound_array, check_shape, not_set, stored
 from wyrm.module import Module
 from wyrm.ops.random.philox import ROWS_BEFORE, STEP, Counter
-from wyrm.support.imports import jax, jnp
+from wyrm.support.imports import jax, jnp, missing_package
 from wyrm.support.options import whole
 from wyrm.train.arguments import checked_outputs
 from wyrm.train.program import Program
@@ -177,9 +177,9 @@ def lower(
 
 
 def require_jax(who: str) -> None:
-    """Raise `ImportError` unless JAX is installed."""
+    """Raise `MissingPackage` unless JAX is installed."""
     if importlib.util.find_spec("jax") is None:
-        raise ImportError(f'{who} needs JAX: pip install "wyrm-autodiff[jax]"')
+        raise missing_package(who, "JAX", "jax", name="jax")
 
 
 def _paths(model: Module | None) -> dict[BaseNode, str]:

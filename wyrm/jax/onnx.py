@@ -27,7 +27,7 @@ from wyrm.graph.schedule import Schedule
 from wyrm.jax.exporting import ExportedFunction, ExportLowerer, arguments_of, for_fixed_sizes
 from wyrm.jax.lowering import checked_path, checked_sizes
 from wyrm.ops.random.philox import Counter
-from wyrm.support.imports import jax, jnp, unread
+from wyrm.support.imports import jax, jnp, missing_package, unread
 from wyrm.support.options import flag
 from wyrm.train.program import Program
 
@@ -485,7 +485,7 @@ def to_onnx(
     >>> wy.jax.to_onnx(x.tanh(), "tanh.onnx")  # doctest: +SKIP
     """
     if importlib.util.find_spec("jax2onnx") is None:
-        raise ImportError(f'{_WHO} needs jax2onnx: pip install "wyrm-autodiff[onnx]"')
+        raise missing_package(_WHO, "jax2onnx", "onnx", name="jax2onnx")
     check = flag(f"{_WHO}: check", check)
     file = checked_path(path, _WHO, "path")
     folder = file.absolute().parent

@@ -13,7 +13,7 @@ from typing import Any
 from wyrm.engines.jax.processes import computing
 from wyrm.errors import CheckpointError, OptionError, ProcessLost
 from wyrm.jax.orbax_arrays import arrays_handler
-from wyrm.support.imports import unread
+from wyrm.support.imports import missing_package, unread
 
 ARRAYS, COUNTERS = "arrays", "counters"
 
@@ -85,7 +85,7 @@ def opened(folder: str | os.PathLike[str], keep: int | None = None, *, backgroun
     try:
         orbax = unread("orbax.checkpoint")
     except ImportError as error:
-        raise OptionError("checkpoints of engine='jax' need Orbax: pip install 'wyrm-autodiff[jax]'") from error
+        raise missing_package("a checkpoint of engine='jax'", "Orbax", "jax", name=error.name) from error
     writing.finish()
     writes = keep is not None
     place = folder_of(folder)

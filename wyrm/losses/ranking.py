@@ -14,7 +14,7 @@ from wyrm.graph.base import describe
 from wyrm.graph.leaves import constant_beside
 from wyrm.graph.node import IndexNode, Node, Tensor
 from wyrm.graph.traversal import topological_order
-from wyrm.graph.typing import Array, IntegerArray, Size
+from wyrm.graph.typing import Array, FloatArray, IntegerArray, Size
 from wyrm.losses.loss import (
     Each,
     Total,
@@ -480,20 +480,34 @@ def warp(
     if count is None or count < 2:
         raise ShapeError(f"warp: num_items must be a size of at least 2, not {num_items!r}")
     drawn = None if items is None else as_indices(items)
+    given: Any = negative if drawn is None else drawn
+    if callable(negative) != (drawn is not None):
+        raise ValueError("warp: a function from items to scores needs items, the drawn ones, and items need a function")
+    draws = axis_size(given.dims[-1])
+    weights = constant_beside(rank_weights(count, count if draws is None else draws + 1), positive.dtype)
+    return warp_by_weights(positive, negative, weights, drawn, margin)
+
+
+def rank_weights(count: int, draws: int) -> FloatArray:
+    """Return 1 + 1/2 + ... + 1/r for each of `draws` draws among `count` items, with r the rank that it tells."""
+    sums = np.cumsum(1.0 / np.maximum(np.arange(count), 1)) - 1.0
+    found: FloatArray = sums[(count - 1) // np.arange(1, draws + 1)]
+    return found
+
+
+def warp_by_weights(
+    positive: Node, negative: Node | Callable[[IndexNode], Node], weights: Node, drawn: IndexNode | None, margin: float
+) -> Node:
+    """Return the loss of `warp` by a table of the weights of draws, so that the code is the same for any catalogue."""
+    scores: Any = negative
     if callable(negative) and drawn is not None:
         positive, scores = _scores_of("warp", negative, drawn, positive)
-    elif callable(negative) or drawn is not None:
-        raise ValueError("warp: a function from items to scores needs items, the drawn ones, and items need a function")
-    else:
-        scores = negative
     tries: Any = scores.shape[-1]
     # This order lets compiled code know the threshold before the loop over scores, which ends at the first one above.
     first = first_true(positive.expand_dims(-1) - margin < scores)
-    # The weight of each draw that may be the first: numbers in a table, so that the code is the same for any catalogue.
-    draws = axis_size(scores.dims[-1])
-    sums = np.cumsum(1.0 / np.maximum(np.arange(count), 1)) - 1.0
-    weights = sums[(count - 1) // np.arange(1, (count if draws is None else draws + 1) + 1)]
-    weight = Index(constant_beside(weights, positive.dtype), first.minimum(count - 1) if draws is None else first)
+    # A table for any number of draws has as many weights as there are items.
+    known = axis_size(scores.dims[-1]) is not None
+    weight = Index(weights, first if known else first.minimum(int(weights.shape[0]) - 1))
     place = (first % tries).expand_dims(-1)
     if callable(negative) and drawn is not None:
         _, score = _scores_of("warp", negative, drawn.take_along_axis(place, axis=-1), positive)

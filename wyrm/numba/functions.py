@@ -13,6 +13,7 @@ from wyrm.errors import OptionError, ShapeError
 from wyrm.functions.function import Function
 from wyrm.graph.base import label
 from wyrm.numba.compiled import NumbaFunction
+from wyrm.support.imports import missing_package
 from wyrm.train.program import Program
 
 
@@ -29,15 +30,15 @@ def callable(f: Any, /, *examples: Any) -> NumbaFunction:
     axes, so functions that take it are compiled once, and numba's cache serves them. Parameters that `f` uses are read
     where they are, so it sees every step of a training.
 
-    Raise `OptionError` if numba is not installed, or for a program that trains, `ShapeError` for examples that are not
-    those of its inputs, and `CompileError` for an op without a native form.
+    Raise `MissingPackage` without numba, `OptionError` for a program that trains, `ShapeError` for examples that are
+    not those of its inputs, and `CompileError` for an op without a native form.
 
     >>> double = wy.numba.callable(lambda x: 2.0 * x, np.zeros(3))
     >>> double(np.array([1.0, 2.0, 3.0]))
     array([2., 4., 6.])
     """
     if find_spec("numba") is None:
-        raise OptionError('wyrm.numba needs the package numba: pip install "wyrm-autodiff[numba]"')
+        raise missing_package("wyrm.numba", "the package numba", "numba", name="numba")
     from wyrm.numba import types as _types  # noqa: F401  # numba learns the type of these functions
 
     if isinstance(f, Program):

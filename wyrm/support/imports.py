@@ -17,7 +17,7 @@ from functools import cache
 from types import FrameType
 from typing import Any
 
-from wyrm.errors import OptionError
+from wyrm.errors import MissingPackage
 
 
 class Late:
@@ -133,6 +133,14 @@ def _unknown_name(package: str, name: str, frame: FrameType) -> ImportError | At
     return error
 
 
+# --- packages that extras install -----------------------------------------------------------------------------------
+
+
+def missing_package(user: str, needed: str, extra: str, *, name: str | None = None) -> MissingPackage:
+    """Return the error of `user`, who needs a package that an extra of wyrm installs; `name` is what was imported."""
+    return MissingPackage(f'{user} needs {needed}: pip install "wyrm-autodiff[{extra}]"', name=name)
+
+
 # --- SciPy, which is the extra `scipy` --------------------------------------------------------------------------------
 
 
@@ -143,7 +151,7 @@ def scipy_is_installed() -> bool:
 
 
 def special_functions(user: str) -> Any:
-    """Return the module `scipy.special`; raise `OptionError` that names the user if it is not installed."""
+    """Return the module `scipy.special`; raise `MissingPackage` that names the user if it is not installed."""
     if not scipy_is_installed():
-        raise OptionError(f'{user} needs SciPy: pip install "wyrm-autodiff[scipy]"')
+        raise missing_package(user, "SciPy", "scipy", name="scipy")
     return importlib.import_module("scipy.special")

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from wyrm.support.imports import missing_package
 from wyrm.support.texts import encodable
 
 # So that the files of one second differ.
@@ -36,7 +37,7 @@ class EventsFile:
             from tensorboard.summary.writer.record_writer import RecordWriter
             from tensorboard.util.tensor_util import make_tensor_proto
         except ImportError as error:
-            raise _missing(user) from error
+            raise missing_package(user, "the package tensorboard", "tensorboard", name=error.name) from error
         # Type checkers do not see the classes in these modules, which are made at run time.
         events: Any = event_pb2
         summaries: Any = summary_pb2
@@ -87,15 +88,11 @@ class EventsFile:
 
 
 def needs(user: str) -> None:
-    """Raise `ImportError`, which names the user, if the package tensorboard is not installed."""
+    """Raise `MissingPackage`, which names the user, if the package tensorboard is not installed."""
     try:
         importlib.import_module("tensorboard.summary.writer.record_writer")
     except ImportError as error:
-        raise _missing(user) from error
-
-
-def _missing(user: str) -> ImportError:
-    return ImportError(f"{user} needs the package tensorboard: pip install 'wyrm-autodiff[tensorboard]'")
+        raise missing_package(user, "the package tensorboard", "tensorboard", name=error.name) from error
 
 
 def tag_of(name: str, values: Mapping[str, object]) -> str:

@@ -48,7 +48,7 @@ from wyrm.graph.ragged_leaves import parts_of
 from wyrm.graph.rows import RowSparse
 from wyrm.graph.storage import check_shape, store, stored
 from wyrm.ops.random.philox_jax import step_words
-from wyrm.support.imports import jax, jnp
+from wyrm.support.imports import jax, jnp, missing_package
 from wyrm.support.interrupts import deferred
 from wyrm.support.options import whole
 
@@ -91,7 +91,7 @@ class JaxEngine(Engine):
         if whole("local_steps", options.get("local_steps", 1), 1) > 1 and options.get("mesh") is None:
             raise OptionError("local_steps are those of each device of a mesh: give mesh and sharding={Batch: 'data'}")
         if not cls.is_installed():
-            raise OptionError("engine='jax' needs JAX: pip install 'wyrm-autodiff[jax]'")
+            raise missing_package("engine='jax'", "JAX", "jax", name="jax")
 
     def __init__(
         self,

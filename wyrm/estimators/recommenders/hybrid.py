@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-import wyrm.losses as losses
-import wyrm.random as random
 from wyrm.data.interactions import Interactions
 from wyrm.errors import DataError
 from wyrm.estimators.recommenders.factors import FactorRecommender, Solver
 from wyrm.estimators.recommenders.features import Side
 from wyrm.estimators.recommenders.history import History, Numbers, Rows
-from wyrm.graph.axes import Dim
-from wyrm.graph.index_leaves import IndexInput
-from wyrm.graph.leaves import Input
-from wyrm.graph.node import IndexNode, Node
-from wyrm.optim import Adagrad
+from wyrm.estimators.recommenders.hybrid_graph import HybridForm
+from wyrm.estimators.recommenders.trained import TrainedRecommender
+from wyrm.losses.ranking import rank_weights
 from wyrm.support.options import choice, number, whole
-from wyrm.train.compiling import compile
-
-
-class _Batch(Dim): ...
-
 
 # How a user is folded in, found on MovieLens: the score that is wanted of an item that the user had, how much that
 # counts and how short the vector is to be, both for each item that there is.
@@ -32,7 +24,7 @@ _GOAL, _CONFIDENCE, _REGULARIZATION = 10.0, 1.0 / 16.0, 3.0
 
 
 @dataclass(eq=False)
-class Hybrid(FactorRecommender):
+class Hybrid(TrainedRecommender, FactorRecommender):
     """Vectors that are sums over features, trained so that items that a user had rank above drawn ones.
 
     The model of Kula, "Metadata embeddings for user and item cold-start recommendations" (2015). Each user and item has
@@ -51,15 +43,12 @@ class Hybrid(FactorRecommender):
     """
 
     scores_anybody: ClassVar[bool] = True
+    moments: ClassVar[Mapping[str, float]] = {"total": 1.0}
     loss: Literal["warp", "bpr", "logistic"] = "warp"
     factors: int = 32
     _: KW_ONLY
-    epochs: int = 30
-    learning_rate: float = 0.05
-    batch_size: int = 10
     tries: int = 10
     threads: int = 1
-    random_state: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,82 +61,44 @@ class Hybrid(FactorRecommender):
         return self.loss == "logistic"
 
     def _sides(self) -> list[Side]:
-        draws = np.random.default_rng([self.random_state, int(self.state.get("steps", 0))])
+        draws = np.random.default_rng([self.random_state, int(self.state.get("epochs", 0))])
 
         def draw(rows: int) -> Any:
             return (draws.random((rows, self.factors), np.float32) - np.float32(0.5)) / np.float32(self.factors)
 
-        return [Side(kind, self.state, draw) for kind in ("user", "item")]
+        return [Side(kind, self, draw) for kind in ("user", "item")]
+
+    def _form(self) -> HybridForm:
+        tagged = tuple(side.kind for side in self._sides() if side.tags)
+        return HybridForm(self.loss, self.factors, self.tries if self.loss == "warp" else 1, tagged)
 
     def _train(self, history: History, data: Interactions) -> None:
         everyone = np.arange(len(history.users)), np.arange(len(history.items))
         self._learn(history, history.rows, data, everyone)
 
     def _continue(self, history: History, new: Rows, data: Interactions) -> None:
-        self.state = {name: array.copy() for name, array in self.state.items()}
         known = history.users.known_numbers(data.user_ids), history.items.known_numbers(data.item_ids)
         self._learn(history, new, data, known)
 
     def _learn(self, history: History, rows: Rows, data: Interactions, ids: tuple[Numbers, Numbers]) -> None:
         if len(history.items) < 2:
             raise DataError("there is one item; expected two or more, to rank one above another")
-        sides = self._sides()
-        for side, numbers, features in zip(sides, ids, (data.user_features, data.item_features), strict=True):
+        sides, held = self._sides(), dict[str, Any]()
+        for side, names, numbers, features in zip(
+            sides, (history.users, history.items), ids, (data.user_features, data.item_features), strict=True
+        ):
             side.describe(numbers, features)
-        self._grow(history, sides)
-        parameters = sides[0].parameters(self.loss == "logistic") | sides[1].parameters(True)
-        optimizer = Adagrad(list(parameters.values()), self.learning_rate, initial_accumulator=1.0)
-        before = {f"{i}.total": self.state[f"{name}.total"] for i, name in enumerate(parameters)}
-        optimizer.load_state_dict(optimizer.state_dict() | before)
-        users, items, weights = rows.users, rows.items, rows.weights
-        total, inputs = self._graph(history, sides, parameters)
-        columns = dict(zip(inputs, (users, items, weights), strict=True))
-        program = compile(total, optimizer)
-        steps = int(self.state.get("steps", 0))
-        for epoch in range(self.epochs):
-            seed = self.random_state + steps + epoch
-            program.epoch(columns, batch_size=self.batch_size, shuffle=True, seed=seed, threads=self.threads)
-        after = optimizer.state_dict()
-        for i, (name, parameter) in enumerate(parameters.items()):
-            self.state |= {name: np.array(parameter.value), f"{name}.total": after[f"{i}.total"]}
-        (self.state["users"], _), (self.state["items"], self.state["biases"]) = (side.sums() for side in sides)
-        self.state["steps"] = np.array(steps + self.epochs)
-
-    def _grow(self, history: History, sides: list[Side]) -> None:
-        for side, names in zip(sides, (history.users, history.items), strict=True):
             side.grow(len(names))
-
-    def _graph(self, history: History, sides: list[Side], parameters: Any) -> tuple[Node, list[Any]]:
-        """Return the loss of a batch, and its inputs: users, items and weights."""
-        batch, size = _Batch(), len(history.items)
-        user, item = (IndexInput(dims=(batch,), name=name) for name in ("user", "item"))
-        weight = Input(dims=(batch,), name="weight")
-        vector, user_bias = sides[0].of(user, parameters)
-
-        def score(items: IndexNode) -> Node:
-            vectors, biases = sides[1].of(items, parameters)
-            assert biases is not None
-            scores = (vector.expand_dims(1) * vectors).sum(axis=-1) + biases
-            return scores if user_bias is None else scores + user_bias.expand_dims(1)
-
-        seen, liked = history.seen(np.arange(len(history.users))), score(item.expand_dims(1))
-        draw: Any = {
-            "exclude": seen,
-            "rows": user,
-            "seed": self.random_state + int(self.state.get("steps", 0)),
-            "stream": 0,
-        }
+            if side.tags:
+                held |= {f"{side.kind}.{name}": side[name][: side.count] for name in ("places", "values")}
+        users, row = np.unique(rows.users, return_inverse=True)
+        seen = history.seen(users)
+        held |= {"spans": np.stack([seen.indptr[:-1], seen.indptr[1:]], axis=1), "excluded": seen.indices}
         if self.loss == "warp":
-            dims: Any = (batch, self.tries)
-            drawn = random.index(size, dims, **draw)
-            each = losses.warp(liked[:, 0], score, items=drawn, num_items=size, reduction="none")
-        else:
-            other = score(random.index(size, (batch, 1), **draw))[:, 0]
-            if self.loss == "bpr":
-                each = losses.bpr(liked[:, 0], other, reduction="none")
-            else:
-                each = (liked[:, 0] * -weight.sign()).softplus() + other.softplus()
-        return (each * weight.abs()).sum(), [user, item, weight]
+            held["weights"] = rank_weights(len(history.items), self.tries + 1)
+        columns = {"user": rows.users, "item": rows.items, "row": row, "weight": rows.weights}
+        self._trained(columns, held, {f"{side.kind}.own": side.count for side in sides}, self.threads)
+        (self.state["users"], _), (self.state["items"], self.state["biases"]) = (side.sums() for side in sides)
 
     def _solver(self, items: Any, biases: Any) -> Solver:
         # Centered, as losses of pairs compare scores: what is added to all of them changes nothing.
@@ -157,6 +108,7 @@ class Hybrid(FactorRecommender):
 
     def _fold(self, users: Numbers) -> None:
         sides = self._cache.get("sides") or self._cache.setdefault("sides", self._sides())
-        self._grow(self._known(), sides)
+        for side, names in zip(sides, (self._known().users, self._known().items), strict=True):
+            side.grow(len(names))
         super()._fold(users)
         self.state["user.own"][users] = self.state["users"][users] - sides[0].of_tags(users)[0]

@@ -2,57 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-import wyrm.losses as losses
-import wyrm.random as random
 from wyrm.data.interactions import Interactions
 from wyrm.errors import DataError
-from wyrm.estimators.recommenders.base import Recommender
-from wyrm.estimators.recommenders.factors import cosines, with_room
+from wyrm.estimators.recommenders.factors import cosines
 from wyrm.estimators.recommenders.history import History, Numbers, Rows
-from wyrm.graph.axes import Dim
-from wyrm.graph.index_leaves import IndexInput
-from wyrm.graph.leaves import Input
-from wyrm.graph.node import IndexNode, Node
-from wyrm.graph.parameters import Parameter
-from wyrm.module import Module
-from wyrm.nn import Dropout, LayerNorm, TransformerBlock
-from wyrm.nn.seeding import seeded
-from wyrm.optim import Adam
+from wyrm.estimators.recommenders.sasrec_graph import SASRecForm
+from wyrm.estimators.recommenders.trained import TrainedRecommender
+from wyrm.estimators.trials import PROGRAMS
 from wyrm.support.options import number, whole
-from wyrm.train.compiling import compile
-
-
-class _Batch(Dim): ...
-
-
-class _Network(Module):
-    """The states of a user after each item: attention over the items so far. Places behind the last item are unread."""
-
-    def __init__(self, model: SASRec, items: NDArray[Any]) -> None:
-        factors = model.factors
-        self.items: Parameter = Parameter(items, name="items")
-        self.places: Parameter = Parameter(np.zeros((model.length, factors), np.float32), name="places")
-        self.dropout: Dropout = Dropout(model.dropout)
-        self.blocks: list[TransformerBlock] = [
-            TransformerBlock(factors, 4 * factors, model.heads, dropout=model.dropout) for _ in range(model.blocks)
-        ]
-        self.norm: LayerNorm = LayerNorm(factors)
-
-    def __call__(self, items: IndexNode) -> Node:
-        x: Any = self.dropout(self.items.index(items) * np.sqrt(self.items.shape[1]) + self.places)
-        for block in self.blocks:
-            x = block(x)
-        return self.norm(x)
 
 
 @dataclass(eq=False)
-class SASRec(Recommender):
+class SASRec(TrainedRecommender):
     """Score the item that comes next, from the order of the last `length` items of a user, whoever it is.
 
     Kang and McAuley, "Self-attentive sequential recommendation" (2018): `blocks` of causal attention with `heads` over
@@ -67,6 +35,7 @@ class SASRec(Recommender):
     (2,)
     """
 
+    moments: ClassVar[Mapping[str, float]] = {"mean": 0.0, "square": 0.0}
     factors: int = 32
     _: KW_ONLY
     length: int = 50
@@ -77,7 +46,6 @@ class SASRec(Recommender):
     learning_rate: float = 0.005
     batch_size: int = 32
     negatives: int = 256
-    random_state: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,53 +54,32 @@ class SASRec(Recommender):
         number("dropout", self.dropout, 0.0, 1.0)
         number("learning_rate", self.learning_rate, 0.0)
 
+    def _form(self) -> SASRecForm:
+        return SASRecForm(self.factors, self.length, self.blocks, self.heads, self.dropout, self.negatives)
+
     def _train(self, history: History, data: Interactions) -> None:
-        self._learn(history, history.rows)
+        columns = self._windows(history.rows)
+        for name, array in self._form().drawn(self.random_state).items():
+            self._add_rows(name, array[:0] if name == "items" else array)
+        self._learn(history, columns, known=0)
 
     def _continue(self, history: History, new: Rows, data: Interactions) -> None:
-        self.state = dict(self.state)
         # What comes next is learned from new items, with what a user had before them.
         users = np.unique(new.users)
         fresh = np.bincount(new.users, minlength=len(history.users))[users]
         rows = history.rows.take(users)
         ends, more = rows.offsets[1:], np.minimum(fresh + self.length, np.diff(rows.offsets))
-        kept = [np.arange(end - count, end) for end, count in zip(ends, more, strict=True)]
-        places = np.concatenate(kept)
-        self._learn(history, Rows(np.append(0, np.cumsum(more)), rows.items[places], rows.weights[places]))
+        places = np.concatenate([np.arange(end - count, end) for end, count in zip(ends, more, strict=True)])
+        some = Rows(np.append(0, np.cumsum(more)), rows.items[places], rows.weights[places])
+        self._learn(history, self._windows(some), known=len(self.state["items"]))
 
-    def _learn(self, history: History, rows: Rows) -> None:
-        seen, following, mask = self._windows(rows)
-        first = int(self.state.get("epochs", 0))
-        with seeded(self.random_state + first):
-            network, total, inputs = self._graph(history)
-        parameters = dict(network.named_parameters())
-        optimizer = Adam(list(parameters.values()), self.learning_rate)
-        if "adam.steps" in self.state:
-            optimizer.load_state_dict({name: self.state[f"adam.{name}"] for name in optimizer.state_dict()})
-        program = compile(total, optimizer)
-        columns = dict(zip(inputs, (seen, following, mask), strict=True))
-        for epoch in range(first, first + self.epochs):
-            program.epoch(columns, batch_size=self.batch_size, shuffle=True, seed=self.random_state + epoch)
-        self.state |= {name: np.array(parameter.value) for name, parameter in parameters.items()}
-        self.state |= {f"adam.{name}": np.asarray(array) for name, array in optimizer.state_dict().items()}
-        self.state["epochs"] = np.array(first + self.epochs)
+    def _learn(self, history: History, columns: dict[str, Any], known: int) -> None:
+        draws = np.random.default_rng([self.random_state, known])
+        rows = draws.standard_normal((len(history.items) - known, self.factors)) / np.sqrt(self.factors)
+        self._add_rows("items", rows.astype(np.float32), known)
+        self._trained(columns, {}, {"items": len(history.items)})
 
-    def _graph(self, history: History) -> tuple[_Network, Node, list[Any]]:
-        """Return the network, the loss of a batch, and its inputs: items, those that follow, and where one does."""
-        network = self._network(history)
-        batch, size = _Batch(), len(history.items)
-        dims: Any = (batch, self.length)
-        before, after = IndexInput(dims=dims, name="before"), IndexInput(dims=dims, name="after")
-        counted = Input(dims=dims, name="counted")
-        states = network.train()(before)
-        drawn = random.index(size, (self.negatives,), seed=self.random_state + int(self.state.get("epochs", 0)))
-        liked = (states * network.items.index(after)).sum(axis=-1)
-        others = states @ network.items.index(drawn).T
-        each = losses.sampled_softmax(liked, others, items=(after, drawn), reduction="none")
-        total = (each * counted).sum() / counted.sum().maximum(1.0)
-        return network, total, [before, after, counted]
-
-    def _windows(self, rows: Rows) -> tuple[Numbers, Numbers, NDArray[np.float32]]:
+    def _windows(self, rows: Rows) -> dict[str, NDArray[Any]]:
         """Return items, those that follow them, and where one follows: each item of a user follows once."""
         found = [
             rows.items[max(first, end - self.length - 1) : end]
@@ -141,45 +88,24 @@ class SASRec(Recommender):
         ]
         if not found:
             raise DataError("no user has two items, so that nothing tells which comes next")
-        counts = np.array([len(row) - 1 for row in found])
-        mask = np.arange(self.length) < counts[:, np.newaxis]
-        seen, following = (np.zeros(mask.shape, np.int64) for _ in range(2))
-        seen[mask] = np.concatenate([row[:-1] for row in found])
-        following[mask] = np.concatenate([row[1:] for row in found])
-        return seen, following, mask.astype(np.float32)
+        return {
+            "before": self._filled([row[:-1] for row in found]), "after": self._filled([row[1:] for row in found]),
+            "counted": np.array([np.arange(self.length) < len(row) - 1 for row in found], np.float32),
+        }  # fmt: skip
 
-    def _network(self, history: History) -> _Network:
-        """Return the network with what was learned, and vectors for all items."""
-        table = self.state.get("items", np.zeros((0, self.factors), np.float32))
-        known, count = int(self.state.get("count", 0)), len(history.items)
-        table = with_room(table, count)
-        if count > known:
-            table = table.copy()
-            drawn = np.random.default_rng([self.random_state, known]).standard_normal((count - known, self.factors))
-            table[known:count] = drawn / np.sqrt(self.factors)
-            self.state |= {"items": table, "count": np.array(count)}
-            for name in [name for name in self.state if name.startswith("adam.0.")]:
-                self.state[name] = with_room(self.state[name], len(table))
-        with seeded(self.random_state):
-            network = _Network(self, table)
-        for name, parameter in network.named_parameters():
-            if name in self.state:
-                parameter.set(self.state[name])
-        return network
+    def _filled(self, rows: list[Numbers]) -> Numbers:
+        """Return rows of up to `length` items as an array, with zeros behind them."""
+        there = np.arange(self.length) < np.array([len(row) for row in rows])[:, np.newaxis]
+        found = np.zeros(there.shape, np.int64)
+        found[there] = np.concatenate(rows)
+        return found
 
     def _scores(self, users: Numbers) -> NDArray[Any]:
         history = self._known()
-        if "program" not in self._cache:
-            items = IndexInput(dims=(_Batch(), self.length), name="items")
-            self._cache["program"] = compile(self._network(history).eval()(items)), items
-        program, items = self._cache["program"]
-        last = [history.row(user)[0][-self.length :] for user in users.tolist()]
-        read = np.zeros((len(users), self.length), np.int64)
-        for row, each in zip(read, last, strict=True):
-            row[: len(each)] = each
-        ends = np.array([len(each) - 1 for each in last])
-        states = program({items: read})[np.arange(len(users)), np.maximum(ends, 0)]
-        return np.asarray(states @ self.state["items"][: len(history.items)].T)
+        form, last = self._form(), [history.row(user)[0][-self.length :] for user in users.tolist()]
+        states = PROGRAMS.scorer(form)([self.state[name] for name in form.names], {"before": self._filled(last)})
+        ends = np.maximum([len(each) - 1 for each in last], 0)
+        return np.asarray(states[np.arange(len(users)), ends] @ self.state["items"].T)
 
     def _likeness(self, items: Numbers) -> NDArray[Any]:
-        return cosines(self.state["items"][: len(self._known().items)], items)
+        return cosines(self.state["items"], items)

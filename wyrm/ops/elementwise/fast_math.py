@@ -200,7 +200,7 @@ def float64_exp(x: float) -> float:
     return float(scaled * np.int64((power - half + 1023) << 52).view(np.float64))
 
 
-def float64_tanh(x: float) -> float:
+def float64_tanh(x: np.floating) -> Any:
     """Return the hyperbolic tangent of float64 x, within 2.7 ulp."""
     size = abs(x)
     bounded = -50.0 if size > 25.0 else -2.0 * size

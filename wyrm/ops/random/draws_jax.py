@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from wyrm.errors import DTypeError
+from wyrm.graph.axes import resolve_axis
 from wyrm.graph.base import BaseNode, explain
 from wyrm.graph.jax_form import JaxForm, Lowering
 from wyrm.graph.loop_form import LOOPS
@@ -117,7 +118,8 @@ class RandomIndexForm(JaxForm):
     def lower(self, node: Any, operands: Sequence[Any], shape: tuple[int, ...], lowering: Lowering) -> Any:
         from jax.dtypes import canonicalize_dtype
 
-        check_range(node, 0, node.table_size)
+        size = resolve_axis(node.table_size, lowering.sizes)
+        check_range(node, 0, size)
         count, step = math.prod(shape), operands[0]
         seed, stream = (word(lowering.attribute(node, name)) for name in ("seed", "stream"))
         place = positions(lowering, node, (), shape).reshape(-1)
@@ -128,13 +130,11 @@ class RandomIndexForm(JaxForm):
         which = (place & np.uint32(3)).astype(np.int32)[:, None]
         words = jnp.take_along_axis(words, which, axis=1)[:, 0] if apart else words.reshape(-1)[:count]
         none = jnp.zeros(0, canonicalize_dtype(np.int64))
-        table = operands[1] if node.weighted else none.reshape(0, 2)
-        excluded = operands[1 + node.weighted :]
-        offsets, columns, users = excluded if node.compressed else (none, *(excluded or (none,)), none)
+        _, table, spans, columns, users = node.drawing_operands(operands, none)
         draws = max(1, node._groups(operands, shape)[1])
-        arrays = place, words, step, table, offsets, columns.reshape(-1), users.reshape(-1)
+        arrays = place, words, step, table, spans, columns.reshape(-1), users.reshape(-1)
         out = jnp.zeros(count, none.dtype)
-        rows = lowering.kernel(self._rows_kernel, *arrays, out, draws, node.table_size, seed, stream)[0]
+        rows = lowering.kernel(self._rows_kernel, *arrays, out, draws, size, seed, stream)[0]
         return rows.reshape(shape)
 
 

@@ -17,9 +17,10 @@ from wyrm.errors import DTypeError, ShapeError
 from wyrm.graph.arrays import as_array
 from wyrm.graph.axes import Axis, Dim, Dims, Entries, axis_size, unify
 from wyrm.graph.base import BaseNode, describe
-from wyrm.graph.index_leaves import IndexConstant
+from wyrm.graph.index_leaves import HeldIndices, IndexConstant
 from wyrm.graph.index_operands import HasIndexOperands, IndexOperand
 from wyrm.graph.jax_form import JAX
+from wyrm.graph.leaves import as_constant
 from wyrm.graph.loop_form import LOOPS, Decomposed, DrawsRows, KernelArgument
 from wyrm.graph.node import IndexNode
 from wyrm.graph.op import ArrayNamespace
@@ -45,12 +46,14 @@ from wyrm.ops.kernels.sums import inlined, natural
 from wyrm.ops.random.alias import HALF, alias_table, row_of, rows_of, striped_table
 from wyrm.ops.random.draws_jax import RandomIndexForm
 from wyrm.ops.random.philox import STEP, WORD, Draws, philox, philox_block, places_before, random_bits, stream_or_next
+from wyrm.ops.reducing.counting import size_of_axis
 from wyrm.reach.rules import REACH, Reach
 from wyrm.reach.ways import How, Way, ways_by
 from wyrm.support.item_rows import CompressedRows, item_rows
 
 # A row is drawn again while it is excluded, at most so often; then the rows after it are tried, at most so many.
 MAX_DRAWS, MAX_STEPS = 32, 2**16
+_EMPTY = np.empty(0, np.int64)
 
 
 def is_excluded(columns: IntegerArray, bits: IntegerArray, low: int, high: int, row: int, ascending: bool) -> bool:
@@ -150,7 +153,7 @@ def rows_kernel(
     words: IntegerArray,
     step: IntegerArray,
     table: IntegerArray,
-    offsets: IntegerArray,
+    spans: IntegerArray,
     columns: IntegerArray,
     users: IntegerArray,
     out: IntegerArray,
@@ -164,13 +167,13 @@ def rows_kernel(
     `step` is a step's two words.
     """
     number = np.uint64(step[0]) | np.uint64(step[1]) << np.uint64(32)
-    ascending = offsets.size > 0
+    ascending = spans.size > 0
     width = 0 if ascending or columns.size == 0 else columns.size // (out.size // draws)
     for i in range(out.size):
         user = i // draws
         low, high = user * width, (user + 1) * width
         if ascending:
-            low, high = int(offsets[users[user]]), int(offsets[users[user] + 1])
+            low, high = max(int(spans[users[user], 0]), 0), min(int(spans[users[user], 1]), columns.size)
             if high - low >= size:  # who excludes all rows gets any
                 high = low
         excludes = (columns, columns[:0], low, high, ascending)
@@ -183,7 +186,7 @@ def sampling_kernel(
     before: IntegerArray,
     table: IntegerArray,
     striped: IntegerArray,
-    offsets: Any,
+    spans: Any,
     columns: IntegerArray,
     bits: IntegerArray,
     rows: IntegerArray,
@@ -200,8 +203,8 @@ def sampling_kernel(
     """Fill `out` with rows below `size`: uniformly if `table` is empty, without rejection if `columns` is empty.
 
     `out` has `draws` elements for each user. User u excludes the row `columns[u]` of a matrix, in any order, if
-    `offsets` is empty; else those of row `rows[u]` in compressed format, distinct and in ascending order, or with
-    `bits` those whose bit is set in row `rows[u]` of a matrix of bytes, the lowest bit of a byte first.
+    `spans` is empty; else those at `spans[rows[u], 0]` to `spans[rows[u], 1] - 1`, distinct and in ascending order, or
+    with `bits` those whose bit is set in row `rows[u]` of a matrix of bytes, the lowest bit of a byte first.
 
     `before`, if it is not empty, is the number of places before the first one, of `elements` draws each.
 
@@ -246,12 +249,12 @@ def sampling_kernel(
                 out[i] = drawn_row(words[natural(rest + i), column], table, striped, is_striped, stripe)
         return
     users = out.size // draws
-    ascending = offsets.size > 0
+    ascending = spans.size > 0
     width = 0 if ascending or users == 0 else columns.size // users
     for user in range(users):
         low, high = user * width, (user + 1) * width
         if ascending and bits.size == 0:
-            low, high = offsets[rows[user]], offsets[rows[user] + 1]
+            low, high = max(spans[rows[user], 0], 0), min(spans[rows[user], 1], columns.size)
             if high - low >= size:  # who excludes all rows gets any
                 high = low
         if bits.size > 0:
@@ -268,36 +271,42 @@ def sampling_kernel(
 _WORDS_AT_ONCE, _MAX_STEPS = 1024, 64
 
 
-Excluded: TypeAlias = "IndexNode | ArrayLike | CompressedRows | RaggedArray | Sequence[ArrayLike]"
+Excluded: TypeAlias = (
+    "IndexNode | tuple[HeldIndices, HeldIndices] | ArrayLike | CompressedRows | RaggedArray | Sequence[ArrayLike]"
+)
 
 
 class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode[Axes]):
     """Random integers from 0 to `table_size - 1`, drawn anew in each step; they have no gradient.
 
-    The parents are the step, with `counted` the number of places before these along the first axis, with weights their
-    alias table, and with excluded rows either those of each user, whose axes but the last are the first of the draws,
-    or the offsets and columns of all users in compressed format and the user of each draw. Draw t of position i is word
-    i % 4 of counter (i // 4, t), so a position draws the same whatever the other positions are.
+    The parents are the step, with `counted` the number of places before these along the first axis, for a table of any
+    size that size, with weights their alias table, and with excluded rows either those of each user, whose axes but the
+    last are the first of the draws, or the columns of all users, where those of each begin and end, and the user of
+    each draw. Draw t of position i is word i % 4 of counter (i // 4, t), so a position draws the same whatever the
+    other positions are.
     """
 
     __slots__ = ("counted", "seed", "stream", "table_size", "to", "weighted")
     counted: bool
     seed: int
     stream: int
-    table_size: int
+    table_size: Axis
     to: Dims
     weighted: bool
 
     def __init__(
         self,
-        table_size: int,
+        table_size: Axis,
         to: Dims,
         table: IndexConstant | None,
         excluded: tuple[IndexNode, ...],
         seed: int,
         stream: int,
     ) -> None:
-        parents = (STEP, *(() if table is None else (table,)), *excluded)
+        size: tuple[BaseNode, ...] = ()
+        if isinstance(table_size, Dim):
+            size = (size_of_axis(table_size, beside=as_constant(0.0, np.float64)),)
+        parents = (STEP, *size, *(() if table is None else (table,)), *excluded)
         weighted = table is not None
         self._construct(
             parents, table_size=table_size, to=to, weighted=weighted, seed=seed, stream=stream, counted=False
@@ -307,25 +316,39 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
         return (IndexOperand(len(self.parents) - 1, self._users()),) if self.compressed else ()
 
     @property
-    def draws_below(self) -> int:
+    def draws_below(self) -> int | None:
         """The upper bound of the values; every value below it has a chance to be drawn."""
+        return axis_size(self.table_size)
+
+    @property
+    def within(self) -> Axis:
+        """The axis of the rows, or their number."""
         return self.table_size
 
-    within = draws_below
+    @property
+    def _of_rows(self) -> int:
+        """The number of parents before the alias table and the excluded rows."""
+        return 1 + self.counted + (axis_size(self.table_size) is None)
+
+    def rows_in(self, operands: Sequence[Any]) -> int:
+        """Return the number of rows of the table."""
+        size = axis_size(self.table_size)
+        return int(operands[1 + self.counted]) if size is None else size
 
     @property
     def rejects(self) -> bool:
         """Whether excluded rows are drawn again."""
-        return len(self.parents) > 1 + self.counted + self.weighted
+        return len(self.parents) > self._of_rows + self.weighted
 
     @property
     def compressed(self) -> bool:
         """Whether the excluded rows of all users are parents, in compressed format."""
-        return len(self.parents) > 2 + self.counted + self.weighted
+        return len(self.parents) > 1 + self._of_rows + self.weighted
 
-    def _users(self) -> int:
-        """The number of users whose excluded rows are parents."""
-        return int(self.parents[-3].dims[0]) - 1
+    def _users(self) -> Axis:
+        """The users whose excluded rows are parents."""
+        users: Axis = self.parents[-3].dims[0]
+        return users
 
     def shape_rule(self) -> Dims:
         if not self.rejects:
@@ -338,15 +361,13 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
             )
         return (*map(unify, self.to, axes), *self.to[len(axes) :])
 
-    def _drawing_operands(
-        self, operands: Sequence[Any]
-    ) -> tuple[IntegerArray, IntegerArray, IntegerArray, IntegerArray, IntegerArray]:
-        """Return step, alias table, offsets, columns and rows; absent operands are empty arrays."""
-        empty = np.empty(0, np.int64)
-        table = operands[1 + self.counted] if self.weighted else np.empty((0, 2), np.int64)
+    def drawing_operands(self, operands: Sequence[Any], empty: Any) -> tuple[Any, Any, Any, Any, Any]:
+        """Return step, alias table, spans, columns and rows; `empty` stands for those that are absent."""
+        pairs = empty.reshape(0, 2)
+        table = operands[self._of_rows] if self.weighted else pairs
         if self.compressed:
             return (operands[0], table, *operands[-3:])
-        return operands[0], table, empty, operands[-1] if self.rejects else empty, empty
+        return operands[0], table, pairs, operands[-1] if self.rejects else empty, empty
 
     def _groups(self, operands: Sequence[Any], shape: tuple[int, ...]) -> tuple[int, int]:
         """Return the number of users and that of the draws of each of them."""
@@ -354,14 +375,15 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
         return math.prod(shape[:axes]), math.prod(shape[axes:])
 
     def evaluate(self, xp: ArrayNamespace, *operands: Array, shape: tuple[int, ...]) -> Array:
-        step, table, offsets, columns, rows = self._drawing_operands([np.asarray(operand) for operand in operands])
+        step, table, spans, columns, rows = self.drawing_operands(list(map(np.asarray, operands)), _EMPTY)
+        size = self.rows_in(operands)
         draws, weightless = self._groups(operands, shape)[1], table[:, 1] < 0
         first = int(operands[1]) * math.prod(shape[1:]) if self.counted else 0
 
         def of_words(words: NDArray[np.uint32]) -> NDArray[np.int64]:
             if self.weighted:
                 return rows_of(words, table)
-            return ((words.astype(np.uint64) * np.uint64(self.table_size)) >> np.uint64(32)).astype(np.int64)
+            return ((words.astype(np.uint64) * np.uint64(size)) >> np.uint64(32)).astype(np.int64)
 
         def among_excluded(positions: NDArray[np.int64]) -> NDArray[np.bool_]:
             found = result[positions]
@@ -369,8 +391,8 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
                 listed = columns.reshape(-1, columns.shape[-1])[positions // draws]
                 return np.asarray((listed == found[:, None]).any(-1))
             users = rows.reshape(-1)[positions // draws]
-            low, high = offsets[users], offsets[users + 1]
-            return _are_among(columns, low, np.where(high - low < self.table_size, high, low), found)
+            low, high = np.maximum(spans[users, 0], 0), np.minimum(spans[users, 1], columns.size)
+            return _are_among(columns, low, np.where(high - low < size, high, low), found)
 
         def words_of(positions: NDArray[np.int64], attempt: int) -> NDArray[np.uint32]:
             places = first + positions
@@ -387,8 +409,8 @@ class RandomIndex(Draws, HasIndexOperands[tuple[BaseNode, ...], Axes], IndexNode
         for attempt in range(1, MAX_DRAWS):
             result[positions] = of_words(words_of(positions, attempt))
             positions = positions[among_excluded(positions)]
-        for _ in range(min(self.table_size, MAX_STEPS) if positions.size else 0):
-            result[positions] = (result[positions] + 1) % self.table_size
+        for _ in range(min(size, MAX_STEPS) if positions.size else 0):
+            result[positions] = (result[positions] + 1) % size
             wrong = among_excluded(positions)
             positions = positions[wrong | weightless[result[positions]] if self.weighted else wrong]
         return xp.asarray(result.reshape(shape))
@@ -424,9 +446,9 @@ class _RandomIndexLoops(DrawsRows, Decomposed):
         return counting
 
     def kernel_arguments(self, node: RandomIndex, operands: Sequence[Array], out: Array) -> tuple[KernelArgument, ...]:
-        step, table, offsets, columns, rows = node._drawing_operands(operands)
-        draws = max(1, node._groups(operands, out.shape)[1])
-        lists = offsets, columns.reshape(-1), _bits(node), rows.reshape(-1)
+        step, table, spans, columns, rows = node.drawing_operands(operands, _EMPTY)
+        draws, size = max(1, node._groups(operands, out.shape)[1]), node.rows_in(operands)
+        lists = spans, columns.reshape(-1), _bits(node, size), rows.reshape(-1)
         before = operands[1].reshape(-1) if node.counted else np.empty(0, np.int64)
         arrays = step.reshape(-1), before, table, scratch(table.shape, np.int64), *lists, out.reshape(-1)
         # Not scratch memory, which exports share between calls: words are kept for later steps.
@@ -437,10 +459,10 @@ class _RandomIndexLoops(DrawsRows, Decomposed):
             steps = max(1, min(_MAX_STEPS, _WORDS_AT_ONCE // max(1, out.size)))
             words = np.zeros((-(-(out.size + 3 * node.counted) // 4) * 4, steps), np.uint32)
         stripes, drawn = np.array([0, 1, 1]), np.array([0, 0, 0])
-        numbers = draws, math.prod(out.shape[1:]), node.table_size, node.seed & WORD, node.stream & WORD
+        numbers = draws, math.prod(out.shape[1:]), size, node.seed & WORD, node.stream & WORD
         return (*arrays, *numbers, words, drawn, stripes)
 
-    def draws_from(self, node: RandomIndex) -> int:
+    def draws_from(self, node: RandomIndex) -> Axis:
         return node.table_size
 
     def prepare_stripes(self, arguments: tuple[Any, ...], stripes: int) -> None:
@@ -453,35 +475,38 @@ class _RandomIndexLoops(DrawsRows, Decomposed):
 JAX.register(RandomIndex)(RandomIndexForm(rows_kernel))
 
 
-# The bits of excluded rows, beside the node of the columns they were made from.
-_known_bits: list[tuple[ReferenceType[IndexConstant], NDArray[np.uint8]]] = []
+# The bits of excluded rows, beside the arrays and the number of rows that they were made from.
+_known_bits: list[tuple[tuple[ReferenceType[np.ndarray], ...], int, NDArray[np.uint8]]] = []
 # The bytes that bits may take, and those for each byte of the columns.
 _SMALL_BITS, _BITS_BESIDE_COLUMNS = 2**20, 1
 
 
-def _bits(node: RandomIndex) -> NDArray[np.uint8]:
+def _bits(node: RandomIndex, size: int) -> NDArray[np.uint8]:
     """Return a bit for each user and row, set where the user excludes it; none where they take much memory.
 
     To read one takes a few nanoseconds, to search the columns of a user who excludes a hundred rows fifty.
     """
-    none = np.empty(0, np.uint8)
-    offsets, columns = node.parents[-3:-1] if node.compressed else (None, None)
-    if not isinstance(offsets, IndexConstant) or not isinstance(columns, IndexConstant):
+    none, leaves = np.empty(0, np.uint8), node.parents[-3:-1] if node.compressed else ()
+    if not leaves or not all(isinstance(leaf, IndexConstant | HeldIndices) for leaf in leaves):  # others may change
         return none
-    for of, found in _known_bits:
-        if of() is columns:
+    spans, listed = arrays = [bound_array(leaf) for leaf in leaves]
+    for of, rows, found in _known_bits:
+        if rows == size and all(each() is array for each, array in zip(of, arrays, strict=True)):
             return found
-    ends, listed = bound_array(offsets), bound_array(columns)
-    users, width = ends.size - 1, (node.table_size + 7) // 8
+    users, width = len(spans), (size + 7) // 8
     if users * width > max(_SMALL_BITS, _BITS_BESIDE_COLUMNS * listed.nbytes):
         return none
-    counts = np.diff(ends)
-    some = counts < node.table_size  # who excludes all rows gets any
-    kept = listed[np.repeat(some, counts)]
-    bytes_of = np.repeat(np.arange(users) * width, np.where(some, counts, 0)) + (kept >> 3)
+    starts, ends = np.clip(spans, 0, listed.size).T
+    counts = np.maximum(ends - starts, 0)
+    counts[counts >= size] = 0  # who excludes all rows gets any
+    user = np.repeat(np.arange(users), counts)
+    columns = listed[np.arange(len(user)) + np.repeat(starts - np.cumsum(counts) + counts, counts)]
+    there = (columns >= 0) & (columns < size)
+    user, columns = user[there], columns[there]
     bits = np.zeros(users * width, np.uint8)
-    np.bitwise_or.at(bits, bytes_of, np.left_shift(1, kept & 7).astype(np.uint8))
-    _known_bits[:] = [(of, found) for of, found in _known_bits if of() is not None] + [(ref(columns), bits)]
+    np.bitwise_or.at(bits, user * width + (columns >> 3), np.left_shift(1, columns & 7).astype(np.uint8))
+    kept = [entry for entry in _known_bits if all(each() is not None for each in entry[0])]
+    _known_bits[:] = [*kept, (tuple(map(ref, arrays)), size, bits)]
     return bits
 
 
@@ -497,11 +522,11 @@ def _are_among(columns: IntegerArray, low: IntegerArray, high: IntegerArray, row
     return inside
 
 
-def _size_of(table_size: Size | Dim) -> int:
+def _checked_size(table_size: Size | Dim) -> Axis:
+    if isinstance(table_size, Dim) and axis_size(table_size) is None:
+        return table_size
     size = axis_size(table_size) if isinstance(table_size, Dim) else operator.index(table_size)
-    if size is None:
-        raise ShapeError(f"random.index: table_size must be a number or an axis with a size, not {table_size!r}")
-    if not 1 <= size <= 2**32:
+    if size is None or not 1 <= size <= 2**32:
         raise ShapeError(f"random.index: table_size must be in [1, 2**32], not {size}")
     return size
 
@@ -536,7 +561,7 @@ def _alias_table(weights: Values, size: int) -> IndexConstant:
     return found
 
 
-def _excluded(exclude: Any, rows: object, size: int) -> tuple[IndexNode, ...]:
+def _excluded(exclude: Any, rows: object, size: int | None) -> tuple[IndexNode, ...]:
     """Return the nodes of excluded rows: of the draws, or of all users and the users of the draws."""
     if rows is None:
         if hasattr(exclude, "indptr"):
@@ -554,12 +579,17 @@ def _excluded(exclude: Any, rows: object, size: int) -> tuple[IndexNode, ...]:
         )
     if not isinstance(rows, IndexNode):
         raise DTypeError(f"random.index: rows must be an index node, like wy.IndexInput, not {type(rows).__name__}")
-    pair = isinstance(exclude, tuple) and len(exclude) == 2 and all(np.ndim(each) == 1 for each in exclude)
+    pair = isinstance(exclude, tuple) and len(exclude) == 2
+    if pair and all(isinstance(each, HeldIndices) for each in exclude):
+        return (*exclude, rows)
+    if size is None:
+        raise ShapeError("random.index: exclude needs a table_size that is a number or an axis with a size")
+    pair = pair and all(np.ndim(each) == 1 for each in exclude)
     given: Any = exclude
     count = given.shape[0] if hasattr(given, "shape") else len(given[0]) - 1 if pair else len(given)
     of_users = item_rows("random.index: exclude", exclude, count, size)
-    offsets, columns = IndexConstant(of_users.indptr, name="offsets"), IndexConstant(of_users.indices, name="excluded")
-    return offsets, columns, rows
+    spans = np.stack([of_users.indptr[:-1], of_users.indptr[1:]], axis=1)
+    return IndexConstant(spans, name="spans"), IndexConstant(of_users.indices, name="excluded"), rows
 
 
 class DrawOptions(TypedDict, total=False):
@@ -634,10 +664,13 @@ def index(
     >>> wy.random.index(3, (Batch(), 2), exclude=seen, rows=users, stream=0).forward().tolist()
     [[2, 2], [1, 1], [1, 1]]
     """
-    size = _size_of(table_size)
-    table = None if weights is None else _alias_table(weights, size)
+    axis = _checked_size(table_size)
+    size = axis_size(axis)
+    if weights is not None and size is None:
+        raise ShapeError("random.index: weights need a table_size that is a number or an axis with a size")
+    table = None if weights is None or size is None else _alias_table(weights, size)
     if rows is not None and exclude is None:
         raise ValueError("random.index: rows needs exclude: rows are users, exclude holds the rows that each excludes")
     excluded = () if exclude is None else _excluded(exclude, rows, size)
     axes = declared_dims(None, dims, True, "random.index")
-    return RandomIndex(size, axes, table, excluded, operator.index(seed), stream_or_next(stream))
+    return RandomIndex(axis, axes, table, excluded, operator.index(seed), stream_or_next(stream))

@@ -299,11 +299,11 @@ def key_columns(sums: Sequence[RowSums], columns: Mapping[BaseNode, np.ndarray])
     keys: dict[BaseNode, None] = {}
     draws: set[BaseNode] = set()  # the keys of tables that random nodes draw from
     for rows in sums:
-        size = len(bound_array(rows.parameter))
+        size = len(bound_array(rows.parameter)), rows.parameter.dims[0]
         sizes = {node: LOOPS.of(node).draws_from(node) for node in rows.indices}
         found = {node for node, drawn in sizes.items() if drawn is None}
         drawn = [drawn for drawn in sizes.values() if drawn is not None]
-        if len(found) != 1 or not found <= columns.keys() or any(each != size for each in drawn):
+        if len(found) != 1 or not found <= columns.keys() or any(each not in size for each in drawn):
             return None
         (key,) = found
         if columns[key].ndim != 1:
