@@ -6,7 +6,6 @@ Numbers of data and parameters are taken to be far less than `LARGE_SCORE`, whic
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -112,7 +111,7 @@ def highest(analysis: Analysis, node: BaseNode, x: Reached, rows: Sequence[Zone]
         return None
     infinite = x.values.get(-inf)
     masked = low if infinite is None else analysis.met(low, infinite)
-    return replace(x, zones=analysis.met(x.zones, low), values={**x.values, -inf: masked})
+    return x.replaced(zones=analysis.met(x.zones, low), values={**x.values, -inf: masked})
 
 
 def without_weight(analysis: Analysis, node: BaseNode, x: Reached) -> list[Zone] | None:

@@ -10,7 +10,6 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -192,7 +191,7 @@ class Analysis(Atoms):
                     break
                 origin = origin.origin
             zones.append(Zone(zone.bounds, node, origin, zone.mask))
-        return replace(found, zones=zones)
+        return found.replaced(zones=zones)
 
     def moved(
         self,
@@ -324,7 +323,7 @@ class Analysis(Atoms):
         low = lowered(x)
         if low is None:
             return None
-        return highest(self, node, x, Analysis.without(self, node, replace(x, zones=low), gone, True).zones, low)
+        return highest(self, node, x, Analysis.without(self, node, x.replaced(zones=low), gone, True).zones, low)
 
     def along(
         self, node: BaseNode, operands: Sequence[Reached], axis: int, low: float = -inf, high: float = inf

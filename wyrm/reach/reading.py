@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -193,7 +192,7 @@ def scattered(
     values = (0.0,) if starts_from_zero else (0.0, 1.0, -inf, LOW)
     made, states = Reached(axes), []
     for (x, target), own in zip(written, names, strict=True):
-        move = Move(analysis, replace(x, values={**x.values, "any": EVERYWHERE}), own)
+        move = Move(analysis, x.replaced(values={**x.values, "any": EVERYWHERE}), own)
         places = [tuple(map(move.place, atoms)) if len(atoms) == 1 else atoms for atoms in x.axes]
         for k in set(range(node.ndim)) - same:
             if axes[k]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from wyrm.graph.base import BaseNode
@@ -55,14 +54,14 @@ def related(analysis: Analysis, node: BaseNode, composition: Composition, operan
             relation = analysis.relations.get(key)
             if relation is None:
                 relation = analysis.relations[key] = _relation(analysis, node, composition, operands, k)
-            found = replace(relation.found, zones=_put_in(analysis, node, relation, operand))
+            found = relation.found.replaced(zones=_put_in(analysis, node, relation, operand))
             found.span = None  # of these operands
             made.append(found)
     if len(made) == 1:
         return made[0]
     axes, names = analysis.joined(made, [each.axes for each in made], node.ndim)
     moved = [analysis.moved(node, each, own, axes=axes) for each, own in zip(made, names, strict=True)]
-    return replace(moved[0], zones=[zone for each in moved for zone in each.zones])
+    return moved[0].replaced(zones=[zone for each in moved for zone in each.zones])
 
 
 def _shape(analysis: Analysis, operand: Reached) -> object:

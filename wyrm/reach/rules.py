@@ -7,7 +7,6 @@ without a rule is taken to depend on everything, which is always right.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -39,7 +38,6 @@ def own_names(axes: Iterable[Entry]) -> dict[int, int]:
     return {abs(atom): abs(atom) for entry in axes for atom in entry}
 
 
-@dataclass(slots=True, eq=False)
 class Reached:
     """What is known of a node: its axes, and the zones outside of which its elements do not depend on the source.
 
@@ -49,15 +47,33 @@ class Reached:
     `parts` and `after` are what is known of the parts of a loop's residuals.
     """
 
-    axes: tuple[Entry, ...]
-    zones: list[Zone] = field(default_factory=list)
-    values: dict[float | str, list[Zone]] = field(default_factory=dict)
-    numbers: Numbers | None = None
-    cases: Sequence[tuple[list[Bound], Numbers]] = ()
-    span: Span | None = None
-    fixed: bool = False
-    parts: Sequence[Reached] = ()
-    after: Sequence[Reached] = ()
+    __slots__ = ("after", "axes", "cases", "fixed", "numbers", "parts", "span", "values", "zones")
+
+    def __init__(
+        self,
+        axes: tuple[Entry, ...],
+        zones: list[Zone] | None = None,
+        values: dict[float | str, list[Zone]] | None = None,
+        numbers: Numbers | None = None,
+        cases: Sequence[tuple[list[Bound], Numbers]] = (),
+        span: Span | None = None,
+        fixed: bool = False,
+        parts: Sequence[Reached] = (),
+        after: Sequence[Reached] = (),
+    ) -> None:
+        self.axes, self.numbers, self.cases, self.span = axes, numbers, cases, span
+        self.zones: list[Zone] = [] if zones is None else zones
+        self.values: dict[float | str, list[Zone]] = {} if values is None else values
+        self.fixed, self.parts, self.after = fixed, parts, after
+
+    def replaced(
+        self, *, zones: list[Zone] | None = None, values: dict[float | str, list[Zone]] | None = None
+    ) -> Reached:
+        """Return this with other zones or values."""
+        return Reached(
+            self.axes, self.zones if zones is None else zones, self.values if values is None else values,
+            self.numbers, self.cases, self.span, self.fixed, self.parts, self.after,
+        )  # fmt: skip
 
     @property
     def atoms(self) -> dict[int, int]:

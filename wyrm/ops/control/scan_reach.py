@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from wyrm.reach.rules import Reach, Reached, own_names
@@ -175,5 +174,5 @@ class ScanPartReach(Reach):
         places += [(tuple(steps.place_after(k)), None, part) for k, part in enumerate(whole.after)]
         for place, axes, part in places:
             if tuple(node.start) == place and axes in (None, node.to) and len(part.axes) == node.ndim:
-                return replace(part, zones=[Zone(zone.bounds, node, zone) for zone in part.zones])
+                return part.replaced(zones=[Zone(zone.bounds, node, zone) for zone in part.zones])
         return None

@@ -168,7 +168,7 @@ _SHIFT = 1.5 * 2**52
 _LOG_2_HIGH, _LOG_2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
 
 
-def _float64_expm1_near_zero(x: float) -> float:
+def _float64_expm1_near_zero(x: Any) -> Any:
     """Return `exp(x) - 1` for float64 x of at most log(2) / 2 in size, within 1 ulp."""
     square = x * x
     fourth = square * square
