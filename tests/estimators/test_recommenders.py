@@ -584,8 +584,8 @@ def test_files_of_something_else_are_refused(tmp_path: Path, monkeypatch: pytest
     model.save(path)
     with pytest.raises(wy.errors.CheckpointError, match=r"holds Popular, not EASE: call Popular\.load"):
         EASE.load(path)
-    monkeypatch.setattr("wyrm.estimators.recommenders.saving._VERSION", 2)
-    with pytest.raises(wy.errors.CheckpointError, match="has version 1 of the format, and this wyrm reads version 2"):
+    monkeypatch.setattr("wyrm.estimators.recommenders.saving._VERSION", 3)
+    with pytest.raises(wy.errors.CheckpointError, match="has version 2 of the format, and this wyrm reads version 3"):
         Popular.load(path)
     wy.io.save_arrays(path, {"weights": np.zeros(2)})
     with pytest.raises(wy.errors.CheckpointError, match="holds no recommender: the arrays are weights"):

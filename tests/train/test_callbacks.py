@@ -258,7 +258,7 @@ def test_tensorboard_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPa
 
     for module in ("tensorboard", "tensorboard.summary.writer.record_writer"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=r"pip install 'wyrm-autodiff\[tensorboard\]'"):
+    with pytest.raises(ImportError, match=r'pip install "wyrm-autodiff\[tensorboard\]"'):
         TensorBoardLogger("somewhere")
 
 

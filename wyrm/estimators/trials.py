@@ -45,7 +45,7 @@ class Model:
     output: Node
     trained: Sequence[Parameter | Buffer]
     held: Mapping[str, Input | IndexInput | Buffer] = field(default_factory=dict)
-    optimizer: Callable[[list[Parameter]], Optimizer] = Adam
+    optimizer: Callable[..., Optimizer] = Adam
 
 
 class Buildable(Hashable, Protocol):

@@ -56,24 +56,25 @@ class Reached:
         values: dict[float | str, list[Zone]] | None = None,
         numbers: Numbers | None = None,
         cases: Sequence[tuple[list[Bound], Numbers]] = (),
-        span: Span | None = None,
-        fixed: bool = False,
-        parts: Sequence[Reached] = (),
-        after: Sequence[Reached] = (),
     ) -> None:
-        self.axes, self.numbers, self.cases, self.span = axes, numbers, cases, span
+        self.axes: tuple[Entry, ...] = axes
+        self.numbers: Numbers | None = numbers
+        self.cases: Sequence[tuple[list[Bound], Numbers]] = cases
         self.zones: list[Zone] = [] if zones is None else zones
         self.values: dict[float | str, list[Zone]] = {} if values is None else values
-        self.fixed, self.parts, self.after = fixed, parts, after
+        self.span: Span | None = None
+        self.fixed = False
+        self.parts: Sequence[Reached] = ()
+        self.after: Sequence[Reached] = ()
 
     def replaced(
         self, *, zones: list[Zone] | None = None, values: dict[float | str, list[Zone]] | None = None
     ) -> Reached:
         """Return this with other zones or values."""
-        return Reached(
-            self.axes, self.zones if zones is None else zones, self.values if values is None else values,
-            self.numbers, self.cases, self.span, self.fixed, self.parts, self.after,
-        )  # fmt: skip
+        zones, values = self.zones if zones is None else zones, self.values if values is None else values
+        found = Reached(self.axes, zones, values, self.numbers, self.cases)
+        found.span, found.fixed, found.parts, found.after = self.span, self.fixed, self.parts, self.after
+        return found
 
     @property
     def atoms(self) -> dict[int, int]:

@@ -55,7 +55,7 @@ class HybridForm:
         tables: dict[str, Any] = {}
         for name in self.names:
             kind, table = name.split(".")
-            rows = axes[kind].tags if table.startswith("tags") else axes[kind].ids
+            rows: Any = axes[kind].tags if table.startswith("tags") else axes[kind].ids
             shape = (1,) if name.endswith("_bias") else (1, self.factors)
             tables[name] = ResizableParameter(np.zeros(shape, np.float32), (rows, *shape[1:]), name=name)
         held: dict[str, Any] = {

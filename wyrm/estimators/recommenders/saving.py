@@ -14,7 +14,7 @@ from wyrm.estimators.recommenders.history import History, Names, Rows
 from wyrm.io.files import load_arrays, save_arrays
 from wyrm.support.files import FilePath
 
-_KEY, _VERSION = "wyrm recommender", 1
+_KEY, _VERSION = "wyrm recommender", 2
 _STATE = "state."
 
 
