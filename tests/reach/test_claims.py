@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -563,3 +564,8 @@ def test_a_message_names_the_op_where_no_function_was_called() -> None:
 
     for y, name in ((x @ x.swapaxes(1, 2) @ x, "matmul"), (layer(x[:, ::-1]).sequence, "gru"), (Model()(x), "gru")):
         assert f"causal(Time) of {name} (Batch()" in refused(partial(wy.prove(y).causal, Time))
+    # `norm` is a function of ours too.
+    norm: Any = wy.nn.BatchNorm(Width(8))
+    holder: Any = SimpleNamespace(norm=norm)
+    for y in (norm(x[:, 0]), holder.norm(x[:, 0])):
+        assert "independent(Batch) of batch_norm (Batch()" in refused(partial(wy.prove(y).independent, Batch))

@@ -108,7 +108,7 @@ def location_of(origin: Origin) -> SourceLocation:
 
 
 def called_at(origin: Origin) -> str:
-    """Return the name of the function or method that the user's code calls there; empty for modules and operators."""
+    """Return what the user's code calls there as an attribute, as in "wy.sort"; empty for modules and bare names."""
     code, offset, call_of_module = origin
     if isinstance(code, str):
         return ""
@@ -123,8 +123,9 @@ def called_at(origin: Origin) -> str:
     except SyntaxError:  # the file has changed
         return ""
     function = call.func if isinstance(call, ast.Call) else None
-    name: str = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-    return "" if call_of_module is not None and call_of_module.name == name else name
+    if not isinstance(function, ast.Attribute) or (call_of_module and call_of_module.name == function.attr):
+        return ""
+    return ast.unparse(function)
 
 
 def place_of(function: Callable[..., object]) -> str:

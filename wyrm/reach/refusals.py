@@ -19,6 +19,8 @@ from wyrm.reach.rules import REACH, Along
 from wyrm.reach.ways import entries_of
 from wyrm.reach.zones import SOURCE, Bounds, Zone
 
+# What users call the modules whose functions build nodes.
+_ALIASES = frozenset(["np", "numpy", "wy", "wyrm"])
 # Whether bounds are within a claim, whose atom is given.
 Fits = Callable[[Bounds, int | None], bool]
 
@@ -89,9 +91,11 @@ def _passes(node: BaseNode) -> bool:
 
 def _written(node: BaseNode) -> str:
     """Return what users write for an op: the function of ours that they call where it was built, or the op itself."""
-    called = called_at(node.origin)
+    owner, _, called = called_at(node.origin).rpartition(".")
     if called and not called.startswith("_"):
-        rooms = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == "wyrm"]
+        # `model.norm` is a layer of a model, not a function of ours.
+        ours = owner.partition(".")[0] in _ALIASES
+        rooms = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == "wyrm" and ours]
         places = [Node, *(module for module in rooms if called in getattr(module, "__all__", ()))]
         if any(isinstance(getattr(place, called, None), FunctionType) for place in places):
             return called
