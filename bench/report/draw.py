@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -41,9 +42,8 @@ def sentences(folder: Path = RESULTS) -> str:
     machines = read(folder)
     peers = [row for row in rows(machines) if row.ratios and not row.other_work and not is_growth(row.case)]
     slower = sum(row.ratios[0] < 1.0 for row in peers)
-    names = " and ".join(
-        f"{machine.name.partition(',')[0]} ({machine.processor['cores']} cores)" for machine in machines.values()
-    )
+    models = Counter(f"{each.name.partition(',')[0]} ({each.processor['cores']} cores)" for each in machines.values())
+    names = " and ".join(name if count == 1 else f"{count} models of {name}" for name, count in models.items())
     text = (
         f"Time of the fastest other library relative to wyrm's, on {names}: above 1, wyrm is faster. It is slower in "
         f"{slower} of {len(peers)} rows; [the page of all rows]({SITE}/{PAGE.stem}.html) has these first. "
