@@ -146,14 +146,19 @@ def close(have: np.ndarray, want: np.ndarray) -> bool:
     return have.shape == want.shape and bool(np.abs(have - want).max() <= 1e-5 * np.abs(want).max() + 1e-7)
 
 
+def theirs_and_ours(family: str, seed: int, folder: Path) -> tuple[Any, Any]:
+    """Return a model of transformers with random weights, and the same one read from its files."""
+    other = theirs(family, seed)
+    other.save_pretrained(folder)
+    exact = family == "gpt2"
+    return other, GPT2.from_pretrained(folder, dtype=np.float64) if exact else Decoder.from_pretrained(folder)
+
+
 @pytest.mark.parametrize("seed", range(COUNT))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_any_model_of_a_family_is_the_same_here(family: str, seed: int, tmp_path: Path) -> None:
-    other = theirs(family, seed)
     torch = pytest.importorskip("torch")
-    other.save_pretrained(tmp_path)
-    exact = family == "gpt2"
-    model: Any = GPT2.from_pretrained(tmp_path, dtype=np.float64) if exact else Decoder.from_pretrained(tmp_path)
+    other, model = theirs_and_ours(family, seed, tmp_path)
     texts = np.random.default_rng(seed).integers(0, other.config.vocab_size, (3, 21))
     read, following = texts[:, :-1], texts[:, 1:]
     logits = other(torch.from_numpy(read)).logits
@@ -174,11 +179,8 @@ def test_any_model_of_a_family_is_the_same_here(family: str, seed: int, tmp_path
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_pass_of_a_prompt_has_the_logits_of_its_last_token(family: str, seed: int, tmp_path: Path) -> None:
-    other = theirs(family, seed)
     torch = pytest.importorskip("torch")
-    other.save_pretrained(tmp_path)
-    exact = family == "gpt2"
-    model: Any = GPT2.from_pretrained(tmp_path, dtype=np.float64) if exact else Decoder.from_pretrained(tmp_path)
+    other, model = theirs_and_ours(family, seed, tmp_path)
     text = np.random.default_rng(seed).integers(0, other.config.vocab_size, 20)
     with torch.no_grad():
         logits = other(torch.from_numpy(text[None])).logits.numpy()

@@ -16,6 +16,8 @@ from wyrm.graph.typing import FloatArray
 
 # exp(x) = 2 ** (x * LOG2_E)
 LOG2_E = math.log2(math.e)
+# log(2) in two parts: the first has few digits, so its multiples are exact (Cody and Waite, 1980).
+LOG_2_HIGH, LOG_2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
 
 
 def float32_exp_scaled(x: np.floating, whole: np.floating) -> np.floating:
@@ -53,9 +55,8 @@ def float32_exp(x: np.floating) -> np.floating:
 def float64_exp_negative(x: float) -> float:
     """Return `exp(x)` for float64 x in [-708, 0], within 1 ulp; loops over it become vector instructions."""
     whole = np.floor(x * LOG2_E + 0.5)
-    # log(2) in two parts: the first has few digits, so its multiples are exact.
-    rest = x - whole * 0.693147180369123816490
-    rest = rest - whole * 1.90821492927058770002e-10
+    rest = x - whole * LOG_2_HIGH
+    rest = rest - whole * LOG_2_LOW
     result = 1.0 / 6227020800.0
     result = result * rest + 1.0 / 479001600.0
     result = result * rest + 1.0 / 39916800.0
@@ -164,8 +165,15 @@ def float32_log(x: np.floating) -> np.floating:
 
 # A sum with it has no digits after the point, and its last bits are those of the nearest integer.
 _SHIFT = 1.5 * 2**52
-# log(2) in two parts: the first has few digits, so its multiples are exact (Cody and Waite, 1980).
-_LOG_2_HIGH, _LOG_2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
+
+
+def _float64_reduced(x: Any) -> Any:
+    """Return an integer and a rest of at most log(2) / 2 in size; x is the integer times log(2) plus the rest."""
+    shifted = x * LOG2_E + _SHIFT
+    whole = shifted - _SHIFT
+    rest = x - whole * LOG_2_HIGH
+    rest = rest - whole * LOG_2_LOW
+    return (np.float64(shifted).view(np.int64) << 12) >> 12, rest
 
 
 def _float64_expm1_near_zero(x: Any) -> Any:
@@ -188,13 +196,9 @@ def float64_exp(x: float) -> float:
     (1.0, 0.0)
     """
     bounded = -746.0 if x < -746.0 else 710.0 if x > 710.0 else x
-    shifted = bounded * LOG2_E + _SHIFT
-    whole = shifted - _SHIFT
-    rest = bounded - whole * _LOG_2_HIGH
-    rest = rest - whole * _LOG_2_LOW
+    power, rest = _float64_reduced(bounded)
     result = _float64_expm1_near_zero(rest) + 1.0
-    # 2 ** whole as a product of two powers: 2 ** 1024 and 2 ** -1076 are not float64. They are built from their bits.
-    power = (np.float64(shifted).view(np.int64) << 12) >> 12
+    # 2 ** power as a product of two: 2 ** 1024 and 2 ** -1076 are not float64. They are built from their bits.
     half = power >> 1
     scaled = result * np.int64((half + 1023) << 52).view(np.float64)
     return float(scaled * np.int64((power - half + 1023) << 52).view(np.float64))
@@ -204,11 +208,7 @@ def float64_tanh(x: np.floating) -> Any:
     """Return the hyperbolic tangent of float64 x, within 2.7 ulp."""
     size = abs(x)
     bounded = -50.0 if size > 25.0 else -2.0 * size
-    shifted = bounded * LOG2_E + _SHIFT
-    whole = shifted - _SHIFT
-    rest = bounded - whole * _LOG_2_HIGH
-    rest = rest - whole * _LOG_2_LOW
-    power = (np.float64(shifted).view(np.int64) << 12) >> 12
+    power, rest = _float64_reduced(bounded)
     scale = np.int64((power + 1023) << 52).view(np.float64)
     # exp(-2 |x|) - 1, which has all digits of a small x.
     less = scale * _float64_expm1_near_zero(rest) + (scale - 1.0)
@@ -237,7 +237,7 @@ def _float64_log_of(power: np.floating, f: np.floating) -> Any:
     even = fourth * (c[1] + fourth * (c[3] + fourth * c[5]))
     odd = square * (c[0] + fourth * (c[2] + fourth * (c[4] + fourth * c[6])))
     half = 0.5 * f * f
-    return power * _LOG_2_HIGH - ((half - (s * (half + (even + odd)) + power * _LOG_2_LOW)) - f)
+    return power * LOG_2_HIGH - ((half - (s * (half + (even + odd)) + power * LOG_2_LOW)) - f)
 
 
 def float64_log(x: np.floating) -> Any:

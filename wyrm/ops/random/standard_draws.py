@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from wyrm.ops.elementwise.fast_math import LOGARITHM
+from wyrm.ops.elementwise.fast_math import LOG_2_HIGH, LOG_2_LOW, LOGARITHM
 from wyrm.ops.kernels.sums import of_xla
 
 # --- random words -----------------------------------------------------------------------------------------------------
@@ -85,9 +85,7 @@ def _logarithm(excess: Any, exponent: Any) -> Any:
         ) + exponent * np.float32(6.9313812256e-01)
     d = LOGARITHM
     series = z * (d[0] + z * (d[1] + z * (d[2] + z * (d[3] + z * (d[4] + z * (d[5] + z * d[6]))))))
-    return (
-        ratio * (half + series) + exponent * 1.90821492927058770002e-10 - half + excess
-    ) + exponent * 6.93147180369123816490e-01
+    return (ratio * (half + series) + exponent * LOG_2_LOW - half + excess) + exponent * LOG_2_HIGH
 
 
 @of_xla
